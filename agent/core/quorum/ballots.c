@@ -1,7 +1,7 @@
 /*
  * Which partitions are this voter's, and under which ballot. See ballots.h.
  *
- * What is prepared at one time shares a ballot, and keeps it: preparing more does not disturb it.
+ * Partitions prepared at one time share a ballot, and keep it: preparing more does not disturb it.
  * Proposals of all ballots of a process are numbered by one counter.
  *
  * A PREPARE that meets a higher promise is tried again under a higher round, one that meets a
@@ -18,7 +18,8 @@ enum {
     PAUSE_MIN_MS = 20,
     PAUSE_MAX_MS = 60,
     REFUSED_MS = 1000,
-    /* So long after a take-over who gets connected is told of it: by then hosts asked anyway. */
+    /* So long after a take-over, an agent that gets connected is sent OWNER. By then hosts have
+     * asked anyway. */
     TOLD_AGAIN_MS = 1000,
 };
 
@@ -319,7 +320,7 @@ static bool replaced(const struct quorum *quorum, uint32_t p)
            voters_claimed(quorum, p, quorum->config->self);
 }
 
-/* What becomes of one partition. true: its state changed. */
+/* Decides about one partition. true: its state changed. */
 static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
 {
     struct ballot *partition = &quorum->ballots->of[p];

@@ -1,5 +1,4 @@
-/* What ballots.c keeps. For ballots.c, and for tests that begin with numbers nobody lives to see.
- * */
+/* The struct of ballots.c: for it, and for tests that begin with numbers nobody lives to see. */
 #ifndef QUORUM_BALLOTS_PRIVATE_H
 #define QUORUM_BALLOTS_PRIVATE_H
 

@@ -1,5 +1,5 @@
 /*
- * What a message may name. See bounds.h.
+ * The numbers that a message may name. See bounds.h.
  *
  * Each bound is used up only after hundreds of such jumps, each with a restart in between.
  *
@@ -26,7 +26,7 @@ enum {
     AGAIN_MS = 30000,           /* between two messages that come one after the other */
 };
 
-/* What was known when this voter started, or began to vote. */
+/* The numbers known when this voter started, or began to vote. */
 struct bounds {
     uint32_t round;
     uint32_t generations[MESSAGE_VOTERS_MAX];
@@ -171,9 +171,9 @@ static uint32_t wrong_session(const struct quorum *quorum, const struct message_
     return epoch_possible(quorum, agent, epoch) ? 0 : epoch;
 }
 
-/* What this voter says to itself (nobody else can: driver_received()) it has from its own store, or
- * has read already. The only voter of a cell would never serve again if it did not believe its own
- * host's epoch. */
+/* A voter's messages to itself (nobody else can send them: driver_received()) come from its own
+ * store, or from what it has read already. The only voter of a cell would never serve again if it
+ * did not believe its own host's epoch. */
 static uint32_t wrong_epoch(const struct quorum *quorum, const struct message *message)
 {
     const struct message_pulled *pulled = &message->as.pulled;

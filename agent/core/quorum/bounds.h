@@ -1,11 +1,12 @@
 /*
- * Bounds: what a message may name. Numbers that only rise, and that are kept, must not be driven to
- * their end by one message: a ballot, an epoch or a generation that nothing could follow would stop
- * the cell, a host or a voter for good. A voter's own mistake or a liar could name one.
+ * Bounds: the numbers that a message may name. Numbers that only rise, and that are kept, must not
+ * be driven to their end by one message: a ballot, an epoch or a generation that nothing could
+ * follow would stop the cell, a host or a voter for good. A voter's own mistake or a liar could
+ * name one.
  *
  * Each may be at most so far above what this voter knew when it started: far more than a healthy
- * cell gets through between two restarts of a voter. What is beyond is not read, and the log says
- * so.
+ * cell gets through between two restarts of a voter. A message that is beyond is not read, and the
+ * log says so.
  *
  * Invariants: nothing is unsafe by it, since a message may always be lost (the asynchronous network
  * that Paxos assumes). A bound never falls while this process runs.

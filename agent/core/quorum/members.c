@@ -79,7 +79,7 @@ bool members_rules_match(const struct quorum *quorum, uint64_t digest)
     return digest == quorum->members->rules_digest;
 }
 
-/* What the store had when it was opened, or when a process before this one, which did not get to
+/* The store's commit when it was opened, or when a process before this one, which did not get to
  * vote, opened it. */
 static uint64_t opened_commit(const struct quorum *quorum)
 {
@@ -262,7 +262,7 @@ static uint32_t voter_named(const struct quorum *quorum, const struct message_ag
     return at;
 }
 
-/* What a HELLO says: of the record, or while there is none of the stores that were heard. */
+/* The line that a HELLO says: of the record, or without one of the stores that were heard. */
 static struct message_member line_told(const struct quorum *quorum, uint32_t voter)
 {
     const struct member *member = &quorum->members->of[voter];
@@ -749,10 +749,10 @@ static int64_t hello_pause_ms(const struct quorum *quorum, const struct member *
     return member->same && member->status == MESSAGE_STANDING_VOTING ? SETTLED_MS : HELLO_MS;
 }
 
-/* What a voter of that standing waits for (a table of strings would be a variable). */
-static const char *waits_for(enum message_standing standing)
+/* The reason why a voter of that status waits (a table of strings would be a variable). */
+static const char *waits_for(enum message_standing status)
 {
-    switch (standing) {
+    switch (status) {
     case MESSAGE_STANDING_EMPTY:
         return "a cell is made when all its voters are there for the first "
                "time, with empty stores; not yet:";

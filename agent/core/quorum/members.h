@@ -6,9 +6,9 @@
  * keeps the record. Voters tell each other in HELLO who they are and what they know
  * (docs/PROTOCOL.md, rule 25). The voter status of this voter:
  *
- *   EMPTY      no record. It is made when every voter of the configuration is heard as empty, and has
- *              heard the same stores as this one: then nobody has promised anything. Or another's
- *              record names this store: it was made without this one hearing of it.
+ *   EMPTY      no record. It is made when every voter of the configuration is heard as empty, and
+ *              has heard the same stores as this one: then nobody has promised anything. Or
+ *              another's record names this store: it was made without this one hearing of it.
  *   LISTED     the record names this store, but it may be an old copy of the disk: the others keep
  *              the highest commit that they saw of it. It votes when a majority, itself included,
  *              has seen none that it does not have.
@@ -58,7 +58,7 @@ enum message_standing members_status(const struct quorum *quorum);
 enum message_standing members_status_of(const struct quorum *quorum, uint32_t voter);
 /* Of that voter's line in the record; 0: there is none. */
 uint32_t members_generation(const struct quorum *quorum, uint32_t voter);
-/* What goes out as the header's membership. */
+/* The header's membership. */
 uint32_t members_number(const struct quorum *quorum);
 /* Whether an agent's rules (their digest) are those of this voter. */
 bool members_rules_match(const struct quorum *quorum, uint64_t rules);
@@ -71,7 +71,7 @@ bool members_admit(const struct quorum *quorum, const struct message *message);
 void members_hello(struct quorum *quorum, const struct message *message);
 /* Tells an agent what the cell is. asked: its HELLO, or NULL if it sent none. */
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked);
-/* What a message's header says of its sender's store. */
+/* Notes the commit that a message's header says of its sender's store. */
 void members_learn(struct quorum *quorum, const struct message *message);
 void members_link(struct quorum *quorum, uint32_t voter, bool up);
 /* This voter starts over: another promised; a listing was read to its end. */

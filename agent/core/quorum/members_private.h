@@ -1,4 +1,4 @@
-/* What members.c and members_rejoin.c share. */
+/* Shared by members.c and members_rejoin.c. */
 #ifndef QUORUM_MEMBERS_PRIVATE_H
 #define QUORUM_MEMBERS_PRIVATE_H
 
@@ -46,7 +46,7 @@ struct members {
     uint8_t status;         /* enum message_standing */
     bool opened;            /* opened_commit is known */
     uint64_t opened_commit; /* of the store when it was opened */
-    uint64_t vote_commit;   /* from this one on, commits are told */
+    uint64_t vote_commit;   /* from this one on, messages tell commits */
     uint64_t nonce;         /* what answers to our HELLO echo */
     uint64_t rules_digest;
     uint32_t number; /* what goes out as the header's membership */

@@ -1,8 +1,9 @@
 /*
  * The operations and their rounds with the voters. See queues.h.
  *
- * What a majority has is the own acceptor's register, if it was accepted under the partition's
- * ballot and no round is on the way. That nobody has a value needs no accept to grant it.
+ * The value that a majority has is the own acceptor's register, if it was accepted under the
+ * partition's ballot and no round is on the way. That nobody has a value needs no accept to grant
+ * it.
  *
  * If a give-back is in the queue, its release and the next grant are one accept. Memory of answered
  * requests is not needed, see queues_plan.c.
@@ -175,8 +176,8 @@ bool queues_decide_only(const struct quorum *quorum, const struct message_name *
 
 /* ---- Rounds ---- */
 
-/* Who is asked first: a host that is granted the lock has a row of its own to write with it. If it
- * cannot be reached: the voter through which it asks. */
+/* The voter that is asked first: a host that is granted the lock has a row of its own to write with
+ * it. If that host cannot be reached: the voter through which it asks. */
 static uint32_t first_asked(const struct quorum *quorum, const struct operation *operation)
 {
     uint32_t voters = quorum->config->voter_count;
@@ -190,8 +191,8 @@ static uint32_t first_asked(const struct quorum *quorum, const struct operation 
 }
 
 /*
- * The voters that a round can do without, by bit: a majority is asked at once. The others are told
- * what was chosen, later and many rounds together; they are asked too if it takes long. So a change
+ * The voters that a round can do without, by bit: a majority is asked at once. The others receive
+ * what was chosen later, many rounds together; they are asked too if it takes long. So a change
  * costs less of them, and nobody waits for them. 0: fewer than a majority seem to be there.
  */
 static uint8_t spared(const struct quorum *quorum, const struct operation *operation)
@@ -358,7 +359,7 @@ static void rest(struct quorum *quorum, struct operation *operation)
 /*
  * From a value that a majority has (known), or that was read and has to be accepted again. A known
  * one was the last when it was accepted. Another voter may have taken the partition over since:
- * whatever is told to a host because of the value goes through a round, which tells.
+ * an answer to a host that follows from the value goes through a round, which shows that.
  */
 static void decide(struct quorum *quorum, struct operation *operation, const struct record *value,
                    bool known)
@@ -538,7 +539,7 @@ void queues_value(struct quorum *quorum, const struct message *message)
         return;
     }
     if (!note_value(quorum, operation, answer)) {
-        /* No room for it: nothing can be decided. Everybody is told, and asks again. */
+        /* No room for it: nothing can be decided. Every host is refused, and asks again. */
         set_state(quorum, operation, OPERATION_WAITING);
         answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
         wait_until(quorum, operation, step_now_ns(quorum) + RESEND_MS * MS_NS);

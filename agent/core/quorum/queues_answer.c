@@ -1,5 +1,5 @@
 /*
- * What hosts are told about their requests: by the way by which the request came, so that a host
+ * Answers to hosts about their requests: by the way by which the request came, so that a host
  * that cannot reach this voter is served through another.
  */
 #include "proto/check.h"
@@ -84,7 +84,7 @@ static void answer_given_back(struct quorum *quorum, const struct request *reque
     given->version = request->version;
 }
 
-/* What is left of a grant when a break comes: nothing, or its owner is to be told. */
+/* A break comes: nothing is left of the grant (false), or its owner receives BREAK_HOLD. */
 static bool tell_to_break(struct quorum *quorum, const struct request *request,
                           const struct message_name *name, const struct share *owner)
 {
@@ -122,7 +122,7 @@ static struct message_order meant_by(struct quorum *quorum, const struct request
     return broken->version;
 }
 
-/* Every owner is told to break it, and answers; if there is none, it is done. */
+/* Every owner receives BREAK_HOLD, and answers; if there is none, it is done. */
 static void answer_break(struct quorum *quorum, const struct request *request,
                          const struct message_name *name, const struct record *value)
 {

@@ -1,7 +1,7 @@
 /*
- * What acquires were answered with lately, so that one asked again is answered the same: a late
+ * The answers to acquires of late, so that one asked again is answered the same: a late
  * repeat of a request whose grant was given back meanwhile must neither be granted anew nor have
- * anybody recalled. A host takes no grant that it has given back, so to tell it again is safe.
+ * anybody recalled. A host takes no grant that it has given back, so to send it again is safe.
  *
  * The last so many answers are kept, in a ring, and found by a hash. They are not durable: after a
  * take-over such a repeat is granted anew, and its host, which does not ask for it, gives it back.

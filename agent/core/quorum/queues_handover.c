@@ -1,5 +1,5 @@
 /*
- * Handing over: who ceases to coordinate a partition tells the next one who waits there.
+ * Handing over: a voter that ceases to coordinate a partition passes its queues on to the next one.
  *
  * The queue of a name is known to its coordinator alone. Hosts repeat what they ask for as soon as
  * another says that it coordinates, and say how long they have waited, so they stand there as they
@@ -9,20 +9,22 @@
  * acquire as if its host had sent it here by mistake, which every release understands. It comes
  * within the time that the next coordinator waits for repeats (ORDER_WAIT_MS).
  *
- * About to end: a voter says with its beats that it has no majority any more. So it is replaced at
- * once, while it is still there to promise and to vote, and its links need not break for that.
+ * About to end: a voter says with its heartbeats that it has no majority any more. So it is
+ * replaced at once, while it is still there to promise and to vote, and its links need not break
+ * for that.
  *
- * Whose session has lapsed by then is not passed on. To the next one it would be as new as if its
- * host had just repeated it, and again to the one after that: a dead host would keep its place for
- * as long as the coordinator changes now and then. Its turn would have waited for it no longer.
+ * A request whose session has lapsed by then is not passed on. To the next one it would be as new
+ * as if its host had just repeated it, and again to the one after that: a host that is gone would
+ * keep its turn for as long as the coordinator changes now and then. Its turn would have waited for
+ * it no longer.
  *
  * Nothing of it decides what is safe. An acquire may be repeated, late, or for nothing anyway; it
- * lets its host have the lock, nobody else. Whoever is killed hands nothing over.
+ * lets its host have the lock, nobody else. A voter that is killed hands nothing over.
  */
 #include "proto/check.h"
 #include "queues_private.h"
 
-enum { KEPT_MS = 1000 }; /* so long a queue waits for somebody who claims its partition */
+enum { KEPT_MS = 1000 }; /* so long a queue waits for a voter that claims its partition */
 
 static void pass_on(struct quorum *quorum, const struct operation *operation,
                     const struct request *request, uint32_t voter)
@@ -101,7 +103,7 @@ void queues_resign(struct quorum *quorum)
     voters_heartbeat_soon(quorum);
 }
 
-/* Whether whoever has it now knows who waits for its names. */
+/* Whether the voter that has it now knows which hosts wait for its names. */
 static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 {
     const struct queue_partition *partition = &quorum->queues->partitions[p];

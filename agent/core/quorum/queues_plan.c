@@ -132,7 +132,7 @@ static bool ended_by_death(const struct quorum *quorum, const struct plan *plan,
            step_now_ns(quorum) >= plan_delay_end_ns(quorum, &plan->value, agent);
 }
 
-/* Removes what dead sessions have left of a grant, once its lock-delay is over. */
+/* Removes the parts of sessions that ended from a grant, once its lock-delay is over. */
 static void remove_dead(const struct quorum *quorum, struct plan *plan)
 {
     const struct record *value = &plan->value;
@@ -267,14 +267,14 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
 /* ---- Acquires ---- */
 
 /* That a majority marked it. The own mark alone says nothing: the others may go on acknowledging
- * its renewals, and a grant to a session that is dead after all is used by nobody. */
+ * its renewals, and a grant to a session that has ended after all is used by nobody. */
 static bool session_over(const struct quorum *quorum, const struct request *request)
 {
     return sessions_has_ended(quorum, request->agent, request->epoch) ||
            request->epoch < sessions_epoch(quorum, request->agent);
 }
 
-/* What the host that asks has already: the grant of that session is its answer, whatever mode it
+/* The part that the host has already: the grant of that session is its answer, whatever mode it
  * asked for. epoch 0: it has nothing. */
 static struct share own_part(struct plan *plan, uint16_t agent)
 {

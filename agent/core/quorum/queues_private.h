@@ -1,5 +1,5 @@
 /*
- * What the files of the queues share.
+ * Shared by the files of the queues.
  *
  *   queues.c           the operations and their rounds with the voters
  *   queues_request.c   a host's request: its way into the queue of its name, or on to another voter
@@ -35,7 +35,7 @@ enum {
 _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
                "two of one operation fit into a step");
 
-/* What an agent has among the requests and operations. */
+/* An agent's part of the requests and operations. */
 struct quota {
     uint32_t waiting;  /* the first operation that waits for an end of its session */
     uint32_t acquires; /* its requests; see queues_quota.c */
@@ -182,7 +182,7 @@ struct plan {
  * repeats. */
 void plan_make(struct quorum *quorum, struct operation *operation, const struct record *value,
                bool held, struct plan *plan);
-/* When the lock-delay of a grant whose session is dead is over. */
+/* When the lock-delay of a grant whose session ended is over. */
 int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent);
 
 /* ---- queues_answer.c ---- */
@@ -196,7 +196,7 @@ void answer_all(struct quorum *quorum, struct operation *operation, enum outcome
 
 /* ---- queues_answered.c ---- */
 
-/* What that acquire was answered with; NULL: nothing that is remembered. */
+/* The answer that acquire got before; NULL: none is remembered. */
 const struct answered *answered_find(struct quorum *quorum, const struct request *request,
                                      const struct message_name *name);
 void answered_keep(struct quorum *quorum, const struct request *request,
@@ -222,7 +222,7 @@ void wait_check_invariants(const struct quorum *quorum);
 /* ---- queues_quota.c ---- */
 
 /* Whether its agent may have a place more. queued: how many of that kind it has in the queue of
- * that name. false: it is to be refused, and that is told. */
+ * that name. false: it is to be refused; the log says so. */
 bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t queued);
 /* It has got a place, and has left it. */
 void quota_take(struct quorum *quorum, const struct request *request);

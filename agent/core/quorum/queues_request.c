@@ -12,7 +12,7 @@
 #include "proto/check.h"
 #include "queues_private.h"
 
-/* What the request says of itself; who and name lie in the message. */
+/* Reads the request; its agent and name lie in the message. */
 static void read_request(const struct quorum *quorum, const struct message *message,
                          struct request *request, const struct message_agent **who,
                          const struct message_name **name)
@@ -59,7 +59,7 @@ static void read_request(const struct quorum *quorum, const struct message *mess
     }
 }
 
-/* false: it is somebody else's request, or there is no room for the agent, which is told. */
+/* false: it is somebody else's request, or there is no room for the agent, which is refused. */
 static bool request_from(struct quorum *quorum, const struct message *message,
                          struct request *request, const struct message_name **name)
 {

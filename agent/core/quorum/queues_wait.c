@@ -1,5 +1,5 @@
 /*
- * What operations wait for.
+ * The waits of operations.
  *
  * Times: a heap of the operations that are to be looked at again, so tens of thousands that wait
  * cost a tick nothing. Sessions: each agent has a list of the operations that wait for an end of

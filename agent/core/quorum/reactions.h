@@ -20,7 +20,7 @@ bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent);
 
 /* From registers: whether another voter than that one coordinates the partition, as far as it can
  * be known here. No promise is due to a challenger then; whether it gets one makes nothing unsafe.
- * */
+ */
 bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter);
 /* From registers: a value is accepted under that ballot elsewhere. */
 void reaction_beaten(struct quorum *quorum, uint32_t partition, uint64_t ballot);

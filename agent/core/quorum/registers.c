@@ -1,4 +1,4 @@
-/* What this voter keeps as an acceptor: see registers.h. */
+/* Promises and values of this voter as an acceptor: see registers.h. */
 #include "registers.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What follows from the configuration alone: see rules.h. */
+/* Rules that follow from the configuration alone: see rules.h. */
 #include "rules.h"
 
 #include <string.h>

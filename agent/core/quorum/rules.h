@@ -24,10 +24,10 @@ uint32_t rules_majority(const struct quorum *quorum);
 int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns);
 
 /*
- * For how long a lock is closed behind a dead session. Long, as above, and so long that nine tenths
- * of the lock-delay are over by the slowest clock there may be when this one is the fastest: within
- * them `holdfast lock` has killed its command, and it does not know max_drift. Up to a drift of
- * 10 % that is no longer, at 50 % it is 2.7 times the lock-delay.
+ * For how long a lock is closed behind a session that ended. Long, as above, and so long that nine
+ * tenths of the lock-delay are over by the slowest clock there may be when this one is the fastest:
+ * within them `holdfast lock` has killed its command, and it does not know max_drift. Up to a drift
+ * of 10 % that is no longer, at 50 % it is 2.7 times the lock-delay.
  */
 int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
 

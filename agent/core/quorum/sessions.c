@@ -159,8 +159,8 @@ static bool is_twin(struct quorum *quorum, struct session *agent, const struct m
     return true;
 }
 
-/* That any session of the agent had, as far as is known here. What it was ever granted and has not
- * given back is known so by one voter of any majority. */
+/* The highest that any session of the agent had, as far as is known here. The epoch of a grant that
+ * it has not given back is known so by one voter of any majority. */
 static uint32_t highest_epoch(const struct quorum *quorum, uint32_t index)
 {
     const struct session *agent = &quorum->sessions->of[index];

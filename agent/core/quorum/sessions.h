@@ -12,8 +12,8 @@
  * each by its own clock at that instant: a majority that still acknowledges its renewals would have
  * a voter in common with them (docs/PROTOCOL.md, rule 15).
  *
- * Invariants: a mark is durable before it is told, holds for every epoch up to its own, and never
- * falls. A marked epoch is acknowledged no more. The coordinator's knowledge of ends is not
+ * Invariants: a mark is durable before it is answered, holds for every epoch up to its own, and
+ * never falls. A marked epoch is acknowledged no more. The coordinator's knowledge of ends is not
  * durable.
  */
 #ifndef QUORUM_SESSIONS_H

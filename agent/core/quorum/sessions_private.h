@@ -1,4 +1,4 @@
-/* What sessions.c and sessions_end.c share. */
+/* Shared by sessions.c and sessions_end.c. */
 #ifndef QUORUM_SESSIONS_PRIVATE_H
 #define QUORUM_SESSIONS_PRIVATE_H
 

@@ -2,7 +2,7 @@
  * The step: one event, and what the core does because of it. The foundation of all other modules.
  *
  * An event brings the time and a random number; nothing else comes from outside, and no module
- * reads a clock. What a module wants done goes into the driver's list of actions, in order: an
+ * reads a clock. A module's wishes go into the driver's list of actions, in order: an
  * action to persist stands before every action to send that depends on it (docs/PROTOCOL.md, rule
  * 3).
  *
@@ -94,7 +94,7 @@ void step_log_text(struct action_log *log, const char *text);
 void step_log_agent(struct action_log *log, const struct message_agent *agent);
 void step_log_number(struct action_log *log, uint64_t number);
 
-/* What this voter did since it began: each module counts its own. */
+/* Counts of this voter's doings since it began: each module counts its own. */
 struct quorum_counts *step_counts(struct quorum *quorum);
 
 #endif

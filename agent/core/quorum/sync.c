@@ -3,11 +3,11 @@
  *
  * A PULL asks for the registers behind a place of the other's list; the answers are one register
  * each, up to MESSAGE_PULL_BATCH of them, then one that says that there are MORE (and where), or
- * that this was the END. If the digests of both are equal, that is the only answer. What is lost or
- * overtaken is seen from the answers' index; the same place is asked again then.
+ * that this was the END. If the digests of both are equal, that is the only answer. An answer that
+ * is lost or overtaken is seen from the answers' index; the same place is asked again then.
  *
- * What is just on its way makes two voters differ too, so a partition is read only when it differs
- * several times in a row, or at once after this voter was away.
+ * A change that is just on its way makes two voters differ too, so a partition is read only when it
+ * differs several times in a row, or at once after this voter was away.
  *
  * A checkpoint of the other that is above the own one is adopted at the end of a listing in which
  * it did not change: what the listing did not have is deleted (sync_deletion.c).
@@ -291,7 +291,7 @@ static void start_complete(struct quorum *quorum)
     }
 }
 
-/* Whose registers of the partition are to be caught up with; voter_count: nobody's. */
+/* The voter whose registers of the partition are to be caught up with; voter_count: none. */
 static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
 {
     uint32_t count = quorum->config->voter_count;

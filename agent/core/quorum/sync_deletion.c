@@ -182,7 +182,7 @@ static void send_round(struct quorum *quorum)
     step_schedule(quorum, checkpoints->next_ns);
 }
 
-/* What the next token of every idle register is above. */
+/* The token that the next one of every idle register is above. */
 static uint64_t floor_of(const struct quorum *quorum, uint32_t p)
 {
     uint64_t floor = registers_floor(quorum, p);

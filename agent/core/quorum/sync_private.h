@@ -1,4 +1,4 @@
-/* What sync.c and sync_deletion.c share. */
+/* Shared by sync.c and sync_deletion.c. */
 #ifndef QUORUM_SYNC_PRIVATE_H
 #define QUORUM_SYNC_PRIVATE_H
 

@@ -53,7 +53,7 @@ static bool alive(const struct quorum *quorum, const struct other_voter *other)
 }
 
 /* A voter that never had a majority is given the time to find one: the cell may just be starting.
- * */
+ */
 static bool able(const struct quorum *quorum, const struct other_voter *other)
 {
     if (!alive(quorum, other)) {
@@ -84,8 +84,8 @@ bool voters_majority(const struct quorum *quorum)
     return count >= rules_majority(quorum);
 }
 
-/* What the own heartbeats call a majority: a voter that had one and says that it has none any more
- * is replaced at once, its link still there. */
+/* The majority that the own heartbeats claim: a voter that had one and says that it has none any
+ * more is replaced at once, its link still there. */
 static bool may_coordinate(const struct quorum *quorum)
 {
     return voters_majority(quorum) && !quorum->voters->resigned &&

@@ -57,7 +57,7 @@ bool voters_all_heard(const struct quorum *quorum);
 /* Whether that voter has been well for so long that it gets back what it is preferred for. */
 bool voters_settled(const struct quorum *quorum, uint32_t voter);
 /* When this voter had last not run for so long that others may have replaced it; INT64_MIN: never.
- * */
+ */
 int64_t voters_slept_ns(const struct quorum *quorum);
 
 /* ---- What others claim ---- */
@@ -77,7 +77,7 @@ void voters_resign(struct quorum *quorum);
 bool voters_resigned(const struct quorum *quorum);
 /* This voter coordinates nothing before that time: a round of its own got stuck. */
 int64_t voters_idle_until_ns(const struct quorum *quorum);
-/* What a queue had is passed on to that voter now; whether it has yet to say that it heard such. */
+/* A request is passed on to that voter now; whether it has yet to echo that it received such. */
 void voters_note_passed(struct quorum *quorum, uint32_t voter);
 bool voters_has_to_hear(const struct quorum *quorum, uint32_t voter);
 

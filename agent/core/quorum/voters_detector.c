@@ -9,7 +9,7 @@
  * wait for what came after all, and bears twice that. (Chandra and Toueg 1996, section 9: a timeout
  * that grows whenever it turns out to have been too short suspects nobody wrongly for ever.)
  *
- * What is measured, by this voter's clock:
+ * The measures, by this voter's clock:
  *
  *   of each other voter   how old the newest of the own heartbeats that it had echoed was when it
  *                         echoed a newer one. All is in that: that either of the two did not run,
@@ -20,8 +20,8 @@
  * was moved) says nothing about what comes.
  *
  * Of the others those count that are the fastest and make a majority with this voter: a minority
- * that is slow or away leaves the timeout as it is, so it is replaced as fast as ever. What was
- * measured is forgotten after one to two windows. A link that breaks needs no timeout.
+ * that is slow or away leaves the timeout as it is, so it is replaced as fast as ever. A measure
+ * is forgotten after one to two windows. A link that breaks needs no timeout.
  */
 #include "proto/check.h"
 #include "voters_private.h"
@@ -97,8 +97,8 @@ static void log_slow(struct quorum *quorum)
 }
 
 /* The fastest of those that are heard, so many that they are a majority with this voter: by the
- * slowest of these. Whoever is not heard, or only since a moment ago, is not measured; if too few
- * are, it stays as it was. */
+ * slowest of these. A voter that is not heard, or only since a moment ago, is not measured; if too
+ * few are, it stays as it was. */
 static void judge(struct quorum *quorum)
 {
     int64_t sorted[MESSAGE_VOTERS_MAX];
@@ -145,7 +145,7 @@ int64_t voters_timeout_ns(const struct quorum *quorum)
 
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter)
 {
-    /* What is due to the pauses between heartbeats (and to one that was lost) is not its. */
+    /* The pauses between heartbeats (and one that was lost) are no delay of its own. */
     return usual_ns(&quorum->voters->others[voter].lag) / 2 - QUORUM_BEAT_MS * MS_NS;
 }
 

@@ -1,4 +1,4 @@
-/* What voters.c and voters_detector.c share. */
+/* Shared by voters.c and voters_detector.c. */
 #ifndef QUORUM_VOTERS_PRIVATE_H
 #define QUORUM_VOTERS_PRIVATE_H
 

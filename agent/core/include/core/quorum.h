@@ -113,7 +113,7 @@ const char *quorum_config_error(const struct quorum_config *config)
  */
 struct quorum *quorum_init(void *memory, const struct quorum_config *config, struct names *names);
 
-/* What was durable, before START. false: it does not fit the limits, or makes no sense (a value
+/* Loads a durable row, before START. false: it does not fit the limits, or makes no sense (a value
  * that no quorum core writes). */
 bool quorum_load_round(struct quorum *quorum, uint32_t round) __attribute__((warn_unused_result));
 bool quorum_load_promise(struct quorum *quorum, const struct quorum_promise *promise)
@@ -178,7 +178,7 @@ bool quorum_agent(struct quorum *quorum, const struct message_agent *agent, uint
     __attribute__((warn_unused_result));
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index);
 
-/* What this voter's acceptor has for a name; false: nothing. It need not be what was chosen. */
+/* The value that this voter's acceptor has for a name, chosen or not; false: none. */
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out);
 
 /* Whether this voter has nothing to decide but, maybe, what concerns that name. */
