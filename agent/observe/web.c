@@ -8,7 +8,7 @@
 #include "agent.h"
 #include "driver/driver.h"
 #include "io/clock.h"
-#include "io/http.h"
+#include "io/http_thread.h"
 #include "observe/metrics.h"
 #include "peers/peers.h"
 #include "turn.h"
@@ -17,7 +17,7 @@
 static const int64_t survey_every_ns = 1000000000;
 
 struct web {
-    struct http_server *server; /* NULL: it does not listen */
+    struct http_thread *server; /* NULL: it does not listen */
     int64_t surveyed_ns;        /* 0: never */
     struct host_survey here;
     struct quorum_survey voting;
@@ -148,7 +148,7 @@ void web_open(struct agent *agent)
         tell_failure(agent, agent->web == NULL ? "out of memory" : "no such address");
         return;
     }
-    agent->web->server = http_open(&agent->loop, &address, &handler, error);
+    agent->web->server = http_thread_open(&agent->loop, &address, &handler, error);
     if (agent->web->server == NULL) {
         tell_failure(agent, error);
     }
@@ -157,26 +157,15 @@ void web_open(struct agent *agent)
 void web_shut(struct agent *agent)
 {
     if (agent->web != NULL) {
-        http_shut(agent->web->server);
-        agent->web->server = NULL;
+        http_thread_shut(agent->web->server);
     }
 }
 
 void web_close(struct agent *agent)
 {
+    if (agent->web != NULL) {
+        http_thread_close(agent->web->server);
+    }
     free(agent->web);
     agent->web = NULL;
-}
-
-int64_t web_next_tick_ns(const struct agent *agent)
-{
-    bool listens = agent->web != NULL && agent->web->server != NULL;
-    return listens ? http_next_tick_ns(agent->web->server) : INT64_MAX;
-}
-
-void web_tick(struct agent *agent, int64_t now_ns)
-{
-    if (agent->web != NULL && agent->web->server != NULL) {
-        http_tick(agent->web->server, now_ns);
-    }
 }

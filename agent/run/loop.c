@@ -106,7 +106,6 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     if (agent->alive_interval_ns != 0) {
         due_ns = earlier(due_ns, agent->alive_ns);
     }
-    due_ns = earlier(due_ns, web_next_tick_ns(agent));
     due_ns = agent->stops_ns != 0 ? earlier(due_ns, agent->stops_ns) : due_ns;
     if (agent->turn_ns != 0) {
         histogram_add(&agent->turn, now_ns - agent->turn_ns);
@@ -241,7 +240,6 @@ static void do_what_is_due(struct agent *agent)
     if (agent->server != NULL) {
         socket_tick(agent->server, now_ns);
     }
-    web_tick(agent, now_ns);
     if (agent->alive_interval_ns != 0 && agent->alive_ns <= now_ns) {
         notify_alive();
         agent->alive_ns = now_ns + agent->alive_interval_ns;

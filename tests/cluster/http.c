@@ -12,11 +12,22 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { HOSTS = 3, OUTPUT = 65536, SILENT = 200, CONNECTIONS_MAX = 32, LOCK_DELAY_MS = 10 };
+enum {
+    HOSTS = 3,
+    OUTPUT = 65536,
+    SILENT = 200,
+    CONNECTIONS_MAX = 32,
+    LOCK_DELAY_MS = 10,
+    COPIES = 1000,
+    SETS = 150,
+    LOOP_MAX_MS = 15
+};
 
 static struct agent_process agents[HOSTS];
 static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP */
@@ -28,13 +39,12 @@ static void stop(unsigned hosts)
     }
 }
 
-static int dial(unsigned host)
+static int connect_to(unsigned host, int fd)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((in_port_t)ports[HOSTS + host]),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval patience = {.tv_sec = GUARD_MS / 1000};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(fd >= 0, "socket");
     REQUIRE(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0, "timeout");
     if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
@@ -42,6 +52,11 @@ static int dial(unsigned host)
         return -1;
     }
     return fd;
+}
+
+static int dial(unsigned host)
+{
+    return connect_to(host, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
 /* All that is answered to these bytes; "" if the agent does not run. Static buffer. */
@@ -296,6 +311,55 @@ START_TEST(lines_that_are_left_out_are_counted)
 }
 END_TEST
 
+/* What the agent's first thread, its loop, has had of a processor; ns. */
+static int64_t loop_spent_ns(void)
+{
+    char name[64];
+    long long spent_ns = -1;
+    snprintf(name, sizeof(name), "/proc/%d/task/%d/schedstat", (int)agents[0].pid,
+             (int)agents[0].pid);
+    FILE *file = fopen(name, "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%lld", &spent_ns), 1);
+    fclose(file);
+    return spent_ns;
+}
+
+/* The kernel walks all epoll entries by which a client watches its end, in whoever sends to it. */
+START_TEST(who_watches_its_end_often_costs_the_loop_nothing)
+{
+    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct rlimit limit = {COPIES + SETS + 200, COPIES + SETS + 200};
+    int copies[COPIES];
+    char bytes[4096];
+    unsigned size = 0;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    start(1);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    for (unsigned i = 0; i < COPIES; i++) { /* a set takes each once */
+        copies[i] = dup(fd);
+        ck_assert_int_ge(copies[i], 0);
+    }
+    for (unsigned i = 0; i < COPIES * SETS; i++) {
+        static int set;
+        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+        set = i % COPIES == 0 ? epoll_create1(EPOLL_CLOEXEC) : set;
+        ck_assert_int_eq(epoll_ctl(set, EPOLL_CTL_ADD, copies[i % COPIES], &event), 0);
+    }
+    ck_assert_int_eq(connect_to(0, fd), fd);
+    int64_t spent_ns = loop_spent_ns();
+    ck_assert_int_gt(send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL), 0);
+    for (ssize_t got; (got = recv(fd, bytes, sizeof(bytes), 0)) > 0;) {
+        size += (unsigned)got;
+    }
+    spent_ns = loop_spent_ns() - spent_ns;
+    printf("%u bytes: %.2f ms of the loop's processor time\n", size, (double)spent_ns / 1e6);
+    ck_assert_uint_gt(size, 1000);
+    ck_assert_int_lt(spent_ns, LOOP_MAX_MS * MS);
+    stop(1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("http");
@@ -306,5 +370,6 @@ int main(void)
     tcase_add_test(tests, what_is_no_request_for_a_page_is_refused);
     tcase_add_test(tests, silent_connections_cost_little_and_stop_nobody);
     tcase_add_test(tests, lines_that_are_left_out_are_counted);
+    tcase_add_test(tests, who_watches_its_end_often_costs_the_loop_nothing);
     return suite_main("http", tests);
 }
