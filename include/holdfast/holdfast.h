@@ -226,7 +226,24 @@ int hf_downgrade(hf_lock *lock);
 /* Reports progress of a hold opened with max_stall_ns. HF_ENOTHELD, HF_ELOST. */
 int hf_progress(hf_lock *lock);
 
-/* Ends the waits of other threads on this handle with HF_ECANCELED; from any thread. */
+/*
+ * Ends the waits of other threads on this handle: their calls return HF_ECANCELED. It may be called
+ * by any thread, and takes effect on the waits for this lock that have begun (hf_acquire_all waits
+ * for one lock after the other). One that begins later, by a thread that was about to call, is not
+ * canceled. So a program that stops
+ * sets a flag of its own first, and calls hf_cancel until the thread has noticed:
+ *
+ *     the thread that waits                       the thread that stops it
+ *     while (!stop) {                             stop = true;
+ *         if (hf_acquire(...) == 0) {             while (!done) {
+ *             if (!stop) { work(); }                  hf_cancel(lock);
+ *             hf_release(lock);                       sleep for some milliseconds;
+ *         }                                       }
+ *     }                                           join the thread
+ *     done = true;
+ *
+ * stop and done are atomic. HF_EINVAL, HF_EFORKED.
+ */
 int hf_cancel(hf_lock *lock);
 
 /*

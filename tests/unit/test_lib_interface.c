@@ -219,6 +219,55 @@ START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
 }
 END_TEST
 
+/* The pattern that holdfast.h shows: both threads of it. */
+struct stopped {
+    hf_lock *lock;
+    _Atomic bool about_to_wait;
+    _Atomic bool stop;
+    _Atomic bool done;
+};
+
+static void *wait_until_stopped(void *arg)
+{
+    struct stopped *stopped = arg;
+    while (!atomic_load(&stopped->stop)) {
+        atomic_store(&stopped->about_to_wait, true);
+        sleep_ms(20); /* here the first hf_cancel comes: before the wait has begun */
+        if (hf_acquire(stopped->lock, HF_EXCLUSIVE, HF_FOREVER, NULL) == 0) {
+            hf_release(stopped->lock);
+        }
+    }
+    atomic_store(&stopped->done, true);
+    return NULL;
+}
+
+START_TEST(a_thread_that_is_about_to_wait_is_stopped)
+{
+    hf_lock *theirs = open_lock(other, "a");
+    struct stopped stopped = {.lock = open_lock(client, "a")};
+    pthread_t thread;
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* for ever */
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_until_stopped, &stopped), 0);
+    AWAIT(atomic_load(&stopped.about_to_wait));
+    atomic_store(&stopped.stop, true);
+    while (!atomic_load(&stopped.done)) { /* ends: the test's guard */
+        ck_assert_int_eq(hf_cancel(stopped.lock), 0);
+        sleep_ms(5);
+    }
+    pthread_join(thread, NULL);
+}
+END_TEST
+
+START_TEST(a_cancel_before_the_wait_is_not_kept_for_it)
+{
+    hf_lock *theirs = open_lock(other, "a");
+    hf_lock *mine = open_lock(client, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_cancel(mine), 0);
+    ck_assert_int_eq(hf_acquire(mine, HF_EXCLUSIVE, 20 * MS, NULL), HF_ETIMEDOUT);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("interface");
@@ -233,5 +282,7 @@ int main(void)
     tcase_add_test(tests, remaining_is_a_duration);
     tcase_add_test(tests, a_release_reads_no_exact_clock_far_from_the_deadline);
     tcase_add_test(tests, a_release_does_not_believe_a_coarse_clock_that_stands_still);
+    tcase_add_test(tests, a_thread_that_is_about_to_wait_is_stopped);
+    tcase_add_test(tests, a_cancel_before_the_wait_is_not_kept_for_it);
     return suite_main("lib_interface", tests);
 }
