@@ -3,6 +3,8 @@
 
 #include "state.h"
 
+enum { PAUSE_MS = 5 };
+
 struct bells *bells_lay_out(struct arena *arena)
 {
     return arena_take(arena, 1, sizeof(struct bells));
@@ -96,13 +98,28 @@ bool bell_is_left(const struct host *host, uint32_t space)
     return host->spaces[space].used && host->bells->spaces[space].dirty;
 }
 
+static bool is_paused(const struct host *host, uint32_t space)
+{
+    return host->bells->spaces[space].pause_ns > host->now_ns;
+}
+
 bool bells_are_left(const struct host *host)
 {
     bool left = host->bells->rang;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        left = left || bell_is_left(host, i);
+        left = left || (bell_is_left(host, i) && !is_paused(host, i));
     }
     return left;
+}
+
+int64_t bells_due_ns(const struct host *host)
+{
+    int64_t due_ns = INT64_MAX;
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        int64_t pause_ns = host->bells->spaces[i].pause_ns;
+        due_ns = bell_is_left(host, i) && pause_ns < due_ns ? pause_ns : due_ns;
+    }
+    return due_ns;
 }
 
 void bells_tick(struct host *host)
@@ -125,6 +142,9 @@ void bells_work(struct host *host, uint32_t index,
     struct bell_space *space = &host->bells->spaces[index];
     const struct hfi_region *region = &host->spaces[index].region;
     uint32_t words = (region->slot_count + 63) / 64;
+    if (is_paused(host, index)) {
+        return;
+    }
     for (uint32_t looked = 0; looked <= words; looked++) { /* the first word's lower bits at last */
         uint32_t word = space->hand / 64;
         /* seq_cst: pairs with the fetch_or in hfi_ring(); what rang it is seen below */
@@ -133,8 +153,12 @@ void bells_work(struct host *host, uint32_t index,
         for (; bits != 0; bits &= bits - 1) {
             struct lock_ref at = {index, word * 64 + (uint32_t)__builtin_ctzll(bits)};
             space->hand = at.slot;
-            if (!hub_has_room(actions) || space->attended >= HUB_PIECES_MAX) {
+            if (space->attended >= HUB_PIECES_MAX) {
+                space->pause_ns = host->now_ns + PAUSE_MS * MS;
                 return; /* space->dirty stays set */
+            }
+            if (!hub_has_room(actions)) {
+                return;
             }
             uint32_t walked = host->walked;
             atomic_fetch_and(&region->dirty[word], ~(UINT64_C(1) << at.slot % 64));

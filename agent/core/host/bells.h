@@ -4,7 +4,8 @@
  * A process that needs the agent sets its lock's dirty bit in the region and rings: it sends RING
  * over its connection. A ring may be lost, so all that asks to be looked at is, with each pass of
  * repair.h. Looking goes in pieces, and goes on behind the lock that was the last: one that always
- * rings is no reason to leave out those behind it.
+ * rings is no reason to leave out those behind it. A namespace of which a tick has looked at as many
+ * as it may pauses: a process can set the bits as fast as they are looked at, without a ring.
  *
  * Invariant: a dirty bit that was set before its namespace's bell rang is looked at, or the
  * namespace counts as left over for the next step.
@@ -44,6 +45,8 @@ void bells_work(struct host *host, uint32_t space,
 void bells_gather(struct host *host);
 bool bell_is_left(const struct host *host, uint32_t space);
 bool bells_are_left(const struct host *host);
+/* When those that pause go on. */
+int64_t bells_due_ns(const struct host *host);
 /* A tick: so many may be looked at again. */
 void bells_tick(struct host *host);
 /* The namespace's region is left. */

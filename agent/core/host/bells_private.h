@@ -8,6 +8,7 @@ struct bell_space {
     bool dirty;        /* the bell rang */
     uint32_t hand;     /* where the next look at the dirty bits begins */
     uint32_t attended; /* pieces of that since the last tick */
+    int64_t pause_ns;  /* none is looked at before: they took all that a tick has */
     uint64_t causes;   /* dirty bits that were found, ever */
 };
 

@@ -175,7 +175,7 @@ int64_t host_next_tick_ns(const struct host *host)
 {
     const int64_t due_ns[] = {limits_due_ns(host),   openings_due_ns(host), burials_due_ns(host),
                               requests_due_ns(host), remote_due_ns(host),   publish_due_ns(host),
-                              repair_due_ns(host),   opens_due_ns(host)};
+                              repair_due_ns(host),   opens_due_ns(host),    bells_due_ns(host)};
     int64_t first_ns = INT64_MAX;
     if (work_is_left(host)) {
         return host->now_ns;
