@@ -53,15 +53,15 @@ void rings_take(struct agent *agent, struct connection *connection)
     if (!rings_wait(&share->rings, regions, clock_boottime_ns())) {
         answer(agent, share, regions);
     }
-    if (share->rings.resume_ns != 0) {
-        connection_hold(connection, share->rings.resume_ns);
+    if (share->rings.resume_ns != 0 && !connection_is_held(connection)) {
+        connection_hold(connection, rings_hold(&share->rings, clock_boottime_ns()));
     }
 }
 
 static void resume(void *arg, struct socket_share *share)
 {
     struct agent *agent = arg;
-    uint64_t regions = rings_resume(&share->rings);
+    uint64_t regions = rings_resume(&share->rings, clock_boottime_ns());
     if (regions != 0) {
         int64_t began_ns = clock_boottime_ns();
         answer(agent, share, regions);

@@ -77,6 +77,11 @@ void connection_hold(struct connection *connection, int64_t until_ns)
     connection->held_ns = until_ns;
 }
 
+bool connection_is_held(const struct connection *connection)
+{
+    return connection->held_ns != 0;
+}
+
 /* Until when it is not watched; 0: it is. */
 static int64_t waits_until(struct connection *connection, int64_t now_ns)
 {

@@ -34,9 +34,20 @@ bool rings_wait(struct rings *rings, uint64_t regions, int64_t now_ns)
     return true;
 }
 
-uint64_t rings_resume(struct rings *rings)
+int64_t rings_hold(struct rings *rings, int64_t now_ns)
 {
-    uint64_t waiting = rings->waiting;
+    int64_t from_ns = rings->slot_ns > now_ns ? rings->slot_ns : now_ns;
+    rings->slot_ns = from_ns + RINGS_SLOT_US * US;
+    /* Some together: each time costs a look at all connections. */
+    int64_t until_ns = rings->slot_ns + RINGS_TOGETHER_MS * MS - 1;
+    until_ns -= until_ns % (RINGS_TOGETHER_MS * MS);
+    return until_ns > rings->resume_ns ? until_ns : rings->resume_ns;
+}
+
+uint64_t rings_resume(struct rings *rings, int64_t now_ns)
+{
+    /* What lies unread on those that are held is not known: it may be any. */
+    uint64_t waiting = rings->slot_ns > now_ns ? rings->rung : rings->waiting;
     rings->resume_ns = 0;
     rings->waiting = 0;
     return waiting;
@@ -60,6 +71,8 @@ int64_t rings_answered(struct rings *rings, int64_t now_ns, int64_t took_ns, uin
     if (rings->debt_ns > RINGS_BURST_MS * MS) {
         rings->pauses++;
         rings->resume_ns = now_ns + rings->debt_ns - RINGS_BURST_MS * MS / 2;
+    } else if (rings->slot_ns > now_ns) {
+        rings->resume_ns = now_ns + (RINGS_DEBT_MS - RINGS_BURST_MS) * MS;
     }
     return rings->resume_ns;
 }

@@ -449,8 +449,7 @@ static void serve(struct connection *connection, int status, int events)
     }
     for (unsigned i = 0; i < SOCKET_PACKETS_PER_TURN && !connection->closed && left; i++) {
         bool more = receive_packet(connection);
-        bool held = connection->held_ns != 0 && i + 1 >= SOCKET_PACKETS_HELD;
-        left = spend(connection, &since_ns) && more && !held;
+        left = spend(connection, &since_ns) && more;
     }
     if (!connection->closed && connection->held_ns != 0) {
         (void)socket_park(connection);

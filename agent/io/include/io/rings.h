@@ -5,8 +5,10 @@
  * its user that time pays off. A user whose debt is too large is not answered until it has paid a
  * part of it: what its clients ring meanwhile is noted, by region, and answered at once then. Each
  * connection that rings meanwhile is not read until then either, since to receive rings costs
- * something, too. What the user's other connections ask for does not wait, and a ring waits for
- * RINGS_DEBT_MS at most, on whichever connection.
+ * something, too; if very many ring, they are read again one by one, RINGS_SLOT_US apart. As long
+ * as one is not read, all regions that the user ever rang are looked at in the same intervals. So a
+ * ring waits for RINGS_DEBT_MS at most, on whichever connection, and what the user's other
+ * connections ask for does not wait.
  *
  * A ring has a cause if a lock of the regions had asked to be looked at since this user's ring
  * before (a bit in the region). Rings with one may cost RINGS_CAUSE_PERCENT of a processor, those
@@ -28,12 +30,15 @@ enum {
     RINGS_CREDIT = 256,  /* rings without a cause that count as ones with */
     RINGS_TURN_US = 20,  /* what a turn of the loop costs that nothing but a ring began */
     RINGS_READ_US = 3,   /* and to receive one in a turn that began already */
+    RINGS_SLOT_US = 1000,
+    RINGS_TOGETHER_MS = 10,
 };
 
 struct rings {
     int64_t debt_ns; /* at as_of_ns */
     int64_t as_of_ns;
     int64_t resume_ns; /* it is answered again then; 0: it is answered at once */
+    int64_t slot_ns;   /* when the last of the connections that ring is read again */
     uint64_t waiting;  /* bits: the regions that it rang meanwhile */
     uint64_t rung;     /* bits: all that it ever rang */
     uint64_t causes;   /* of those, as seen with the last answer */
@@ -51,8 +56,11 @@ void rings_init(struct rings *rings);
 /* It rang these regions. Whether that waits until resume_ns; else it is to be answered now. */
 bool rings_wait(struct rings *rings, uint64_t regions, int64_t now_ns);
 
+/* Until when a connection that rang, and made or met a pause, is not read. */
+int64_t rings_hold(struct rings *rings, int64_t now_ns);
+
 /* What is to be answered now, the pause being over: regions, as bits. */
-uint64_t rings_resume(struct rings *rings);
+uint64_t rings_resume(struct rings *rings, int64_t now_ns);
 
 /* It was answered, which took so long, in that turn of the loop. causes: how often locks of the
  * regions in .rung were looked at. When it is answered again, which is resume_ns; 0: at once. */

@@ -43,7 +43,6 @@
 
 enum {
     SOCKET_PACKETS_PER_TURN = 16,
-    SOCKET_PACKETS_HELD = 2, /* of one that is held from now on */
     SOCKET_TURN_MS = 10,     /* in which one user's packets are served in one turn of the loop */
     SOCKET_TURN_ALL_MS = 50, /* and those of all users */
     SOCKET_ACCEPTS_PER_TURN = 64, /* that are kept */
@@ -170,9 +169,10 @@ const char *connection_unsent(const struct connection *connection);
 /* Its user's. */
 struct socket_share *connection_share(const struct connection *connection);
 
-/* Nothing more is received of it before that time, but for a few packets that are there already. It
+/* Nothing more is received of it before that time, but for what this turn would receive anyway. It
  * is still sent to. */
 void connection_hold(struct connection *connection, int64_t until_ns);
+bool connection_is_held(const struct connection *connection);
 
 /* Closes it, without the callback. The peer can still read what was sent. */
 void socket_close(struct connection *connection);
