@@ -10,9 +10,10 @@
  *   observe/    log, metrics, facts for `holdfast doctor`, HTTP, the watchdog of turns
  *
  * One libuv loop on one thread; the committer's thread, NNG's and HTTP's wake it by descriptors.
- * (If a write of the loop's own gets stuck, the committer's thread goes on with it: io/commit.h.) A
- * turn of the loop is: whatever is ready is given to the driver, then agent_turn_end() lets it commit
- * and answer, and sends what is for other agents. Each callback of libuv calls agent_turn() first.
+ * (If a write of the loop's own gets stuck, the committer's thread goes on with it: io/commit.h.)
+ * A turn of the loop is: whatever is ready is given to the driver, then agent_turn_end() lets it
+ * commit and answer, and sends what is for other agents. Each callback of libuv calls agent_turn()
+ * first.
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H

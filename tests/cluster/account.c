@@ -18,15 +18,14 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
 #include "agent_process.h"
+#include "hello.h"
 #include "holdfast/admin.h"
-#include "proto/frame.h"
 #include "proto/region.h"
 #include "require.h"
 
@@ -46,83 +45,26 @@ static hf_client *honest;
 
 /* ---- raw connections ---- */
 
-struct welcome {
-    uint32_t client;
-    uint64_t nonce;
-};
-
+/* One that does not wait for ever: the agent may be killed. */
 static int dial(void)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     struct timeval soon = {.tv_usec = 500000};
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", agent.socket);
-    if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)) != 0 ||
-                    connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)) {
+    int fd = hello_dial(agent.socket);
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)) != 0) {
         close(fd);
         return -1;
     }
     return fd;
 }
 
-static void say(int fd, struct hfi_frame *frame)
+/* A connection that was greeted. -1: not now. */
+static int enter(struct hello_as *as)
 {
-    static unsigned char bytes[HFI_FRAME_MAX];
-    (void)!send(fd, bytes, hfi_frame_encode(frame, bytes, sizeof(bytes)), MSG_NOSIGNAL);
-}
-
-static void greet(int fd, const struct welcome *as)
-{
-    struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
-                              .request = 1,
-                              .hello = {.version = HFI_PROTOCOL_VERSION,
-                                        .pid = getpid(),
-                                        .client = as->client,
-                                        .nonce = as->nonce,
-                                        .library = {.bytes = "1", .size = 1}}};
-    say(fd, &frame);
-}
-
-/* Receives a frame; the descriptor that comes with it, or -1. false: none came. */
-static bool hear(int fd, struct hfi_frame *frame, int *with)
-{
-    static unsigned char bytes[HFI_FRAME_MAX];
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof(control.space)};
-    struct hfi_listed_cursor cursor;
-    struct hfi_frame_error error;
-    *with = -1;
-    ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS) {
-        memcpy(with, CMSG_DATA(header), sizeof(*with));
-    }
-    return got > 0 && hfi_frame_decode(bytes, (size_t)got, frame, &cursor, &error) == 0;
-}
-
-/* A connection that was greeted, and what came with it. -1: not now. */
-static int enter(struct welcome *welcome)
-{
-    struct hfi_frame frame;
-    int none;
     int fd = dial();
-    if (fd < 0) {
-        return -1;
-    }
-    greet(fd, welcome);
-    if (!hear(fd, &frame, &none) || frame.kind != HFI_FRAME_WELCOME) {
+    if (fd >= 0 && !hello_welcome(fd, as)) {
         close(fd);
         return -1;
     }
-    welcome->client = frame.welcome.client;
-    welcome->nonce = frame.welcome.nonce;
     return fd;
 }
 
@@ -131,8 +73,8 @@ static bool open_region(int fd, int *region)
 {
     struct hfi_frame frame = {
         .kind = HFI_FRAME_OPEN, .request = 2, .open = {.name = {.bytes = "open/a", .size = 6}}};
-    say(fd, &frame);
-    return hear(fd, &frame, region) && frame.kind == HFI_FRAME_REGION && *region >= 0;
+    (void)hello_say(fd, &frame, 0);
+    return hello_hear(fd, &frame, region) && frame.kind == HFI_FRAME_REGION && *region >= 0;
 }
 
 /* ---- attacks: each does its worst for ever ---- */
@@ -150,7 +92,7 @@ static void connect_and_close(void)
 static void hello_again(void)
 {
     for (;;) {
-        struct welcome welcome = {0};
+        struct hello_as welcome = {0};
         int fd = enter(&welcome);
         if (fd >= 0) {
             close(fd);
@@ -162,12 +104,12 @@ static void hello_again(void)
 static void resume_again(void)
 {
     for (;;) {
-        struct welcome welcome = {0};
+        struct hello_as welcome = {0};
         int first = enter(&welcome);
         for (int i = 0; first >= 0 && i < 1000; i++) {
             int fd = dial();
             if (fd >= 0) {
-                greet(fd, &welcome);
+                hello_greet(fd, &welcome);
                 close(fd);
             }
         }
@@ -242,7 +184,7 @@ static void ring_again(void)
     unsigned char bytes[16];
     size_t size = hfi_frame_encode(&ring, bytes, sizeof(bytes));
     for (;;) {
-        struct welcome welcome = {0};
+        struct hello_as welcome = {0};
         struct stat status;
         struct hfi_region region;
         int region_fd = -1;
@@ -274,7 +216,7 @@ static void ring_again(void)
 static void hang_up_again(void)
 {
     for (;;) {
-        struct welcome welcome = {0};
+        struct hello_as welcome = {0};
         int region = -1;
         int fd = enter(&welcome);
         if (fd >= 0 && open_region(fd, &region)) {
@@ -408,7 +350,7 @@ static void use_region(int fd)
 
 static void use_all(void)
 {
-    struct welcome welcome = {0};
+    struct hello_as welcome = {0};
     int region = -1;
     int fd = enter(&welcome);
     REQUIRE(fd >= 0 && open_region(fd, &region), "not let in");
@@ -418,9 +360,9 @@ static void use_all(void)
         struct hfi_frame ring = {.kind = HFI_FRAME_RING};
         struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 3};
         int none;
-        say(fd, &ring);
-        say(fd, &frame);
-        (void)hear(fd, &frame, &none);
+        (void)hello_say(fd, &ring, 0);
+        (void)hello_say(fd, &frame, 0);
+        (void)hello_hear(fd, &frame, &none);
     }
 }
 

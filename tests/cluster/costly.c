@@ -16,15 +16,14 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
 #include "agent_process.h"
+#include "hello.h"
 #include "holdfast/holdfast.h"
-#include "proto/frame.h"
 #include "require.h"
 
 enum {
@@ -44,37 +43,10 @@ static atomic_uint *prepared; /* shared with the attackers */
 
 /* ---- the attacker ---- */
 
-static void hear(int fd, struct hfi_frame *frame)
-{
-    static unsigned char bytes[HFI_FRAME_MAX];
-    struct hfi_listed_cursor cursor;
-    struct hfi_frame_error error;
-    ssize_t got = recv(fd, bytes, sizeof(bytes), 0);
-    REQUIRE(got > 0 && hfi_frame_decode(bytes, (size_t)got, frame, &cursor, &error) == 0,
-            "no answer");
-}
-
-static bool say(int fd, struct hfi_frame *frame, int flags)
-{
-    unsigned char bytes[256];
-    size_t size = hfi_frame_encode(frame, bytes, sizeof(bytes));
-    return send(fd, bytes, size, MSG_NOSIGNAL | flags) == (ssize_t)size;
-}
-
 static int enter(void)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
-                              .request = 1,
-                              .hello = {.version = HFI_PROTOCOL_VERSION,
-                                        .pid = getpid(),
-                                        .library = {.bytes = "1", .size = 1}}};
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", agent.socket);
-    REQUIRE(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 && say(fd, &frame, 0),
-            "cannot connect");
-    hear(fd, &frame);
-    REQUIRE(frame.kind == HFI_FRAME_WELCOME, "not welcomed");
+    int fd = hello_enter(agent.socket, NULL);
+    REQUIRE(fd >= 0, "not welcomed");
     return fd;
 }
 
@@ -103,7 +75,7 @@ static void ask_dearly(void)
     watch_often(fd, EPOLLIN | EPOLLOUT);
     for (;;) {
         struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 2};
-        if (!say(fd, &frame, MSG_DONTWAIT)) {
+        if (!hello_say(fd, &frame, MSG_DONTWAIT)) {
             usleep(1000);
         }
     }
@@ -151,7 +123,7 @@ static void ring_dearly(void)
     watch_often(fd, EPOLLOUT);
     for (;;) {
         struct hfi_frame frame = {.kind = HFI_FRAME_RING};
-        if (!say(fd, &frame, MSG_DONTWAIT)) {
+        if (!hello_say(fd, &frame, MSG_DONTWAIT)) {
             usleep(100);
         }
     }

@@ -67,19 +67,23 @@ bool hello_greet(int fd, const struct hello_as *as)
     return hello_say(fd, &frame, 0);
 }
 
+bool hello_welcome(int fd, struct hello_as *as)
+{
+    struct hfi_frame frame;
+    if (!hello_greet(fd, as) || !hello_hear(fd, &frame, NULL) || frame.kind != HFI_FRAME_WELCOME) {
+        return false;
+    }
+    *as = (struct hello_as){.client = frame.welcome.client, .nonce = frame.welcome.nonce};
+    return true;
+}
+
 int hello_enter(const char *socket_path, struct hello_as *as)
 {
     struct hello_as stranger = {.client = 0};
-    struct hfi_frame frame;
     int fd = hello_dial(socket_path);
-    as = as != NULL ? as : &stranger;
-    if (fd < 0) {
-        return -1;
-    }
-    if (!hello_greet(fd, as) || !hello_hear(fd, &frame, NULL) || frame.kind != HFI_FRAME_WELCOME) {
+    if (fd >= 0 && !hello_welcome(fd, as != NULL ? as : &stranger)) {
         close(fd);
         return -1;
     }
-    *as = (struct hello_as){.client = frame.welcome.client, .nonce = frame.welcome.nonce};
     return fd;
 }

@@ -29,6 +29,9 @@ bool hello_hear(int fd, struct hfi_frame *frame, int *with);
 /* Sends HELLO as that client. */
 bool hello_greet(int fd, const struct hello_as *as);
 
+/* The same, until it is welcomed; then as is who it was welcomed as. */
+bool hello_welcome(int fd, struct hello_as *as);
+
 /* A connection that was welcomed, and as which client (as: NULL: a new one). -1: not now. */
 int hello_enter(const char *socket, struct hello_as *as);
 
