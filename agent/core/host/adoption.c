@@ -10,6 +10,7 @@
 #include "kept.h"
 #include "lease.h"
 #include "requests.h"
+#include "seats.h"
 #include "slots.h"
 #include "state.h"
 #include "words.h"
@@ -31,9 +32,7 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
     space->birth++;
     space->adopted = adopted;
     space->region = *base;
-    space->region.own_slot_blocks = space->slot_blocks;
-    space->region.own_block_next = space->block_next;
-    space->region.own_seat_holder = space->seat_holder;
+    seats_attach(host, index, &space->region);
     space->incarnation = base->header->incarnation;
     space->actor = (struct hfi_actor){
         .region = &space->region, .kernel = bells_kernel(host), .holder = HFI_HOLDER_AGENT};
@@ -125,7 +124,7 @@ void host_load_grant(struct host *host, const struct message_name *name,
 const char *host_check_region(struct host *host, uint32_t index)
 {
     const struct space *space = &host->spaces[index];
-    if (space->used && space->adopted && !blocks_adopt(host, index)) {
+    if (space->used && space->adopted && !seats_adopt(host, index)) {
         return "its seats do not lie where its slots say";
     }
     return NULL;
@@ -158,9 +157,9 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
                         struct host_actions *actions)
 {
     struct space *space = &host->spaces[at.space];
-    struct seats walk = seats_of(host, at);
+    struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
-        uint32_t id = space->seat_holder[walk.seat];
+        uint32_t id = seat_holder(host, at.space, walk.seat);
         uint32_t client = client_of_id(host, id);
         if (id == 0 || (client != NONE && client_lives(host, client))) {
             continue;

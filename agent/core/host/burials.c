@@ -7,6 +7,7 @@
 #include "ids.h"
 #include "limits.h"
 #include "pending.h"
+#include "seats.h"
 #include "slots.h"
 #include "state.h"
 #include "watches.h"
@@ -129,10 +130,10 @@ void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint
         hfi_bury_waiter(&space->actor, seat);
         return;
     }
-    host->handles[handle].holder = space->seat_holder[seat];
+    host->handles[handle].holder = seat_holder(host, at.space, seat);
     host->handles[handle].seat = seat;
     host->handles[handle].lock_delay_ms = (uint16_t)lock_at(host, at)->lock_delay_ms;
-    space->seat_handle[seat] = handle;
+    seat_set_handle(host, at.space, seat, handle);
     burial_of_handle(host, handle, actions);
 }
 
@@ -235,16 +236,15 @@ void burials_sweep(struct host *host, struct host_actions *actions)
 static void burial_unknown(struct host *host, uint32_t client, struct lock_ref at,
                            struct host_actions *actions)
 {
-    const struct space *space = &host->spaces[at.space];
     struct lock *lock = lock_at(host, at);
     if (!lock_is_named(lock)) {
         return;
     }
     uint32_t holder = hfi_word_holder(atomic_load(lock_word(host, at)));
-    struct seats walk = seats_of(host, at);
+    struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
-        uint32_t id = space->seat_holder[walk.seat];
-        uint32_t handle = space->seat_handle[walk.seat];
+        uint32_t id = seat_holder(host, at.space, walk.seat);
+        uint32_t handle = seat_handle(host, at.space, walk.seat);
         if (id == 0 || !client_has_id(host, client, id)) {
             continue;
         }

@@ -1,15 +1,14 @@
 /*
- * Handles: opening a lock, closing, burying; holds with a limit.
+ * Handles: which client has which lock open, under which holder id. How one begins is in opens.c,
+ * how it ends in burials.c.
  *
- * Within one lock each handle has a holder id of its own, so that a lock word names one handle and
- * no other; a client that opens a lock twice gets another id for the second handle.
- *
- * A handle that ends is buried: its place in the queue first, then what it holds, then whatever a
- * dead process may have left half-done on that lock. It is freed when nothing can name it any more.
+ * Each handle stands in two lists: its client's, and its lock's. Within one lock each has a holder
+ * id of its own, so that a lock word names one handle and no other.
  */
 #include "clients.h"
 #include "delays.h"
 #include "hub.h"
+#include "seats.h"
 #include "slots.h"
 #include "state.h"
 
@@ -74,7 +73,7 @@ void handle_free(struct host *host, uint32_t handle)
     struct client_handles *client = &host->client_handles[who->client];
     bool left = who->flags & HANDLE_LEFT;
     if (!left) {
-        seat_take_back(host, who);
+        seat_take_back(host, at.space, who->seat);
     }
     if (client->next_walked == handle) {
         client->next_walked = who->client_next;
@@ -182,4 +181,11 @@ uint32_t handles_walk_next(struct host *host, uint32_t client)
         host->client_handles[client].next_walked = host->handles[handle].client_next;
     }
     return handle;
+}
+
+uint32_t handle_give_seat(struct host *host, uint32_t handle)
+{
+    struct handle *who = &host->handles[handle];
+    who->seat = seat_give(host, (struct lock_ref){who->space, who->slot}, who->holder, handle);
+    return who->seat;
 }

@@ -4,6 +4,7 @@
 #include "clients.h"
 #include "delays.h"
 #include "openings.h"
+#include "seats.h"
 #include "state.h"
 #include "watches.h"
 
@@ -95,7 +96,7 @@ void hold_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uin
         return;
     }
     log_loss(host, at, why, 0, delay_ms, actions);
-    uint32_t client = client_of_id(host, host->spaces[at.space].seat_holder[seat]);
+    uint32_t client = client_of_id(host, seat_holder(host, at.space, seat));
     if (client != NONE) {
         client_poke(host, client);
     }

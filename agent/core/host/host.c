@@ -24,6 +24,7 @@
 #include "repair.h"
 #include "requests.h"
 #include "routes.h"
+#include "seats.h"
 #include "slots.h"
 #include "state.h"
 #include "watches.h"
@@ -31,14 +32,8 @@
 static void lay_out_space(struct arena *arena, const struct host_limits *limits,
                           struct space *space)
 {
-    size_t seats = (size_t)limits->blocks * HFI_BLOCK_SEATS;
     space->locks = arena_take(arena, limits->locks, sizeof(struct lock));
     space->guards = arena_take(arena, limits->locks, sizeof(struct guard));
-    space->slot_blocks = arena_take(arena, limits->locks, sizeof(uint32_t));
-    space->block_next = arena_take(arena, limits->blocks, sizeof(uint32_t));
-    space->block_slot = arena_take(arena, limits->blocks, sizeof(uint32_t));
-    space->seat_holder = arena_take(arena, seats, sizeof(uint16_t));
-    space->seat_handle = arena_take(arena, seats, sizeof(uint32_t));
     space->token_first = arena_take(arena, limits->locks, sizeof(uint64_t));
 }
 
@@ -63,6 +58,7 @@ static struct host *lay_out(struct arena *arena, const struct host_config *confi
     into->publish = publish_lay_out(arena, config);
     into->remote = remote_lay_out(arena);
     into->delays = delays_lay_out(arena);
+    into->seats = seats_lay_out(arena, config);
     into->bells = bells_lay_out(arena);
     into->limits = limits_lay_out(arena, config);
     into->pending = pending_lay_out(arena);

@@ -12,6 +12,7 @@
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"
+#include "seats.h"
 #include "state.h"
 #include "watches.h"
 
@@ -32,10 +33,9 @@ static void check_handle(const struct host *host, uint32_t index)
     HF_CHECK(handle->slot < space->slots_used);
     HF_CHECK(space->locks[handle->slot].state != LOCK_FREE);
     if (handle->seat != HFI_SEAT_NONE) {
-        HF_CHECK(handle->seat / HFI_BLOCK_SEATS < space->blocks_used);
-        HF_CHECK(space->block_slot[handle->seat / HFI_BLOCK_SEATS] == handle->slot + 1);
-        HF_CHECK(space->seat_holder[handle->seat] == handle->holder);
-        HF_CHECK(space->seat_handle[handle->seat] == index);
+        HF_CHECK(seat_is_of(host, (struct lock_ref){handle->space, handle->slot}, handle->seat));
+        HF_CHECK(seat_holder(host, handle->space, handle->seat) == handle->holder);
+        HF_CHECK(seat_handle(host, handle->space, handle->seat) == index);
     }
     HF_CHECK(handle->seat != HFI_SEAT_NONE || !(handle->flags & HANDLE_LIMITED));
     struct lock_ref at = {handle->space, handle->slot};
@@ -99,7 +99,7 @@ static void check_lock(const struct host *host, struct lock_ref at)
     check_lock_request(host, at);
     if (lock->state == LOCK_FREE) {
         HF_CHECK(lock->handles == NONE);
-        HF_CHECK(host->spaces[at.space].slot_blocks[at.slot] == 0);
+        HF_CHECK(seats_first_block(host, at) == 0);
         return;
     }
     if (lock->state == LOCK_RETIRED) {
@@ -116,24 +116,6 @@ static void check_lock(const struct host *host, struct lock_ref at)
     }
 }
 
-static void check_blocks(const struct space *space)
-{
-    uint32_t chained = 0;
-    uint32_t free = 0;
-    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
-        for (uint32_t block = space->slot_blocks[slot]; block != 0;
-             block = space->block_next[block - 1]) {
-            HF_CHECK(block <= space->blocks_used && space->block_slot[block - 1] == slot + 1);
-            HF_CHECK(++chained <= space->blocks_used);
-        }
-    }
-    for (uint32_t block = space->free_block; block != 0; block = space->block_next[block - 1]) {
-        HF_CHECK(block <= space->blocks_used && space->block_slot[block - 1] == 0);
-        HF_CHECK(++free <= space->blocks_used);
-    }
-    HF_CHECK(chained + free == space->blocks_used);
-}
-
 static uint32_t check_space(const struct host *host, uint32_t index)
 {
     const struct space *space = &host->spaces[index];
@@ -141,7 +123,6 @@ static uint32_t check_space(const struct host *host, uint32_t index)
     uint32_t free = 0;
     uint32_t chained = 0;
     HF_CHECK(space->slots_used <= space->region.slot_count);
-    HF_CHECK(space->blocks_used <= space->region.block_count);
     for (uint32_t slot = 0; slot < space->slots_used; slot++) {
         struct lock_ref at = {index, slot};
         free += space->locks[slot].state == LOCK_FREE;
@@ -154,7 +135,7 @@ static uint32_t check_space(const struct host *host, uint32_t index)
     }
     HF_CHECK(chained == space->free_slots);
     HF_CHECK(!host->started || free == chained);
-    check_blocks(space);
+    seats_check(host, index);
     return handles;
 }
 

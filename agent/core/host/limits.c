@@ -4,6 +4,7 @@
 #include "bells.h"
 #include "clients.h"
 #include "holds.h"
+#include "seats.h"
 #include "state.h"
 
 struct limits *limits_lay_out(struct arena *arena, const struct host_config *config)
@@ -116,13 +117,13 @@ static void limit_find(struct host *host, struct lock_ref at, uint32_t seat)
 {
     struct space *space = &host->spaces[at.space];
     const struct hfi_seat *shared = hfi_seat(&space->region, seat);
-    uint32_t id = space->seat_holder[seat];
+    uint32_t id = seat_holder(host, at.space, seat);
     uint32_t client = client_of_id(host, id);
     bool holds = hfi_word_holder(atomic_load(lock_word(host, at))) == id ||
                  (atomic_load(&shared->reader) & HFI_CELL_COUNT);
     uint64_t deadline_ns = atomic_load(&shared->deadline_ns);
     if (id == 0 || !holds || deadline_ns == 0 || client == NONE || !client_lives(host, client) ||
-        space->seat_handle[seat] != NONE) {
+        seat_handle(host, at.space, seat) != NONE) {
         return;
     }
     uint32_t handle = handle_new(host, client, at);
@@ -138,13 +139,13 @@ static void limit_find(struct host *host, struct lock_ref at, uint32_t seat)
     who->flags |= HANDLE_FOUND;
     who->limit_ms = limit_ms < UINT32_MAX ? (uint32_t)limit_ms : UINT32_MAX;
     who->lock_delay_ms = (uint16_t)lock_at(host, at)->lock_delay_ms;
-    space->seat_handle[seat] = handle;
+    seat_set_handle(host, at.space, seat, handle);
     limit_begin(host, handle);
 }
 
 void limits_find(struct host *host, struct lock_ref at)
 {
-    struct seats walk = seats_of(host, at);
+    struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
         limit_find(host, at, walk.seat);
     }

@@ -1,8 +1,7 @@
 /*
- * Locks: their slots in a region, taking holds away, and what a ring asks for. What is asked
- * of the quorum is in grants.c. The grant stays here when the last hold ends, until another host
- * wants it or nobody has had the lock open for long: that is what makes the next one cost no
- * message.
+ * Locks: what is known of the lock in each slot of a region: its name, its state, until when it is
+ * closed. The grant stays here when the last hold ends, until another host wants it or nobody has
+ * had the lock open for long: that is what makes the next one cost no message.
  */
 #include "hub.h"
 #include "state.h"

@@ -3,6 +3,7 @@
 
 #include "clients.h"
 #include "holdfast/admin.h"
+#include "seats.h"
 #include "state.h"
 
 static void fill_party(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
@@ -28,7 +29,7 @@ static void fill_party(const struct host *host, struct lock_ref at, uint32_t hol
     out->remaining_ns = host->lease.deadline_ns - host->now_ns;
     if (seat != HFI_SEAT_NONE) {
         const struct hfi_seat *shared = hfi_seat(&host->spaces[at.space].region, seat);
-        uint32_t handle = host->spaces[at.space].seat_handle[seat];
+        uint32_t handle = seat_handle(host, at.space, seat);
         /* unsigned: hostile bytes must not overflow */
         int64_t own_ns = (int64_t)(atomic_load(&shared->deadline_ns) - (uint64_t)host->now_ns);
         bool limited = handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED);
@@ -44,14 +45,15 @@ static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64
 {
     const struct space *space = &host->spaces[at.space];
     uint32_t count = 0;
-    struct seats walk = seats_of(host, at);
+    struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
         const struct hfi_seat *shared = hfi_seat(&space->region, walk.seat);
         if (!(atomic_load(&shared->reader) & HFI_CELL_COUNT)) {
             continue;
         }
         if (count < room) {
-            fill_party(host, at, space->seat_holder[walk.seat], walk.seat, &parties[count]);
+            fill_party(host, at, seat_holder(host, at.space, walk.seat), walk.seat,
+                       &parties[count]);
             parties[count].mode = HF_SHARED;
             parties[count].token = token;
         }
@@ -63,9 +65,9 @@ static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64
 /* The seat of that holder id; HFI_SEAT_NONE: it has none. */
 static uint32_t seat_of_holder(const struct host *host, struct lock_ref at, uint32_t holder)
 {
-    struct seats walk = seats_of(host, at);
+    struct seat_walk walk = seats_of(host, at);
     while (holder != 0 && seats_next(&walk)) {
-        if (host->spaces[at.space].seat_holder[walk.seat] == holder) {
+        if (seat_holder(host, at.space, walk.seat) == holder) {
             return walk.seat;
         }
     }
@@ -101,7 +103,7 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
     size_t queued = hfi_queue(&space->region, at.slot, seats, HFI_FRAME_PARTIES_MAX);
     size_t known = queued < HFI_FRAME_PARTIES_MAX ? queued : HFI_FRAME_PARTIES_MAX;
     for (size_t i = 0; i < known && used < HFI_FRAME_PARTIES_MAX; i++) {
-        uint32_t id = space->seat_holder[seats[i]];
+        uint32_t id = seat_holder(host, at.space, seats[i]);
         if (id != 0 && !(apart && id == holder)) {
             fill_party(host, at, id, seats[i], &parties[used]);
             uint64_t wait = atomic_load(hfi_seat_wait(&space->region, seats[i]));

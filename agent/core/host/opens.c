@@ -10,6 +10,7 @@
 #include "ids.h"
 #include "limits.h"
 #include "pending.h"
+#include "seats.h"
 #include "slots.h"
 #include "state.h"
 
@@ -32,7 +33,6 @@ static bool handle_is_left(const struct host *host, uint32_t client)
  * of them: a process may open a lock as often as it likes. */
 static void collect_lock_ids(struct host *host, struct lock_ref at)
 {
-    const struct space *space = &host->spaces[at.space];
     uint32_t handle = lock_at(host, at)->handles;
     struct id_set *ids = &host->opens->named;
     id_set_clear(ids);
@@ -40,10 +40,10 @@ static void collect_lock_ids(struct host *host, struct lock_ref at)
         id_set_add(ids, host->handles[handle].holder);
         handle = host->handles[handle].lock_next;
     }
-    struct seats walk = seats_of(host, at);
+    struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
-        if (space->seat_handle[walk.seat] == NONE) {
-            id_set_add(ids, space->seat_holder[walk.seat]);
+        if (seat_handle(host, at.space, walk.seat) == NONE) {
+            id_set_add(ids, seat_holder(host, at.space, walk.seat));
         }
     }
 }
@@ -197,10 +197,9 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
         return handle;
     }
     bool seated = open->seat != HFI_SEAT_NONE;
-    if (seated && (open->seat / HFI_BLOCK_SEATS >= space->blocks_used ||
-                   space->block_slot[open->seat / HFI_BLOCK_SEATS] != at.slot + 1 ||
-                   space->seat_holder[open->seat] != open->holder ||
-                   space->seat_handle[open->seat] != NONE)) {
+    if (seated && (!seat_is_of(host, at, open->seat) ||
+                   seat_holder(host, at.space, open->seat) != open->holder ||
+                   seat_handle(host, at.space, open->seat) != NONE)) {
         return NONE;
     }
     handle = handle_new(host, client, at);
@@ -210,7 +209,7 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
         host->handles[handle].holder = (uint16_t)open->holder;
         host->handles[handle].seat = seat;
         if (seat != HFI_SEAT_NONE) {
-            space->seat_handle[seat] = handle;
+            seat_set_handle(host, at.space, seat, handle);
         }
     }
     return handle;
@@ -231,7 +230,7 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
     }
     bool limited = limit_ns > 0;
     if (((open->flags & HFI_OPEN_SEAT) || limited) && who->seat == HFI_SEAT_NONE &&
-        seat_give(host, handle) == HFI_SEAT_NONE) {
+        handle_give_seat(host, handle) == HFI_SEAT_NONE) {
         return HF_EFULL;
     }
     if (limited) {
@@ -354,7 +353,7 @@ void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *fram
         client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
         return;
     }
-    if (who->seat == HFI_SEAT_NONE && seat_give(host, handle) == HFI_SEAT_NONE) {
+    if (who->seat == HFI_SEAT_NONE && handle_give_seat(host, handle) == HFI_SEAT_NONE) {
         client_reply_done(host, client, frame->request, HF_EFULL, actions);
         return;
     }

@@ -70,6 +70,7 @@
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"
+#include "seats.h"
 #include "slots.h"
 #include "state.h"
 #include "watches.h"
@@ -156,16 +157,9 @@ bool host_region_is_left(const struct host *host, uint32_t space)
 /* As it was before there was a region. */
 static void leave_space(struct space *space)
 {
-    uint32_t seats = space->blocks_used * HFI_BLOCK_SEATS;
-    memset(space->block_next, 0, space->blocks_used * sizeof(*space->block_next));
-    memset(space->block_slot, 0, space->blocks_used * sizeof(*space->block_slot));
-    memset(space->seat_holder, 0, seats * sizeof(*space->seat_holder));
-    memset(space->seat_handle, 0, seats * sizeof(*space->seat_handle));
     space->slots_used = 0;
     space->free_slot = 0;
     space->free_slots = 0;
-    space->blocks_used = 0;
-    space->free_block = 0;
     space->reclaim_hand = 0;
     space->lease = 0;
     space->leaving = false;
@@ -190,6 +184,7 @@ void regions_work(struct host *host, struct host_actions *actions)
                 leave_space(space);
                 watches_space_left(host, i);
                 bells_leave(host, i);
+                seats_leave(host, i);
                 break;
             }
             if (!hub_has_room(actions)) {

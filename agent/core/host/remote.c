@@ -7,6 +7,7 @@
 #include "holds.h"
 #include "repair.h"
 #include "routes.h"
+#include "seats.h"
 #include "state.h"
 #include "watches.h"
 
@@ -186,9 +187,7 @@ static int32_t held_now(const struct host *host, const struct message_check *che
     const struct lock *lock = lock_at(host, at);
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t seat = check->seat;
-    bool seated = seat != HFI_SEAT_NONE && seat / HFI_BLOCK_SEATS < space->blocks_used &&
-                  space->block_slot[seat / HFI_BLOCK_SEATS] == at.slot + 1 &&
-                  space->seat_holder[seat] == check->holder;
+    bool seated = seat_is_of(host, at, seat) && seat_holder(host, at.space, seat) == check->holder;
     bool adopted = lock->state == LOCK_ADOPTED; /* what it has is not known yet */
     bool held = check->epoch == host->lease.epoch && (lock_is_granted(lock) || adopted);
     if (check->shared) {
@@ -266,7 +265,6 @@ static void check_asked(struct host *host, const struct message *message,
 static int32_t break_here(struct host *host, struct lock_ref at, bool now,
                           struct host_actions *actions)
 {
-    const struct space *space = &host->spaces[at.space];
     repair_lock(host, at, actions);
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
@@ -279,9 +277,9 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
         hold_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
                    HOST_LOSS_BREAK, actions);
     }
-    struct seats walk = seats_of(host, at);
+    struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
-        uint32_t id = space->seat_holder[walk.seat];
+        uint32_t id = seat_holder(host, at.space, walk.seat);
         if (!hub_has_room(actions)) {
             return HF_EFULL; /* more readers than a step can end */
         }

@@ -6,6 +6,7 @@
 #include "clients.h"
 #include "grants.h"
 #include "holds.h"
+#include "seats.h"
 #include "state.h"
 #include "words.h"
 
@@ -47,7 +48,7 @@ static void repair_slot(struct host *host, struct lock_ref at)
     struct space *space = &host->spaces[at.space];
     struct hfi_slot *shared = &space->region.slots[at.slot];
     const struct lock *lock = lock_at(host, at);
-    repair_number(host, at, &shared->blocks, space->slot_blocks[at.slot]);
+    repair_number(host, at, &shared->blocks, seats_first_block(host, at));
     if (lock_is_granted(lock) && lock_guard(host, at)->in_force &&
         atomic_load(&shared->token_top) != lock->token_last) {
         atomic_store(&shared->token_top, lock->token_last); /* seq_cst: as in hfi_grant() */
@@ -99,7 +100,7 @@ static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t se
     const struct space *space = &host->spaces[at.space];
     const struct hfi_actor *actor = lock_actor(host, at);
     uint64_t wait = atomic_load(hfi_seat_wait(&space->region, seat));
-    uint32_t id = space->seat_holder[seat];
+    uint32_t id = seat_holder(host, at.space, seat);
     if (wait & (HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
         hfi_bury_waiter(actor, seat);
         hfi_wake_named(actor, seat); /* who waits there after all is told to ask anew */
@@ -121,8 +122,8 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
 {
     const struct space *space = &host->spaces[at.space];
     struct hfi_seat *shared = hfi_seat(&space->region, seat);
-    uint32_t id = space->seat_holder[seat];
-    uint32_t handle = space->seat_handle[seat];
+    uint32_t id = seat_holder(host, at.space, seat);
+    uint32_t handle = seat_handle(host, at.space, seat);
     repair_number(host, at, &shared->holder, id);
     if (id == 0 || (handle != NONE && (host->handles[handle].flags & HANDLE_ZOMBIE) &&
                     !client_may_use_closed(host, host->handles[handle].client))) {
@@ -150,8 +151,8 @@ static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t blo
                              struct queued *queued, struct host_actions *actions)
 {
     const struct space *space = &host->spaces[at.space];
-    struct seats walk = seats_of(host, at);
-    if (block != 0 && block <= space->blocks_used && space->block_slot[block - 1] == at.slot + 1) {
+    struct seat_walk walk = seats_of(host, at);
+    if (seats_block_is_of(host, at, block)) {
         walk.next_block = block;
     }
     uint32_t looked = 0;
@@ -263,7 +264,7 @@ static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_act
         word_repair(host, at, actions);
         repair_slot(host, at);
     }
-    if (space->slot_blocks[at.slot] != 0) {
+    if (seats_first_block(host, at) != 0) {
         host->repair->block = repair_seats(host, at, first, PIECE_SLOTS, &queued, actions);
         repair_queue(host, at, &queued);
         cost += host->repair->block != 0 ? PIECE_SLOTS : HFI_BLOCK_SEATS;

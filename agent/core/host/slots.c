@@ -5,6 +5,7 @@
 #include "listing.h"
 #include "publish.h"
 #include "requests.h"
+#include "seats.h"
 #include "state.h"
 #include "watches.h"
 
@@ -38,7 +39,7 @@ static uint32_t slot_take(struct host *host, uint32_t index)
     atomic_store(&shared->token_top, 0);
     atomic_store(&shared->closed_until_ns, 0);
     atomic_store(&shared->blocks, 0);
-    space->slot_blocks[slot] = 0;
+    seats_forget_slot(host, (struct lock_ref){index, slot});
     return slot;
 }
 
@@ -46,7 +47,7 @@ static void slot_free(struct host *host, struct lock_ref at)
 {
     struct space *space = &host->spaces[at.space];
     struct lock *lock = lock_at(host, at);
-    blocks_release(host, at);
+    seats_release(host, at);
     atomic_store(&space->region.words[at.slot].word, 0);
     space->guards[at.slot] = (struct guard){0};
     lock_set_state(host, at, LOCK_FREE);
@@ -135,9 +136,9 @@ void slot_unused(struct host *host, struct lock_ref at)
     }
     if (lock->state == LOCK_RETIRED) {
         slot_free(host, at);
-    } else if (blocks_are_empty(host, at)) {
+    } else if (seats_are_empty(host, at)) {
         /* The name keeps its slot, but seats are fewer than slots: others may need them. */
-        blocks_release(host, at);
+        seats_release(host, at);
     }
 }
 
@@ -149,8 +150,9 @@ void slots_known(struct host *host)
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         const struct space *space = &host->spaces[i];
         for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
-            if (space->slot_blocks[slot] != 0) {
-                slot_unused(host, (struct lock_ref){i, slot});
+            struct lock_ref at = {i, slot};
+            if (seats_first_block(host, at) != 0) {
+                slot_unused(host, at);
             }
         }
     }
@@ -203,7 +205,6 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
 
 void slot_leave(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    struct space *space = &host->spaces[at.space];
     struct lock *lock = lock_at(host, at);
     if (lock_is_named(lock)) {
         struct host_action *action = hub_emit(actions, HOST_PERSIST_NO_SLOT);
@@ -225,7 +226,7 @@ void slot_leave(struct host *host, struct lock_ref at, struct host_actions *acti
     *lock_guard(host, at) = (struct guard){0};
     publish_leave(host, at);
     watch_lock_left(host, at);
-    space->slot_blocks[at.slot] = 0;
+    seats_forget_slot(host, at);
 }
 
 void slot_adopt_unnamed(struct host *host, struct lock_ref at)

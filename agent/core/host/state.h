@@ -1,30 +1,26 @@
 /*
- * The host core's state, shared by its files and seen by nobody else.
+ * The hub of the host core: pointers to what each module keeps, in one block of memory, and the
+ * records that are not one module's alone yet: locks, handles, and the namespaces with their
+ * regions. Whatever else there is, its module's header says what it is, and nobody else sees it.
  *
- *   host.c     making it, steps, timers, the work that is left over for later steps
- *   adopt.c    regions, what the agent before left in them
- *   regions.c  regions that are given up, namespaces that are begun anew
- *   clients.c  who is connected, alive, dead; holder ids
- *   handles.c  opening, closing, burying
- *   seats.c    places to wait and read, in blocks chained to slots
- *   locks.c    slots, taking holds away, what a ring means
- *   grants.c   what is asked of the quorum for a lock, what its answers do
- *   requests.c what was asked and is not answered yet: sent again until it is
- *   kept.c     what of that the next agent goes on with
- *   delays.c   the lock-delays that the next agent counts with
- *   repair.c   what a region says against what is known here is put right
- *   routes.c   which voter coordinates which partition
- *   remote.c   sequencers and an administrator's break: here, or asked of other hosts
- *   inspect.c  list, show, status
- *   listing.c  names in order
- *   merge.c    a lock as this host and others know it
- *   publish.c  telling other hosts of it
- *   notify.c   watches, CHANGED, POKE
- *   survey.c   counts and figures for people
+ * What stands here as plain fields is read by all and written at one place: the configuration, the
+ * time and the session (host.c, lease.c), the counts for people.
  *
- * All memory is one block, laid out by host_size(). Indexes into it are 32-bit; NONE is no index.
- * A step emits a bounded number of actions: what might be many (watchers to tell, handles of a
- * dead client to bury) is noted, and done bit by bit by work() as long as there is room.
+ * Calls go down only, from the roof to the ground:
+ *
+ *   host                                          steps, timers, dispatch
+ *   adoption regions opens remote repair answers  what changes locks from outside, each for itself
+ *   burials lease                                 the end of handles and clients; of a session
+ *   attend                                        what a lock needs that asked for a look
+ *   grants limits words                           a grant that is here, or asked for; times; words
+ *   holds slots requests pending                  taking away; names and slots; what was asked
+ *   handles watches openings kept delays          tables
+ *   locks seats clients bells routes listing spaces
+ *   hub                                           what all call
+ *
+ * and beside them, deciding nothing: look, merge, publish, inspect, survey, invariants.
+ *
+ * Indexes are 32-bit; NONE is no index. A step emits a bounded number of actions: see hub.h.
  */
 #ifndef HOST_STATE_H
 #define HOST_STATE_H
@@ -124,17 +120,10 @@ struct space {
     struct guard *guards;  /* by slot */
     uint64_t lease;        /* as it was published last; 0: not yet */
     uint64_t repairs;      /* of this pass */
-    uint32_t *slot_blocks; /* own copies of the chains, see struct hfi_region */
-    uint32_t *block_next;
-    uint32_t *block_slot; /* slot + 1, 0 free */
-    uint16_t *seat_holder;
-    uint32_t *seat_handle; /* NONE */
     uint64_t *token_first; /* by slot: of its grant's range */
     uint32_t slots_used;   /* slots from here on were never used */
     uint32_t free_slot;    /* slot + 1, 0 none */
     uint32_t free_slots;   /* how many */
-    uint32_t blocks_used;
-    uint32_t free_block; /* block + 1 */
     uint32_t reclaim_hand;
 };
 
@@ -157,6 +146,7 @@ struct host {
     uint32_t space_hand; /* the namespace likewise */
     uint32_t zombie_count;
     struct clients *clients;
+    struct seats *seats;
     struct client_handles *client_handles; /* by client */
     struct handle *handles;
     struct openings *openings;
@@ -230,6 +220,8 @@ int64_t space_counted_long_ns(const struct host *host, uint32_t delay_ms);
  * */
 uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at);
 void handle_free(struct host *host, uint32_t handle);
+/* A free seat for this handle, which has none. HFI_SEAT_NONE: none. */
+uint32_t handle_give_seat(struct host *host, uint32_t handle);
 /* The handle of a lock that has this holder id; NONE. */
 uint32_t handle_of(const struct host *host, struct lock_ref at, uint32_t holder);
 /* The client's own handle with that number, which it may use; NONE. */
@@ -250,32 +242,6 @@ uint32_t handle_delay_ms(const struct host *host, const struct handle *who);
 /* Counts some more of the handles' lock-delays, if every handle is known; behind the last: lowers
  * what says too much. */
 void handles_settle_delays(struct host *host);
-
-/* ---- seats.c ---- */
-
-/* A walk over the seats of a lock, those of nobody too: as many as its chain of blocks has when it
- * begins. */
-struct seats {
-    const struct space *space;
-    uint32_t seat;       /* where it is; HFI_SEAT_NONE: before the first */
-    uint32_t next_block; /* block + 1, 0 none */
-    uint32_t blocks_left;
-};
-struct seats seats_of(const struct host *host, struct lock_ref at);
-/* Goes on to the next. false: there is none. */
-bool seats_next(struct seats *walk);
-/* A free seat for this handle, which has none. HFI_SEAT_NONE: none. */
-uint32_t seat_give(struct host *host, uint32_t handle);
-void seat_take_back(struct host *host, struct handle *who);
-/* A seat of this lock that is that holder id's and no handle's: of the agent before this one, whose
- * client has not resumed it, or was never told of it. HFI_SEAT_NONE: none. */
-uint32_t seat_orphan(const struct host *host, struct lock_ref at, uint32_t holder);
-/* Whether the slot has blocks, and no seat in them is anybody's. */
-bool blocks_are_empty(const struct host *host, struct lock_ref at);
-/* Drops the slot's blocks; no handle has it. */
-void blocks_release(struct host *host, struct lock_ref at);
-/* Rebuilds the agent's copies of an adopted region's chains. false: they make no sense. */
-bool blocks_adopt(struct host *host, uint32_t space);
 
 /* ---- locks.c ---- */
 

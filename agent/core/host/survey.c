@@ -4,6 +4,7 @@
 #include "clients.h"
 #include "look.h"
 #include "requests.h"
+#include "seats.h"
 #include "state.h"
 #include "watches.h"
 
@@ -74,17 +75,6 @@ static void survey_lock(const struct host *host, struct lock_ref at, int64_t now
     out->oldest_wait_ns = ages.wait_ns > out->oldest_wait_ns ? ages.wait_ns : out->oldest_wait_ns;
 }
 
-static uint64_t free_blocks(const struct space *space)
-{
-    uint64_t count = space->region.block_count - space->blocks_used;
-    uint32_t block = space->free_block;
-    for (uint32_t i = 0; block != 0 && i < space->blocks_used; i++) {
-        count++;
-        block = space->block_next[block - 1];
-    }
-    return count;
-}
-
 static void survey_space(const struct host *host, uint32_t index, int64_t now_ns,
                          struct host_survey *out)
 {
@@ -92,7 +82,8 @@ static void survey_space(const struct host *host, uint32_t index, int64_t now_ns
     out->slots += space->region.slot_count;
     out->slots_used += space->slots_used - space->free_slots;
     out->seats += (uint64_t)space->region.block_count * HFI_BLOCK_SEATS;
-    out->seats_used += (space->region.block_count - free_blocks(space)) * HFI_BLOCK_SEATS;
+    out->seats_used += (space->region.block_count - seats_free_blocks(host, index)) *
+                       HFI_BLOCK_SEATS;
     for (uint32_t slot = 0; slot < space->slots_used; slot++) {
         struct lock_ref at = {index, slot};
         if (lock_is_named(lock_at(host, at))) {
