@@ -4,8 +4,8 @@
  * A process that needs the agent sets its lock's dirty bit in the region and rings: it sends RING
  * over its connection. A ring may be lost, so all that asks to be looked at is, with each pass of
  * repair.h. Looking goes in pieces, and goes on behind the lock that was the last: one that always
- * rings is no reason to leave out those behind it. A namespace of which a tick has looked at as many
- * as it may pauses: a process can set the bits as fast as they are looked at, without a ring.
+ * rings is no reason to leave out those behind it. A namespace of which a tick has looked at as
+ * many as it may pauses: a process can set the bits as fast as they are looked at, without a ring.
  *
  * Invariant: a dirty bit that was set before its namespace's bell rang is looked at, or the
  * namespace counts as left over for the next step.
