@@ -35,10 +35,10 @@ static const char help[] =
     "                                       only checks FILE, and the folders that it names and\n"
     "                                       that are there: 0 good, 78 not, 69 a folder is not\n"
     "\n"
-    "  holdfastd --config FILE --rejoin     this voter starts over with an empty store, and ends\n"
-    "                                       (`holdfast member rejoin` explains it and does this)\n"
-    "  holdfastd --config FILE --undo-rejoin\n"
-    "                                       takes that back, while no other voter knows of it\n"
+    "  holdfastd --config FILE --rejoin [--undo] --yes\n"
+    "                                       `holdfast member rejoin`, which explains it and does\n"
+    "                                       this: this voter starts over with an empty store; with\n"
+    "                                       --undo, while no other voter knows of it, not\n"
     "\n"
     "It stays in the foreground and logs to standard error. SIGTERM ends it; every hold stays as\n"
     "it is, and goes on if an agent is back before the lease is over (5 s, unless configured).\n"
@@ -50,7 +50,8 @@ static const char help[] =
     "  --config FILE     an INI file\n"
     "  --check-config    with --config: validate and exit\n"
     "  --rejoin          with --config: replace the store of this voter (the agent is stopped)\n"
-    "  --undo-rejoin     with --config: put the replaced one back (the agent is stopped)\n"
+    "  --undo            with --rejoin: put the replaced one back (the agent is stopped)\n"
+    "  --yes             with --rejoin: do it\n"
     "  --version         print the version\n"
     "  --help            print this\n"
     "\n"
@@ -68,7 +69,8 @@ struct command_line {
     bool dev;
     bool check_only;
     bool rejoin;
-    bool undo_rejoin;
+    bool undo;
+    bool yes;
     const char *state_dir;
     const char *config;
 };
@@ -82,14 +84,15 @@ static int usage(const char *what, const char *found, const char *expected)
 /* -1: go on; else the exit code. */
 static int read_options(int argc, char **argv, struct command_line *out)
 {
-    enum { DEV = 256, STATE_DIR, CONFIG, CHECK, REJOIN, UNDO_REJOIN, HELP, VERSION };
+    enum { DEV = 256, STATE_DIR, CONFIG, CHECK, REJOIN, UNDO, YES, HELP, VERSION };
     static const struct option options[] = {
         {"dev", no_argument, NULL, DEV},
         {"state-dir", required_argument, NULL, STATE_DIR},
         {"config", required_argument, NULL, CONFIG},
         {"check-config", no_argument, NULL, CHECK},
         {"rejoin", no_argument, NULL, REJOIN},
-        {"undo-rejoin", no_argument, NULL, UNDO_REJOIN},
+        {"undo", no_argument, NULL, UNDO},
+        {"yes", no_argument, NULL, YES},
         {"help", no_argument, NULL, HELP},
         {"version", no_argument, NULL, VERSION},
         {NULL, 0, NULL, 0},
@@ -113,8 +116,11 @@ static int read_options(int argc, char **argv, struct command_line *out)
         case REJOIN:
             out->rejoin = true;
             break;
-        case UNDO_REJOIN:
-            out->undo_rejoin = true;
+        case UNDO:
+            out->undo = true;
+            break;
+        case YES:
+            out->yes = true;
             break;
         case HELP:
         case 'h':
@@ -147,10 +153,14 @@ static int check_command_line(const struct command_line *line)
     if (line->check_only && line->config == NULL) {
         return usage("found --check-config", "", "--config FILE with it");
     }
-    if ((line->rejoin || line->undo_rejoin) &&
-        (line->config == NULL || line->check_only || line->rejoin == line->undo_rejoin)) {
-        return usage(line->rejoin ? "found --rejoin" : "found --undo-rejoin", "",
-                     "--config FILE with it and nothing else");
+    if (line->rejoin && (line->config == NULL || line->check_only)) {
+        return usage("found --rejoin", "", "--config FILE with it, not --check-config");
+    }
+    if (!line->rejoin && (line->undo || line->yes)) {
+        return usage(line->undo ? "found --undo" : "found --yes", "", "it with --rejoin");
+    }
+    if (line->rejoin && !line->yes) {
+        return usage("nothing was done: found --rejoin", " without --yes", "it with --yes");
     }
     return -1;
 }
@@ -224,7 +234,7 @@ static int configure(const struct command_line *line, struct agent *agent, char 
         fprintf(stderr, "holdfastd: %s\n", error);
         return line->dev ? AGENT_EXIT_USAGE : AGENT_EXIT_CONFIG;
     }
-    if (!line->check_only && !line->rejoin && !line->undo_rejoin) {
+    if (!line->check_only && !line->rejoin) {
         log_open_stderr();
         agent_raise_limits();
         load_subids(config);
@@ -310,8 +320,8 @@ int main(int argc, char **argv)
     }
     agent->config_path = line.config;
     code = configure(&line, agent, argv);
-    if (code < 0 && (line.rejoin || line.undo_rejoin)) {
-        code = start_over(agent, line.undo_rejoin);
+    if (code < 0 && line.rejoin) {
+        code = start_over(agent, line.undo);
         agent_release(agent);
     } else if (code < 0) {
         code = agent_prepare(agent);

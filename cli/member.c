@@ -1,6 +1,6 @@
 /*
  * `holdfast member`: the voters of the cell; and `holdfast member rejoin`, which explains what
- * starting over is and has the agent's program do it (holdfastd --rejoin): that one knows the
+ * starting over is and has the agent's program do it (holdfastd --rejoin, with the same options): that one knows the
  * store and its locks.
  */
 #include <errno.h>
@@ -66,10 +66,15 @@ static int list(struct cli *cli)
 }
 
 /* Runs the holdfastd that lies beside this program, or else the one that PATH has. */
-static int run_agent(const char *config, const char *option)
+static int run_agent(const char *config, bool undo)
 {
     char path[PROGRAM_MAX];
-    char *arguments[] = {(char *)"holdfastd", (char *)"--config", (char *)config, (char *)option,
+    char *arguments[] = {(char *)"holdfastd",
+                         (char *)"--config",
+                         (char *)config,
+                         (char *)"--rejoin",
+                         (char *)"--yes",
+                         undo ? (char *)"--undo" : NULL,
                          NULL};
     ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof("holdfastd"));
 
@@ -124,5 +129,5 @@ int command_member(struct cli *cli, int argc, char **argv)
         (void)help_show("member");
         return cli_usage_error("member rejoin", "nothing was done; with --yes it is");
     }
-    return run_agent(config, undo ? "--undo-rejoin" : "--rejoin");
+    return run_agent(config, undo);
 }

@@ -84,6 +84,10 @@ START_TEST(usage)
         {"holdfastd", "--config", NULL},
         {"holdfastd", "--config", "/x", "--state-dir=/y", NULL},
         {"holdfastd", "--check-config", NULL},
+        {"holdfastd", "--config", "/x", "--rejoin", NULL}, /* without --yes */
+        {"holdfastd", "--config", "/x", "--undo", NULL},
+        {"holdfastd", "--config", "/x", "--yes", NULL},
+        {"holdfastd", "--dev", "--rejoin", "--yes", NULL},
     };
     char said[4096];
     const char *arguments[8] = {NULL};
@@ -611,7 +615,7 @@ int main(void)
     Suite *suite = suite_create("daemon");
     TCase *ends = tcase_create("ends");
     tcase_set_timeout(ends, 60);
-    tcase_add_loop_test(ends, usage, 0, 7);
+    tcase_add_loop_test(ends, usage, 0, 11);
     tcase_add_test(ends, help_and_version);
     tcase_add_test(ends, check_config);
     tcase_add_test(ends, a_folder_that_others_may_write_to);
