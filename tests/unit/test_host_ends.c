@@ -3,6 +3,7 @@
  * makes of what the last one left.
  */
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -453,6 +454,15 @@ START_TEST(many_steps_do_the_work_of_one_tick)
 }
 END_TEST
 
+/* A grant that is here is left by a give-back or with the session: no other state follows it. */
+START_TEST(a_state_that_cannot_follow_ends_the_agent)
+{
+    struct lock_ref at = {0, opened.slot};
+    ck_assert_int_eq(lock_at(rig->host, at)->state, LOCK_GRANTED);
+    lock_set_state(rig->host, at, LOCK_FREE);
+}
+END_TEST
+
 /* Locks that other hosts hold, opened by the thousand: one namespace does not ask for so many that
  * the coordinator refuses the next one's. */
 START_TEST(one_namespace_leaves_requests_to_others)
@@ -845,6 +855,7 @@ int main(void)
     tcase_add_test(tests, a_change_of_one_that_is_gone_before_all_are_told);
     tcase_add_test(tests, a_lock_that_always_changes);
     tcase_add_test(tests, a_bell_that_never_stops);
+    tcase_add_test_raise_signal(tests, a_state_that_cannot_follow_ends_the_agent, SIGABRT);
     tcase_add_test(tests, limits_beside_closed_locks);
     tcase_add_test(tests, the_longest_limit_does_not_end_the_hold);
     tcase_add_test(tests, a_lost_session_ends_every_hold);
