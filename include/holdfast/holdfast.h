@@ -14,6 +14,7 @@
  *
  * Rules that hold for every call, unless its comment says otherwise:
  *  - 0 is success; a failure is one of the negative HF_E... below. Nothing prints, nothing aborts.
+ *    A null pointer where an object or a name is wanted is HF_EINVAL.
  *  - A client and its locks may be used from many threads at once. hf_disconnect and hf_close are
  *    the exceptions: no other call on the same object may be running or follow.
  *  - Durations and deadlines are nanoseconds. Deadlines are readings of CLOCK_BOOTTIME.
@@ -75,7 +76,7 @@ enum hf_mode {
 /* hf_lock_options.flags */
 enum {
     HF_REENTRANT = 1, /* a handle that holds may acquire again; as many releases end the hold */
-    HF_BARGING = 2,   /* faster under contention: whoever comes first takes it, no queue order */
+    HF_BARGING = 2,   /* faster under contention: the first that comes takes it, in no order */
 };
 
 /* The size of a buffer that any sequencer fits into, its final zero included. */
@@ -113,7 +114,7 @@ struct hf_options {
     size_t why_size;
 };
 
-/* For hf_open. */
+/* For hf_open. Durations in nanoseconds. */
 struct hf_lock_options {
     size_t size;           /* sizeof(struct hf_lock_options) */
     uint32_t flags;        /* HF_REENTRANT, HF_BARGING */
@@ -127,7 +128,7 @@ struct hf_lock_options {
                               limit. Less than 1 ms is HF_EINVAL */
 };
 
-/* What hf_acquire tells of a new hold. */
+/* What hf_acquire reports of a new hold. The struct is the caller's; it need not be set before. */
 struct hf_hold {
     /* The fencing token. An exclusive hold's is above that of every hold before it. A shared hold's
      * is at least that of every exclusive hold before it and below that of every one after it; and
@@ -142,7 +143,7 @@ enum hf_event_kind {
     HF_EVENT_GRANTED = 1, /* a wait ended with a hold */
     HF_EVENT_JEOPARDY,    /* the hold is past its deadline: it does not count, it may come back */
     HF_EVENT_SAFE,        /* it counts again */
-    HF_EVENT_LOST,        /* it is over; lock says which, hf_release frees the handle */
+    HF_EVENT_LOST,        /* the hold is over; hf_release frees the handle for the next one */
     HF_EVENT_CHANGED,     /* a lock under a watched prefix changed; name says which, lock is NULL */
 };
 
@@ -220,18 +221,26 @@ int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_h
  */
 int hf_release(hf_lock *lock);
 
-/* Turns an exclusive hold into a shared one; no writer comes between. HF_ENOTHELD, HF_ELOST. */
+/*
+ * Turns an exclusive hold into a shared one. No other exclusive hold comes between. A hold that is
+ * shared already stays as it is. The call may have to ask the agent, once for a handle.
+ * HF_ENOTHELD, HF_ELOST, HF_ENOAGENT, HF_EFULL, HF_EINVAL, HF_EFORKED.
+ */
 int hf_downgrade(hf_lock *lock);
 
-/* Reports progress of a hold opened with max_stall_ns. HF_ENOTHELD, HF_ELOST. */
+/*
+ * Says that the program makes progress: the hold of a handle with max_stall_ns goes on for so long
+ * from now, but not beyond its lease_ns. With a handle that has no max_stall_ns it only asks
+ * whether the hold counts. No system call. HF_ENOTHELD; HF_ELOST: the hold does not count any more.
+ */
 int hf_progress(hf_lock *lock);
 
 /*
  * Ends the waits of other threads on this handle: their calls return HF_ECANCELED. It may be called
  * by any thread, and takes effect on the waits for this lock that have begun (hf_acquire_all waits
- * for one lock after the other). One that begins later, by a thread that was about to call, is not
- * canceled. So a program that stops
- * sets a flag of its own first, and calls hf_cancel until the thread has noticed:
+ * for one lock after the other). A wait that begins later, of a thread that was about to call, is
+ * not canceled. So a program that stops sets a flag of its own first, and calls hf_cancel until the
+ * thread has noticed:
  *
  *     the thread that waits                       the thread that stops it
  *     while (!stop) {                             stop = true;
@@ -302,18 +311,19 @@ int hf_watch(hf_client *client, const char *prefix);
 int hf_unwatch(hf_client *client, const char *prefix);
 
 /*
- * A descriptor that polls readable when hf_next_event may have something. It stays the client's:
- * do not read or close it. The events of a hold are reported from the first call on. Negative:
- * HF_ENOMEM, HF_EFORKED.
+ * Returns a descriptor that polls readable when hf_next_event may have something. It belongs to the
+ * client: the program neither reads nor closes it. The library reports the events of holds from the
+ * first call of this function or of hf_next_event on. HF_ENOMEM, HF_EINVAL, HF_EFORKED.
  */
 int hf_event_fd(hf_client *client);
 
 /*
- * Takes the next event. 1: *out is filled in; 0: there is none now, poll again (the descriptor
- * may become readable without an event behind it); negative: an error. JEOPARDY, SAFE and LOST
- * come at most once for a hold. JEOPARDY and LOST come by the client's own timer, agent alive or
- * not. What is told is how a hold stands now: a jeopardy that began and ended since the last call
- * is not told, a loss is: here, unless hf_release told it before.
+ * Takes the next event, and never waits. 1: *out, which is the caller's, is filled in. 0: there is
+ * none now; poll the descriptor again, which may become readable without an event behind it. For
+ * one hold JEOPARDY, SAFE and LOST come at most once each. JEOPARDY and LOST come by the client's
+ * own timer, whether an agent runs or not. An event says how a hold stands now: a jeopardy that
+ * began and ended since the last call is left out. A loss is always reported: by this call, or
+ * earlier by hf_release. HF_ENOMEM, HF_EINVAL, HF_EFORKED.
  */
 int hf_next_event(hf_client *client, struct hf_event *out);
 
