@@ -1,7 +1,7 @@
 /*
  * `holdfast member`: the voters of the cell; and `holdfast member rejoin`, which explains what
- * starting over is and has the agent's program do it (holdfastd --rejoin, with the same options): that one knows the
- * store and its locks.
+ * starting over is and has the agent's program do it (holdfastd --rejoin, with the same options):
+ * that one knows the store and its locks.
  */
 #include <errno.h>
 #include <stdio.h>
