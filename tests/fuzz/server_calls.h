@@ -39,6 +39,7 @@ ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t fuzz_send(int fd, const void *buffer, size_t size, int flags);
 ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags);
 int fuzz_shutdown(int fd, int how);
+int fuzz_ioctl(int fd, unsigned long request, ...);
 int fuzz_fcntl(int fd, int command, int argument);
 int fuzz_close(int fd);
 bool fuzz_peer_of(int fd, struct peer *out);
@@ -65,6 +66,7 @@ bool fuzz_peer_of(int fd, struct peer *out);
 #define send fuzz_send
 #define sendmsg fuzz_sendmsg
 #define shutdown fuzz_shutdown
+#define ioctl fuzz_ioctl
 #define fcntl fuzz_fcntl
 #define close fuzz_close
 #define peer_of fuzz_peer_of
