@@ -92,8 +92,9 @@ struct region_map {
     struct hfi_trust trust;   /* region.trust */
     void *memory;
     size_t size;
-    const int *socket_fd; /* the client's: never another number while a region is mapped */
-    dev_t device;         /* of the descriptor: the same incarnation must be the same file */
+    hf_client *client;
+    atomic_bool unheard; /* a ring failed, and the connection is not made again yet */
+    dev_t device;        /* of the descriptor: the same incarnation must be the same file */
     ino_t inode;
     uint64_t incarnation;
     uint32_t number;     /* the agent's, valid for .connection only */

@@ -13,7 +13,8 @@
  * and without waiting, also from a signal handler. It may be lost, which costs time and nothing
  * else, since the bit stays:
  *  - The connection is down, or not yet greeted: the agent looks at the bits of each region that it
- *    sends, and it sends all of them anew over the next connection.
+ *    sends, and it sends all of them anew over the next connection. A thread that rang in vain and
+ *    then waits makes that connection before it sleeps (kernel_sleep).
  *  - The socket is full (EAGAIN). Of what lies there unread one frame at most has an answer, since
  *    whoever asks waits for it. The others are RING or CLOSE, and each makes the agent look at all
  *    regions of this client when it has read it, which is after the bit was set.
@@ -31,7 +32,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { RING_MAX = 16 }; /* bytes of a RING frame, at most */
+enum {
+    RING_MAX = 16,    /* bytes of a RING frame, at most */
+    CONNECT_MS = 100, /* for one attempt; the next one goes on with the same greeting */
+    UNHEARD_MS = 250, /* so long a thread sleeps that rang in vain, before the next attempt */
+};
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns,
                         int operation)
@@ -55,9 +60,33 @@ void futex_wake_private(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* Connects again, so that the agent looks at this client's regions. Not if another thread has to do
+ * with the connection: it finds out by itself. true: there is no connection. */
+static bool is_cut_off(struct region_map *map)
+{
+    hf_client *client = map->client;
+    if (pthread_mutex_trylock(&client->socket_mutex) != 0) {
+        return true;
+    }
+    atomic_store_explicit(&map->unheard, false, memory_order_relaxed);
+    client_drain(client); /* finds out whether the agent hung up */
+    bool cut = client_reconnect(client, boottime_ns() + CONNECT_MS * NS_PER_MS) != 0;
+    if (cut) {
+        atomic_store_explicit(&map->unheard, true, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
+    return cut;
+}
+
+/* The caller has no mutex of the client's. */
 static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
 {
-    (void)arg;
+    struct region_map *map = arg;
+    /* relaxed: this thread rang itself, or another one that wakes it or reconnects in its turn */
+    if (atomic_load_explicit(&map->unheard, memory_order_relaxed) && is_cut_off(map) &&
+        (timeout_ns < 0 || timeout_ns > UNHEARD_MS * NS_PER_MS)) {
+        timeout_ns = UNHEARD_MS * NS_PER_MS;
+    }
     futex_sleep_shared(word, expected, timeout_ns);
 }
 
@@ -75,13 +104,15 @@ static int64_t kernel_now_ns(void *arg)
 
 static void kernel_bell(void *arg)
 {
-    const struct region_map *map = arg;
+    struct region_map *map = arg;
     const struct hfi_frame ring = {.kind = HFI_FRAME_RING};
     unsigned char bytes[RING_MAX];
     int saved = errno;
     size_t size = hfi_frame_encode(&ring, bytes, sizeof(bytes));
-    ssize_t sent = send(*map->socket_fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    (void)sent; /* see above */
+    if (send(map->client->socket_fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+        errno != EAGAIN) { /* see above */
+        atomic_store_explicit(&map->unheard, true, memory_order_relaxed);
+    }
     errno = saved;
 }
 
@@ -94,7 +125,7 @@ static void region_unmap(struct region_map *map)
 }
 
 /* Maps the descriptor; the caller still owns fd. NULL and *error: why not. */
-static struct region_map *region_create(const hf_client *client, int fd, const struct stat *status,
+static struct region_map *region_create(hf_client *client, int fd, const struct stat *status,
                                         int *error)
 {
     struct region_map *map = calloc(1, sizeof(*map));
@@ -102,7 +133,7 @@ static struct region_map *region_create(const hf_client *client, int fd, const s
     if (map == NULL) {
         return NULL;
     }
-    map->socket_fd = &client->socket_fd;
+    map->client = client;
     map->size = (size_t)status->st_size;
     map->device = status->st_dev;
     map->inode = status->st_ino;

@@ -220,6 +220,22 @@ START_TEST(a_lost_connection_wakes_nobody)
 }
 END_TEST
 
+/* A thread that rings in vain and then waits makes the connection again: the agent that was started
+ * meanwhile would look at its lock only with its next pass, a fifth of a session_ttl later. */
+START_TEST(a_waiter_that_rang_in_vain_connects_again)
+{
+    hf_lock *waiter = NULL;
+    atomic_store(&agent.ungranted, true);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &waiter), 0);
+    ck_assert_int_eq(hf_acquire(waiter, HF_EXCLUSIVE, 10 * MS, NULL), HF_ETIMEDOUT);
+    agent_stop(&agent); /* the waiter has its seat: it needs no agent to queue */
+    agent_start(&agent, true);
+    uint32_t requests = atomic_load(&agent.requests);
+    ck_assert_int_eq(hf_acquire(waiter, HF_EXCLUSIVE, 1000 * MS, NULL), HF_ETIMEDOUT);
+    ck_assert_uint_gt(atomic_load(&agent.requests), requests);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("rings");
@@ -230,5 +246,6 @@ int main(void)
     tcase_add_test(tests, a_full_socket_keeps_nobody_waiting);
     tcase_add_test(tests, a_forked_child_that_disconnects_leaves_the_connection);
     tcase_add_test(tests, a_lost_connection_wakes_nobody);
+    tcase_add_test(tests, a_waiter_that_rang_in_vain_connects_again);
     return suite_main("lib_rings", tests);
 }
