@@ -467,8 +467,7 @@ START_TEST(fork_child_owns_nothing)
                     hf_sequencer(lock, buf, sizeof(buf)) == HF_EFORKED &&
                     hf_event_fd(client) == HF_EFORKED &&
                     hf_next_event(client, &event) == HF_EFORKED &&
-                    hf_watch(client, "") == HF_EFORKED &&
-                    hf_unwatch(client, "") == HF_EFORKED;
+                    hf_watch(client, "") == HF_EFORKED && hf_unwatch(client, "") == HF_EFORKED;
         hf_close(further);
         hf_disconnect(client);
         _exit(good ? 0 : 1);
