@@ -1,4 +1,4 @@
-/* What the quorum says: see answers.h. */
+/* The quorum's answers: see answers.h. */
 #include "answers.h"
 
 #include "attend.h"
@@ -288,9 +288,9 @@ static void recalled(struct host *host, const struct message_version *recall,
         lock->recalled = 1; /* seen to when it is known what it has */
     } else if (lock->state == LOCK_ADOPTED && request != NULL &&
                message_order_before(lock_version(lock), recall->version)) {
-        /* What is under way is answered with that grant, or has been: this came by a shorter
-         * way. If it is fresh, or no doubt is possible, it is the host's turn; else it goes back
-         * then. */
+        /* The answer to the request that is under way brings that grant, or has brought it: the
+         * recall came by a shorter way. If the grant is fresh, or no doubt is possible, it is the
+         * host's turn; else the grant goes back then. */
         return;
     } else if (lock->state == LOCK_ASKING && !lock->recalled &&
                message_order_before(lock_version(lock), recall->version)) {
@@ -314,8 +314,9 @@ static void recalled(struct host *host, const struct message_version *recall,
     }
 }
 
-/* An amend was. The recall may have come while it was under way. What is not in force for want of
- * it goes back as it is: attended to, the same would be asked for again at once, without end. */
+/* An AMEND was refused. The recall may have come while it was under way. A grant that is not in
+ * force for want of the AMEND goes back as it is: attended to, the host would ask for the same
+ * again at once, without end. */
 static void attend_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (!lock_at(host, at)->recalled) {
@@ -379,7 +380,7 @@ static bool answers(struct host *host, const struct message *message,
     if (ours && message->kind != MESSAGE_REFUSED) {
         route_learn(host, names_partition(name->bytes, name->length), &message->from);
     }
-    /* What is said of a give-back is heard: it was sent before the namespace was given up. */
+    /* An answer to a give-back counts: the host sent it before it gave the namespace up. */
     bool settled = message->kind == MESSAGE_GIVE_BACK_ACK || message->kind == MESSAGE_REFUSED;
     return ours && (settled || !space_bars_name(host, name));
 }
