@@ -9,11 +9,11 @@
  *   serve/      the clients: packets, processes, records, regions, and what they may cost
  *   observe/    log, metrics, facts for `holdfast doctor`, HTTP, the watchdog of turns
  *
- * One libuv loop on one thread; the committer's thread, NNG's and HTTP's wake it by descriptors.
- * (If a write of the loop's own gets stuck, the committer's thread goes on with it: io/commit.h.)
- * A turn of the loop is: whatever is ready is given to the driver, then agent_turn_end() lets it
- * commit and answer, and sends what is for other agents. Each callback of libuv calls agent_turn()
- * first.
+ * One libuv loop runs on one thread. The threads of the committer, of NNG and of HTTP wake it
+ * through descriptors. (If a write by the loop's thread gets stuck, the committer's thread runs the
+ * loop on: io/commit.h.) In one turn the loop gives everything that is ready to the driver. Then
+ * agent_turn_end() lets the driver commit and answer, and sends the packets for other agents. Each
+ * callback of libuv calls agent_turn() first.
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
@@ -38,16 +38,16 @@
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
     AGENT_ERROR_MAX = 1024,
-    AGENT_COMPLAINTS = 64,      /* users and events whose last line in the log is known */
-    AGENT_COMPLAINTS_TOLD = 4,  /* a minute */
-    AGENT_EPOCHS_FEW = 1 << 20, /* the log has a line when so many are left */
+    AGENT_MISUSES = 64,         /* (user, event) pairs whose latest log lines are kept */
+    AGENT_MISUSES_LOGGED = 4,   /* lines a minute */
+    AGENT_EPOCHS_FEW = 1 << 20, /* from so few left on, each start logs a warning */
 };
 
 /* Exit codes. */
 enum {
     AGENT_EXIT_OK = 0,
     AGENT_EXIT_USAGE = 64,
-    AGENT_EXIT_UNAVAILABLE = 69, /* something of the system's is missing */
+    AGENT_EXIT_UNAVAILABLE = 69, /* the system lacks something that is needed */
     AGENT_EXIT_SOFTWARE = 70,    /* in use by another agent, or anything else */
     AGENT_EXIT_CONFIG = 78,
 };
@@ -61,34 +61,36 @@ struct processes;
 struct closer;
 struct remover;
 struct committer;
+struct keeper;
+struct prolong;
 struct web;
 
-/* A client that is known to the host core: connected, or hung up, or from before this agent. */
-struct client {
+/* A client that the host core knows: connected, disconnected, or left by the agent before. */
+struct agent_client {
     struct agent *agent;
-    struct client *next;     /* of its process */
-    struct process *process; /* NULL: it cannot be seen from here, or it has ended */
+    struct agent_client *next; /* the next client of the same process */
+    struct process *process;   /* NULL: it cannot be seen from here, or it has ended */
     struct peer_process is;
     uint64_t nonce;
     uint32_t id;         /* its first holder id */
     uint32_t connection; /* 0: none */
     pid_t pid;           /* 0: no number that this agent sees */
     uid_t uid;
-    bool unproven; /* of before this agent, and it is not known whether its process lives */
-    bool dead;     /* and the host core has had HOST_DIED */
+    bool unproven; /* it is from before this agent, which cannot know whether its process lives */
+    bool dead;     /* the host core has received HOST_DIED */
 };
 
-/* The latest log lines about a user's processes. */
-struct complaint {
+/* The latest log lines about one event of one user's processes. */
+struct misuse {
     uid_t account;
-    const char *event; /* static; NULL: this place is free */
+    const char *event; /* static; NULL: this entry is free */
     int64_t since_ns;  /* when its minute began */
-    uint32_t told;     /* in it */
-    uint32_t left_out; /* since the last line */
+    uint32_t logged;   /* lines logged in this minute */
+    uint32_t left_out; /* lines left out since the last line */
     struct {
         pid_t pid;
-        uint64_t why; /* its hash */
-    } of[AGENT_COMPLAINTS_TOLD];
+        uint64_t why; /* a hash of the line's text */
+    } of[AGENT_MISUSES_LOGGED];
 };
 
 /* A mapped block of zeroed memory. */
@@ -99,14 +101,14 @@ struct block {
 
 struct agent {
     struct config config;
-    struct closer *closer; /* main.c's, both */
+    struct closer *closer; /* main.c opens and closes both */
     struct remover *remover;
     uid_t own;
     char error[AGENT_ERROR_MAX];
     /* Folders and locks. */
     int state_fd;
-    int store_fd;            /* names the store's file, and cannot read it; -1: not known */
-    int door_fd;             /* likewise the socket's */
+    int store_fd;            /* O_PATH: for fstat() only; -1: not known */
+    int door_fd;             /* the same for the socket */
     const char *config_path; /* NULL: --dev */
     int clients_fd;
     int shm_fd; /* its folder in /dev/shm: serve/memory.h */
@@ -120,10 +122,10 @@ struct agent {
     struct committer *committer; /* NULL: batches are written within the turn */
     uv_poll_t disk;
     bool may_write;                       /* the loop is one that another thread can go on with */
-    const struct driver_batch *unwritten; /* to be written behind the turn; NULL: none */
+    const struct driver_batch *unwritten; /* the batch to be written behind the turn; NULL: none */
     struct peers *peers;                  /* NULL: this agent does not listen */
     struct lease_file lease_file;
-    struct lease_record left; /* by the agent before */
+    struct lease_record left; /* what the agent before left */
     uint8_t boot_id[16];
     uint64_t numbers; /* peer_numbers() */
     /* The cores. */
@@ -139,23 +141,27 @@ struct agent {
     struct host_config host_config;
     struct hfi_kernel kernel;
     struct driver *driver;
+    struct keeper *keeper;   /* NULL: not there yet, or no more */
+    struct prolong *prolong; /* likewise */
     /* Regions, by namespace. */
     struct region_file regions[HOST_NAMESPACES_MAX];
     const char *spaces[HOST_NAMESPACES_MAX];
-    uint64_t region_rows; /* bits: the store has a region of that namespace */
-    bool strange_region;  /* and of one that is not configured */
+    uint64_t region_rows; /* bit i: the store has a row for the region of namespace i */
+    bool strange_region;  /* the store has a row for a namespace that is not configured */
     struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* in the lease page */
-    uint64_t rubbish;  /* bits: given up, and not begun anew yet */
-    uint64_t roomless; /* bits, of these: for a page that could not be had */
-    uint64_t unsound;  /* bits: found to be rubbish in this turn, or given up for it */
-    uint64_t mended;   /* bits: its header was written again in this turn */
-    int64_t anew_ns[HOST_NAMESPACES_MAX]; /* of these: when it is to be begun anew */
-    uint64_t given_up; /* how often that was done, and how often one was begun anew */
+    uint64_t rubbish;  /* bit i: region i was given up and is not begun anew yet */
+    uint64_t roomless; /* bit i, of rubbish: a page of it had no memory */
+    uint64_t unsound;  /* bit i: found unusable, to be given up when the turn ends */
+    uint64_t mended;   /* bit i: its header was written again in this turn */
+    uint64_t held;     /* bit i: one of its processes holds up threads that touch region i */
+    uint8_t abandoned[HOST_NAMESPACES_MAX]; /* how many of its regions were, by this agent */
+    int64_t anew_ns[HOST_NAMESPACES_MAX];   /* for regions of rubbish: when to begin anew */
+    uint64_t given_up; /* how many regions were given up; anew counts those begun anew */
     uint64_t anew;
     struct anew anew_work;
-    int64_t regions_ns;  /* when they were looked at last */
-    bool removals_told;  /* that something stays in /dev/shm */
-    int64_t promised_ns; /* the last deadline */
+    int64_t regions_ns;   /* when the regions were last looked at */
+    bool removals_logged; /* the log has said that something stays in /dev/shm */
+    int64_t promised_ns;  /* the deadline promised last */
     bool adopted;
     bool unheard; /* this start began the epoch, and no other agent or client knows of it */
     uint32_t epoch;
@@ -169,45 +175,46 @@ struct agent {
     int64_t rings_ns; /* when rings that wait are to be answered; INT64_MAX: none wait */
     int timer_fd;
     int64_t armed_ns;
-    bool fired; /* the timer, in this turn */
+    bool fired; /* the timer fired in this turn */
     bool in_turn;
-    int64_t stops_ns; /* it got SIGTERM, and ends at the latest then; 0: it did not */
-    bool told_to_end;
+    int64_t stops_ns; /* after SIGTERM: when the agent ends at the latest; 0: no SIGTERM */
+    bool ending;
     int exit_code;
     /* The clients. */
-    uint64_t costly;             /* connections that were set aside */
-    struct socket_shares shares; /* the account of what users make this agent do */
+    uint64_t costly;             /* how often a client was logged as costly */
+    struct socket_shares shares; /* how much time each user costs this agent */
     struct socket_server *server;
-    struct client **by_id; /* AGENT_CLIENT_IDS of them */
-    uint32_t id_high;      /* no client has a higher one */
-    uint32_t unproven;     /* how many clients are */
+    struct agent_client **by_id; /* AGENT_CLIENT_IDS of them */
+    uint32_t id_high;            /* no client has a higher one */
+    uint32_t unproven;           /* number of clients with unproven set */
     struct processes *processes;
     int64_t upkeep_ns;
     bool checkpoint_due;
-    uint64_t idle_commits; /* how many there were at the last checkpoint */
-    uint64_t seen_commits; /* and at the last upkeep */
+    uint64_t idle_commits; /* commits at the last checkpoint */
+    uint64_t seen_commits; /* commits at the last upkeep */
     int64_t alive_interval_ns;
     int64_t alive_ns;
-    int64_t rate_ppm;    /* as last complained of */
-    uint32_t files_gone; /* likewise: how many */
-    bool session_told;   /* how it stands, and that was: */
+    int64_t rate_ppm;    /* the clock's rate that was logged last */
+    uint32_t files_gone; /* the number of missing files that was logged last */
+    bool session_logged; /* session_safe holds a logged state */
     bool session_safe;
-    uint64_t interruptions; /* how often it was safe no more, and when it was again, last */
+    uint64_t
+        interruptions; /* how often the session was interrupted; next: when the last one ended */
     int64_t interrupted_ns;
     uint64_t stalls;        /* how often this process stood still */
-    int64_t stalled_ns;     /* when last, and */
-    int64_t stall_ns;       /* for how long */
-    int64_t flush_begun_ns; /* of the batch that is on its way; 0: none is */
-    struct recent flush;    /* batches to the disk */
+    int64_t stalled_ns;     /* when the last stall was seen */
+    int64_t stall_ns;       /* how long it lasted */
+    int64_t flush_begun_ns; /* when the batch on its way began; 0: none */
+    struct recent flush;    /* durations of batches */
     /* For people. */
     struct web *web; /* NULL: no [http] */
     int64_t began_ns;
     int64_t turn_ns; /* when the present turn began */
     struct histogram turn;
-    struct turns turns; /* its watchdog */
+    struct turns turns; /* the watchdog of turns */
     struct log_limit client_limit;
     struct log_limit rules_limit;
-    struct complaint complaints[AGENT_COMPLAINTS];
+    struct misuse misuses[AGENT_MISUSES];
     struct log_limit cell_limit;
     struct log_limit lock_limit;
     struct log_limit stall_limit;

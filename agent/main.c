@@ -2,8 +2,8 @@
  * holdfastd: the command line.
  *
  * Exit codes: 0 ended on a signal; 64 the command line is wrong; 78 the configuration is wrong; 69
- * something of the system's is missing; 70 anything else, such as another agent that uses the same
- * folder or socket.
+ * the system lacks something that the agent needs; 70 anything else, such as another agent that
+ * uses the same folder or socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,28 +29,31 @@
 static const char help[] =
     "holdfastd: the lock agent of this host\n"
     "\n"
-    "  holdfastd --dev [--state-dir DIR]    a cell of this one host, nothing else needed\n"
-    "  holdfastd --config FILE              what FILE says (docs/CONFIG.md has every key)\n"
+    "  holdfastd --dev [--state-dir DIR]    run a cell of this one host; nothing else is needed\n"
+    "  holdfastd --config FILE              run as FILE says (docs/CONFIG.md has every key)\n"
     "  holdfastd --config FILE --check-config\n"
-    "                                       only checks FILE, and the folders that it names and\n"
-    "                                       that are there: 0 good, 78 not, 69 a folder is not\n"
+    "                                       only check FILE, and the folders in it that exist:\n"
+    "                                       exit with 0 if all is good, 78 if FILE is not, 69 if\n"
+    "                                       a folder is not\n"
     "\n"
     "  holdfastd --config FILE --rejoin [--undo] --yes\n"
-    "                                       this voter starts over with an empty store; --undo:\n"
-    "                                       takes that back, while no other voter knows of it\n"
-    "                                       (`holdfast member rejoin` explains it and does this)\n"
+    "                                       let this voter start over with an empty store.\n"
+    "                                       --undo takes that back, if no other voter knows of\n"
+    "                                       it yet. (`holdfast member rejoin` explains this, and\n"
+    "                                       does the same)\n"
     "\n"
-    "It stays in the foreground and logs to standard error. SIGTERM ends it; every hold stays as\n"
-    "it is, and goes on if an agent is back before the lease is over (5 s, unless configured).\n"
+    "The agent stays in the foreground and logs to standard error. SIGTERM ends it. Every hold\n"
+    "stays as it is, and goes on if an agent is back before the lease is over (5 s by default).\n"
     "\n"
     "  --dev             cell dev, agent dev, session_ttl 5s; only you and root may use it\n"
-    "  --state-dir DIR   with --dev: where its state and its socket agent.sock are (a relative\n"
-    "                    one: in the current folder); made if it is missing. Else\n"
-    "                    $XDG_RUNTIME_DIR/holdfast (for root without one: /run/holdfast)\n"
+    "  --state-dir DIR   with --dev: the folder of its state and its socket, agent.sock. A\n"
+    "                    relative DIR is below the current folder; a missing one is made.\n"
+    "                    Default: $XDG_RUNTIME_DIR/holdfast (for root without that variable:\n"
+    "                    /run/holdfast)\n"
     "  --config FILE     an INI file\n"
     "  --check-config    with --config: validate and exit\n"
     "  --rejoin          with --config: replace the store of this voter (the agent is stopped)\n"
-    "  --undo            with --rejoin: put the replaced one back (the agent is stopped)\n"
+    "  --undo            with --rejoin: put the replaced store back (the agent is stopped)\n"
     "  --yes             with --rejoin: do it\n"
     "  --version         print the version\n"
     "  --help            print this\n"
@@ -62,8 +65,8 @@ static const char help[] =
     "  holdfast lock hello -- sh -c 'echo \"token $HOLDFAST_TOKEN\"'\n"
     "  holdfast status\n"
     "\n"
-    "Exit status: 0 ended by a signal to end; 64 bad usage; 78 bad configuration; 69 something of\n"
-    "the system's is missing; 70 in use by another agent, or any other failure.\n";
+    "Exit status: 0 ended on a signal; 64 bad usage; 78 bad configuration; 69 the system lacks\n"
+    "something; 70 another agent uses the state_dir or socket, or any other failure.\n";
 
 struct command_line {
     bool dev;
@@ -81,7 +84,7 @@ static int usage(const char *what, const char *found, const char *expected)
     return AGENT_EXIT_USAGE;
 }
 
-/* -1: go on; else the exit code. */
+/* Returns -1 if the agent goes on, else the exit code. */
 static int read_options(int argc, char **argv, struct command_line *out)
 {
     enum { DEV = 256, STATE_DIR, CONFIG, CHECK, REJOIN, UNDO, YES, HELP, VERSION };
@@ -166,14 +169,16 @@ static int check_command_line(const struct command_line *line)
 }
 
 /*
- * Gives up what the agent does not need, before there are threads and strangers. The log names
- * powers that cannot be given up: better an agent that is easier to take over than none.
+ * Gives up the powers that the agent does not need, before it starts threads and serves clients. A
+ * power that cannot be given up is logged, and the agent goes on: an agent that is easier to take
+ * over is better than none.
  */
 static void confine(struct agent *agent, char **arguments)
 {
     const struct config *config = &agent->config;
     const char *kept = sandbox_drop();
-    agent->remover = remover_open(arguments); /* before the filter, which lets it make no process */
+    /* The filter of system calls lets no process be started, so this comes first. */
+    agent->remover = remover_open(arguments);
     if (socket_needs_closer()) {
         agent->closer = closer_open(SOCKET_CLOSER_ROOM, arguments);
         if (agent->closer == NULL) {
@@ -216,7 +221,7 @@ static void on_wrong_subids(void *arg, unsigned number, const char *why)
     log_end(&line);
 }
 
-/* Names of users are looked up, which the filter of system calls does not let through. */
+/* Called before the filter of system calls is on: the filter forbids looking up names of users. */
 static void load_subids(struct config *config)
 {
     if (!subids_load(config->subuids, on_wrong_subids, config->subuids)) {
@@ -240,7 +245,7 @@ static int configure(const struct command_line *line, struct agent *agent, char 
         load_subids(config);
         confine(agent, arguments);
     }
-    if (!peers_check_tls(config, error)) { /* from here on there may be threads of NNG's */
+    if (!peers_check_tls(config, error)) { /* from here on NNG may have threads */
         int why = errno;
         fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
         return why == EINVAL ? AGENT_EXIT_CONFIG : AGENT_EXIT_UNAVAILABLE;
@@ -275,7 +280,7 @@ static int start_over(struct agent *agent, bool undo)
     return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
 }
 
-/* A check that failed: one line of log, then a core. */
+/* A failed HF_CHECK writes one line to the log and ends the agent with a core dump. */
 void hfi_check_failed(const char *what, const char *file, int line)
 {
     struct log_line text;
@@ -287,8 +292,8 @@ void hfi_check_failed(const char *what, const char *file, int line)
     abort();
 }
 
-/* A descriptor that is opened later must not be taken for a standard stream: the log is written to
- * one. */
+/* If a standard stream is closed, the next descriptor that is opened gets its number, and the log
+ * would be written into that file. So /dev/null is opened in its place. */
 static bool have_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

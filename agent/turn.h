@@ -1,6 +1,6 @@
 /*
- * A turn of the loop: the calls that every part of the agent may make. It stands below all parts,
- * and run/loop.c implements it on top of them: the few calls that go up.
+ * A turn of the loop: the calls that every part of the agent may make. This header lies below all
+ * parts. run/loop.c, which lies above them, implements it.
  */
 #ifndef AGENT_TURN_H
 #define AGENT_TURN_H
@@ -8,16 +8,21 @@
 #include "agent.h"
 #include "observe/turns.h"
 
-/* The first thing of each callback. */
+/* Begins a turn, or the next part of it. Each callback of the loop calls it first. */
 void agent_turn(struct agent *agent, enum turn_part part);
-/* The last thing of a turn; libuv calls it for those that it began. */
+/* Ends a turn. The loop calls it for each turn that one of its callbacks began. */
 void agent_turn_end(struct agent *agent);
-/* Watches a descriptor. */
+/* Calls back when the descriptor is readable. false: libuv refused. */
 bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
     __attribute__((warn_unused_result));
-/* Ends the loop. */
+/* Around whatever touches memory that clients share, and may be held up there: the keeper keeps the
+ * session meanwhile (run/keeper.h). They may be nested. Between them nothing is called that belongs
+ * to the driver, the peers or the lease file. */
+void agent_lend(struct agent *agent);
+void agent_take_back(struct agent *agent);
+/* Lets the loop end after this turn, with that exit code. */
 void agent_end(struct agent *agent, int exit_code);
-/* Goes on with the loop, on either thread (io/commit.h): true when it has ended. arg: the agent. */
+/* Runs the loop, on either thread (io/commit.h). Returns true when it has ended. arg: the agent. */
 bool agent_loop(void *arg) __attribute__((warn_unused_result));
 /* How many descriptors this agent may need, by its configuration. */
 int64_t agent_descriptors_wanted(const struct agent *agent);

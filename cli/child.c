@@ -14,7 +14,8 @@
 
 #include "cli.h"
 
-/* In the child. Only async-signal-safe calls: the parent's locks may be held by anybody. */
+/* Runs in the child. Only async-signal-safe calls are allowed, for another thread of the parent may
+ * have held any lock of libc. */
 static _Noreturn void child_exec(const struct child_options *options, pid_t parent, int report_fd)
 {
     int problem;
@@ -25,7 +26,7 @@ static _Noreturn void child_exec(const struct child_options *options, pid_t pare
         goto fail;
     }
     if (getppid() != parent) {
-        _exit(CLI_FAILED); /* it died before it could be watched: nobody reads our status */
+        _exit(CLI_FAILED); /* the parent died before prctl(): nobody reads this status */
     }
     if (options->terminal->from_start) {
         (void)tcsetpgrp(options->terminal->fd, getpgrp());

@@ -9,7 +9,7 @@
 #include "socket_path.h"
 #include "text.h"
 
-enum { LINE_MAX_BYTES = 1024 }; /* of an error; a longer one is cut */
+enum { LINE_MAX_BYTES = 1024 }; /* of an error line; a longer one is cut */
 
 int cli_exit_code(int error)
 {
@@ -33,7 +33,8 @@ int cli_exit_code(int error)
     }
 }
 
-/* The text in an error may come from strangers: a sequencer, say, that a request brought. */
+/* Control characters are replaced, because an error's text may come from strangers: a sequencer,
+ * say, that came with a request. */
 static int fail_because(const char *where, const char *what, int error, const char *why)
 {
     fprintf(stderr, "holdfast %s: ", where);
@@ -72,19 +73,19 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         .why_size = sizeof(why),
     };
     char what[LINE_MAX_BYTES];
-    struct socket_path place;
+    struct socket_path found;
     int error;
 
-    socket_path_find(cli, &place);
-    if (place.size > place.size_max) {
+    socket_path_find(cli, &found);
+    if (found.size > found.size_max) {
         return cli_usage_error(where,
                                "the socket's path %s has %zu bytes, expected at most %zu: %s",
-                               place.from, place.size, place.size_max, place.path);
+                               found.from, found.size, found.size_max, found.path);
     }
     error = hf_connect(&options, out);
     if (error != 0) {
-        socket_path_find(cli, &place); /* a socket may have come or gone meanwhile */
-        snprintf(what, sizeof(what), "%s (%s)", place.path, place.from);
+        socket_path_find(cli, &found); /* a socket may have come or gone meanwhile */
+        snprintf(what, sizeof(what), "%s (%s)", found.path, found.from);
         return fail_because(where, what, error, why[0] != '\0' ? why : hf_strerror(error));
     }
     return 0;

@@ -1,6 +1,6 @@
 /*
  * Shared by the commands of `holdfast`: the exit codes that scripts rely on, the settings that
- * every command has, the way of connecting, and the way of saying that something failed.
+ * every command has, the way of connecting, and the way of reporting a failure.
  *
  * The program uses libholdfast's public header alone. It is single-threaded but for one thread that
  * listens for signals while `lock` waits (see taking.h).
@@ -15,15 +15,15 @@
 
 enum {
     CLI_OK = 0,
-    CLI_NOT_HELD = 1,         /* check: the sequencer's hold is over */
-    CLI_DOCTOR_WARNS = 1,     /* doctor: somebody should look when there is time */
-    CLI_DOCTOR_FINDS = 2,     /* doctor: something is not well */
-    CLI_USAGE = 64,           /* bad usage or name */
-    CLI_NO_AGENT = 69,        /* no agent answers */
-    CLI_FAILED = 70,          /* anything else */
-    CLI_NOT_NOW = 75,         /* not had in time, session not safe, cannot be known now */
-    CLI_LOST = 76,            /* the hold ended while CMD ran */
-    CLI_NOT_ALLOWED = 77,     /* the agent's configuration does not allow it */
+    CLI_NOT_HELD = 1,     /* check: the sequencer's hold is over */
+    CLI_DOCTOR_WARNS = 1, /* doctor: a person should look when there is time */
+    CLI_DOCTOR_FINDS = 2, /* doctor: something is wrong */
+    CLI_USAGE = 64,       /* bad usage or name */
+    CLI_NO_AGENT = 69,    /* no agent answers */
+    CLI_FAILED = 70,      /* any other failure */
+    CLI_NOT_NOW = 75,     /* not in time, the session is not safe, or the answer is not known now */
+    CLI_LOST = 76,        /* the hold ended while CMD ran */
+    CLI_NOT_ALLOWED = 77, /* the agent's configuration does not allow it */
     CLI_NOT_EXECUTABLE = 126, /* CMD was found but could not be run */
     CLI_NOT_FOUND = 127,      /* CMD was not found */
     CLI_SIGNAL_BASE = 128,    /* + n: signal n ended CMD, or ended the waiting */
@@ -41,18 +41,18 @@ struct cli {
 int cli_exit_code(int error);
 
 /*
- * Says on stderr, in one line, that `what` failed in command `where` with the library's error, and
- * returns the exit code for it.
+ * Reports on stderr, in one line, that `what` failed in command `where` with that error of the
+ * library. Returns the exit code for it.
  */
 int cli_fail(const char *where, const char *what, int error);
 
-/* Says why the command line is wrong, in one line on stderr, and returns CLI_USAGE. `where` is the
+/* Reports a wrong command line, in one line on stderr, and returns CLI_USAGE. `where` is the
  * command word, or NULL for the program itself. */
 int cli_usage_error(const char *where, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 
-/* Connects; on failure says so, and where the agent was looked for, and returns the exit code, else
- * 0. timeout_ns as in hf_options. */
+/* Connects. Returns 0; on failure reports why and where the agent was looked for, and returns the
+ * exit code. timeout_ns as in hf_options. */
 int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf_client **out)
     __attribute__((warn_unused_result));
 

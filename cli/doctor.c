@@ -15,7 +15,7 @@
 #include "socket_path.h"
 #include "text.h"
 
-/* As `status`: an agent that is absent is not waited for long. */
+/* As in `status`, the command does not wait long for an absent agent. */
 static const int64_t doctor_timeout_ns = 1000000000;
 
 static const char *const level_names[] = {"ok", "warn", "error"};
@@ -46,10 +46,11 @@ int64_t doctor_value(const struct doctor *doctor, const char *subject, const cha
 struct finding *doctor_find(struct doctor *doctor, enum finding_level level, const char *check,
                             const char *subject, const char *format, ...)
 {
-    /* One too many replaces the last: more than a cell of seven voters can make fits. */
-    size_t place = doctor->finding_count < DOCTOR_FINDINGS_MAX ? doctor->finding_count++
+    /* If there were too many, each further one would replace the last. A cell of seven voters
+     * cannot make so many. */
+    size_t found = doctor->finding_count < DOCTOR_FINDINGS_MAX ? doctor->finding_count++
                                                                : DOCTOR_FINDINGS_MAX - 1;
-    struct finding *finding = &doctor->findings[place];
+    struct finding *finding = &doctor->findings[found];
     va_list arguments;
 
     memset(finding, 0, sizeof *finding);
@@ -87,23 +88,23 @@ static void take_status(const struct hf_status *status, void *arg)
     }
 }
 
-static int take_fact(const struct hf_fact *told, void *arg)
+static int take_fact(const struct hf_fact *sent, void *arg)
 {
     struct doctor *doctor = arg;
     struct fact *fact = &doctor->facts[doctor->fact_count];
 
-    if (doctor->fact_count == DOCTOR_FACTS_MAX || told->key == NULL) {
+    if (doctor->fact_count == DOCTOR_FACTS_MAX || sent->key == NULL) {
         return 0;
     }
-    snprintf(fact->subject, sizeof fact->subject, "%s", told->subject == NULL ? "" : told->subject);
-    snprintf(fact->key, sizeof fact->key, "%s", told->key);
-    snprintf(fact->text, sizeof fact->text, "%s", told->text == NULL ? "" : told->text);
-    fact->value = told->value;
+    snprintf(fact->subject, sizeof fact->subject, "%s", sent->subject == NULL ? "" : sent->subject);
+    snprintf(fact->key, sizeof fact->key, "%s", sent->key);
+    snprintf(fact->text, sizeof fact->text, "%s", sent->text == NULL ? "" : sent->text);
+    fact->value = sent->value;
     doctor->fact_count++;
     return 0;
 }
 
-/* The agent's answers. */
+/* Asks the agent for its status and its facts. */
 static void ask(struct cli *cli, struct doctor *doctor)
 {
     char why[DOCTOR_TEXT_MAX] = "";
@@ -128,7 +129,7 @@ static void ask(struct cli *cli, struct doctor *doctor)
     }
     doctor->agent = true;
     error = hf_facts(client, take_fact, doctor);
-    doctor->told = error == 0;
+    doctor->answered = error == 0;
     hf_disconnect(client);
     if (error != 0) {
         struct finding *finding = doctor_find(doctor, FINDING_WARN, "agent", NULL,
@@ -213,7 +214,7 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     static const int codes[] = {CLI_OK, CLI_DOCTOR_WARNS, CLI_DOCTOR_FINDS};
     struct doctor *doctor;
     struct words words;
-    struct socket_path place;
+    struct socket_path found;
     int status = options_parse(cli, "doctor", NULL, 0, argc, argv, &words);
 
     if (status == 0 && cli->help) {
@@ -227,11 +228,11 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     if (doctor == NULL) {
         return cli_fail("doctor", "looking", HF_ENOMEM);
     }
-    socket_path_find(cli, &place);
-    snprintf(doctor->socket, sizeof doctor->socket, "%s", place.path);
-    doctor->socket_from = place.from;
-    if (place.size > place.size_max) {
-        doctor_path_too_long(doctor, &place);
+    socket_path_find(cli, &found);
+    snprintf(doctor->socket, sizeof doctor->socket, "%s", found.path);
+    doctor->socket_from = found.from;
+    if (found.size > found.size_max) {
+        doctor_path_too_long(doctor, &found);
     } else {
         ask(cli, doctor);
     }

@@ -4,8 +4,9 @@
  * doctor_agent.c (facts of the agent about itself and its host), doctor_cell.c (its facts about the
  * cell).
  *
- * A finding is one thing that was looked at: how it is, and, if that is not well, how it should be
- * and what to do. Each check adds one finding at least, so that one sees what was looked at.
+ * A finding is one thing that was checked: its state and, if that is not well, the expected state
+ * and a remedy. Each check adds at least one finding, so that the output shows everything that was
+ * checked.
  */
 #ifndef HOLDFAST_CLI_DOCTOR_H
 #define HOLDFAST_CLI_DOCTOR_H
@@ -29,8 +30,9 @@ enum finding_level { FINDING_OK, FINDING_WARN, FINDING_ERROR };
 
 struct finding {
     enum finding_level level;
-    const char *check;                /* the name of the check: static */
-    char subject[DOCTOR_SUBJECT_MAX]; /* the agent that it is about; "": this one, or its host */
+    const char *check; /* the name of the check: static */
+    /* the agent that the finding is about; "": this agent, or its host */
+    char subject[DOCTOR_SUBJECT_MAX];
     char found[DOCTOR_TEXT_MAX];
     char expected[DOCTOR_TEXT_MAX]; /* "" if it is well */
     char remedy[DOCTOR_TEXT_MAX];   /* likewise */
@@ -48,12 +50,12 @@ struct doctor_voter {
     enum hf_voter_state state;
 };
 
-/* Everything that is known, and what follows from it. */
+/* Everything that is known, and the findings. */
 struct doctor {
     char socket[DOCTOR_TEXT_MAX]; /* where the agent is looked for */
-    const char *socket_from;      /* what says so: static */
-    bool agent;                   /* it answered: what follows is filled in */
-    bool told;                    /* and it knows of facts */
+    const char *socket_from;      /* the source of that path: static */
+    bool agent;                   /* it answered: the fields below are filled in */
+    bool answered;                /* it sent facts */
     char name[DOCTOR_SUBJECT_MAX];
     enum hf_session_state session;
     int64_t session_remaining_ns;
@@ -66,23 +68,23 @@ struct doctor {
     struct finding findings[DOCTOR_FINDINGS_MAX];
 };
 
-/* A fact; subject NULL: of this agent. NULL: the agent did not send it. */
+/* A fact of the agent `subject` (NULL: this agent). NULL if the agent did not send it. */
 const struct fact *doctor_fact(const struct doctor *doctor, const char *subject, const char *key);
-/* Its value, or what else it is to be taken for. */
+/* The value of a fact; `otherwise` if the agent did not send it. */
 int64_t doctor_value(const struct doctor *doctor, const char *subject, const char *key,
                      int64_t otherwise);
 
-/* Adds a finding that is well, or begins one that is not: doctor_advise() says the rest of it.
- * subject may be NULL. */
+/* Adds a finding. If its level is not ok, doctor_advise() adds the rest. subject may be NULL. */
 struct finding *doctor_find(struct doctor *doctor, enum finding_level level, const char *check,
                             const char *subject, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void doctor_advise(struct finding *finding, const char *expected, const char *remedy);
 
-/* Why nobody answers: the error of connecting, or a path that no socket can have. */
+/* Adds the finding that no agent answers: for the error of connecting, or because `why` says that
+ * no socket can have the path. */
 struct socket_path;
 void doctor_no_agent(struct doctor *doctor, int error, const char *why);
-void doctor_path_too_long(struct doctor *doctor, const struct socket_path *place);
+void doctor_path_too_long(struct doctor *doctor, const struct socket_path *found);
 
 /* The checks. */
 void doctor_look_at_socket(struct doctor *doctor);

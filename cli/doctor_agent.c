@@ -13,7 +13,7 @@ enum {
     DISK_FULL_MIB = 16,
     NEAR_PERCENT = 80,
     FULL_PERCENT = 95,
-    REGION_ROOMLESS = 2, /* region_rubbish: for a page that could not be had; 1: truncated */
+    REGION_ROOMLESS = 2, /* value of region_rubbish: a page had no memory; 1: truncated */
 };
 
 static const int64_t lately_ns = 600000000000; /* ten minutes */
@@ -33,7 +33,7 @@ static void look_at_session(struct doctor *doctor)
     }
     if (doctor->session == HF_SESSION_SAFE) {
         finding = doctor_find(doctor, FINDING_WARN, "session", NULL,
-                              "safe, %s left, but not all the time: until %s ago what was held did "
+                              "safe, %s left, but not all the time: until %s ago the holds did "
                               "not count, or ended",
                               left, text_duration(ago, age_ns));
         doctor_advise(finding, "a session that is safe all the time",
@@ -42,8 +42,7 @@ static void look_at_session(struct doctor *doctor)
         return;
     }
     finding = doctor_find(doctor, FINDING_ERROR, "session", NULL,
-                          "%s: nothing that is held on this host counts now",
-                          names[doctor->session]);
+                          "%s: no hold on this host counts now", names[doctor->session]);
     doctor_advise(
         finding, "a session that a majority of the voters renews",
         "see the findings about voters, tls, clock and disk; it becomes safe by itself when "
@@ -158,9 +157,9 @@ static void look_at_files(struct doctor *doctor)
         return;
     }
     finding = doctor_find(doctor, FINDING_ERROR, "files", NULL, "moved or removed: %s", gone->text);
-    doctor_advise(finding, "what this agent stores where the next one looks for it",
-                  "put back what was moved; what was removed is lost when the agent ends, and "
-                  "with a region all holds of its namespace: end them first. For a store see "
+    doctor_advise(finding, "all files where the next agent looks for them",
+                  "put back files that were moved; removed ones are lost when the agent ends, and "
+                  "with a region all holds of its namespace: let these end first. For a store see "
                   "OPERATIONS.md, A voter's store");
 }
 
@@ -177,7 +176,7 @@ static void look_at_stalls(struct doctor *doctor)
     struct finding *finding = doctor_find(
         doctor, FINDING_WARN, "stalls", NULL, "the agent stood still for %s, %s ago",
         text_duration(took, doctor_value(doctor, NULL, "stall_ns", 0)), text_duration(ago, age_ns));
-    doctor_advise(finding, "an agent that runs when it wants to",
+    doctor_advise(finding, "an agent that always gets the processor in time",
                   "see whether the machine was suspended, the process stopped, or starved of "
                   "processor or memory");
 }
@@ -203,7 +202,8 @@ static void look_at_region(struct doctor *doctor)
     }
 }
 
-/* Survivors of a restart that the agent can neither see nor distinguish from others. */
+/* Processes that survived a restart of the agent, and which it can neither see nor tell from
+ * others. */
 static void look_at_survivors(struct doctor *doctor)
 {
     const struct fact *unproven = doctor_fact(doctor, NULL, "survivors_unproven");
@@ -217,14 +217,14 @@ static void look_at_survivors(struct doctor *doctor)
         "namespace: %s",
         unproven->value, unproven->text);
     doctor_advise(finding, "clients that have connected again",
-                  "they keep what they hold: if such a process is dead, holdfast break its locks; "
-                  "restart programs of a release before");
+                  "they keep their holds: if such a process is dead, holdfast break its locks; "
+                  "restart programs that run since an earlier release");
 }
 
 void doctor_look_at_agent(struct doctor *doctor)
 {
     look_at_session(doctor);
-    if (doctor->told) {
+    if (doctor->answered) {
         look_at_version(doctor);
         look_at_survivors(doctor);
         look_at_limits(doctor);

@@ -16,7 +16,7 @@ enum {
     TLS_URGENT_DAYS = 3,
 };
 
-#define FOREVER_S INT64_C(9000000000) /* a larger one is shown as this */
+#define FOREVER_S INT64_C(9000000000) /* a longer time is shown as this */
 
 static const int64_t lately_ns = 600000000000; /* ten minutes */
 
@@ -62,7 +62,7 @@ static bool starts_over(const struct doctor *doctor, const char *name)
 static void voter_starts_over(struct doctor *doctor, const char *name)
 {
     if (doctor_value(doctor, name, "self", 0) != 0) {
-        return; /* look_at_own_vote() says it */
+        return; /* look_at_own_vote() reports it */
     }
     struct finding *finding = doctor_find(doctor, FINDING_WARN, "voters", name,
                                           "it starts over, and does not vote before it has "
@@ -98,8 +98,8 @@ static size_t count_refused(const struct doctor *doctor)
     return count;
 }
 
-/* Whether the stores that are neither refused nor start over are a majority. Else no voter that
- * starts over gets to an end: it needs a majority of others that vote. */
+/* Whether the stores that are neither refused nor starting over are a majority. Without one no
+ * voter can finish starting over, for that needs a majority of other voters that vote. */
 static bool majority_is_left(const struct doctor *doctor)
 {
     return doctor->voter_count - count_starting(doctor) - count_refused(doctor) >=
@@ -134,8 +134,8 @@ static void look_at_stores(struct doctor *doctor)
                           starting, doctor->voter_count);
     doctor_advise(
         finding, "one at a time",
-        "on the host where that was ordered last, with its agent stopped: holdfast member "
-        "rejoin --undo (--help has more); the others go on then");
+        "on the host that was told to start over last, with its agent stopped: holdfast member "
+        "rejoin --undo (--help has more); then the others go on");
 }
 
 static void voter_is_refused(struct doctor *doctor, const char *name)
@@ -160,8 +160,8 @@ static void voter_is_refused(struct doctor *doctor, const char *name)
                   majority_is_left(doctor)
                       ? "put its own state_dir back if it was mixed up; else, on that host: "
                         "holdfast member rejoin --help"
-                      : "put its own state_dir back; to start it over is of no use now, see the "
-                        "other finding about stores");
+                      : "put its own state_dir back; it cannot start over now, see the other "
+                        "finding about stores");
 }
 
 static void look_at_voters(struct doctor *doctor)
@@ -188,13 +188,14 @@ static void look_at_voters(struct doctor *doctor)
                                           "%zu of %zu answer", up, doctor->voter_count);
     snprintf(finding->expected, sizeof finding->expected, "a majority, %zu", majority);
     snprintf(finding->remedy, sizeof finding->remedy,
-             "get as many of them back%s; until then no lock changes hands between hosts",
+             "bring as many voters back%s; until then no lock changes hands between hosts",
              count_starting(doctor) > 0
                  ? ", or take a start over back (holdfast member rejoin --undo)"
                  : "");
 }
 
-/* Agents of different releases work together, for as long as an upgrade takes. */
+/* Reports agents of different releases. They work together, and an upgrade should not take longer
+ * than necessary. */
 static void look_at_versions(struct doctor *doctor)
 {
     const struct fact *own = doctor_fact(doctor, NULL, "version");
@@ -232,14 +233,14 @@ static void look_at_own_vote(struct doctor *doctor)
          "all voters at once: that makes a new cell",
          "start those that do not answer; voter_waits in this agent's log names them"},
         {"listed", FINDING_WARN,
-         "this voter does not vote yet: it waits until a majority of the voters, with itself, has "
-         "answered what it last saw of its store",
+         "this voter does not vote yet: it waits until a majority of the voters, itself included, "
+         "has said which commit of its store it saw last",
          "their answers, soon after the start",
          "start those that do not answer; voter_waits in this agent's log names them"},
         {"rejoining", FINDING_WARN,
          "this voter does not vote yet: it starts over, and waits for what the others have in "
          "their stores",
-         "more than half of all voters beside this one, until it has everything",
+         "more than half of all voters besides this one, until it has all their data",
          "start those that do not answer; voter_waits in this agent's log names them"},
     };
     const struct fact *votes = doctor_fact(doctor, NULL, "votes");
@@ -290,8 +291,8 @@ static void look_at_coordinators(struct doctor *doctor)
 
 /* ---- times ---- */
 
-/* A lease is renewed every third of the ttl; a renewal for which a majority takes longer is as good
- * as none. */
+/* A lease is renewed every third of the ttl. If a majority takes longer to answer, the renewal is
+ * useless. */
 static void look_at_round_trips(struct doctor *doctor)
 {
     int64_t ttl_ns = doctor_value(doctor, NULL, "session_ttl_ns", 0);
@@ -337,7 +338,8 @@ static void look_at_round_trips(struct doctor *doctor)
     }
 }
 
-/* The bounds of a rate: beyond max_drift for certain, or by more than half of it. */
+/* Compares the bounds of a voter's clock rate with max_drift: certainly beyond it, or beyond half
+ * of it. */
 static void look_at_clock_of(struct doctor *doctor, const char *name)
 {
     const struct fact *low = doctor_fact(doctor, name, "clock_low_ppm");
@@ -399,7 +401,8 @@ static void look_at_inbox(struct doctor *doctor)
     }
 }
 
-/* The agent goes on with what it has; the next one has nothing else than the files. */
+/* The agent goes on with the files that it has read, but the next agent has only the present
+ * ones. */
 static void look_at_tls_files(struct doctor *doctor)
 {
     const struct fact *kept = doctor_fact(doctor, NULL, "tls_kept");
@@ -415,8 +418,8 @@ static void look_at_tls_files(struct doctor *doctor)
                   "it: it would not start");
 }
 
-/* By this host's clock it is too early for its certificates: handshakes fail by it, though they
- * may succeed by the others'. */
+/* By this host's clock its certificates are not valid yet. By its own check handshakes fail, though
+ * other hosts may accept them. */
 static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
 {
     char left[TEXT_DURATION_SIZE];
@@ -430,7 +433,7 @@ static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
                   "made, and make it anew (docs/TLS.md)");
 }
 
-/* Between agents: possible listeners, and until when certificates are good. */
+/* Checks connections between agents: who can listen, and until when the certificates are valid. */
 static void look_at_tls(struct doctor *doctor)
 {
     const struct fact *end = doctor_fact(doctor, NULL, "tls_end_s");
@@ -474,7 +477,7 @@ static void look_at_tls(struct doctor *doctor)
     }
 }
 
-/* NNG does not report why a handshake failed, so all causes are named, the likeliest first. */
+/* NNG does not report why a handshake failed. So all causes are named, the likeliest first. */
 static void look_at_handshakes(struct doctor *doctor)
 {
     for (size_t i = 0; i < doctor->voter_count; i++) {
@@ -520,7 +523,7 @@ static void look_at_agents(struct doctor *doctor)
 void doctor_look_at_cell(struct doctor *doctor)
 {
     look_at_voters(doctor);
-    if (!doctor->told) {
+    if (!doctor->answered) {
         return;
     }
     look_at_versions(doctor);

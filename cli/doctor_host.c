@@ -21,11 +21,11 @@
 enum {
     FLUSHES = 5,
     FLUSH_SIZE = 4096,
-    TICK_US = 10000, /* the kernel's tick if nobody changed it */
+    TICK_US = 10000, /* the kernel's tick, unless it was changed */
     PPM_OF_TICK = 100,
-    DRIFT_PERCENT = 10, /* max_drift, unless the agent says another */
+    DRIFT_PERCENT = 10, /* max_drift, unless the agent reports another */
     MIB = 1024 * 1024,
-    SHM_ALONE_MIB = 28, /* the room that a starting agent takes for one namespace, by default */
+    SHM_ALONE_MIB = 28, /* what a starting agent takes for one namespace by default */
 };
 
 static const int64_t ttl_default_ns = 5000000000;
@@ -41,7 +41,7 @@ static void look_at_folder(struct doctor *doctor)
     memcpy(path, doctor->socket, sizeof path);
     folder = dirname(path);
     if (stat(folder, &status) != 0) {
-        return; /* then the socket was not found either */
+        return; /* the check of the socket has reported that */
     }
     if ((status.st_mode & 022) != 0) {
         struct finding *finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL,
@@ -49,7 +49,7 @@ static void look_at_folder(struct doctor *doctor)
                                               folder, (unsigned)(status.st_mode & 07777));
         doctor_advise(finding, "a folder where nobody but the agent can put a socket",
                       "chmod go-w that folder, or have `socket` elsewhere");
-    } else if ((status.st_mode & 0004) != 0) { /* SECURITY.md: a listing that never ends */
+    } else if ((status.st_mode & 0004) != 0) { /* SECURITY.md: a reader of it can block it */
         struct finding *finding = doctor_find(doctor, FINDING_WARN, "socket", NULL,
                                               "everybody may list %s (mode %04o)", folder,
                                               (unsigned)(status.st_mode & 07777));
@@ -69,7 +69,7 @@ void doctor_look_at_socket(struct doctor *doctor)
 
     if (stat(doctor->socket, &status) != 0) {
         if (!doctor->agent) {
-            return; /* which was said */
+            return; /* reported already */
         }
         finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL, "%s: %s", doctor->socket,
                               strerror(errno));
@@ -86,7 +86,7 @@ void doctor_look_at_socket(struct doctor *doctor)
         return;
     }
     look_at_folder(doctor);
-    if (!doctor->told) {
+    if (!doctor->answered) {
         return;
     }
     unsigned mode = (unsigned)(status.st_mode & 0777);
@@ -118,7 +118,7 @@ void doctor_look_at_clock(struct doctor *doctor)
                       "allow adjtimex (without modes) in this sandbox or container");
         return;
     }
-    /* freq is in 2^-16 millionths */
+    /* freq has 16 bits behind the point, in ppm */
     int64_t ppm = now.freq / 65536 + ((int64_t)now.tick - TICK_US) * PPM_OF_TICK;
     const struct fact *role = doctor_fact(doctor, NULL, "role");
     bool alone = doctor->voter_count == 1 && role != NULL && strcmp(role->text, "voter") == 0;
@@ -146,7 +146,7 @@ void doctor_look_at_memory(struct doctor *doctor)
     int64_t free_mib = -1;
     int64_t missing_kib = 0;
 
-    if (doctor->told) {
+    if (doctor->answered) {
         free_mib = doctor_value(doctor, NULL, "shm_free", -MIB) / MIB;
         missing_kib = (doctor_value(doctor, NULL, "shm_size", 0) -
                        doctor_value(doctor, NULL, "shm_used", 0)) /
@@ -164,11 +164,11 @@ void doctor_look_at_memory(struct doctor *doctor)
                               " MiB are free in /dev/shm",
                               missing_kib, free_mib);
         doctor_advise(finding,
-                      "all of it: a page that cannot be had when it is wanted ends the service of "
-                      "its namespace",
+                      "all of it: if one of these pages is needed and cannot be had, its namespace "
+                      "is not served any more",
                       "see that /dev/shm has room, then restart the agent: it takes what is "
                       "missing, and no hold is lost");
-    } else if (doctor->told) {
+    } else if (doctor->answered) {
         doctor_find(doctor, FINDING_OK, "memory", NULL,
                     "the regions have all their %" PRId64 " MiB; %" PRId64
                     " MiB are free in /dev/shm",
@@ -198,7 +198,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The longest of a few small flushes in a file without a name; -1: this user may not. */
+/* The longest of a few small flushes, in a file without a name; -1 if this user may not make
+ * one. */
 static int64_t time_flushes(const char *folder)
 {
     static const char bytes[FLUSH_SIZE];
@@ -252,7 +253,7 @@ void doctor_look_at_disk(struct doctor *doctor)
     if (own_ns >= 0) {
         judge_flush(doctor, own_ns, "the longest of five test flushes in state_dir took");
     }
-    if (!doctor->told) {
+    if (!doctor->answered) {
         return;
     }
     if (doctor_value(doctor, NULL, "flushes", 0) > 0) {

@@ -16,8 +16,9 @@
 
 enum { LOCKS_MAX = 100000 };
 
-/* The process that has the lock beside the socket, which an agent takes before it makes its socket.
- * 0: none is seen. To try for the lock could keep an agent from starting, so it is looked up. */
+/* The process that has the lock beside the socket, which an agent takes before it makes its socket;
+ * 0 if none is seen. It is looked up in /proc/locks: to try for the lock could keep an agent from
+ * starting. */
 static int64_t lock_holder(const char *socket_path)
 {
     char path[DOCTOR_TEXT_MAX + 8];
@@ -39,7 +40,8 @@ static int64_t lock_holder(const char *socket_path)
         char file[64];
         int64_t pid;
 
-        /* "1: FLOCK  ADVISORY  WRITE 4242 08:01:131090 0 EOF"; "->": somebody waits */
+        /* A line is like "1: FLOCK ADVISORY WRITE 4242 08:01:131090 0 EOF"; with "->" a process
+         * waits. */
         if (sscanf(line, "%*d: FLOCK %*s WRITE %" SCNd64 " %63s", &pid, file) == 2 &&
             strcmp(file, wanted) == 0) {
             holder = pid;
@@ -49,7 +51,7 @@ static int64_t lock_holder(const char *socket_path)
     return holder;
 }
 
-/* The signs, seen from here, of why nobody answers. */
+/* Why no agent answers, as far as that can be seen from here. */
 static const char *why_silent(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -59,7 +61,8 @@ static const char *why_silent(const char *path)
                                  "still starting, or somebody removed its socket"
                                : strerror(errno);
     }
-    memcpy(address.sun_path, path, sizeof address.sun_path - 1); /* it is no longer */
+    /* the caller has checked its length */
+    memcpy(address.sun_path, path, sizeof address.sun_path - 1);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return strerror(errno);
@@ -143,13 +146,13 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
     }
 }
 
-void doctor_path_too_long(struct doctor *doctor, const struct socket_path *place)
+void doctor_path_too_long(struct doctor *doctor, const struct socket_path *found)
 {
     struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL,
-                                          "the socket's path %s has %zu bytes: %s", place->from,
-                                          place->size, place->path);
+                                          "the socket's path %s has %zu bytes: %s", found->from,
+                                          found->size, found->path);
 
-    snprintf(finding->expected, sizeof finding->expected, "at most %zu bytes", place->size_max);
+    snprintf(finding->expected, sizeof finding->expected, "at most %zu bytes", found->size_max);
     snprintf(finding->remedy, sizeof finding->remedy,
              "name the agent's socket with --socket or HOLDFAST_SOCKET");
 }

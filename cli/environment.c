@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A name as one word: a space or % would make the list of names ambiguous. */
+/* Writes a name as one word: a space or % in it would make the list of names ambiguous. */
 static void write_name(FILE *out, const char *name)
 {
     for (; *name != '\0'; name++) {

@@ -18,8 +18,8 @@ struct held {
     size_t count;
 };
 
-/* Sets the three variables in this process, for CMD to inherit. 0 or HF_E... (HF_ELOST: a hold
- * ended in the meantime). */
+/* Sets the three variables in this process, and CMD inherits them. Returns 0 or HF_E... (HF_ELOST:
+ * a hold ended meanwhile). */
 int environment_set(const struct held *held) __attribute__((warn_unused_result));
 
 #endif

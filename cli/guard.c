@@ -27,15 +27,15 @@ struct guard {
     const struct guard_options *options;
     struct terminal terminal;
     struct pollfd fds[FD_COUNT];
-    int event_fd;        /* the library's; not ours to close */
+    int event_fd;        /* the library's, which closes it */
     pid_t pid;           /* CMD, and its process group */
     int status;          /* CMD's exit status, once it is reaped */
     bool reaped;         /* CMD has ended and its status was taken */
-    bool stop_asked;     /* a SIGTSTP was passed on: stop with CMD */
+    bool stop_asked;     /* a SIGTSTP was passed on: holdfast stops when CMD does */
     bool lost;           /* a hold has ended; SIGTERM was sent */
     bool killed;         /* SIGKILL was sent */
-    bool said_alone;     /* that CMD goes on without the lock */
-    int64_t deadline_ns; /* CLOCK_BOOTTIME: the earliest end of the holds, as last known */
+    bool reported_alone; /* a line has said that CMD goes on without the lock */
+    int64_t deadline_ns; /* CLOCK_BOOTTIME: the earliest end of a hold, as last known */
 };
 
 static int64_t now_ns(void)
@@ -60,7 +60,8 @@ static void timer_set(struct guard *guard, int64_t at_ns)
     };
 
     if (at_ns <= 0) {
-        when.it_value = (struct timespec){.tv_nsec = 1}; /* long past; 0 would disarm it */
+        /* a time long past; 0 would disarm the timer */
+        when.it_value = (struct timespec){.tv_nsec = 1};
     }
     (void)timerfd_settime(guard->fds[FD_TIMER].fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
@@ -77,20 +78,20 @@ static void group_signal(const struct guard *guard, int signal_number)
     (void)kill(-guard->pid, signal_number);
 }
 
-/* True while any process of CMD's group is left, CMD itself or what it started. */
+/* Whether any process of CMD's group is left: CMD itself, or one that it started. */
 static bool group_exists(const struct guard *guard)
 {
     return kill(-guard->pid, 0) == 0 || errno == EPERM;
 }
 
-/* The rest of the group is another user's (sudo, su), and no signal of ours reaches it. The user,
- * who counts on CMD's end, must learn that. */
-static void say_if_alone(struct guard *guard)
+/* If the rest of the group is another user's (sudo, su), holdfast cannot signal it. The user counts
+ * on CMD's end, and so must learn that. */
+static void report_if_alone(struct guard *guard)
 {
-    if (guard->said_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {
+    if (guard->reported_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {
         return;
     }
-    guard->said_alone = true;
+    guard->reported_alone = true;
     fputs("holdfast lock: the command runs as another user, so it cannot be signalled: it goes on "
           "WITHOUT the lock (sudo and su belong before holdfast, not behind it)\n",
           stderr);
@@ -103,7 +104,7 @@ static void group_kill(struct guard *guard)
     timer_stop(guard);
 }
 
-static void say_lost(const struct guard *guard)
+static void report_lost(const struct guard *guard)
 {
     const char *names = getenv("HOLDFAST_LOCK");
 
@@ -113,8 +114,8 @@ static void say_lost(const struct guard *guard)
 }
 
 /*
- * A hold has ended. When exactly is not always known: at the earliest at the last known deadline,
- * and not after now. The time to the kill counts from the earliest.
+ * A hold has ended. The exact time is not always known: it lies between the last known deadline and
+ * now. The time to the kill counts from the earliest possible one.
  */
 static void guard_lose(struct guard *guard)
 {
@@ -128,21 +129,22 @@ static void guard_lose(struct guard *guard)
         return;
     }
     guard->lost = true;
-    /* Processes that CMD leaves behind when it dies become ours, so that we receive their ends. */
+    /* Processes that CMD leaves behind when it dies become children of this one, which so receives
+     * their ends. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     group_signal(guard, SIGTERM);
-    group_signal(guard, SIGCONT); /* if it is stopped, it ends nevertheless */
+    group_signal(guard, SIGCONT); /* a stopped process must run to end */
     kill_at = kill_at < kill_by ? kill_at : kill_by;
     if (kill_at <= now) {
         group_kill(guard);
     } else {
         timer_set(guard, kill_at);
     }
-    say_lost(guard);
-    say_if_alone(guard);
+    report_lost(guard);
+    report_if_alone(guard);
 }
 
-/* Looks at the holds; sets the timer to their deadline, or ends CMD. */
+/* Looks at the holds. Sets the timer to their deadline, or ends CMD. */
 static void guard_look(struct guard *guard)
 {
     const struct held *held = guard->options->held;
@@ -169,7 +171,7 @@ static void on_timer(struct guard *guard)
     uint64_t count;
 
     if (read(guard->fds[FD_TIMER].fd, &count, sizeof(count)) < 0) {
-        return; /* it was set anew in the meantime */
+        return; /* the timer was set anew meanwhile */
     }
     if (guard->lost) {
         group_kill(guard);
@@ -191,7 +193,7 @@ static void on_event(struct guard *guard)
         }
     }
     if (got < 0 || (guard->fds[FD_EVENT].revents & (POLLERR | POLLNVAL)) != 0) {
-        guard->fds[FD_EVENT].fd = -1; /* until the timer's next turn; the timer is enough */
+        guard->fds[FD_EVENT].fd = -1; /* the timer alone is enough until its next turn */
     }
     guard_look(guard);
 }
@@ -204,19 +206,19 @@ static void on_progress(struct guard *guard)
 
     if (size > 0) {
         for (size_t index = 0; index < held->count; index++) {
-            (void)hf_progress(held->locks[index]); /* a loss is seen by guard_look */
+            (void)hf_progress(held->locks[index]); /* guard_look() notices a loss */
         }
         guard_look(guard);
     } else if (size == 0 || (errno != EAGAIN && errno != EINTR)) {
-        (void)close(guard->fds[FD_PROGRESS].fd); /* no process is left that could write */
+        (void)close(guard->fds[FD_PROGRESS].fd); /* no process is left that could write to it */
         guard->fds[FD_PROGRESS].fd = -1;
     }
 }
 
 /*
  * Stops holdfast (and, on a terminal, the pipeline that it is part of), now that CMD is stopped.
- * Returns once it is continued. False: it was not stopped, for no shell is there that could
- * continue it (the kernel then ignores the signal).
+ * Returns when it was continued. False: it was not stopped, because no shell could continue it (the
+ * kernel then ignores the signal).
  */
 static bool stop_self(const struct guard *guard)
 {
@@ -226,7 +228,7 @@ static bool stop_self(const struct guard *guard)
     (void)kill(guard->terminal.fd >= 0 ? 0 : getpid(), SIGTSTP);
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
-    (void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* we are stopped within this call */
+    (void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* the stop happens within this call */
     (void)sigprocmask(SIG_BLOCK, &stop, NULL);
     sigemptyset(&pending);
     (void)sigpending(&pending);
@@ -258,14 +260,14 @@ static void on_child_stopped(struct guard *guard, int signal_number)
         return;
     }
     if (signal_number == SIGSTOP || (!has_terminal && !guard->stop_asked)) {
-        return; /* somebody stopped CMD, not us: go on watching over it */
+        return; /* another process stopped CMD: only watch */
     }
     guard->stop_asked = false;
     terminal_take_back(&guard->terminal, guard->pid);
     if (!stop_self(guard) && !wants_terminal) {
         on_continued(guard);
     }
-    /* Else the SIGCONT that continued us is pending, and on_signal acts on it. */
+    /* Otherwise SIGCONT is pending, and on_signal() acts on it. */
 }
 
 static void on_children(struct guard *guard)
@@ -278,7 +280,7 @@ static void on_children(struct guard *guard)
             return;
         }
         if (pid != guard->pid) {
-            continue; /* an orphan of CMD's, taken in by guard_lose */
+            continue; /* an orphan of CMD, adopted in guard_lose() */
         }
         if (WIFSTOPPED(status)) {
             on_child_stopped(guard, WSTOPSIG(status));
@@ -315,8 +317,8 @@ static void on_signal(struct guard *guard)
 }
 
 /*
- * CMD's end is enough while the hold is good. After a loss its whole group must have ended, and
- * after SIGKILL nothing of it can act any more.
+ * Whether the watch is over. While the hold is good, CMD's end is enough. After a loss its whole
+ * group must have ended, or have been sent SIGKILL.
  */
 static bool guard_done(struct guard *guard)
 {
@@ -340,18 +342,18 @@ void guard_signals(sigset_t *out)
     }
 }
 
-/* Blocks what is only held back while CMD runs, and opens what the loop waits for. */
+/* Blocks the signals that are passed on, and opens the descriptors of the loop. */
 static bool guard_open(struct guard *guard)
 {
     sigset_t signals;
 
-    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, CMD's status would be thrown away */
+    (void)signal(SIGCHLD, SIG_DFL); /* an ignored SIGCHLD would discard CMD's status */
     guard_signals(&signals);
     sigaddset(&signals, SIGCONT);
     sigaddset(&signals, SIGTSTP);
     sigaddset(&signals, SIGWINCH);
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
-    sigdelset(&signals, SIGTTOU); /* blocked for tcsetpgrp alone */
+    sigdelset(&signals, SIGTTOU); /* blocked for tcsetpgrp() only */
     guard->event_fd = hf_event_fd(guard->options->held->client);
     guard->fds[FD_SIGNAL].fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     guard->fds[FD_TIMER].fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -410,10 +412,10 @@ static void guard_loop(struct guard *guard)
     guard_look(guard);
     while (!guard_done(guard)) {
         if (poll(guard->fds, FD_COUNT, -1) < 0) {
-            continue; /* EINTR: after a stop */
+            continue; /* EINTR, after a stop */
         }
         if (guard->fds[FD_TIMER].revents != 0) {
-            on_timer(guard); /* first: the deadline matters most */
+            on_timer(guard); /* the deadline matters most, so it is handled first */
         }
         if (guard->fds[FD_EVENT].revents != 0) {
             on_event(guard);
@@ -440,7 +442,7 @@ int guard_run(const struct guard_options *options)
         if (status == 0) {
             guard_loop(&guard);
             if (guard.lost) {
-                say_if_alone(&guard); /* of what CMD started */
+                report_if_alone(&guard); /* of processes that CMD started */
             }
             status = guard.lost ? CLI_LOST : guard.status;
         }

@@ -7,7 +7,7 @@
 
 #include "utf8.h"
 
-/* As one unit of UTF-16, or two. */
+/* Writes one unit of UTF-16, or two. */
 static void write_escaped(FILE *out, uint32_t code_point)
 {
     if (code_point >= 0x10000) {
@@ -37,7 +37,7 @@ static void write_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* The text before a value: a comma if it is not the first, and its key. */
+/* Writes what stands before a value: a comma if it is not the first, and its key. */
 static void write_key(struct json *json, const char *key)
 {
     uint32_t bit = UINT32_C(1) << json->depth;

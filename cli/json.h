@@ -1,5 +1,5 @@
 /*
- * Writing JSON (RFC 8259) to a stream, one value after the other; the commas come by themselves.
+ * Writes JSON (RFC 8259) to a stream, one value after the other, and puts the commas between them.
  * Text passes through as UTF-8; other bytes become U+FFFD, so that the output is always valid.
  * Control characters are escaped, so that it is also safe to show on a terminal.
  */
@@ -13,7 +13,7 @@
 struct json {
     FILE *out;
     unsigned depth;    /* at most 31 */
-    uint32_t nonempty; /* bit n: the object or array at depth n has a member already */
+    uint32_t nonempty; /* bit n: the object or array at depth n has a member */
 };
 
 void json_init(struct json *json, FILE *out);
@@ -23,7 +23,8 @@ void json_open_object(struct json *json, const char *key);
 void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
 void json_close_array(struct json *json);
-void json_text(struct json *json, const char *key, const char *text); /* NULL: null */
+/* a text that is NULL becomes null */
+void json_text(struct json *json, const char *key, const char *text);
 void json_unsigned(struct json *json, const char *key, uint64_t value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);

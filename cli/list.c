@@ -14,7 +14,7 @@
 
 enum { CELL_COUNT = 5, HOLDER_COLUMNS = 48 };
 
-/* One line of the table: its cells as clean text, and how many columns each takes. */
+/* One line of the table: the cells as clean text, and the columns that each takes. */
 struct row {
     char *cells[CELL_COUNT];
     size_t columns[CELL_COUNT];
@@ -153,7 +153,7 @@ static int list_json(hf_client *client, const char *prefix)
         error = HF_ENOMEM;
     }
     if (error == 0) {
-        puts(text); /* only a listing that is whole */
+        puts(text); /* printed only if the listing is complete */
     }
     free(text);
     return error;

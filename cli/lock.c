@@ -1,9 +1,9 @@
 /*
  * `holdfast lock`: take the locks, run CMD, release.
  *
- * The order is what makes it safe: signals are blocked before anything is taken, so that none can
- * come between; the events of a hold are asked for before it begins; CMD is started only under a
- * hold that counts; and the release comes after CMD was reaped.
+ * The order makes it safe. Signals are blocked before a lock is taken, so that none can come in
+ * between. The events of a hold are switched on before it begins. CMD is started only under a hold
+ * that counts. The release follows after CMD was reaped.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -119,8 +119,8 @@ static int arguments_check(const struct lock_arguments *arguments)
     return names_check(&arguments->words);
 }
 
-/* An agent that gave the namespace up begins it anew within seconds: a caller that waits for the
- * lock waits for that as well. The rest of the wait is for the lock. */
+/* Opens a lock. An agent that gave the namespace up begins it anew within seconds, so a caller that
+ * would wait for the lock waits for that as well. The rest of its time is for the lock. */
 static int open_in_time(struct lock_arguments *arguments, hf_client *client, const char *name,
                         const struct hf_lock_options *options, hf_lock **out)
 {
@@ -165,7 +165,7 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
     return 0;
 }
 
-/* Prints the lock that could not be taken in a line on stderr. Returns the exit status for it. */
+/* Reports the lock that could not be taken, in a line on stderr. Returns the exit status. */
 static int not_taken(const struct lock_arguments *arguments, const struct held *held, int error,
                      int signal_number)
 {
@@ -180,12 +180,12 @@ static int not_taken(const struct lock_arguments *arguments, const struct held *
     }
     if (error == HF_ELOST) {
         (void)cli_fail("lock", what, error);
-        return CLI_FAILED; /* the first hold ended before the last began: CMD never ran */
+        return CLI_FAILED; /* the first hold ended before the last one began, and CMD never ran */
     }
     return cli_fail("lock", what, error);
 }
 
-/* With the locks open: take, run, release. */
+/* Takes the locks, which are open, runs CMD, and releases. */
 static int run_holding(const struct lock_arguments *arguments, struct held *held,
                        const sigset_t *mask)
 {
@@ -241,8 +241,8 @@ static int run_connected(struct lock_arguments *arguments, struct held *held)
     return run_holding(arguments, held, &mask);
 }
 
-/* For how long an agent is waited for: no longer than for the lock, but for as long as a restart
- * of the agent may take. */
+/* How long to wait for an agent: as long as for the lock, but at least 1 s and at most 5 s, which a
+ * restart of the agent may take. */
 static int64_t agent_wait_ns(const struct lock_arguments *arguments)
 {
     int64_t wait_ns = arguments->no_wait ? 0 : arguments->wait_ns;

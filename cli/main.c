@@ -1,15 +1,15 @@
 /*
- * `holdfast`: locks from the command line. Everything is in run.c and the files it names; this one
- * is apart so that tests can link the rest.
+ * `holdfast`: locks from the command line. run.c and the files that it names have everything else;
+ * main() stands alone so that tests can link the rest.
  */
 #include "cli.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-/* A descriptor that is opened later, the connection to the agent first, must not be taken for a
- * standard stream. So a closed stream gets a stand-in, and stays closed for the child of `lock`: it
- * can be read or written no more than before. */
+/* If a standard stream is closed, the next descriptor that is opened (the connection to the agent
+ * first) gets its number. So a closed stream is replaced by one that can be neither read nor
+ * written, and the child of `lock` gets it closed. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -1,7 +1,7 @@
 /*
- * `holdfast member`: the voters of the cell; and `holdfast member rejoin`, which explains what
- * starting over is and has the agent's program do it (holdfastd --rejoin, with the same options):
- * that one knows the store and its locks.
+ * `holdfast member`: the voters of the cell; and `holdfast member rejoin`, which explains starting
+ * over and lets holdfastd --rejoin do it, with the same options, for only that program knows the
+ * store and its locks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static int list(struct cli *cli)
     return error == 0 ? CLI_OK : cli_fail("member", "asking the agent", error);
 }
 
-/* Runs the holdfastd that lies beside this program, or else the one that PATH has. */
+/* Runs the holdfastd beside this program, or else the one in PATH. */
 static int run_agent(const char *config, bool undo)
 {
     char path[PROGRAM_MAX];

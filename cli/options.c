@@ -11,7 +11,7 @@
 
 enum { NAME_SIZE_MAX = 255, COMMON_COUNT = 4 };
 
-/* One line of argv that is being read. */
+/* The position in a command line that is being read. */
 struct cursor {
     const char *where;
     char **argv;
@@ -19,7 +19,7 @@ struct cursor {
     int index;
 };
 
-/* How long one of the unit is; 0: there is no such unit. */
+/* The length of the unit in ns; 0 if there is no such unit. */
 static int64_t unit_scale_ns(const char *unit)
 {
     static const struct {
@@ -120,7 +120,7 @@ static int option_store(const struct cursor *cursor, const struct option_spec *s
     return CLI_FAILED;
 }
 
-/* Finds the option that the word names; *value is what the word itself carries, or NULL. */
+/* Finds the option that the word names. *value is the value within the word itself, or NULL. */
 static const struct option_spec *option_find(const struct option_spec *specs, size_t count,
                                              const char *word, const char **value)
 {
@@ -144,7 +144,7 @@ static const struct option_spec *option_find(const struct option_spec *specs, si
     return NULL;
 }
 
-/* Reads the option at the cursor and moves the cursor behind it. */
+/* Reads the option at the cursor, and moves the cursor behind it. */
 static int option_take(struct cursor *cursor, const struct option_spec *specs, size_t spec_count,
                        const struct option_spec *common)
 {
@@ -237,11 +237,11 @@ int options_parse_leading(struct cli *cli, int argc, char **argv, int *index)
     return 0;
 }
 
-/* A name that stops being one at `at`: which byte (from 1 on), and what it is. */
+/* Reports a name that is malformed at `at`: the number of that byte (from 1), and what it is. */
 static int malformed(const char *where, const char *name, const char *at,
                      const struct utf8_unit *unit)
 {
-    char bytes[sizeof("0xC2 0x85")]; /* control characters have two bytes at most */
+    char bytes[sizeof("0xC2 0x85")]; /* a control character has two bytes at most */
     int used = snprintf(bytes, sizeof(bytes), "0x%02X", (unsigned)(unsigned char)at[0]);
 
     if (unit->valid && unit->size > 1) {

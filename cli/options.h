@@ -1,7 +1,6 @@
 /*
- * The command line, word by word: options with their values, names, durations. Written by hand
- * instead of with getopt, so that every error is one line that says what, where, and what was
- * expected.
+ * The command line, word by word: options with their values, names, durations. It does not use
+ * getopt, so that every error is one line that says what, where, and what was expected.
  *
  * An option is `--name VALUE`, `--name=VALUE`, `-x VALUE` or `-xVALUE`. Options and plain words may
  * be mixed; `--` ends the options.
@@ -26,51 +25,50 @@ struct option_spec {
     const char *name; /* without the dashes */
     char letter;      /* '\0': none */
     enum option_kind kind;
-    void *value; /* where it goes; its type follows from kind */
+    void *value; /* where the value is stored; kind gives its type */
 };
 
-/* The words of a command line that are no options. Both arrays point into argv. */
+/* The words of a command line that are not options. Both arrays point into argv. */
 struct words {
     char **plain;
     size_t plain_count;
-    char **after; /* the words after `--`; NULL: there was none */
+    char **after; /* the words after `--`; NULL: there was no `--` */
     size_t after_count;
 };
 
 /*
- * Reads all of argv: the options of `specs` and those that every command has (into cli). The plain
- * words are moved to the front of argv. Returns 0 or, with a line on stderr, CLI_USAGE.
+ * Reads all of argv: the options of `specs`, and those that every command has, which go into cli.
+ * The plain words are moved to the front of argv. Returns 0 or, with a line on stderr, CLI_USAGE.
  */
 int options_parse(struct cli *cli, const char *where, const struct option_spec *specs,
                   size_t spec_count, int argc, char **argv, struct words *out)
     __attribute__((warn_unused_result));
 
 /*
- * Reads the options that stand before the command word; *index is moved to the first word that is
- * none. Returns 0 or CLI_USAGE.
+ * Reads the options before the command word, and moves *index to that word. Returns 0 or CLI_USAGE.
  */
 int options_parse_leading(struct cli *cli, int argc, char **argv, int *index)
     __attribute__((warn_unused_result));
 
 enum duration_result {
     DURATION_GOOD,
-    DURATION_NONE,      /* the text is no duration */
-    DURATION_TOO_LARGE, /* for an int64_t of nanoseconds */
+    DURATION_NONE,      /* the text is not a duration */
+    DURATION_TOO_LARGE, /* an int64_t of nanoseconds cannot hold it */
 };
 
-/* "90s" to nanoseconds: a decimal integer and ms, s, m or h. */
+/* Converts a text such as "90s" to nanoseconds: a decimal integer and ms, s, m or h. */
 enum duration_result duration_parse(const char *text, int64_t *out_ns)
     __attribute__((warn_unused_result));
 
-/* Checks a lock name. 0, or CLI_USAGE with a line on stderr. */
+/* Checks a lock name. Returns 0, or CLI_USAGE with a line on stderr. */
 int name_check(const char *where, const char *name) __attribute__((warn_unused_result));
 
-/* Checks a prefix of lock names: as a name, but it may be empty. */
+/* Checks a prefix of lock names: a name, or an empty text. */
 int prefix_check(const char *where, const char *prefix) __attribute__((warn_unused_result));
 
 /*
- * For commands that take plain words only: joins what stands after `--` to them and checks their
- * number. Returns 0 or CLI_USAGE; expected is for the message, for example "one NAME".
+ * For commands that take plain words only: adds the words after `--`, and checks how many there
+ * are. Returns 0 or CLI_USAGE. expected is for the message, for example "one NAME".
  */
 int words_expect(const char *where, struct words *words, size_t least, size_t most,
                  const char *expected) __attribute__((warn_unused_result));

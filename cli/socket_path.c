@@ -1,5 +1,5 @@
 /*
- * The path at which the agent of this host is looked for: see socket_path.h.
+ * The path at which this host's agent is looked for: see socket_path.h.
  */
 #include "socket_path.h"
 
@@ -11,15 +11,15 @@
 
 static const char system_path[] = "/run/holdfast/agent.sock";
 
-static void place_set(struct socket_path *out, const char *path, const char *from)
+static void path_set(struct socket_path *out, const char *path, const char *from)
 {
     snprintf(out->path, sizeof(out->path), "%s", path);
     out->size = strlen(path);
     out->from = from;
 }
 
-/* False: the library does not look there. */
-static bool place_runtime(struct socket_path *out)
+/* Returns false if the library does not look there. */
+static bool path_runtime(struct socket_path *out)
 {
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -33,10 +33,10 @@ static bool place_runtime(struct socket_path *out)
     if (!there && access(system_path, F_OK) == 0) {
         return false;
     }
-    place_set(out, path,
-              there ? "the default, by XDG_RUNTIME_DIR"
-                    : "the default, by XDG_RUNTIME_DIR; /run/holdfast/agent.sock is not there "
-                      "either");
+    path_set(out, path,
+             there ? "the default, by XDG_RUNTIME_DIR"
+                   : "the default, by XDG_RUNTIME_DIR; /run/holdfast/agent.sock is not there "
+                     "either");
     return true;
 }
 
@@ -46,10 +46,10 @@ void socket_path_find(const struct cli *cli, struct socket_path *out)
 
     out->size_max = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
     if (cli->socket != NULL) {
-        place_set(out, cli->socket, "from --socket");
+        path_set(out, cli->socket, "from --socket");
     } else if (set != NULL && *set != '\0') {
-        place_set(out, set, "from HOLDFAST_SOCKET");
-    } else if (!place_runtime(out)) {
-        place_set(out, system_path, "the default");
+        path_set(out, set, "from HOLDFAST_SOCKET");
+    } else if (!path_runtime(out)) {
+        path_set(out, system_path, "the default");
     }
 }

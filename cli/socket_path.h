@@ -1,6 +1,6 @@
 /*
- * The path at which this host's agent is looked for, and its source. The library chooses by itself
- * (holdfast.h, hf_options); this shows a person the choice.
+ * The path at which this host's agent is looked for, and its source. The library makes the choice
+ * (holdfast.h, hf_options). This code only shows it to people.
  */
 #ifndef HOLDFAST_CLI_SOCKET_PATH_H
 #define HOLDFAST_CLI_SOCKET_PATH_H
@@ -14,11 +14,11 @@ enum { SOCKET_PATH_TEXT_MAX = 256 };
 struct socket_path {
     char path[SOCKET_PATH_TEXT_MAX]; /* cut if it is longer */
     size_t size;                     /* of the whole path, in bytes */
-    size_t size_max;                 /* what a socket's path can have */
-    const char *from;                /* what says so: static */
+    size_t size_max;                 /* the longest path that a socket can have */
+    const char *from;                /* the source of the path: static */
 };
 
-/* As of now: of the two default places the one where a socket is. */
+/* The path as of now. Of the two default paths it is the one where a socket is. */
 void socket_path_find(const struct cli *cli, struct socket_path *out);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * Taking the locks: see taking.h.
  *
- * hf_acquire goes on waiting after a signal, by its contract. So a second thread listens: when a
- * signal arrives it cancels. A cancel ends only the waits that have begun, and hf_acquire_all waits
- * for one lock after the other, so the thread repeats it until the taking has come back.
+ * hf_acquire() goes on waiting after a signal, as documented. So a second thread waits for signals,
+ * and cancels when one arrives. A cancel ends only waits that have begun, and hf_acquire_all()
+ * waits for one lock after the other. So the thread repeats the cancel until the call has returned.
  */
 #include "taking.h"
 
@@ -19,7 +19,7 @@ enum { CANCEL_REPEAT_MS = 10 };
 struct listener {
     const struct held *held;
     int signal_fd;
-    int stop_fd;       /* readable: the taking has come back */
+    int stop_fd;       /* readable: the call has returned */
     int signal_number; /* written by the thread, read after it was joined */
 };
 
@@ -94,7 +94,7 @@ int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *si
     }
     error = take(held, mode, timeout_ns);
     if (write(listener.stop_fd, &one, sizeof(one)) != (ssize_t)sizeof(one)) {
-        (void)pthread_cancel(thread); /* cannot be: the counter of a new eventfd has room */
+        (void)pthread_cancel(thread); /* cannot happen: a new eventfd has room */
     }
     (void)pthread_join(thread, NULL);
     *signal_number = listener.signal_number;

@@ -1,5 +1,5 @@
 /*
- * Taking the locks, in such a way that a signal ends the waiting at once.
+ * Takes the locks in such a way that a signal ends the wait at once.
  */
 #ifndef HOLDFAST_CLI_TAKING_H
 #define HOLDFAST_CLI_TAKING_H
@@ -9,13 +9,13 @@
 
 #include "environment.h"
 
-/* The signals that end the waiting: SIGHUP, SIGINT, SIGQUIT, SIGTERM. */
+/* The signals that end the wait: SIGHUP, SIGINT, SIGQUIT, SIGTERM. */
 void taking_signals(sigset_t *out);
 
 /*
  * Takes all of held->locks in the mode; fills in held->holds. The signals of taking_signals() must
- * be blocked. If one arrives, nothing is held and *signal_number says which; else it is 0.
- * Returns 0 or HF_E...
+ * be blocked. If one arrives, nothing is held and *signal_number is its number; else *signal_number
+ * is 0. Returns 0 or HF_E...
  */
 int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *signal_number)
     __attribute__((warn_unused_result));

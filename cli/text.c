@@ -1,6 +1,6 @@
 /*
- * Text for people: see text.h. The wall clock appears here only, to say since when: nothing is
- * decided by it.
+ * Text for people: see text.h. Only this file uses the wall clock, to show since when a lock is
+ * held. Nothing depends on it.
  */
 #include "text.h"
 
@@ -79,7 +79,7 @@ const char *text_state(enum hf_state state)
     return "free";
 }
 
-/* "pid 4242, user app" */
+/* Writes a text such as "pid 4242, user app". */
 static void write_process(FILE *out, const struct hf_party *party)
 {
     if (party->pid >= 0) {
@@ -103,7 +103,7 @@ static void write_process(FILE *out, const struct hf_party *party)
     }
 }
 
-/* "since 2026-01-31 13:05:59 (12.3 s)" */
+/* Writes a text such as "since 2026-01-31 13:05:59 (12.3 s)". */
 static void write_since(FILE *out, int64_t elapsed_ns)
 {
     char duration[TEXT_DURATION_SIZE];

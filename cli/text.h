@@ -12,21 +12,22 @@
 
 enum { TEXT_DURATION_SIZE = 32 };
 
-/* "350 ms", "4.9 s", "2 m 03 s", "5 h 10 m", "3 d 04 h"; "?" for -1 (unknown). */
+/* Writes a text such as "350 ms", "4.9 s", "2 m 03 s", "5 h 10 m" or "3 d 04 h"; "?" for -1,
+ * unknown. */
 const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns);
 
-/* Writes text so that it cannot steer a terminal or fool a reader: a control character, a character
- * that cannot be seen (utf8.h), and bytes that are no UTF-8 become `?`. At most columns_max
- * characters, then "..." (0: all). Returns the columns used, every character counted as one. */
+/* Writes text so that it cannot control a terminal or mislead a reader: a control character, an
+ * invisible character (utf8.h) and a byte that is not UTF-8 become `?`. Writes at most columns_max
+ * characters, then "..." (0: all). Returns the columns used, where each character counts as one. */
 size_t text_write_clean(FILE *out, const char *text, size_t columns_max);
 
 const char *text_mode(enum hf_mode mode);
 const char *text_state(enum hf_state state);
 
-/* `holdfast show`: several lines. */
+/* Writes several lines, for `holdfast show`. */
 void text_write_lock(FILE *out, const struct hf_lock_info *info);
 
-/* `holdfast watch`: one line. */
+/* Writes one line, for `holdfast watch`. */
 void text_write_lock_line(FILE *out, const struct hf_lock_info *info);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Reading UTF-8 that may be wrong: see utf8.h. RFC 3629, section 4.
+ * Reads UTF-8 that may be invalid: see utf8.h. RFC 3629, section 4.
  */
 #include "utf8.h"
 
-/* The length that a first byte announces, and the bits of the code point that it carries. */
+/* The length that a first byte announces. *bits: its bits of the code point. */
 static size_t sequence_size(unsigned char first, uint32_t *bits)
 {
     if (first < 0x80) {

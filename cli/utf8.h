@@ -1,5 +1,5 @@
 /*
- * Reading UTF-8 that may be wrong: command lines of other processes are arbitrary bytes.
+ * Reads UTF-8 that may be invalid, as command lines of other processes are arbitrary bytes.
  */
 #ifndef HOLDFAST_CLI_UTF8_H
 #define HOLDFAST_CLI_UTF8_H
@@ -15,17 +15,17 @@ struct utf8_unit {
     bool valid;
 };
 
-/* Reads the code point at the start of the zero-terminated text. Overlong forms, surrogates and
- * what lies above 0x10FFFF are invalid, one byte at a time. */
+/* Reads the code point at the start of a terminated text. Overlong forms, surrogates and values
+ * above 0x10FFFF are invalid, and then one byte is read at a time. */
 struct utf8_unit utf8_next(const char *text);
 
-/* True for the control characters of Unicode: C0, DEL and C1. */
+/* Whether it is a control character of Unicode: C0, DEL or C1. */
 bool utf8_is_control(uint32_t code_point);
 
-/* True for a character that shows nothing of its own but may change how the text around it looks,
- * or end a line: one that turns the direction of writing, joins, or has no width; tags, variations.
- * Unicode's Default_Ignorable_Code_Point, the separators of lines and paragraphs, and annotations.
- * A lock's name may have them. */
+/* Whether the character is invisible but may change how the text around it looks, or end a line: it
+ * changes the direction of writing, joins, has no width, or is a tag or a variation selector. These
+ * are Unicode's Default_Ignorable_Code_Point, the separators of lines and paragraphs, and
+ * annotations. A lock's name may contain them. */
 bool utf8_is_unseen(uint32_t code_point);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * `holdfast watch`: the present state, then each change.
  *
- * The watch is asked for before the first listing, so that no change falls between. Each event only
- * names a lock (or the watched prefix, when there were too many changes to name them); the line
- * printed is the lock's state when the command asks for it, so events that queued up for one lock
- * become one line. While the agent is away the command asks again once a second: no agent could
- * send an event. When it is back everything is listed anew, for changes may have been missed.
+ * The watch begins before the first listing, so that no change is missed in between. Each event
+ * only names a lock (or the watched prefix, if there were too many changes). The command then asks
+ * for the lock's state and prints that, so several queued events of one lock become one line. While
+ * the agent is away the command tries again once a second, as no event can arrive. When the agent
+ * is back, everything is listed anew, for changes may have been missed.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,20 +24,20 @@
 
 enum { NAMES_A_TURN = 64, NAME_SIZE = 256, RETRY_MS = 1000 };
 
-struct watch {
+struct watch_command {
     hf_client *client;
     const char *prefix;
     bool json;
-    bool list_due;    /* an event named no lock but a prefix: anything may have changed */
+    bool list_due;    /* an event named only a prefix: any lock may have changed */
     bool away;        /* the agent does not answer: list everything when it does */
-    bool output_gone; /* nobody reads stdout any more */
+    bool output_gone; /* stdout has no reader any more */
     size_t name_count;
     char names[NAMES_A_TURN][NAME_SIZE];
 };
 
 static int print_lock(const struct hf_lock_info *info, void *arg)
 {
-    struct watch *watch = arg;
+    struct watch_command *watch = arg;
 
     if (watch->json) {
         struct json json;
@@ -55,13 +55,13 @@ static int print_lock(const struct hf_lock_info *info, void *arg)
     return 0;
 }
 
-/* An error that the next try can mend: the agent is away, or was just now. */
+/* Whether the next try may succeed: the agent is away, or was so just now. */
 static bool is_passing(int error)
 {
     return error == HF_ENOAGENT || error == HF_EPROTO;
 }
 
-static int list_all(struct watch *watch)
+static int list_all(struct watch_command *watch)
 {
     int error = hf_list(watch->client, watch->prefix, print_lock, watch);
 
@@ -69,7 +69,7 @@ static int list_all(struct watch *watch)
     return watch->away || error == 1 ? 0 : error;
 }
 
-static void names_add(struct watch *watch, const char *name)
+static void names_add(struct watch_command *watch, const char *name)
 {
     if (strlen(name) <= strlen(watch->prefix)) {
         watch->list_due = true;
@@ -83,8 +83,8 @@ static void names_add(struct watch *watch, const char *name)
     snprintf(watch->names[watch->name_count++], NAME_SIZE, "%s", name);
 }
 
-/* Takes the events that are there, at most so many different names, and prints those locks. */
-static int print_changes(struct watch *watch)
+/* Takes the events that are there, up to a number of different names, and prints those locks. */
+static int print_changes(struct watch_command *watch)
 {
     struct hf_event event;
     int got = 1;
@@ -115,7 +115,7 @@ static int print_changes(struct watch *watch)
     return 0;
 }
 
-static int watch_loop(struct watch *watch)
+static int watch_loop(struct watch_command *watch)
 {
     int event_fd = hf_event_fd(watch->client);
     int error = event_fd < 0 ? event_fd : hf_watch(watch->client, watch->prefix);
@@ -124,7 +124,7 @@ static int watch_loop(struct watch *watch)
     while (error == 0 && !watch->output_gone) {
         struct pollfd fds[2] = {
             {.fd = watch->away ? -1 : event_fd, .events = POLLIN},
-            {.fd = STDOUT_FILENO}, /* POLLERR: the reader of the pipe has gone */
+            {.fd = STDOUT_FILENO}, /* POLLERR: the pipe's reader has gone */
         };
         int ready = poll(fds, 2, watch->away ? RETRY_MS : -1);
 
@@ -144,7 +144,7 @@ static int watch_loop(struct watch *watch)
 
 int command_watch(struct cli *cli, int argc, char **argv)
 {
-    struct watch watch = {.prefix = ""};
+    struct watch_command watch = {.prefix = ""};
     struct words words;
     int error;
     int status = options_parse(cli, "watch", NULL, 0, argc, argv, &words);
@@ -165,11 +165,11 @@ int command_watch(struct cli *cli, int argc, char **argv)
     if (status != 0) {
         return status;
     }
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is the usual end here */
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is the usual end of this command */
     error = watch_loop(&watch);
     hf_disconnect(watch.client);
     if (watch.output_gone) {
-        __fpurge(stdout); /* a failed write is no error */
+        __fpurge(stdout); /* a failed write is not an error here */
         clearerr(stdout);
         return CLI_OK;
     }

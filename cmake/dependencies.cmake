@@ -8,7 +8,7 @@ if(NOT PKG_CONFIG_FOUND)
     list(APPEND hf_missing pkg-config)
 endif()
 
-# hf_need(PREFIX MODULE...): the first of the modules that exists becomes PkgConfig::PREFIX.
+# hf_need(PREFIX MODULE...): the first module that exists becomes PkgConfig::PREFIX.
 macro(hf_need prefix)
     if(PKG_CONFIG_FOUND)
         pkg_search_module(${prefix} QUIET IMPORTED_TARGET ${ARGN})
@@ -20,7 +20,8 @@ macro(hf_need prefix)
 endmacro()
 
 hf_need(MSGPACK msgpack-c msgpack) # Debian 13 calls it msgpack-c, Debian 12 msgpack
-# Debian 13's file names its include folder relative to nothing: the compiler finds /usr/include itself.
+# Debian 13's .pc file has an include folder without a prefix, and the compiler finds /usr/include
+# anyway.
 if(MSGPACK_FOUND)
     get_target_property(hf_msgpack_includes PkgConfig::MSGPACK INTERFACE_INCLUDE_DIRECTORIES)
     if(hf_msgpack_includes)
@@ -40,7 +41,8 @@ endif()
 # NNG has no pkg-config file.
 find_path(NNG_INCLUDE_DIR nng/nng.h)
 find_library(NNG_LIBRARY NAMES nng)
-# What NNG does TLS with: certificates are looked at before they are given to it.
+# The library that NNG uses for TLS: the agent checks certificates with it before it gives them to
+# NNG.
 find_library(MBEDX509_LIBRARY NAMES mbedx509)
 find_library(MBEDCRYPTO_LIBRARY NAMES mbedcrypto)
 if(NOT MBEDX509_LIBRARY OR NOT MBEDCRYPTO_LIBRARY)
@@ -62,7 +64,7 @@ if(hf_missing)
             "then configures and builds.")
 endif()
 
-# Readiness and watchdog messages to systemd; the agent runs without.
+# For messages to systemd (ready, watchdog). The agent also runs without it.
 pkg_search_module(SYSTEMD QUIET IMPORTED_TARGET libsystemd)
 set(HF_HAVE_SYSTEMD ${SYSTEMD_FOUND})
 

@@ -1,7 +1,7 @@
-# How every target is compiled. Link `hf_flags` PRIVATE to everything that is written here, except
-# agent/core, which links `hf_flags_core`: the same without the hardening that makes the compiler
-# call functions which the source does not (__stack_chk_fail, __memcpy_chk). A test asserts that the
-# core calls nothing but mem* and the assertion's hook.
+# How every target is compiled. Every target of this project links `hf_flags` PRIVATE, except
+# agent/core, which links `hf_flags_core`. That one has no hardening that makes the compiler call
+# functions which the source does not call (__stack_chk_fail, __memcpy_chk). A test checks that the
+# core calls only mem* and the assertion's hook.
 include(CheckCCompilerFlag)
 
 add_library(hf_flags_common INTERFACE)
@@ -22,8 +22,8 @@ if(HF_HAVE_SYSTEMD)
     target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_SYSTEMD=1)
 endif()
 
-# Hardening. FORTIFY_SOURCE stays off under the sanitizers, which check the same and more. Some
-# distributions' gcc has the stack protector on by default, hence the explicit "no".
+# Hardening. FORTIFY_SOURCE stays off under the sanitizers, which check the same and more. The
+# explicit "no" is for distributions whose gcc has the stack protector on by default.
 target_compile_options(hf_flags_core INTERFACE -fno-stack-protector)
 target_compile_options(hf_flags INTERFACE -fstack-protector-strong)
 check_c_compiler_flag(-fstack-clash-protection HF_STACK_CLASH)
@@ -45,21 +45,22 @@ if(HF_SANITIZE)
                         -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${HF_SANITIZE})
     add_compile_definitions(HF_SANITIZED=1)
-    # Compiles in 60 % of the time. What runs for hours is worth more.
+    # -O1 compiles in 60 % of the time of -O2. Only a fuzzer, which runs for hours, is worth -O2.
     if(NOT HF_FUZZ)
         add_compile_options(-O1)
     endif()
-    # gcc sees paths that its own instrumentation made; the release build has the warning.
+    # Here gcc warns about paths that only its own instrumentation made. The release build has the
+    # warning.
     add_compile_options($<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 
-# With HF_FUZZ a target fuzz_X (tests/fuzz/) is linked with -fsanitize=fuzzer; all others only carry
-# what it counts. Without, it is linked with a main that replays its corpus.
+# With HF_FUZZ a target fuzz_X (tests/fuzz/) is linked with -fsanitize=fuzzer, and all other targets
+# are only instrumented for it. Without HF_FUZZ it is linked with a main() that replays its corpus.
 if(HF_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# What ./dev coverage counts: each line and branch that runs, in all threads.
+# For ./dev coverage: counts each line and branch that runs, in all threads.
 if(HF_COVERAGE)
     add_compile_options(--coverage -fprofile-update=atomic)
     add_link_options(--coverage)

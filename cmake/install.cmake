@@ -1,5 +1,5 @@
-# What `cmake --install` puts where, and holdfast.pc twice: in the build folder for programs that
-# are built against it uninstalled, and the one that is installed.
+# What `cmake --install` installs, and where. holdfast.pc is made twice: one in the build folder,
+# for programs that are built with the uninstalled library, and one that is installed.
 list(TRANSFORM MSGPACK_LIBRARIES PREPEND "-l" OUTPUT_VARIABLE HF_PC_PRIVATE)
 list(JOIN HF_PC_PRIVATE " " HF_PC_PRIVATE)
 
@@ -9,7 +9,7 @@ set(HF_PC_INCLUDEDIR ${CMAKE_SOURCE_DIR}/include)
 set(HF_PC_RPATH "-Wl,-rpath,\${libdir} ")
 configure_file(cmake/holdfast.pc.in ${CMAKE_BINARY_DIR}/lib/pkgconfig/holdfast.pc @ONLY)
 
-# The installed one finds its prefix from where it lies, so that --prefix and staging work.
+# The installed one finds its prefix from its own path, so that --prefix and staging work.
 set(HF_PC_LIBDIR ${CMAKE_INSTALL_LIBDIR})
 set(HF_PC_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(dir HF_PC_LIBDIR HF_PC_INCLUDEDIR)

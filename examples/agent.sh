@@ -11,7 +11,7 @@ holdfastd --dev --state-dir "$work/state" 2>"$work/agent.log" &
 agent_pid=$!
 
 stop_agent() {
-    # A stopped agent leaves its regions to the next one; nobody will come for these.
+    # A stopped agent leaves its regions to the next one, but no agent will follow here.
     regions=$(grep -o '/dev/shm/holdfast[.][A-Za-z0-9._-]*' "/proc/$agent_pid/maps" 2>/dev/null |
         sort -u || true)
     kill "$agent_pid" 2>/dev/null || true

@@ -1,26 +1,26 @@
 /*
- * A ledger in a plain file, worked on by eight processes, one of which is killed every second,
- * if possible in the middle of its work.
+ * A ledger in a plain file. Eight processes work on it, and every second one of them is killed, if
+ * possible in the middle of its work.
  *
  *     ledger [--seconds N] [--no-lock] FILE
  *
  * The processes move money between random accounts: read two rows, write two rows, with pauses in
- * between. That is only right if nobody else does so at the same time, so they hold the lock
- * "ledger" meanwhile. At the end the sum of all accounts must be what it was. Exit status: 0 it is,
- * 1 it is not (--no-lock shows it), 2 something failed.
+ * between. That is correct only if no other process does so at the same time, so they hold the lock
+ * "ledger" meanwhile. At the end the sum of all accounts must be what it was. Exit status: 0 the
+ * sum is right, 1 it is wrong (--no-lock shows that), 2 something failed.
  *
  * A lock alone is not enough: a process that is killed (kill -9) between its two writes leaves half
- * a transfer. So before it writes any row it writes down what it is about to do, in FILE.journal:
- * the new contents of both rows. Whoever gets the lock next finishes that first ("redo"). Doing it
+ * a transfer. So before it writes a row, a process writes the new contents of both rows to
+ * FILE.journal. The process that gets the lock next first finishes that transfer ("redo"). Doing it
  * twice is harmless, since the record has the new balances, not the difference.
  *
  * What the lock adds to make that safe:
- *  - The lock-delay. After a holder vanished, the lock stays closed for a while: what the dead one
- *    had begun (a write that the kernel or a disk still has in hands) is over before the next one
- *    looks.
- *  - The token. It rises with every hold. Each record carries that of its writer. Who finds a
- *    record with a higher token than his own is the late one (he was stopped, say, past his lease):
- *    he must not touch anything.
+ *  - The lock-delay. After a holder has vanished, the lock stays closed for a while. So a write
+ *    that the dead process had begun, and that the kernel or a disk still has to do, is over before
+ *    the next holder reads.
+ *  - The token. It rises with every hold. Each record carries its writer's token. A process that
+ *    finds a record with a higher token than its own is late (it was stopped past its lease, say),
+ *    and must not write anything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ struct ledger {
     hf_lock *lock;  /* NULL: --no-lock */
 };
 
-/* A transfer as it is written down: pending until both rows are written. */
+/* A transfer in the journal: pending until both rows are written. */
 struct record {
     bool pending;
     uint64_t token;
@@ -82,7 +82,8 @@ static void pause_us(long us)
     nanosleep(&time, NULL);
 }
 
-/* What the processes share in memory: only for people and for aiming, not for the ledger. */
+/* Memory that the processes share. It is for display and for choosing a victim; the ledger does not
+ * depend on it. */
 struct board {
     atomic_ulong done;   /* transfers */
     atomic_int half_way; /* the process that is between its two writes; 0: none */
@@ -114,8 +115,9 @@ static void row_write(const struct ledger *ledger, int account, int64_t balance)
 
 /* ---- the journal ------------------------------------------------------------------------ */
 
-/* One line of a fixed size. A kill cannot split a single small write to a local file; a power cut
- * could, and then there would have to be a checksum here, and an fsync before the rows. */
+/* Writes one line of a fixed size. A kill cannot split a single small write to a local file. A
+ * power cut could: against that a checksum here would be necessary, and an fsync before the
+ * rows. */
 static void record_write(const struct ledger *ledger, const struct record *record)
 {
     char line[RECORD_SIZE + 1];
@@ -130,7 +132,7 @@ static void record_write(const struct ledger *ledger, const struct record *recor
     }
 }
 
-/* False: there is none yet. */
+/* Returns false if there is none yet. */
 static bool record_read(const struct ledger *ledger, struct record *out)
 {
     char line[RECORD_SIZE + 1] = "";
@@ -147,8 +149,8 @@ static bool record_read(const struct ledger *ledger, struct record *out)
     return true;
 }
 
-/* Finishes what the last holder left half done. False: the record is of a later holder than we
- * are; our hold is over. */
+/* Finishes a transfer that the last holder left half done. Returns false if the record is of a
+ * later holder than this process: its hold is over. */
 static bool recover(const struct ledger *ledger, uint64_t token)
 {
     struct record record;
@@ -170,7 +172,7 @@ static bool recover(const struct ledger *ledger, uint64_t token)
 
 /* ---- a transfer ------------------------------------------------------------------------- */
 
-/* Under the lock. The pauses make it likely that a kill, or without the lock another process,
+/* Runs under the lock. The pauses make it likely that a kill, or without the lock another process,
  * comes at the worst moment. */
 static void transfer(const struct ledger *ledger, uint64_t token)
 {
@@ -183,11 +185,11 @@ static void transfer(const struct ledger *ledger, uint64_t token)
     pause_us(PAUSE_US);
     record.to_balance = row_read(ledger, record.to) + amount;
     if (ledger->lock != NULL && hf_remaining_ns(ledger->lock) <= 0) {
-        return; /* nothing was written: nothing to undo */
+        return; /* nothing was written, so nothing must be undone */
     }
     record_write(ledger, &record);
     row_write(ledger, record.from, record.from_balance);
-    /* relaxed, and so are all uses of the board: hints and counts that order nothing */
+    /* relaxed, like all uses of the board: its hints and counts order nothing */
     atomic_store_explicit(&board->half_way, getpid(), memory_order_relaxed);
     pause_us(PAUSE_US);
     atomic_store_explicit(&board->half_way, 0, memory_order_relaxed);
@@ -208,11 +210,11 @@ static void ledger_open(struct ledger *ledger, const char *path)
     }
 }
 
-/* Connects this process and opens its handle: each process does that for itself, for what a parent
- * holds is never its child's. */
+/* Connects this process and opens its handle. Each process does that itself, because a child cannot
+ * use its parent's objects. */
 static void ledger_lock_open(struct ledger *ledger)
 {
-    /* 200 ms instead of the default second: nothing of ours is under way for longer. */
+    /* 200 ms instead of the default second: no write of this program takes longer. */
     struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
     hf_client *client;
     int error = hf_connect(NULL, &client);
@@ -259,7 +261,7 @@ static _Noreturn void work(const char *path, bool locked, unsigned seed)
             fail_hf("release", error);
         }
     }
-    exit(0); /* the end of a process closes its handles */
+    exit(0); /* the end of the process closes its handles */
 }
 
 /* ---- the parent ------------------------------------------------------------------------- */
@@ -292,7 +294,7 @@ static void create(const char *path)
     close(ledger.journal_fd);
 }
 
-/* Without an agent it is said once, here, and not by every worker. */
+/* Reports a missing agent once, here, and not once in every worker. */
 static void find_agent(void)
 {
     hf_client *client;
@@ -304,8 +306,8 @@ static void find_agent(void)
     hf_disconnect(client);
 }
 
-/* The sum, once everybody has ended. The last one may have been killed in the middle, so this too
- * begins by taking the lock and finishing what is pending. */
+/* The sum, when all workers have ended. The last one may have been killed in the middle, so this,
+ * too, first takes the lock and finishes a pending transfer. */
 static int64_t total(const char *path, bool locked)
 {
     struct ledger ledger = {.lock = NULL};
@@ -334,7 +336,8 @@ static int64_t total(const char *path, bool locked)
     return sum;
 }
 
-/* Who is in the middle of a transfer, if it can be caught: else the worst would seldom be seen. */
+/* Chooses a process that is in the middle of a transfer, if there is one at this moment: otherwise
+ * the worst case would be rare. */
 static int choose_victim(const pid_t *workers)
 {
     for (int tries = 0; tries < 10000; tries++) {
@@ -402,7 +405,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: ledger [--seconds N] [--no-lock] FILE\n");
         return 2;
     }
-    signal(SIGTERM, on_term); /* before any worker exists: each has it from its first instant */
+    /* before any worker exists, so that each has the handler from the start */
+    signal(SIGTERM, on_term);
     if (locked) {
         find_agent();
     }

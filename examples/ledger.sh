@@ -1,12 +1,13 @@
 #!/bin/sh
-# The ledger (ledger.c) under the lock for 30 seconds, or for the seconds given: its sum must be
-# exact. Then without the lock for a few: its sum must be wrong, else this example shows nothing.
+# Runs the ledger (ledger.c) under the lock for 30 seconds, or for the seconds given: its sum must
+# be exact. Then runs it without the lock for a few: its sum must be wrong, or this example shows
+# nothing.
 set -eu
 . "$(dirname "$0")/agent.sh"
 
 "$HOLDFAST_EXAMPLES_DIR/ledger" --seconds "${1:-30}" "$work/ledger"
 
-# Without an agent it says so once, not once for each of its processes.
+# Without an agent the program reports that once, not once for each of its processes.
 status=0
 HOLDFAST_SOCKET="$work/none/agent.sock" "$HOLDFAST_EXAMPLES_DIR/ledger" "$work/ledger" \
     2>"$work/said" || status=$?

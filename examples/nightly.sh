@@ -5,12 +5,13 @@
 #
 #     holdfast lock --no-wait nightly-backup -- backup
 #
-# The first one runs. The others are told at once that the lock is taken: exit status 75, "try
-# again later" (EX_TEMPFAIL), which -E changes: `-E 0` keeps cron from mailing about it.
+# The first one runs. For the others the command ends at once, as the lock is taken, with exit
+# status 75, "try again later" (EX_TEMPFAIL). -E changes that status: `-E 0` keeps cron from sending
+# mail about it.
 set -eu
 . "$(dirname "$0")/agent.sh"
 
-# The job. It takes as long as the others need to try (a real one just takes long); a job that was
+# The job. It takes as long as the others need to try (a real job simply takes long). A job that was
 # over before the last cron woke up would rightly run twice.
 cat >"$work/backup" <<'JOB'
 #!/bin/sh

@@ -4,12 +4,11 @@
  *     resource none|token|local SOCKET
  *
  * Three processes: a server that keeps one text, and two clients, A and B, that write it under the
- * lock "text", with a lease of one second. A takes the lock, looks whether it still holds it - it
- * does - and is stopped at exactly that moment, as by a debugger, a swapping machine, a paused
- * container. Its lease ends, B gets the lock and writes. Then A goes on where it was, and writes.
+ * lock "text", with a lease of one second. A takes the lock, checks that it still holds it, and is
+ * stopped at exactly that moment, as by a debugger, a swapping machine or a paused container. Its
+ * lease ends, and B gets the lock and writes. Then A goes on where it was, and writes.
  *
- * No lock service can prevent that; A cannot notice it by itself. The server can, by one of two
- * rules:
+ * No lock service can prevent that, and A cannot notice it. The server can, by one of two rules:
  *
  *   token  The server remembers the highest token that it has accepted and refuses lower ones. It
  *          needs no library and no agent, and works wherever the server runs.
@@ -36,7 +35,7 @@
 
 enum rule { RULE_NONE, RULE_TOKEN, RULE_LOCAL };
 
-/* What a writer sends; the server answers with one byte, 1: accepted. */
+/* A write request. The server answers with one byte; 1: accepted. */
 struct request {
     uint64_t token;
     char sequencer[HF_SEQUENCER_MAX];
@@ -155,9 +154,9 @@ struct writer {
 
 static void writer_take(struct writer *writer)
 {
-    /* A lease of one second that nobody renews: the lock must pass on although A, stopped, still
-     * lives. (A renewed hold would stay with A for as long as its process exists; max_stall_ns is
-     * the way to limit that.) The lock-delay comes on top. */
+    /* A lease of one second, which is never renewed: the lock must pass on although A, stopped,
+     * still lives. (A hold that is renewed would stay with A for as long as its process exists;
+     * max_stall_ns would limit that.) The lock-delay is added to it. */
     struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
     struct hf_hold hold;
 
@@ -170,7 +169,7 @@ static void writer_take(struct writer *writer)
     writer->request.token = hold.token;
 }
 
-/* True: the server accepted it. */
+/* Returns true if the server accepted the write. */
 static bool writer_write(struct writer *writer, const char *path, const char *text)
 {
     struct sockaddr_un address = address_of(path);
@@ -196,7 +195,7 @@ static _Noreturn void writer_a(const char *path)
     if (!writer_write(&writer, path, "first by A") || hf_remaining_ns(writer.lock) <= 0) {
         _exit(1);
     }
-    /* "I still hold it, so I may write": and here the world stops for A. */
+    /* "I still hold it, so I may write": at this moment A is stopped. */
     raise(SIGSTOP);
     _exit(writer_write(&writer, path, "late by A") ? 0 : 3);
 }
@@ -225,7 +224,7 @@ static int play(enum rule rule, const char *path)
         fprintf(stderr, "resource: B's write was refused\n");
         expected = -1;
     }
-    hf_disconnect(b.client); /* releases: the rules hold although the lock is free again */
+    hf_disconnect(b.client); /* releases: the rules still refuse A when the lock is free again */
     kill(a, SIGCONT);
     if (waitpid(a, &status, 0) != a || !WIFEXITED(status) || WEXITSTATUS(status) != expected) {
         fprintf(stderr, "resource: A's late write: not as expected\n");

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A resource server that refuses who held the lock once (resource.c): without a rule the stale
-# write gets through; each of the two rules refuses it.
+# A resource server that refuses a former holder (resource.c): without a rule the stale write is
+# accepted; each of the two rules refuses it.
 set -eu
 . "$(dirname "$0")/agent.sh"
 

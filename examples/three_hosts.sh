@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Three hosts, one lock: what happens when a coordinator is killed and when a holder's host is cut off.
 #
-# The hosts are network namespaces on this machine, joined by a bridge (for root), or just three ports
-# of the loopback interface. Each has an agent of its own and a worker that takes the lock `ledger`
-# again and again through `holdfast lock`. The script does to them what its lines tell, checks that the
-# cell did what it should, and leaves nothing behind. It takes about half a minute.
+# The hosts are network namespaces on this machine, joined by a bridge (for root), or only three
+# ports of the loopback interface. Each has an agent of its own and a worker that takes the lock
+# `ledger` again and again through `holdfast lock`. The script prints each fault that it makes,
+# checks that the cell does what it should, and leaves nothing behind. It takes about half a minute.
 #
 # `./dev demo` builds and runs it; tests run it too. HOLDFAST_BIN_DIR says where the programs are.
 set -euo pipefail
@@ -20,10 +20,10 @@ GUARD_S=20  # nothing here takes that long unless something is wrong
 
 now_ms() { local t=${EPOCHREALTIME/[.,]/}; echo $((t / 1000)); }
 
-# seconds MS: "1.2"
+# seconds MS: prints milliseconds as seconds, such as "1.2".
 seconds() { printf '%d.%d' $(($1 / 1000)) $(($1 % 1000 / 100)); }
 
-# One line of the story, one write.
+# Prints one line of the story, in one write.
 tell() {
     local ms=$(($(now_ms) - DEMO_BEGUN_MS))
     printf '%6s s  %s\n' "$(seconds "$ms")" "$*"
@@ -31,7 +31,7 @@ tell() {
 
 explain() { printf '\n'; printf '%s\n' "$@"; }
 
-# What the script itself looks for afterwards: TIME_MS HOST WHAT TOKEN.
+# Notes an event that the script looks for later: TIME_MS HOST WHAT TOKEN.
 note() { printf '%s %s %s %s\n' "$(now_ms)" "$1" "$2" "${3:--}" >>"$DEMO_DIR/events"; }
 
 die() {
@@ -42,7 +42,7 @@ die() {
 
 # ---- the workers; this script calls itself for them
 
-# What runs while the lock is held.
+# Runs while the lock is held.
 work() {
     local host=$1
     note "$host" holds "$HOLDFAST_TOKEN"
@@ -50,14 +50,14 @@ work() {
     if [[ -e $DEMO_DIR/long ]]; then
         rm "$DEMO_DIR/long"
         note "$host" long "$HOLDFAST_TOKEN"
-        sleep 60 # it is ended long before, by `holdfast lock`
+        sleep 60 # `holdfast lock` ends it long before
     else
         sleep 0.6
     fi
     note "$host" is-done "$HOLDFAST_TOKEN"
 }
 
-# On each host: whoever wants the lock.
+# The worker of each host: takes the lock again and again.
 worker() {
     local host=$1 status
     export DEMO_HOST=$host HOLDFAST_SOCKET=$DEMO_DIR/$host/agent.sock
@@ -82,13 +82,13 @@ esac
 
 # ---- hosts
 
-PROCESSES=() # to end at the end: keepers of namespaces, workers
+PROCESSES=() # to be ended with the script: keepers of namespaces, workers
 declare -A AGENT KEEPER ADDRESS
 
-# Starts a command in the background that dies with this script, however that ends.
+# Starts a command in the background that dies with this script, however the script ends.
 tied() { setpriv --pdeathsig KILL -- "$@" & PROCESSES+=($!); }
 
-# on HOST COMMAND...: in the host's network.
+# on HOST COMMAND...: runs the command in the host's network.
 on() {
     local host=$1
     shift
@@ -127,7 +127,8 @@ make_namespaces() {
     done
 }
 
-# Three ports that nobody listens at, below those that tests/free_port.h and the kernel give away.
+# Chooses three ports without a listener, below those that tests/free_port.h and the kernel give
+# away.
 choose_ports() {
     local host port=$((10000 + RANDOM % 9000))
     for host in "${HOSTS[@]}"; do
@@ -160,7 +161,7 @@ agents_make() {
             printf 'state_dir = %s/host-%s/state\n' "$DEMO_DIR" "$host"
             printf 'socket = %s/host-%s/agent.sock\n' "$DEMO_DIR" "$host"
             printf '[cell]\nsession_ttl = %sms\ngrace_period = %sms\n' $TTL_MS $TTL_MS
-            printf 'insecure = yes\n[voters]\n' # a network of its own
+            printf 'insecure = yes\n[voters]\n' # the hosts have a network of their own
             for other in "${HOSTS[@]}"; do
                 printf 'host-%s = tcp://%s\n' "$other" "${ADDRESS[$other]}"
             done
@@ -170,7 +171,7 @@ agents_make() {
     for host in "${HOSTS[@]}"; do agent_await "$host"; done
 }
 
-# Until its session is safe.
+# Waits until the agent's session is safe.
 agent_await() {
     local tries
     for ((tries = 0; tries < GUARD_S * 20; tries++)); do
@@ -211,10 +212,10 @@ clean_up() {
 
 # ---- looking
 
-# ask HOST WORD...: the command `holdfast`, on that host.
+# ask HOST WORD...: runs the command `holdfast` on that host.
 ask() { holdfast -s "$DEMO_DIR/host-$1/agent.sock" "${@:2}"; }
 
-# The host that coordinates the lock, as any of the other two knows it.
+# Prints the host that coordinates the lock, as one of the other two knows it.
 coordinator() {
     local tries name=''
     for ((tries = 0; tries < GUARD_S * 20; tries++)); do
@@ -225,12 +226,12 @@ coordinator() {
     die "nobody says who coordinates $LOCK"
 }
 
-SEEN=0 # events that the story is past
+SEEN=0 # events that the story has used
 FOUND=''
 
 skip_events() { SEEN=$(wc -l <"$DEMO_DIR/events"); }
 
-# await PATTERN [WHAT]: the first event from now on that matches; in FOUND.
+# await PATTERN [WHAT]: waits for the next event that matches, and puts it into FOUND.
 await() {
     local tries line
     for ((tries = 0; tries < GUARD_S * 50; tries++)); do
@@ -312,7 +313,7 @@ act_cut_off() {
     await " $victim holds " "$victim does not take part again"
 }
 
-# Tokens rose from each holder to the next, whatever happened.
+# Checks that tokens rose from each holder to the next.
 check_tokens() {
     local tokens
     tokens=$(awk '$3 == "holds" { print $4 }' "$DEMO_DIR/events" | paste -sd ' ')

@@ -1,12 +1,13 @@
 /*
  * Taking a lock when the fast path does not succeed at once.
  *
- * The fast path is in fast.c. What comes here has the claim of the handle (client.h), which it
- * waits for under the handle's mutex.
+ * The fast path is in fast.c. A call that comes here first waits for the claim of the handle
+ * (client.h), under the handle's mutex.
  *
- * A wait ends by itself, by its patience, or by hf_cancel. It sleeps on futexes in the region; when
- * the lease runs out it sees to the agent, connects again if it has to, and goes on in its place
- * of the queue, or in a new one if the agent came back with another region.
+ * A wait ends with the lock, with its time-out, or with hf_cancel(). It sleeps on futexes in the
+ * region. When the lease runs out, the waiting thread connects to the agent again if necessary.
+ * Then it keeps its position in the queue, or gets a new one if the agent came back with another
+ * region.
  */
 #include "client.h"
 
@@ -14,7 +15,7 @@
 #include <sched.h>
 
 #include "proto/probe.h"
-#define SLICE_NS (20 * NS_PER_MS) /* a try looks this often whether another took the lock */
+#define SLICE_NS (20 * NS_PER_MS) /* a try looks again for the lock after each such sleep */
 #define LEASE_NAP_NS (250 * NS_PER_MS)
 #define HANDSHAKE_NS (100 * NS_PER_MS) /* one attempt; the next goes on with the same greeting */
 #define PACE_NS_MIN (50 * NS_PER_MS)
@@ -25,13 +26,13 @@ static int64_t sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static bool canceled(const hf_lock *lock, const struct patience *patience)
+static bool canceled(const hf_lock *lock, const struct wait_limit *limit)
 {
-    /* seq_cst: pairs with hf_cancel(), which counts first and wakes afterwards */
-    return atomic_load(&lock->cancel) != patience->cancel_seen;
+    /* seq_cst: pairs with hf_cancel(), which first counts and then wakes */
+    return atomic_load(&lock->cancel) != limit->cancel_seen;
 }
 
-/* Sleeps on the handle's claim; lock->mutex is held. */
+/* Sleeps until the claim is free. The caller holds lock->mutex. */
 static void claim_sleep(hf_lock *lock, int64_t timeout_ns)
 {
     struct timespec until;
@@ -41,7 +42,8 @@ static void claim_sleep(hf_lock *lock, int64_t timeout_ns)
     pthread_cond_timedwait(&lock->unclaimed, &lock->mutex, &until);
 }
 
-/* What a handle that holds already answers to a further acquire. 1: it may count. */
+/* The answer to an acquire of a handle that already holds. Returns 1 if the acquire may count as
+ * one more. */
 static int already(hf_lock *lock)
 {
     struct hold_view view;
@@ -56,7 +58,7 @@ void give_way(unsigned *turns)
 {
     if (++*turns < 100) {
         sched_yield();
-    } else { /* it may be of a lower priority than we are */
+    } else { /* the owner of the claim may have a lower priority than this thread */
         const struct timespec nap = {.tv_nsec = 50000};
         nanosleep(&nap, NULL);
     }
@@ -68,20 +70,21 @@ void claim_begin(hf_lock *lock)
     /* seq_cst (release: pairs with the load after F's swap, by way of the word; see client.h) */
     atomic_fetch_add(&lock->claims, 1);
     /* relaxed: changed under the claim only */
-    const struct place *place = atomic_load_explicit(&lock->fast_place, memory_order_relaxed);
-    if (place != NULL) {
-        struct hfi_region *region = &place->map->region;
+    const struct binding *binding = atomic_load_explicit(&lock->fast_binding, memory_order_relaxed);
+    if (binding != NULL) {
+        struct hfi_region *region = &binding->map->region;
         /* seq_cst, both: synchronise with the swaps of threads in the fast path, either way */
-        atomic_fetch_add(&region->words[place->slot].word, 0);
-        if (place->seat != HFI_SEAT_NONE) {
-            atomic_fetch_add(&hfi_seat(region, place->seat)->reader, 0);
+        atomic_fetch_add(&region->words[binding->slot].word, 0);
+        if (binding->seat != HFI_SEAT_NONE) {
+            atomic_fetch_add(&hfi_seat(region, binding->seat)->reader, 0);
         }
     }
     for (size_t i = 0; i < LOCK_LANES; i++) {
         unsigned turns = 0;
-        /* acquire: pairs with the release of 0: the hold is published, or the take undone */
+        /* acquire: pairs with the release of 0: the hold is published by then, or the take
+         * undone */
         while (atomic_load_explicit(&lock->lanes[i].taking, memory_order_acquire) != 0) {
-            give_way(&turns); /* ends: it waits for nothing */
+            give_way(&turns); /* ends: that thread waits for nothing */
         }
     }
 }
@@ -89,18 +92,20 @@ void claim_begin(hf_lock *lock)
 void claim_end(hf_lock *lock)
 {
     lock->claimed = false;
-    /* acquire: pairs with place_publish(); relaxed: published with claims */
-    struct place *place = atomic_load_explicit(&lock->place, memory_order_acquire);
-    atomic_store_explicit(&lock->fast_place, place, memory_order_relaxed);
+    /* acquire: pairs with binding_publish(); relaxed: published with claims */
+    struct binding *binding = atomic_load_explicit(&lock->binding, memory_order_acquire);
+    atomic_store_explicit(&lock->fast_binding, binding, memory_order_relaxed);
     /* seq_cst (release: pairs with the acquire before F's swap) */
     atomic_fetch_add(&lock->claims, 1);
     pthread_cond_broadcast(&lock->unclaimed);
 }
 
-/* One look at the claim, lock->mutex held. 0 and 1 as claim_take; 2: not now; an error. */
+/* Looks at the claim once, with lock->mutex held. Returns 0 or 1 as claim_take(), 2 if the claim is
+ * not free, or an error. */
 static int claim_once(hf_lock *lock)
 {
-    if (lock->claimed) { /* one that holds has its answer; another may have it soon */
+    /* if the handle holds, the answer is known; else its owner may hold soon */
+    if (lock->claimed) {
         bool answered = hold_held(&lock->hold) && (lock->flags & HF_REENTRANT) == 0;
         return answered ? already(lock) : 2;
     }
@@ -109,7 +114,7 @@ static int claim_once(hf_lock *lock)
         return result;
     }
     claim_begin(lock);
-    bool held = hold_held(&lock->hold); /* a thread in the fast path came first */
+    bool held = hold_held(&lock->hold); /* a thread in the fast path took the lock first */
     if (held == (result == 1)) {
         return result;
     }
@@ -120,25 +125,25 @@ static int claim_once(hf_lock *lock)
     return result;
 }
 
-int claim_take(hf_lock *lock, const struct patience *patience)
+int claim_take(hf_lock *lock, const struct wait_limit *limit)
 {
     int result;
     pthread_mutex_lock(&lock->mutex);
-    for (;;) { /* ends by the claim, or by patience */
+    for (;;) { /* ends with the claim or the time-out */
         result = claim_once(lock);
         if (result != 2) {
             break;
         }
-        int64_t left_ns = patience->deadline_ns - boottime_ns();
-        if (canceled(lock, patience)) {
+        int64_t left_ns = limit->deadline_ns - boottime_ns();
+        if (canceled(lock, limit)) {
             result = HF_ECANCELED;
             break;
         }
         if (left_ns <= 0) {
-            result = patience->try_only ? HF_EBUSY : HF_ETIMEDOUT;
+            result = limit->try_only ? HF_EBUSY : HF_ETIMEDOUT;
             break;
         }
-        claim_sleep(lock, sooner(left_ns, NS_PER_S)); /* BOOTTIME is read again after it */
+        claim_sleep(lock, sooner(left_ns, NS_PER_S)); /* then BOOTTIME is read again */
     }
     pthread_mutex_unlock(&lock->mutex);
     return result;
@@ -148,7 +153,8 @@ int claim_hold(hf_lock *lock)
 {
     int result = HF_ENOTHELD;
     pthread_mutex_lock(&lock->mutex);
-    while (lock->claimed && hold_held(&lock->hold)) { /* who claims a hold has its own patience */
+    /* the owner of the claim has its own time-out */
+    while (lock->claimed && hold_held(&lock->hold)) {
         pthread_cond_wait(&lock->unclaimed, &lock->mutex);
     }
     if (!lock->claimed && hold_held(&lock->hold)) {
@@ -170,77 +176,79 @@ void claim_give(hf_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
-/* Whether a wait outlives it: there will be an agent again, or one that serves the namespace. */
+/* Whether a wait goes on after this error: an agent will come back, or serve the namespace
+ * again. */
 static bool will_pass(int error)
 {
     return error == HF_ENOAGENT || error == HF_EUNSERVED;
 }
 
-/* The agent is down: one attempt to reach it, or a nap. */
-static int agent_reconnect(hf_lock *lock, const struct patience *patience, int64_t *pace_ns)
+/* The agent is down: makes one attempt to reach it, and if that fails sleeps for a while. */
+static int agent_reconnect(hf_lock *lock, const struct wait_limit *limit, int64_t *pace_ns)
 {
     hf_client *client = lock->client;
     int64_t now_ns = boottime_ns();
     pthread_mutex_lock(&client->socket_mutex);
-    int error = client_reconnect(client, sooner(patience->deadline_ns, now_ns + HANDSHAKE_NS));
+    int error = client_reconnect(client, sooner(limit->deadline_ns, now_ns + HANDSHAKE_NS));
     pthread_mutex_unlock(&client->socket_mutex);
     if (error == HF_EVERSION || error == HF_EACCES) {
-        return error; /* waiting does not change it */
+        return error; /* waiting cannot change it */
     }
     if (error != 0) {
         *pace_ns = *pace_ns == 0 ? PACE_NS_MIN : sooner(*pace_ns * 2, PACE_NS_MAX);
-        int64_t left_ns = patience->deadline_ns - boottime_ns();
+        int64_t left_ns = limit->deadline_ns - boottime_ns();
         if (left_ns > 0) {
-            futex_sleep_private(&lock->cancel, patience->cancel_seen, sooner(*pace_ns, left_ns));
+            futex_sleep_private(&lock->cancel, limit->cancel_seen, sooner(*pace_ns, left_ns));
         }
     }
     return 0;
 }
 
-int agent_await(hf_lock *lock, const struct patience *patience, const struct place *place,
+int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct binding *binding,
                 int64_t *pace_ns)
 {
     hf_client *client = lock->client;
     if (pthread_mutex_trylock(&client->socket_mutex) == 0) {
-        client_drain(client); /* finds out whether the agent hung up */
+        client_drain(client); /* notices if the agent hung up */
         pthread_mutex_unlock(&client->socket_mutex);
     }
     /* acquire: pairs with the releases in client.c and socket.c */
     if (atomic_load_explicit(&client->down, memory_order_acquire)) {
-        return agent_reconnect(lock, patience, pace_ns);
+        return agent_reconnect(lock, limit, pace_ns);
     }
-    int64_t left_ns = sooner(patience->deadline_ns - boottime_ns(), LEASE_NAP_NS);
-    if (place == NULL || atomic_load(&place->map->region.header->abandoned)) {
-        int error = lock_renew(lock, place);
-        if (error != 0 && (!will_pass(error) || (error == HF_EUNSERVED && patience->try_only))) {
+    int64_t left_ns = sooner(limit->deadline_ns - boottime_ns(), LEASE_NAP_NS);
+    if (binding == NULL || atomic_load(&binding->map->region.header->abandoned)) {
+        int error = lock_renew(lock, binding);
+        if (error != 0 && (!will_pass(error) || (error == HF_EUNSERVED && limit->try_only))) {
             return error;
         }
-        if (atomic_load(&lock->place) == place && left_ns > 0) {
-            futex_sleep_private(&lock->cancel, patience->cancel_seen, left_ns);
+        if (atomic_load(&lock->binding) == binding && left_ns > 0) {
+            futex_sleep_private(&lock->cancel, limit->cancel_seen, left_ns);
         }
         return 0;
     }
-    struct hfi_header *header = place->map->region.header;
-    /* seq_cst: counted, then looked at; pairs with hfi_publish(), which publishes, then looks */
+    struct hfi_header *header = binding->map->region.header;
+    /* seq_cst: counted first, then looked at; pairs with hfi_publish(), which publishes first and
+     * then looks */
     atomic_fetch_add(&header->lease_sleepers, 1);
     uint32_t seen = atomic_load(&header->lease_wake);
-    int64_t lease_ns = hfi_lease_left_ns(&place->map->trust, atomic_load(&header->lease),
+    int64_t lease_ns = hfi_lease_left_ns(&binding->map->trust, atomic_load(&header->lease),
                                          boottime_ns());
-    if (lease_ns <= 0 && left_ns > 0 && !canceled(lock, patience)) {
+    if (lease_ns <= 0 && left_ns > 0 && !canceled(lock, limit)) {
         futex_sleep_shared(&header->lease_wake, seen, left_ns);
     }
     atomic_fetch_sub(&header->lease_sleepers, 1);
     return 0;
 }
 
-/* A take in progress, by the owner of the claim. */
+/* The state of one take. Its thread owns the claim. */
 struct take {
     hf_lock *lock;
     enum hf_mode mode;
-    const struct patience *patience; /* a try's ends after TRY_MS */
-    struct place *place;             /* where it is at present */
-    struct place *lost;              /* where it may not wait any more; NULL: nowhere */
-    uint64_t ticket;                 /* its place in the queue there, 0: none */
+    const struct wait_limit *limit; /* a try ends after TRY_MS */
+    struct binding *binding;        /* the present binding */
+    struct binding *lost;           /* a binding with which this may not wait any more, or NULL */
+    uint64_t ticket;                /* its position in the queue there; 0: none */
     int64_t pace_ns;
     bool waited;
     struct hfi_held held;
@@ -249,31 +257,31 @@ struct take {
 static void take_leave(struct take *take)
 {
     if (take->ticket != 0) {
-        struct hfi_actor actor = place_actor(take->place);
-        struct hfi_request request = place_request(take->lock, take->place);
+        struct hfi_actor actor = binding_actor(take->binding);
+        struct hfi_request request = binding_request(take->lock, take->binding);
         hfi_leave(&actor, &request, &take->ticket);
     }
 }
 
-/* Looks whether the handle's place is another one by now. */
-static void take_place(struct take *take)
+/* Takes the handle's present binding, and leaves the queue of the one before. */
+static void take_binding(struct take *take)
 {
-    struct place *place = atomic_load(&take->lock->place);
-    if (place != take->place) {
+    struct binding *binding = atomic_load(&take->lock->binding);
+    if (binding != take->binding) {
         take_leave(take);
-        take->place = place;
+        take->binding = binding;
     }
 }
 
 static enum hfi_outcome take_try(struct take *take)
 {
-    struct hfi_actor actor = place_actor(take->place);
-    struct hfi_request request = place_request(take->lock, take->place);
+    struct hfi_actor actor = binding_actor(take->binding);
+    struct hfi_request request = binding_request(take->lock, take->binding);
     if (take->mode == HF_SHARED) {
         return hfi_try_shared(&actor, &request, &take->held);
     }
     enum hfi_outcome outcome = hfi_try_exclusive(&actor, &request, &take->held);
-    if (outcome == HFI_DRAINING) { /* readers are inside: it has no place to wait for them yet */
+    if (outcome == HFI_DRAINING) { /* readers still hold, and a try does not wait for them */
         hfi_release(&actor, request.slot, take->held.token);
         return HFI_OCCUPIED;
     }
@@ -281,51 +289,54 @@ static enum hfi_outcome take_try(struct take *take)
 }
 
 /*
- * Whether the word that we accepted is ours. A thread in the fast path may have installed it; the
- * swap of its lane decides.
+ * Whether a word that names this handle is the claimant's own. A thread in the fast path may have
+ * installed it: the swap of that thread's lane decides.
  */
 static bool take_ours(const struct take *take)
 {
-    const struct place *place = take->place;
-    uint64_t named = (uint64_t)place->holder << HFI_W_HOLDER_SHIFT |
+    const struct binding *binding = take->binding;
+    uint64_t named = (uint64_t)binding->holder << HFI_W_HOLDER_SHIFT |
                      (take->held.token & HFI_W_TOKEN);
     for (size_t i = 0; i < LOCK_LANES; i++) {
         _Atomic uint64_t *taking = &take->lock->lanes[i].taking;
         uint64_t seen = named;
         unsigned turns = 0;
-        /* seq_cst: pairs with the swap to UNDOING in fast_undo(). Success: it is ours now. */
+        /* seq_cst: pairs with the swap to UNDOING in fast_undo(). On success the word is the
+         * claimant's. */
         if (!atomic_compare_exchange_strong(taking, &seen, 0)) {
-            while (atomic_load(taking) & LANE_UNDOING) { /* ends: a release */
+            while (atomic_load(taking) & LANE_UNDOING) { /* ends with a release */
                 give_way(&turns);
             }
         }
     }
-    uint64_t word = atomic_load(&place->map->region.words[place->slot].word);
-    return hfi_word_names(word, place->holder, take->held.token);
+    uint64_t word = atomic_load(&binding->map->region.words[binding->slot].word);
+    return hfi_word_names(word, binding->holder, take->held.token);
 }
 
 static enum hfi_outcome take_wait(struct take *take)
 {
-    struct hfi_actor actor = place_actor(take->place);
-    struct hfi_request request = place_request(take->lock, take->place);
-    struct hfi_patience patience = {.deadline_ns = take->patience->deadline_ns,
-                                    .cancel = &take->lock->cancel,
-                                    .cancel_seen = take->patience->cancel_seen};
-    if (take->patience->try_only) {
-        patience.deadline_ns = sooner(patience.deadline_ns, boottime_ns() + SLICE_NS);
+    struct hfi_actor actor = binding_actor(take->binding);
+    struct hfi_request request = binding_request(take->lock, take->binding);
+    struct hfi_wait_limit limit = {.deadline_ns = take->limit->deadline_ns,
+                                   .cancel = &take->lock->cancel,
+                                   .cancel_seen = take->limit->cancel_seen};
+    if (take->limit->try_only) {
+        limit.deadline_ns = sooner(limit.deadline_ns, boottime_ns() + SLICE_NS);
     }
     take->waited = true;
     return take->mode == HF_SHARED
-               ? hfi_wait_shared(&actor, &request, &patience, &take->ticket, &take->held)
-               : hfi_wait_exclusive(&actor, &request, &patience, &take->ticket, &take->held);
+               ? hfi_wait_shared(&actor, &request, &limit, &take->ticket, &take->held)
+               : hfi_wait_exclusive(&actor, &request, &limit, &take->ticket, &take->held);
 }
 
-/* Has the handle a seat if the next step needs one. 0: it has, or needs none; 1: look again. */
+/* Gets a seat for the handle, if the next step needs one. Returns 0 if it has one or needs none, 1
+ * to look again, or an error. */
 static int take_seat(struct take *take, bool waits)
 {
     bool shared = take->mode == HF_SHARED;
     bool needed = waits || shared || take->lock->limit_ns != 0;
-    if (!needed || (take->place->seat != HFI_SEAT_NONE && (!shared || take->place->shared_ready))) {
+    if (!needed ||
+        (take->binding->seat != HFI_SEAT_NONE && (!shared || take->binding->shared_ready))) {
         return 0;
     }
     int error = HF_ENOAGENT;
@@ -334,16 +345,16 @@ static int take_seat(struct take *take, bool waits)
         error = lock_seat(take->lock, shared);
     }
     if (will_pass(error) || error == HF_EPROTO) {
-        error = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
+        error = agent_await(take->lock, take->limit, take->binding, &take->pace_ns);
     }
     return error == 0 ? 1 : error;
 }
 
-/* Whether only the agent's grant is missing: what a try waits for. */
+/* Whether only the agent's grant is missing, for which a try waits. */
 static bool take_ungranted(const struct take *take)
 {
-    const struct place *place = take->place;
-    uint64_t word = atomic_load(&place->map->region.words[place->slot].word);
+    const struct binding *binding = take->binding;
+    uint64_t word = atomic_load(&binding->map->region.words[binding->slot].word);
     enum hfi_grant grant = hfi_word_mode(word);
     return (word & (HFI_W_CLOSED | HFI_W_HOLDER)) == 0 &&
            (grant == HFI_GRANT_NONE || (word & HFI_W_RECALL) != 0 ||
@@ -351,27 +362,28 @@ static bool take_ungranted(const struct take *take)
 }
 
 /*
- * The agent gave the handle's seat away: it took us for dead, or another took the slot. Nobody may
- * wait there before the agent has said where the handle is now: a cell in a seat that is nobody's
- * is never served. 1: look again; else an error.
+ * The handle's seat is not its own any more: the agent took the client for dead, or gave the slot
+ * to another lock. The agent must first give a new binding, because a waiter in a seat of nobody is
+ * never served. Returns 1 to look again, or an error.
  */
 static int take_anew(struct take *take)
 {
-    int error = lock_renew(take->lock, take->place);
+    int error = lock_renew(take->lock, take->binding);
     if (error == 0) {
         take->lost = NULL;
     } else if (will_pass(error)) {
-        error = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
+        error = agent_await(take->lock, take->limit, take->binding, &take->pace_ns);
     }
     return error == 0 ? 1 : error;
 }
 
-/* One step of a take. 0: held; 1: go on; else an error. *outcome: how the last step ended. */
+/* Makes one step of a take. Returns 0 if the lock is held, 1 to go on, or an error. *outcome: how
+ * the last step ended. */
 static int take_step(struct take *take, enum hfi_outcome *outcome)
 {
-    bool try_only = take->patience->try_only;
+    bool try_only = take->limit->try_only;
     bool waits = *outcome != HFI_HELD;
-    if (take->place == take->lost) {
+    if (take->binding == take->lost) {
         return take_anew(take);
     }
     int ready = take_seat(take, waits);
@@ -380,70 +392,70 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
     }
     *outcome = waits ? take_wait(take) : take_try(take);
     if (waits && *outcome == HFI_HELD && take->mode == HF_EXCLUSIVE && !take_ours(take)) {
-        return 1; /* from the beginning */
+        return 1; /* try again from the beginning */
     }
     switch (*outcome) {
     case HFI_HELD:
         return 0;
     case HFI_CANCELED:
         return HF_ECANCELED;
-    case HFI_TIMED_OUT: /* of a try: only a slice of it */
+    case HFI_TIMED_OUT: /* for a try only one slice is over */
         *outcome = HFI_UNGRANTED;
         return !try_only ? HF_ETIMEDOUT : take_ungranted(take) ? 1 : HF_EBUSY;
     case HFI_RETIRED:
-    case HFI_GONE: /* the agent took our place in the queue: it thought us dead */
+    case HFI_GONE: /* the agent took the client for dead, and removed it from the queue */
         *outcome = HFI_HELD;
-        take->lost = take->place;
+        take->lost = take->binding;
         return take_anew(take);
     case HFI_NO_LEASE:
         if (take->ticket == 0) {
             *outcome = HFI_HELD;
         }
-        ready = agent_await(take->lock, take->patience, take->place, &take->pace_ns);
+        ready = agent_await(take->lock, take->limit, take->binding, &take->pace_ns);
         return ready == 0 ? 1 : ready;
     case HFI_OCCUPIED:
     case HFI_CLOSED:
         return !try_only || take_ungranted(take) ? 1 : HF_EBUSY;
-    default: /* UNGRANTED: wait for it */
+    default: /* UNGRANTED: wait for the grant */
         return 1;
     }
 }
 
-/* What a try or a wait that ran out of time answers. */
+/* The error of a try or a wait that ran out of time. */
 static int take_over_time(const struct take *take)
 {
-    if (!take->patience->try_only) {
+    if (!take->limit->try_only) {
         return HF_ETIMEDOUT;
     }
     return atomic_load_explicit(&take->lock->client->down, memory_order_acquire) ? HF_ENOAGENT
                                                                                  : HF_EBUSY;
 }
 
-/* Takes the lock for the owner of the claim. */
+/* Takes the lock. The caller owns the claim. */
 static int take_run(struct take *take)
 {
-    enum hfi_outcome outcome = HFI_HELD; /* what the last step met; HELD: begin with a try */
+    enum hfi_outcome outcome = HFI_HELD; /* of the last step; HELD: begin with a try */
     int result = 1;
     bool first = true;
-    while (result == 1) { /* ends by patience */
-        if (!first && canceled(take->lock, take->patience)) {
+    while (result == 1) { /* ends with the time-out */
+        if (!first && canceled(take->lock, take->limit)) {
             result = HF_ECANCELED;
             break;
         }
-        if (!first && boottime_ns() >= take->patience->deadline_ns) {
+        if (!first && boottime_ns() >= take->limit->deadline_ns) {
             result = take_over_time(take);
             break;
         }
         first = false;
-        struct place *before = take->place;
-        take_place(take);
-        if (take->place == NULL) {
+        struct binding *before = take->binding;
+        take_binding(take);
+        if (take->binding == NULL) {
             outcome = HFI_HELD;
-            result = agent_await(take->lock, take->patience, NULL, &take->pace_ns);
+            result = agent_await(take->lock, take->limit, NULL, &take->pace_ns);
             result = result == 0 ? 1 : result;
             continue;
         }
-        if (before != take->place && take->ticket == 0 && outcome == HFI_NO_LEASE) {
+        if (before != take->binding && take->ticket == 0 && outcome == HFI_NO_LEASE) {
             outcome = HFI_HELD;
         }
         result = take_step(take, &outcome);
@@ -454,12 +466,12 @@ static int take_run(struct take *take)
     return result;
 }
 
-/* By the owner of the claim: gives this thread a lane if there is one left. */
+/* Gives this thread a lane, if one is left. The caller owns the claim. */
 static void lane_take(hf_lock *lock)
 {
     uintptr_t self = thread_here();
     uint16_t i = 0;
-    /* relaxed, all: changed under the claim only; a thread compares it with itself */
+    /* relaxed, all: changed under the claim only; other threads only compare it with themselves */
     uint16_t used = atomic_load_explicit(&lock->lanes_used, memory_order_relaxed);
     while (i < used && atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed) != self) {
         i++;
@@ -470,8 +482,8 @@ static void lane_take(hf_lock *lock)
     }
 }
 
-/* A further acquire of a handle that holds, by the owner of the claim. */
-static int acquire_again(hf_lock *lock, enum hf_mode mode, const struct patience *patience)
+/* Acquires once more for a handle that holds. The caller owns the claim. */
+static int acquire_again(hf_lock *lock, enum hf_mode mode, const struct wait_limit *limit)
 {
     struct hold_view view;
     int result = 0;
@@ -481,9 +493,10 @@ static int acquire_again(hf_lock *lock, enum hf_mode mode, const struct patience
     if (mode == HF_EXCLUSIVE && view.mode == HF_SHARED) {
         /* release: pairs with the acquire in hold_changing() */
         atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, view.number, memory_order_release);
-        result = upgrade(lock, patience);
+        result = upgrade(lock, limit);
         atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, 0, memory_order_release);
-        /* Who looked while the hold was changing told no loss and knew no end of it. */
+        /* A thread that looked while the hold was changing reported no loss and knows no deadline,
+         * so it must look again. */
         events_look(lock->client);
     } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
         result = HF_ELOST;
@@ -494,35 +507,35 @@ static int acquire_again(hf_lock *lock, enum hf_mode mode, const struct patience
 
 int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out)
 {
-    struct patience patience = {.deadline_ns = deadline_after(timeout_ns),
-                                .try_only = timeout_ns == 0,
-                                .cancel_seen = atomic_load(&lock->cancel)};
+    struct wait_limit limit = {.deadline_ns = deadline_after(timeout_ns),
+                               .try_only = timeout_ns == 0,
+                               .cancel_seen = atomic_load(&lock->cancel)};
     HF_PROBE3(acquire_slow, lock->name, mode, timeout_ns);
-    int claim = claim_take(lock, &patience);
+    int claim = claim_take(lock, &limit);
     if (claim < 0) {
         HF_PROBE3(acquire_done, lock->name, claim, 0);
         return claim;
     }
-    struct take take = {.lock = lock, .mode = mode, .patience = &patience};
+    struct take take = {.lock = lock, .mode = mode, .limit = &limit};
     struct hold_view view;
     int result;
-    if (patience.try_only) {
-        patience.deadline_ns = boottime_ns() + TRY_MS * NS_PER_MS;
+    if (limit.try_only) {
+        limit.deadline_ns = boottime_ns() + TRY_MS * NS_PER_MS;
     }
     if (claim == 1) {
-        result = acquire_again(lock, mode, &patience);
+        result = acquire_again(lock, mode, &limit);
     } else {
         result = take_run(&take);
         if (result == 0) {
             lane_take(lock);
             lock->depth = 1;
-            hold_store(lock, take.place, mode, &take.held, false);
+            hold_store(lock, take.binding, mode, &take.held, false);
         }
     }
     if (result == 0 && claim == 0) {
-        hold_tell(&take.held, out);
+        hold_report(&take.held, out);
     } else if (result == 0 && hold_read(lock, &view)) {
-        hold_tell(&view.held, out);
+        hold_report(&view.held, out);
     }
     if (result == 0 && lock->limit_ns != 0 && hold_read(lock, &view)) {
         events_arm(lock->client, hold_own_end_ns(lock, &view));
@@ -535,26 +548,26 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     return result;
 }
 
-int upgrade(hf_lock *lock, const struct patience *patience)
+int upgrade(hf_lock *lock, const struct wait_limit *limit)
 {
     int64_t pace_ns = NS_PER_MS;
-    for (;;) { /* ends by patience */
+    for (;;) { /* ends with the time-out */
         struct hold_view view;
         if (!hold_read(lock, &view) || hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_LOST) {
             return HF_ELOST;
         }
-        struct hfi_actor actor = place_actor(view.place);
-        struct hfi_request request = place_request(lock, view.place);
-        struct hfi_patience waits = {.deadline_ns = patience->deadline_ns,
-                                     .cancel = &lock->cancel,
-                                     .cancel_seen = patience->cancel_seen};
-        if (patience->try_only) {
-            waits.deadline_ns = boottime_ns(); /* readers inside are reason enough to give up */
+        struct hfi_actor actor = binding_actor(view.binding);
+        struct hfi_request request = binding_request(lock, view.binding);
+        struct hfi_wait_limit waits = {.deadline_ns = limit->deadline_ns,
+                                       .cancel = &lock->cancel,
+                                       .cancel_seen = limit->cancel_seen};
+        if (limit->try_only) {
+            waits.deadline_ns = boottime_ns(); /* a try gives up if readers hold */
         }
         enum hfi_outcome outcome = hfi_upgrade(&actor, &request, &waits, &view.held);
         switch (outcome) {
         case HFI_HELD:
-            hold_store(lock, view.place, HF_EXCLUSIVE, &view.held, true);
+            hold_store(lock, view.binding, HF_EXCLUSIVE, &view.held, true);
             return 0;
         case HFI_DEADLOCK:
             return HF_EDEADLK;
@@ -564,39 +577,39 @@ int upgrade(hf_lock *lock, const struct patience *patience)
         case HFI_CANCELED:
             return HF_ECANCELED;
         case HFI_TIMED_OUT:
-            return patience->try_only ? HF_EBUSY : HF_ETIMEDOUT;
-        case HFI_UNGRANTED: /* this host may only read: the agent asks for more */
+            return limit->try_only ? HF_EBUSY : HF_ETIMEDOUT;
+        case HFI_UNGRANTED: /* the host may only read: ask the agent for more */
             hfi_ring(&actor, request.slot);
             break;
-        default: /* closed, or no lease: it may come back */
-            if (patience->try_only) {
+        default: /* the word is closed, or the lease is over: both may pass */
+            if (limit->try_only) {
                 return HF_EBUSY;
             }
             break;
         }
-        int64_t left_ns = patience->deadline_ns - boottime_ns();
+        int64_t left_ns = limit->deadline_ns - boottime_ns();
         if (left_ns <= 0) {
-            return patience->try_only ? HF_EBUSY : HF_ETIMEDOUT;
+            return limit->try_only ? HF_EBUSY : HF_ETIMEDOUT;
         }
-        futex_sleep_private(&lock->cancel, patience->cancel_seen, sooner(pace_ns, left_ns));
-        if (canceled(lock, patience)) {
+        futex_sleep_private(&lock->cancel, limit->cancel_seen, sooner(pace_ns, left_ns));
+        if (canceled(lock, limit)) {
             return HF_ECANCELED;
         }
         pace_ns = sooner(pace_ns * 2, PACE_NS_MIN);
     }
 }
 
-void place_nudge(const struct place *place)
+void binding_nudge(const struct binding *binding)
 {
-    struct hfi_region *region = &place->map->region;
-    struct hfi_kernel *kernel = &place->map->kernel;
-    if (place->seat != HFI_SEAT_NONE) {
-        /* seq_cst: pairs with the fetch_or of who goes to sleep on the seat */
-        atomic_fetch_add(&hfi_seat(region, place->seat)->wake, 2);
-        kernel->wake(kernel->arg, &hfi_seat(region, place->seat)->wake, 1);
+    struct hfi_region *region = &binding->map->region;
+    struct hfi_kernel *kernel = &binding->map->kernel;
+    if (binding->seat != HFI_SEAT_NONE) {
+        /* seq_cst: pairs with the fetch_or of a thread that goes to sleep on the seat */
+        atomic_fetch_add(&hfi_seat(region, binding->seat)->wake, 2);
+        kernel->wake(kernel->arg, &hfi_seat(region, binding->seat)->wake, 1);
     }
-    atomic_fetch_add(&region->slots[place->slot].wake, 1);
-    kernel->wake(kernel->arg, &region->slots[place->slot].wake, INT32_MAX);
+    atomic_fetch_add(&region->slots[binding->slot].wake, 1);
+    kernel->wake(kernel->arg, &region->slots[binding->slot].wake, INT32_MAX);
 }
 
 HFI_PUBLIC int hf_cancel(hf_lock *lock)
@@ -607,18 +620,19 @@ HFI_PUBLIC int hf_cancel(hf_lock *lock)
     if (!alive_here(lock->alive)) {
         return HF_EFORKED;
     }
-    /* seq_cst: counted before anybody is woken; who was about to sleep sees one or the other */
+    /* seq_cst: counted before the wake, so that a thread which is about to sleep notices one or the
+     * other */
     atomic_fetch_add(&lock->cancel, 1);
     futex_wake_private(&lock->cancel);
     pthread_mutex_lock(&lock->mutex);
     pthread_cond_broadcast(&lock->unclaimed);
     pthread_mutex_unlock(&lock->mutex);
-    /* acquire: pairs with the release in place_publish() */
-    struct place *place = atomic_load_explicit(&lock->places, memory_order_acquire);
-    for (; place != NULL; place = place->older) {
-        struct hfi_region *region = &place->map->region;
-        struct hfi_kernel *kernel = &place->map->kernel;
-        place_nudge(place);
+    /* acquire: pairs with the release in binding_publish() */
+    struct binding *binding = atomic_load_explicit(&lock->bindings, memory_order_acquire);
+    for (; binding != NULL; binding = binding->older) {
+        struct hfi_region *region = &binding->map->region;
+        struct hfi_kernel *kernel = &binding->map->kernel;
+        binding_nudge(binding);
         atomic_fetch_add(&region->header->lease_wake, 1);
         kernel->wake(kernel->arg, &region->header->lease_wake, INT32_MAX);
     }

@@ -4,7 +4,8 @@
  * A connection begins with HELLO and WELCOME. A client that comes back names itself by the id and
  * the nonce of its first WELCOME. If the agent still knows it (it was restarted within the lease,
  * say), its handles are opened again as they were and its holds go on; if not, the holds are lost
- * and the handles start anew. Whoever needs the agent makes the connection; no thread waits for it.
+ * and the handles start anew. A call that needs the agent makes the connection. No thread runs in
+ * the background for that.
  */
 #include "client.h"
 
@@ -21,11 +22,12 @@
 enum {
     RETRY_MS_MIN = 50,
     RETRY_MS_MAX = 500,
-    RETRY_MS_MAX_VERSION = 30000, /* at the socket of an agent that speaks another version */
+    RETRY_MS_MAX_VERSION = 30000, /* at an agent that speaks another version */
     DRAIN_MAX = 4096,
 };
 
-/* The first that is set; of the two standing places the one where a socket is. */
+/* The path of the agent's socket: HOLDFAST_SOCKET, if it is set; else of the two default paths the
+ * one where a socket is. */
 static int socket_path(hf_client *client)
 {
     static const char system_path[] = "/run/holdfast/agent.sock";
@@ -63,7 +65,7 @@ static int connect_error(void)
     }
 }
 
-/* What HELLO says of this process to people. Without /proc: nothing. */
+/* Finds the command that HELLO names for people. Without /proc there is none. */
 static void command_find(hf_client *client)
 {
     char words[2 * HFI_FRAME_COMMAND_MAX];
@@ -76,7 +78,7 @@ static void command_find(hf_client *client)
     client->command_size = hfi_command_of(words, got > 0 ? (size_t)got : 0, client->command).size;
 }
 
-/* What is at the socket's path now. */
+/* The identity of the socket that is at the path now. */
 static struct socket_file socket_file(const hf_client *client)
 {
     struct stat status;
@@ -88,7 +90,7 @@ static struct socket_file socket_file(const hf_client *client)
     return file;
 }
 
-/* Whether the socket is no more the one that was greeted last: another agent's. */
+/* Whether another socket than the last one greeted is at the path: a new agent made it. */
 static bool socket_is_new(const hf_client *client)
 {
     struct socket_file now = socket_file(client);
@@ -107,7 +109,8 @@ static int greet(hf_client *client)
     }
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, client->path, sizeof(address.sun_path));
-    client->greeted = socket_file(client); /* not a later one than is connected to */
+    /* read before the connect, so that it is not a later socket */
+    client->greeted = socket_file(client);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return connect_error();
@@ -148,14 +151,14 @@ static bool label_copy(char *out, struct hfi_text text)
 }
 
 /*
- * Whether the agent counts time as this process does: it read its clock after HELLO was sent and
- * before WELCOME came, so by one clock its reading lies between the two, however long anybody stood
- * still, and no allowance is needed on either side (CLOCK_BOOTTIME is one for all processors). What
- * this does not see is a namespace that is apart by less than the greeting took.
+ * Whether the agent's CLOCK_BOOTTIME is this process's, or one of another time namespace. The agent
+ * read its clock after HELLO was sent and before WELCOME came. So in one namespace its reading lies
+ * between the two, however long any process stood still, and no tolerance is needed (all processors
+ * share CLOCK_BOOTTIME). A namespace that differs by less than the greeting took is not noticed.
  */
 static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
 {
-    int64_t apart_ns = 0; /* at least */
+    int64_t apart_ns = 0; /* the least distance of the two clocks */
     if (agents_ns > (uint64_t)now_ns) {
         apart_ns = agents_ns > INT64_MAX ? INT64_MIN : now_ns - (int64_t)agents_ns;
     } else if ((int64_t)agents_ns < client->greeted_ns) {
@@ -171,13 +174,14 @@ static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
     return apart_ns == 0;
 }
 
-/* Takes in the answer to HELLO. */
+/* Handles the answer to HELLO. */
 static int welcome_take(hf_client *client, const struct answer *answer, bool *resumed)
 {
     const struct hfi_frame *frame = &answer->frame;
     const struct hfi_welcome *welcome = &frame->welcome;
     if (frame->kind == HFI_FRAME_DONE && frame->request == 0 && frame->error == HF_EFULL) {
-        client->refused = HF_EFULL; /* not read: it has no room, which may be there in a moment */
+        /* the agent had no room, and did not read HELLO; it may have room in a moment */
+        client->refused = HF_EFULL;
         return HF_ENOAGENT;
     }
     if (frame->request != client->request) {
@@ -203,7 +207,7 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
         }
     } else if (strlen(client->cell) != welcome->cell.size ||
                memcmp(client->cell, welcome->cell.bytes, welcome->cell.size) != 0) {
-        return HF_EPROTO; /* an agent of another cell at the same socket */
+        return HF_EPROTO; /* the agent of another cell has the socket now */
     }
     client->id = welcome->client;
     client->nonce = welcome->nonce;
@@ -212,7 +216,7 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
     return 0;
 }
 
-/* The connection is up: brings the handles, the events and the watches over to it. */
+/* On a new connection: opens the handles again, and asks for the events and the watches. */
 static int resume(hf_client *client, bool resumed)
 {
     client->connection_state = CONNECTION_UP;
@@ -229,10 +233,11 @@ static int resume(hf_client *client, bool resumed)
     for (hf_lock *lock = client->locks; lock != NULL && error == 0; lock = lock->next) {
         error = lock_open(lock, resumed);
         if (error != HF_ENOAGENT && error != HF_EPROTO) {
-            error = 0; /* refused: the handle is nowhere, whoever needs it asks again */
+            error = 0; /* the agent refused the handle: its next use asks again */
         }
     }
-    if (error == 0 && resumed) { /* what else is ours there was closed while no agent ran */
+    /* The agent may now close the handles that this client closed while no agent ran. */
+    if (error == 0 && resumed) {
         struct hfi_frame frame = {.kind = HFI_FRAME_RESUMED};
         struct answer answer;
         error = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
@@ -242,13 +247,14 @@ static int resume(hf_client *client, bool resumed)
         return error;
     }
     client->retry_gap_ns = 0;
-    /* release: pairs with the acquire of who sees to the agent; it then takes the mutex */
+    /* release: pairs with the acquire of a thread that checks down; that thread then locks the
+     * mutex */
     atomic_store_explicit(&client->down, false, memory_order_release);
     events_look(client);
     return 0;
 }
 
-/* Waits longer before each further attempt. */
+/* Doubles the pause before the next attempt. */
 static void retry_later(hf_client *client)
 {
     int64_t most_ns = (client->other_version ? RETRY_MS_MAX_VERSION : RETRY_MS_MAX) * NS_PER_MS;
@@ -270,7 +276,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
     if (client->connection_state == CONNECTION_DOWN) {
         if (client->other_version && socket_is_new(client)) {
             client->other_version = false;
-            client->retry_ns = client->retry_gap_ns = 0; /* another agent */
+            client->retry_ns = client->retry_gap_ns = 0; /* a new agent is there */
         }
         if (boottime_ns() < client->retry_ns) {
             return client->other_version ? HF_EVERSION : HF_ENOAGENT;
@@ -283,7 +289,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
         int64_t hung_ns = client->greeted_ns + ANSWER_MS * NS_PER_MS;
         int got = socket_receive(client, deadline_ns < hung_ns ? deadline_ns : hung_ns, &answer);
         if (got == 0 && boottime_ns() < hung_ns) {
-            return HF_ENOAGENT; /* goes on with the next attempt */
+            return HF_ENOAGENT; /* the next attempt goes on with this greeting */
         }
         error = got == 1 ? welcome_take(client, &answer, &resumed) : got == 0 ? HF_ENOAGENT : got;
         if (got == 1) {
@@ -301,7 +307,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
     return error;
 }
 
-/* Sleeps until an attempt makes sense. */
+/* Sleeps until the next attempt is due. */
 static void retry_sleep(const hf_client *client, int64_t deadline_ns)
 {
     int64_t until_ns = client->retry_ns < deadline_ns ? client->retry_ns : deadline_ns;
@@ -321,7 +327,8 @@ int client_reach(hf_client *client)
     }
 }
 
-/* What an agent says unasked, or before its answer. 1: it was not that; 0; an error. */
+/* Handles a frame that comes unasked, or before an answer. Returns 1 if it is another frame, 0, or
+ * an error. */
 static int take_unasked(hf_client *client, struct answer *answer)
 {
     int error = 0;
@@ -405,7 +412,7 @@ void client_drain(hf_client *client)
             return;
         }
         int error = take_unasked(client, &answer);
-        if (error != 0) { /* an answer that nobody asked for, or a region that is none */
+        if (error != 0) { /* an answer without a request, or an invalid region */
             answer_close_fd(&answer);
             socket_down(client);
         }
@@ -449,7 +456,7 @@ static hf_client *client_create(void)
     return client;
 }
 
-/* Makes the first connection: tries until the time is over. */
+/* Makes the first connection, and repeats attempts until the time is over. */
 static int connect_first(hf_client *client, int64_t timeout_ns)
 {
     int64_t deadline_ns = deadline_after(timeout_ns);
@@ -507,13 +514,14 @@ HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
     return 0;
 }
 
-/* So that the agent need not keep our ids until this process is dead. */
-static void say_goodbye(hf_client *client)
+/* Lets the agent reuse this client's ids before this process ends. */
+static void send_goodbye(hf_client *client)
 {
     pthread_mutex_lock(&client->socket_mutex);
     if (client->connection_state == CONNECTION_UP) {
         struct hfi_frame frame = {.kind = HFI_FRAME_BYE, .request = ++client->request};
-        int ignored = socket_send(client, &frame); /* if it is lost, they are kept */
+        /* if it is lost, the ids stay in use until then */
+        int ignored = socket_send(client, &frame);
         (void)ignored;
     }
     pthread_mutex_unlock(&client->socket_mutex);
@@ -535,7 +543,7 @@ HFI_PUBLIC void hf_disconnect(hf_client *client)
         }
     }
     if (here) {
-        say_goodbye(client);
+        send_goodbye(client);
     }
     client_free(client);
 }

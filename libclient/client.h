@@ -2,57 +2,59 @@
  * What the files of libholdfast share: the client, its connection, its regions, its handles.
  *
  * How it works. A client has one socket to the agent and a mapping of every region that the agent
- * handed it. A handle (hf_lock) has a place: where in which region its lock is and which holder id
- * it has there. Places are immutable; a handle whose place changes (a seat was added, the agent
- * came back with another region) gets a new one behind its atomic pointer, and old ones live until
- * the handle is closed, so that a thread in the fast path never meets freed memory. For the same
- * reason regions stay mapped until hf_disconnect.
+ * gave it. A handle (hf_lock) has a binding: the region and the slot of its lock, and its holder id
+ * there. A binding never changes. When the lock of a handle moves (a seat was added, or the agent
+ * came back with another region), the handle's atomic pointer is set to a new binding. Old bindings
+ * live until the handle is closed, so that a thread in the fast path never reads freed memory. For
+ * the same reason regions stay mapped until hf_disconnect().
  *
  * Locking. Three kinds of mutex, always taken in this order, none while asleep on a futex:
- *   lock->mutex           who waits for this handle's claim (below); never held during a wait
+ *   lock->mutex           the claim of this handle (below); never held while a lock is awaited
  *   client->socket_mutex  the connection: one request and its answer; the lists' writers
  *   client->list_mutex    handles, events, watches, regions; held for moments only
  * Changing the list of handles, regions or watches takes both of the client's; reading takes one.
  *
- * The claim. Whoever makes hf_lock.claims odd, under lock->mutex, owns the handle's hold, its seat
- * and its place in the queue until it makes it even again: so of many threads that share a handle
- * one at a time does slow things for it, and a word that names the handle's holder id is the
- * claimant's own. The fast path takes and frees without a claim, which would cost as much again
- * as the lock word does:
+ * The claim. The thread that makes hf_lock.claims odd, under lock->mutex, owns the handle's hold,
+ * its seat and its position in the queue until it makes claims even again. So of all threads that
+ * share a handle only one at a time uses the slow path, and a word that names the handle's holder
+ * id is that claimant's own. The fast path takes and frees without a claim, for a claim would
+ * double the cost:
  *
  *  - A handle has a few lanes. A lane belongs to one thread for ever and is written by it alone
  *    (with one exception, below). Only a thread that has a lane takes the fast path.
- *  - A hold has a number. The handle holds while hold.number != hold.ended. Whoever freed the word
- *    (the cell) of the hold stores ended, nobody else: that swap is what decides between two
- *    threads that release. Nobody publishes a new hold before it has seen ended catch up.
+ *  - A hold has a number. The handle holds while hold.number != hold.ended. Only the thread that
+ *    freed the word (or the cell) of the hold stores ended: the swap that frees it decides between
+ *    two threads that release. A thread publishes a new hold only after it has seen ended equal to
+ *    number.
  *
- * Fast take.  F (a lane's thread): reads claims (even) and the place; lane.taking = what the word
+ * Fast take.  F (a lane's thread): reads claims (even) and the binding; lane.taking = what the word
  * will name; swaps the word; reads claims again. Claimant C: makes claims odd; touches the word
  * with a swap that changes nothing (fetch_add 0); waits until every lane.taking is 0. All changes
  * of a word are read-modify-writes, so of F's swap and C's touch the later one synchronises with
  * the earlier:
  *    F's first: C sees taking, and waits until F has published its hold or undone its take.
  *    C's first: F sees claims changed, and does not publish.
- * That claims is a count and not a flag makes F notice a claim that came and went. Both mean the
- * same word, because F takes at fast_place, which changes only under a claim; a handle whose place
- * has changed since goes the slow way. For a shared take the word is the reader's cell. This needs
- * no order but acquire and release of the words; x86 has it anyway.
+ * Because claims is a count, not a flag, F also notices a claim that began and ended meanwhile. F
+ * and C use the same word, because F uses fast_binding, which changes only under a claim. If the
+ * handle's binding has changed since, F uses the slow path. For a shared take the word is the
+ * reader's cell. This needs only acquire and release on the words, which x86 gives in any case.
  *
- * Two lanes exclude each other by the word, but the agent may take it from F1 before F1 has
- * published, and F2 may take it then. F2's swap comes after F1's, so it sees F1's taking; who sees
- * another lane taking undoes its take and claims.
+ * Two lanes exclude each other by the word. But the agent may take the word from F1 before F1 has
+ * published its hold, and then F2 may take it. F2's swap comes after F1's, so F2 sees F1's taking.
+ * A thread that sees another lane taking undoes its take and claims.
  *
- * In the second case C may have met the word that F installed and taken it for its own (the word
- * names the handle). One swap of lane.taking decides: F makes it UNDOING, then releases the word,
- * then clears it; C, when it is named, makes it 0, and the word is C's; if it finds UNDOING it
- * waits. Then C looks at the word once more. (This is where somebody else writes a lane.) A
- * reader's cell is never taken for one's own: F undoes it and wakes C, which may have met it.
+ * If C's touch was first, C may later find the word that F installed, and take it for its own (the
+ * word names the handle). One swap of lane.taking decides: F sets UNDOING, then releases the word,
+ * then clears taking. C, if the word names its handle, sets taking to 0, and the word is C's. If C
+ * finds UNDOING, it waits until taking is cleared. Then C reads the word once more. (This is the
+ * exception: here another thread writes a lane.) C never takes a reader's cell for its own: F
+ * undoes it and wakes C, which may be waiting because of that cell.
  *
- * Fast release.  F: lane.changing = the hold's number; frees the word; ended = number;
- * changing = 0. It needs no claim: a claimant that acquires does nothing while the handle holds,
- * and one that ends or changes the hold goes by the word, too. A word that does not show the hold
- * any more is read as "lost" only by who then finds no lane changing that number, and ended still
- * behind: what F stored before it freed the word is seen by who sees it freed.
+ * Fast release. F: lane.changing = the hold's number; frees the word; ended = number; changing = 0.
+ * It needs no claim: a claimant that acquires does nothing while the handle holds, and one that
+ * ends or changes the hold swaps the word, too. A thread that finds a word without the hold reports
+ * a loss only if no lane is changing that number and ended is still behind. This is safe, because a
+ * thread that sees the word freed also sees what F stored before.
  */
 #ifndef LIBCLIENT_CLIENT_H
 #define LIBCLIENT_CLIENT_H
@@ -65,9 +67,9 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* What this version writes into the reserved words of hf_hold and hf_event: a program of a later
- * version reads 0, "not known", there, whether it has set them before or not. A test defines
- * another value, as if a later version of the library had filled them in. */
+/* What this version writes into the reserved words of hf_hold and hf_event. A program built for a
+ * later version reads 0 there, which means "not known", whatever the words contained before the
+ * call. A test defines another value, to act as a later version of the library. */
 #ifndef HFI_RESERVED
 #define HFI_RESERVED 0
 #endif
@@ -77,76 +79,78 @@
 
 enum {
     CHANGED_RING = 1024, /* changed names kept for hf_next_event */
-    ANSWER_MS = 5000,    /* an agent that takes longer for an answer is taken for dead */
-    REACH_MS = 1000,     /* how long a call that cannot wait tries to reach a dead agent */
-    TRY_MS = 1000,       /* how long a try waits for the host's grant */
+    ANSWER_MS = 5000,    /* an agent that takes longer counts as dead */
+    REACH_MS = 1000,     /* how long a call without a time-out tries to reach the agent */
+    TRY_MS = 1000,       /* how long a try waits for the agent's grant */
 };
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
 
-/* A region as this client maps it. Lives until hf_disconnect. */
+/* A region as this client maps it. It stays mapped until hf_disconnect(). */
 struct region_map {
     struct hfi_region region;
-    struct hfi_kernel kernel; /* arg is this region_map */
-    struct hfi_trust trust;   /* region.trust */
+    struct hfi_kernel kernel; /* kernel.arg is this region_map */
+    struct hfi_trust trust;   /* region.trust points to it */
     void *memory;
     size_t size;
     hf_client *client;
-    atomic_bool unheard; /* a ring failed, and the connection is not made again yet */
-    dev_t device;        /* of the descriptor: the same incarnation must be the same file */
+    atomic_bool ring_failed; /* a ring failed, and the client has not reconnected since */
+    dev_t device;            /* of the descriptor: one incarnation must always be one file */
     ino_t inode;
     uint64_t incarnation;
-    uint32_t number;     /* the agent's, valid for .connection only */
-    uint64_t connection; /* which connection gave it last */
+    uint32_t number;     /* the agent's number of it, valid for .connection only */
+    uint64_t connection; /* the connection on which the agent last gave it */
     struct region_map *next;
-    /* For lease_in_force() in hold.c: the lease under which boot_offset_ns was taken. */
+    /* For lease_in_force() in hold.c: the lease for which boot_offset_ns was measured. */
     _Atomic uint64_t clock_lease;
     _Atomic int64_t boot_offset_ns; /* BOOTTIME - MONOTONIC_COARSE, plus half a ttl */
 };
 
-/* Where a handle's lock is. Immutable once published. */
-struct place {
+/* Where a handle's lock is. It never changes once it is published. */
+struct binding {
     struct region_map *map;
     uint32_t slot;
     uint32_t holder;
     uint32_t seat;     /* HFI_SEAT_NONE: none yet */
-    bool shared_ready; /* the word's cells bit was set for this seat */
-    struct place *older;
-    struct hfi_region region; /* a copy of the map's, and what the fast path wants of it: fewer */
-    struct hfi_aim aim;       /* loads on the way to the word */
+    bool shared_ready; /* the word's cells bit is set for this seat */
+    struct binding *older;
+    struct hfi_region region; /* a copy of map->region, and below what the fast path needs: */
+    struct hfi_aim aim;       /* this saves loads on the way to the word */
 };
 
-/* How many threads of a process may take the fast path of one handle; further ones claim. */
+/* How many threads of a process can use the fast path of one handle; others need a claim. */
 enum { LOCK_LANES = 4 };
 
-/* One thread's way through the fast path of a handle; see above. */
+/* One thread's state in the fast path of a handle; see above. */
 struct lock_lane {
-    _Atomic uintptr_t thread;  /* whose; set once, by a claimant for itself. 0: free */
-    _Atomic uint64_t taking;   /* 0, what the word names after the swap, or LANE_... */
-    _Atomic uint64_t changing; /* 0, or the number of the hold that it ends */
+    _Atomic uintptr_t thread;  /* its owner; set once, under the claim; 0: free */
+    _Atomic uint64_t taking;   /* 0, or the holder and token that the word gets, or LANE_... */
+    _Atomic uint64_t changing; /* 0, or the number of the hold that it ends or changes */
 };
 
-#define LANE_SHARED (UINT64_C(1) << 62)  /* takes its reader's cell */
-#define LANE_UNDOING (UINT64_C(1) << 63) /* releases what it took: leave it alone */
+#define LANE_SHARED (UINT64_C(1) << 62)  /* it takes its reader's cell */
+#define LANE_UNDOING (UINT64_C(1) << 63) /* it releases what it took: C must wait */
 
 /*
- * The handle's hold, readable at any time from any thread and from a signal handler: written
- * between two changes of serial (odd: being written) by who took the lock. One cache line, but for
- * what only some holds have.
+ * The handle's hold. Any thread may read it at any time, and so may a signal handler. The thread
+ * that took the lock writes it between two changes of serial (odd: it is being written). The fields
+ * that every hold uses lie in one cache line.
  */
 struct hold {
     _Alignas(HFI_LINE) _Atomic uint64_t serial;
-    _Atomic uint64_t number; /* counts holds of this handle */
-    _Atomic uint64_t ended;  /* the number of the last hold that ended; number: nothing is held */
-    _Atomic uint64_t lost;   /* the number of a hold that was told lost; never counts again */
+    _Atomic uint64_t number; /* the number of this handle's latest hold */
+    /* the number of the last hold that ended; equal to number: nothing is held */
+    _Atomic uint64_t ended;
+    /* the number of a hold that was reported lost, which never counts again */
+    _Atomic uint64_t lost;
     _Atomic uint64_t token;
     _Atomic int64_t deadline_ns;
-    _Atomic(struct place *) place;
+    _Atomic(struct binding *) binding;
     _Atomic uint32_t epoch;
     _Atomic uint32_t mode;        /* enum hf_mode */
     _Atomic uint64_t cell;        /* of a shared hold */
-    _Atomic int64_t lease_end_ns; /* with lease_ns: when the hold ends; else INT64_MAX */
+    _Atomic int64_t lease_end_ns; /* when the hold ends, if lease_ns is set; else INT64_MAX */
 };
 
 /* A consistent copy of a hold. */
@@ -154,59 +158,60 @@ struct hold_view {
     struct hfi_held held;
     enum hf_mode mode;
     int64_t lease_end_ns;
-    struct place *place;
+    struct binding *binding;
     uint64_t number;
     uint64_t serial;
 };
 
 struct hf_lock {
-    /* What the fast path touches: this line and the hold's. */
-    const volatile uint32_t *alive;         /* 0 in a forked child */
+    /* The fast path uses only this cache line and the hold's. */
+    const volatile uint32_t *alive;         /* *alive is 0 in a forked child */
     _Atomic uint64_t claims;                /* odd: claimed */
-    _Atomic(struct place *) place;          /* NULL: nowhere, the agent does not have the handle */
-    _Atomic(struct place *) fast_place;     /* .place at the end of the last claim */
+    _Atomic(struct binding *) binding;      /* NULL: the agent does not have the handle */
+    _Atomic(struct binding *) fast_binding; /* the binding when the last claim ended */
     uint32_t flags;                         /* hf_lock_options.flags */
-    _Atomic uint16_t lanes_used;            /* the first so many; changed under the claim */
-    bool simple;                            /* no limit, not reentrant: threads may have lanes */
-    struct lock_lane lanes[LOCK_LANES + 1]; /* the last is the claimant's, for .changing */
+    _Atomic uint16_t lanes_used;            /* lanes that have an owner; changed under the claim */
+    bool simple; /* no limit and not reentrant, so that lanes are allowed */
+    struct lock_lane lanes[LOCK_LANES + 1]; /* the last one is for the claimant's changes */
     struct hold hold;
 
     hf_client *client;
-    _Atomic(struct place *) places; /* all there were, by .older; freed with the handle */
+    _Atomic(struct binding *)
+        bindings; /* every binding so far, linked by older; freed with the handle */
     int64_t lock_delay_ns;
     int64_t lease_ns;
     int64_t max_stall_ns;
-    int64_t limit_ns; /* the smaller of the two; 0: none */
+    int64_t limit_ns; /* the smaller of lease_ns and max_stall_ns; 0: none */
     uint32_t name_size;
     char name[HFI_NAME_MAX + 1];
-    _Atomic(void *) data; /* the program's */
+    _Atomic(void *) data; /* for the program */
 
-    _Atomic uint32_t cancel; /* counts hf_cancel; private futex */
-    pthread_mutex_t mutex;   /* guards claimed, changes of claims, depth */
+    _Atomic uint32_t cancel; /* how often hf_cancel() was called; a private futex */
+    pthread_mutex_t mutex;   /* for claimed, changes of claims, and depth */
     pthread_cond_t unclaimed;
     bool claimed;
     uint32_t depth;
 
-    /* Under socket_mutex. */
+    /* Protected by socket_mutex: */
     uint32_t handle; /* the agent's number, valid for .connection only */
     uint64_t connection;
     struct hf_lock *next;
     struct hf_lock *previous;
 
-    /* Under list_mutex: what was told of hold number told_number. */
-    uint64_t told_number;
-    uint32_t told; /* TOLD_... */
-    bool granted;  /* GRANTED is to be told */
+    /* Protected by list_mutex: what was reported of hold reported_number. */
+    uint64_t reported_number;
+    uint32_t reported; /* TOLD_... bits */
+    bool granted;      /* GRANTED is to be reported */
     uint64_t granted_token;
 };
 
-struct watch {
-    struct watch *next;
+struct watched_prefix {
+    struct watched_prefix *next;
     uint32_t size;
     char prefix[HFI_NAME_MAX + 1];
 };
 
-/* The region of the names with this text before their first '/'. */
+/* The region of the names that have this text before their first '/'. */
 struct namespace_entry {
     struct namespace_entry *next;
     struct region_map *map;
@@ -216,9 +221,9 @@ struct namespace_entry {
 
 enum connection_state { CONNECTION_DOWN = 0, CONNECTION_GREETING, CONNECTION_UP };
 
-/* Names under watched prefixes that changed, oldest first. */
+/* Changed names under watched prefixes, the oldest first. */
 struct changed_ring {
-    char (*names)[HFI_NAME_MAX + 1]; /* CHANGED_RING of them, allocated by the first hf_watch */
+    char (*names)[HFI_NAME_MAX + 1]; /* CHANGED_RING entries, allocated by the first hf_watch() */
     uint32_t first;
     uint32_t count;
 };
@@ -226,15 +231,16 @@ struct changed_ring {
 struct events {
     bool enabled;
     int epoll_fd;
-    int timer_fd; /* BOOTTIME, absolute: the next moment that may end a hold, or a reconnection */
-    int wake_fd;  /* readable while something is queued or is to be looked at */
+    int timer_fd; /* CLOCK_BOOTTIME, absolute: when a hold may end, or to reconnect */
+    int wake_fd;  /* readable while an event is queued or a look is due */
     int64_t armed_ns;
-    bool look;              /* the holds are to be looked at */
-    uint32_t granted_count; /* handles whose GRANTED is to be told */
+    bool look;              /* the holds must be looked at */
+    uint32_t granted_count; /* handles with granted set */
     struct changed_ring changed;
 };
 
-/* What tells a socket from that of the next agent at the same path. All 0: there is none. */
+/* The identity of a socket file: the next agent at the same path makes another one. All 0: there is
+ * no file. */
 struct socket_file {
     dev_t device;
     ino_t inode;
@@ -246,23 +252,23 @@ struct hf_client {
     pthread_mutex_t socket_mutex;
     pthread_mutex_t list_mutex;
 
-    /* Under socket_mutex. */
+    /* Protected by socket_mutex: */
     enum connection_state connection_state;
-    int socket_fd;       /* stays the same from the first connection to the end: see socket.c */
-    uint64_t connection; /* counts connections */
-    uint64_t request;    /* the last request's number */
+    int socket_fd;       /* the same number from the first connection to the end: see socket.c */
+    uint64_t connection; /* the number of the present connection */
+    uint64_t request;    /* the number of the last request */
     int64_t greeted_ns;  /* when HELLO was sent */
-    int64_t retry_ns;    /* no attempt to reconnect before */
+    int64_t retry_ns;    /* no attempt to reconnect before this */
     int64_t retry_gap_ns;
-    struct socket_file greeted;          /* where HELLO was sent last */
-    bool other_version;                  /* the answer was HF_EVERSION */
-    char command[HFI_FRAME_COMMAND_MAX]; /* for people; set once */
+    struct socket_file greeted;          /* the socket that the last HELLO was sent to */
+    bool other_version;                  /* the agent answered HF_EVERSION */
+    char command[HFI_FRAME_COMMAND_MAX]; /* the command that HELLO names, for people; set once */
     uint32_t command_size;
-    int refused; /* HF_EFULL: an agent was there, and had no room for a connection; else 0 */
+    int refused; /* HF_EFULL: an agent had no room for this connection; else 0 */
     bool path_fixed;
     char path[108];
-    char why[192]; /* the last answer makes no sense, for people; empty: nothing is known */
-    uint32_t id;   /* as WELCOME gave it */
+    char why[192]; /* for people: why the agent's last answer was invalid; empty: not known */
+    uint32_t id;   /* from WELCOME */
     uint64_t nonce;
     int64_t grace_ns;
     int64_t ttl_ns; /* of the agent's session */
@@ -275,20 +281,20 @@ struct hf_client {
 
     _Atomic bool down; /* a copy of "not CONNECTION_UP" that needs no mutex */
 
-    /* Under both mutexes for a change, either for reading. */
+    /* A change needs both mutexes; either is enough to read. */
     struct hf_lock *locks;
     struct region_map *maps;
-    struct watch *watches;
+    struct watched_prefix *watches;
 
-    /* Under list_mutex. */
+    /* Protected by list_mutex: */
     struct namespace_entry *namespaces;
     struct events events;
-    _Atomic uint64_t events_connection; /* .connection as events.c last saw it */
+    _Atomic uint64_t events_connection; /* the connection that events.c last saw */
 };
 
 /* ---- time.h-like helpers ---- */
 
-/* CLOCK_BOOTTIME, by the vDSO. */
+/* CLOCK_BOOTTIME in ns, read through the vDSO. */
 static inline int64_t boottime_ns(void)
 {
     struct timespec now;
@@ -302,13 +308,13 @@ static inline int64_t add_saturated(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-/* The deadline of a timeout as the API has it: negative is for ever. */
+/* The deadline of a timeout of the public API; a negative one means for ever. */
 static inline int64_t deadline_after(int64_t timeout_ns)
 {
     return timeout_ns < 0 ? INT64_MAX : add_saturated(boottime_ns(), timeout_ns);
 }
 
-/* What tells the threads of this process apart. */
+/* A number that no other thread of this process has. */
 static inline uintptr_t thread_here(void)
 {
 #if defined(__x86_64__) && defined(__LP64__)
@@ -322,7 +328,7 @@ static inline uintptr_t thread_here(void)
 
 /* ---- fork.c ---- */
 
-/* A page whose first word is 1 here and 0 in a forked child. NULL: no memory. */
+/* Maps a page whose first word is 1 here and 0 in a forked child. NULL: no memory. */
 uint32_t *alive_create(void);
 void alive_destroy(uint32_t *alive);
 
@@ -331,35 +337,36 @@ static inline bool alive_here(const volatile uint32_t *alive)
     return __builtin_expect(*alive != 0, 1);
 }
 
-/* Copies an option struct that begins with its size: known_size bytes here, first_size in the first
- * version. What an older program does not give is left as it is; false: not acceptable. */
+/* Copies an option struct, which begins with its size. known_size: its size in this version;
+ * first_size: in the first version. Members that an older program does not have keep their values.
+ * Returns false if the struct is not acceptable. */
 bool options_copy(void *known, size_t known_size, size_t first_size,
                   const void *given) HFI_MUST_USE;
 
 /* ---- socket.c: packets and descriptors. All under socket_mutex. ---- */
 
-/* An answer's texts point into client->packet: they count until the mutex is let go. */
+/* An answer. Its texts point into client->packet, and are valid until socket_mutex is unlocked. */
 struct answer {
     struct hfi_frame frame;
     struct hfi_listed_cursor cursor;
     size_t size;            /* of the packet */
-    int fd;                 /* -1: none. The receiver's to close */
-    struct region_map *map; /* of the last REGION that came before the answer, or NULL */
+    int fd;                 /* -1: none; the receiver closes it */
+    struct region_map *map; /* the last REGION before the answer, or NULL */
 };
 
-/* Sends a frame. 0, or HF_ENOAGENT (and the connection is down), or HF_EINVAL: it does not fit a
- * packet. */
+/* Sends a frame. Returns 0, HF_ENOAGENT (the connection is down then), or HF_EINVAL if the frame
+ * does not fit a packet. */
 int socket_send(hf_client *client, const struct hfi_frame *frame) HFI_MUST_USE;
 
-/* Receives one frame. 1; 0: none until deadline_ns; HF_ENOAGENT, HF_EPROTO (the connection is
- * down then). */
+/* Receives one frame. Returns 1; 0 if none came until deadline_ns; or HF_ENOAGENT or HF_EPROTO, and
+ * then the connection is down. */
 int socket_receive(hf_client *client, int64_t deadline_ns, struct answer *answer) HFI_MUST_USE;
 
-/* Begins a connection with a socket that is connected, and says hello on it. socket is taken. 0, or
- * HF_ENOAGENT, HF_ENOMEM. */
+/* Begins a connection on a connected socket, which it takes over, and sends HELLO. Returns 0,
+ * HF_ENOAGENT or HF_ENOMEM. */
 int socket_up(hf_client *client, int socket, const struct hfi_frame *hello) HFI_MUST_USE;
 
-/* Ends the connection; what depends on it finds out by client->down. */
+/* Ends the connection. Others find that out from client->down. */
 void socket_down(hf_client *client);
 
 void answer_close_fd(struct answer *answer);
@@ -367,73 +374,78 @@ void answer_close_fd(struct answer *answer);
 /* ---- client.c: the connection ---- */
 
 /*
- * One attempt to have the connection up, if it is time for one; waits for the agent's greeting
- * until deadline_ns (0: not at all; the next attempt goes on from there). On the way it opens every
- * handle again and marks holds that did not survive. 0: it is up. HF_ENOAGENT; HF_EVERSION,
- * HF_EACCES, HF_EFULL, HF_EPROTO, HF_ENOMEM: the agent (or this process) would not have it.
+ * Makes one attempt to connect, if one is due, and waits for the agent's greeting until deadline_ns
+ * (0: it does not wait, and the next attempt goes on with the same greeting). A new connection
+ * opens every handle again, and marks holds that did not survive. Returns 0 if the connection is
+ * up; HF_ENOAGENT if no agent answers; HF_EVERSION, HF_EACCES, HF_EFULL, HF_EPROTO or HF_ENOMEM if
+ * the agent refuses or this process fails.
  */
 int client_reconnect(hf_client *client, int64_t deadline_ns) HFI_MUST_USE;
 
-/* Attempts of client_reconnect until one succeeds or REACH_MS are over. */
+/* Repeats client_reconnect() until it succeeds, or for REACH_MS. */
 int client_reach(hf_client *client) HFI_MUST_USE;
 
 /*
  * Sends a request and waits for its answer, which must be of kind `expected` or DONE, on the
- * present connection. What DONE says is returned if DONE came. HF_ENOAGENT: it is down or broke.
+ * present connection. If DONE came, its error is returned. HF_ENOAGENT: the connection is down, or
+ * broke.
  */
 int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
                struct answer *answer) HFI_MUST_USE;
 
-/* The same, after client_reach(), and once more if the connection broke. */
+/* Calls client_reach() and client_ask(), and repeats both once if the connection broke. */
 int client_request(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
                    struct answer *answer) HFI_MUST_USE;
 
-/* Takes every frame that is there without waiting for more: what comes unasked. */
+/* Handles the frames that have arrived unasked. Does not wait. */
 void client_drain(hf_client *client);
 
 /* ---- region_map.c ---- */
 
-/* Takes in a REGION frame; its descriptors are taken. NULL and *error: why not. Socket mutex. */
+/* Maps the region of a REGION frame, and takes the frame's descriptor over. On failure returns NULL
+ * and sets *error. The caller holds socket_mutex. */
 struct region_map *region_take(hf_client *client, struct answer *answer, int *error);
 struct region_map *region_by_number(hf_client *client, uint32_t number);
 void regions_destroy(hf_client *client);
 
-/* Futex calls, for words in regions (shared) and in this process (private). */
+/* Futex calls: shared ones for words in regions, private ones for words of this process. */
 void futex_sleep_shared(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 void futex_sleep_private(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 void futex_wake_private(_Atomic uint32_t *word);
 
 /* ---- lock.c ---- */
 
-/* Frees the memory, and nothing else. */
+/* Only frees the memory. */
 void lock_free(hf_lock *lock);
 
-/* Opens the handle with the agent on the present connection and publishes its place. resume: the
- * agent knows this client, and the handle, from before. Under socket_mutex. */
+/* Opens the handle with the agent on the present connection, and publishes its binding. resume: the
+ * agent knows this client and the handle from before. The caller holds socket_mutex. */
 int lock_open(hf_lock *lock, bool resume) HFI_MUST_USE;
 
-/* The agent has forgotten this client: the handle is nowhere, what it held is lost. Under
- * socket_mutex. */
+/* The agent has forgotten this client: the handle has no binding, and its hold is lost. The caller
+ * holds socket_mutex. */
 void lock_orphan(hf_lock *lock);
 
-/* By the owner of the claim: sees to it that the handle has a seat; shared: one that may read. */
+/* Makes sure that the handle has a seat; shared: one whose cell can be used. The caller owns the
+ * claim. */
 int lock_seat(hf_lock *lock, bool shared) HFI_MUST_USE;
 
-/* By the owner of the claim: opens the name again, unless its place is no longer `stale`. */
-int lock_renew(hf_lock *lock, const struct place *stale) HFI_MUST_USE;
+/* Opens the name again, unless the handle's binding is no longer `stale`. The caller owns the
+ * claim. */
+int lock_renew(hf_lock *lock, const struct binding *stale) HFI_MUST_USE;
 
-/* What the protocol needs to know of a handle at a place. */
-static inline struct hfi_actor place_actor(struct place *place)
+/* The actor for the lock word's protocol: a handle with its binding. */
+static inline struct hfi_actor binding_actor(struct binding *binding)
 {
     return (struct hfi_actor){
-        .region = &place->region, .kernel = &place->map->kernel, .holder = place->holder};
+        .region = &binding->region, .kernel = &binding->map->kernel, .holder = binding->holder};
 }
 
-static inline struct hfi_request place_request(const struct hf_lock *lock,
-                                               const struct place *place)
+static inline struct hfi_request binding_request(const struct hf_lock *lock,
+                                                 const struct binding *binding)
 {
-    return (struct hfi_request){.slot = place->slot,
-                                .seat = place->seat,
+    return (struct hfi_request){.slot = binding->slot,
+                                .seat = binding->seat,
                                 .limit_ns = lock->limit_ns,
                                 .barging = (lock->flags & HF_BARGING) != 0};
 }
@@ -443,57 +455,58 @@ static inline struct hfi_request place_request(const struct hf_lock *lock,
 /* What a hold is worth. */
 enum hold_worth { HOLD_COUNTS, HOLD_JEOPARDY, HOLD_LOST };
 
-/* Whether the handle holds something, lost or not. */
+/* Whether the handle has a hold, be it lost or not. */
 static inline bool hold_held(const struct hold *hold)
 {
-    /* acquire, both: pair with the releases in hold_put_fields() and of who ends the hold */
+    /* acquire, both: pair with the releases in hold_put_fields() and where a hold ends */
     uint64_t ended = atomic_load_explicit(&hold->ended, memory_order_acquire);
     return atomic_load_explicit(&hold->number, memory_order_acquire) != ended;
 }
 
-/* By who took the lock, or changes the hold under the claim. */
-static inline void hold_put_fields(struct hold *hold, struct place *place, enum hf_mode mode,
+/* Called by the thread that took the lock, or that changes the hold under the claim. */
+static inline void hold_put_fields(struct hold *hold, struct binding *binding, enum hf_mode mode,
                                    const struct hfi_held *held, uint64_t number)
 {
     /* relaxed: nobody else writes it now */
     uint64_t serial = atomic_load_explicit(&hold->serial, memory_order_relaxed);
     atomic_store_explicit(&hold->serial, serial + 1, memory_order_relaxed);
-    /* release, all of them: pair with the acquire loads in hold_read(), which then sees the odd
-     * serial too */
+    /* release, all of them: pair with the acquire loads in hold_read(), which then also sees the
+     * odd serial */
     atomic_store_explicit(&hold->token, held->token, memory_order_release);
     if (mode == HF_SHARED) {
         atomic_store_explicit(&hold->cell, held->cell, memory_order_release);
     }
-    /* What is the same from hold to hold is not stored: the next swap waits for every store. */
-    if (atomic_load_explicit(&hold->place, memory_order_relaxed) != place ||
+    /* Unchanged fields are not stored, because the next swap waits for every store. */
+    if (atomic_load_explicit(&hold->binding, memory_order_relaxed) != binding ||
         atomic_load_explicit(&hold->deadline_ns, memory_order_relaxed) != held->deadline_ns ||
         atomic_load_explicit(&hold->epoch, memory_order_relaxed) != held->epoch ||
         atomic_load_explicit(&hold->mode, memory_order_relaxed) != (uint32_t)mode) {
         atomic_store_explicit(&hold->epoch, held->epoch, memory_order_release);
         atomic_store_explicit(&hold->mode, (uint32_t)mode, memory_order_release);
         atomic_store_explicit(&hold->deadline_ns, held->deadline_ns, memory_order_release);
-        atomic_store_explicit(&hold->place, place, memory_order_release);
+        atomic_store_explicit(&hold->binding, binding, memory_order_release);
     }
     atomic_store_explicit(&hold->number, number, memory_order_release);
     /* release: pairs with the first acquire load in hold_read() */
     atomic_store_explicit(&hold->serial, serial + 2, memory_order_release);
 }
 
-/* Remembers a new hold; nothing is held. */
-static inline void hold_put(struct hold *hold, struct place *place, enum hf_mode mode,
+/* Publishes a new hold. The handle must not have one. */
+static inline void hold_put(struct hold *hold, struct binding *binding, enum hf_mode mode,
                             const struct hfi_held *held)
 {
-    /* relaxed: only who took the lock writes it; see the fast take in the opening comment */
-    hold_put_fields(hold, place, mode, held,
+    /* relaxed: only the thread that took the lock writes it; see the fast take in the opening
+     * comment */
+    hold_put_fields(hold, binding, mode, held,
                     atomic_load_explicit(&hold->number, memory_order_relaxed) + 1);
 }
 
-static inline void hold_tell(const struct hfi_held *held, struct hf_hold *out)
+static inline void hold_report(const struct hfi_held *held, struct hf_hold *out)
 {
     if (out != NULL) {
         out->token = held->token;
         out->deadline_ns = held->deadline_ns;
-        /* One by one: of a memset gcc makes rep stos here, which costs a third of the pair. */
+        /* One by one: gcc turns a memset into rep stos here, which costs a third of the pair. */
         out->reserved[0] = HFI_RESERVED;
         out->reserved[1] = HFI_RESERVED;
         out->reserved[2] = HFI_RESERVED;
@@ -503,8 +516,8 @@ static inline void hold_tell(const struct hfi_held *held, struct hf_hold *out)
     }
 }
 
-/* A consistent copy of the last hold, ended or not. Async-signal-safe. false: none, or it is
- * being written. */
+/* Copies the last hold consistently, be it ended or not. Async-signal-safe. Returns false if there
+ * was none, or if it is being written. */
 static inline bool hold_read(const struct hf_lock *lock, struct hold_view *view)
 {
     const struct hold *hold = &lock->hold;
@@ -518,30 +531,31 @@ static inline bool hold_read(const struct hf_lock *lock, struct hold_view *view)
                           : 0;
     view->held.deadline_ns = atomic_load_explicit(&hold->deadline_ns, memory_order_acquire);
     view->lease_end_ns = atomic_load_explicit(&hold->lease_end_ns, memory_order_acquire);
-    view->place = atomic_load_explicit(&hold->place, memory_order_acquire);
+    view->binding = atomic_load_explicit(&hold->binding, memory_order_acquire);
     view->number = atomic_load_explicit(&hold->number, memory_order_acquire);
-    /* relaxed: after the acquire loads above; a new value among them brings the odd serial */
+    /* relaxed: after the acquire loads above; if one of them read a new value, the serial is odd or
+     * changed */
     uint64_t after = atomic_load_explicit(&hold->serial, memory_order_relaxed);
-    return view->serial == after && (after & 1) == 0 && view->place != NULL;
+    return view->serial == after && (after & 1) == 0 && view->binding != NULL;
 }
 
-/* Whether a hold was told lost. */
+/* Whether the hold was reported lost. */
 static inline bool hold_marked_lost(const struct hf_lock *lock, uint64_t number)
 {
     /* acquire: pairs with the release in hold_mark_lost() */
     return atomic_load_explicit(&lock->hold.lost, memory_order_acquire) == number;
 }
 
-/* Reads the exact clock, and remembers how far the coarse one is from it under this lease. */
+/* Reads the exact clock, and notes the distance of the coarse one from it for this lease. */
 bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns) HFI_MUST_USE;
 
-/* Whether the lease of a hold's epoch is in force; cheap while more than half of a ttl is left,
- * which is always so where the agent renews it in time. hold.c says what is certain. */
-static inline bool lease_in_force(const struct place *place, uint32_t epoch)
+/* Whether the lease of a hold's epoch is in force. This is cheap while more than half of a ttl is
+ * left, which an agent that renews in time ensures. hold.c says how certain the answer is. */
+static inline bool lease_in_force(const struct binding *binding, uint32_t epoch)
 {
-    struct region_map *map = place->map;
-    /* seq_cst: before the word is looked at by the release that follows */
-    uint64_t lease = atomic_load(&place->region.header->lease);
+    struct region_map *map = binding->map;
+    /* seq_cst: before the release that follows looks at the word */
+    uint64_t lease = atomic_load(&binding->region.header->lease);
     if (hfi_lease_epoch(lease) != epoch) {
         return false;
     }
@@ -558,83 +572,88 @@ static inline bool lease_in_force(const struct place *place, uint32_t epoch)
     return lease_ahead(map, lease, coarse_ns);
 }
 
-/* By the owner of the claim. same_hold: the mode of the present hold changed. */
-void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const struct hfi_held *held,
-                bool same_hold);
+/* Stores a hold. The caller owns the claim. same_hold: the present hold only changed its mode. */
+void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
+                const struct hfi_held *held, bool same_hold);
 
-/* What the hold is worth at now_ns; *remaining_ns (may be NULL) how long it counts. */
+/* What the hold is worth at now_ns. *remaining_ns (may be NULL): how long it counts. */
 enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
                            int64_t *remaining_ns);
 
-/* Both, of a hold that is nobody's to change meanwhile. false: nothing is held, or it is being
- * changed. */
+/* Reads the hold and its worth. Returns false if nothing is held, or if a thread is ending or
+ * changing the hold. */
 bool hold_look(const struct hf_lock *lock, int64_t now_ns, struct hold_view *view,
                enum hold_worth *worth) HFI_MUST_USE;
 
-/* When the hold ends by its own limit; INT64_MAX: never. */
+/* When the hold's own limit ends it; INT64_MAX: never. */
 int64_t hold_own_end_ns(const struct hf_lock *lock, const struct hold_view *view);
 
-/* Says that a hold is over, for good. */
+/* Marks a hold as lost, for good. */
 void hold_mark_lost(struct hf_lock *lock, uint64_t number);
 
-/* Releases whatever the handle holds, all depths. Nothing else may use the handle. */
+/* Releases the handle's hold, at any depth. No other thread may use the handle. */
 void hold_drop(hf_lock *lock);
 
-/* The release of hold `number` (0: the present one) by way of the claim. */
+/* Releases hold `number` (0: the present one) under a claim. */
 int release_slow(hf_lock *lock, uint64_t number) HFI_MUST_USE;
 
 /* ---- acquire.c ---- */
 
 /* How long and how a call may wait for a handle. */
-struct patience {
+struct wait_limit {
     int64_t deadline_ns;
     bool try_only;
     uint32_t cancel_seen;
 };
 
-/* Makes the claim this thread's own: 0: nothing is held; 1: something is (reentrant handles only);
- * else an error, and it is not. */
-int claim_take(hf_lock *lock, const struct patience *patience) HFI_MUST_USE;
+/* Claims the handle for this thread. Returns 0 if nothing is held, 1 if the handle holds (reentrant
+ * handles only), or an error, and then there is no claim. */
+int claim_take(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
 
-/* The same to end or change the present hold, whatever it takes. HF_ENOTHELD. */
+/* Claims the handle to end or change its hold, and waits for that without a limit. Returns 0, or
+ * HF_ENOTHELD, and then there is no claim. */
 int claim_hold(hf_lock *lock) HFI_MUST_USE;
 
-/* By who has lock->mutex and finds the handle not claimed: begins a claim, ends it. */
+/* Begin a claim, and end it. The caller holds lock->mutex; claim_begin() needs a handle without a
+ * claim. */
 void claim_begin(hf_lock *lock);
 void claim_end(hf_lock *lock);
 
-/* claim_end() by who does not have the mutex. */
+/* Locks the mutex, and calls claim_end(). */
 void claim_give(hf_lock *lock);
 
-/* Gives way to a thread that is in the middle of a few instructions; *turns counts, from 0. */
+/* Waits for a thread that is within a few instructions. *turns counts the calls, from 0. */
 void give_way(unsigned *turns);
 
-/* hf_acquire() when the fast path did not do. */
+/* hf_acquire() after the fast path has failed. */
 int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns,
                  struct hf_hold *out) HFI_MUST_USE;
 
-/* Wakes whoever of this process waits at that place, for nothing. */
-void place_nudge(const struct place *place);
+/* Wakes a thread of this process that waits with that binding, so that it looks again. */
+void binding_nudge(const struct binding *binding);
 
-/* Waits a moment for something that the agent has to do; *pace_ns grows. HF_ECANCELED. */
-int agent_await(hf_lock *lock, const struct patience *patience, const struct place *place,
+/* Waits a moment for something that the agent has to do. *pace_ns grows with each call. Returns 0,
+ * or an error that ends the wait. */
+int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct binding *binding,
                 int64_t *pace_ns) HFI_MUST_USE;
 
-/* Upgrade of a reentrant handle's shared hold, by the owner of the claim. */
-int upgrade(hf_lock *lock, const struct patience *patience) HFI_MUST_USE;
+/* Upgrades the shared hold of a reentrant handle. The caller owns the claim. */
+int upgrade(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
 
 /* ---- events.c ---- */
 
-/* After a wait ended with a hold. */
+/* To be called after a wait ended with a hold. */
 void events_granted(hf_lock *lock, uint64_t token);
-/* The hold may end at that moment: look at it then. */
+/* A hold may end at that time: looks at the holds then. */
 void events_arm(hf_client *client, int64_t deadline_ns);
-/* Something happened to the connection or the holds: look at all of them. */
+/* The connection or a hold has changed: looks at all holds soon. */
 void events_look(hf_client *client);
 void events_changed(hf_client *client, const char *name, size_t size);
-/* A new connection: registers its socket; asks again for EVENTS and the watches. Socket mutex. */
+/* On a new connection: registers its socket, and asks again for EVENTS and the watches. The caller
+ * holds socket_mutex. */
 void events_connected(hf_client *client);
-/* Before it ends: what watches it is to forget it. Socket mutex. */
+/* Before a connection ends: removes its socket from the epoll set. The caller holds
+ * socket_mutex. */
 void events_disconnected(hf_client *client);
 int events_resume(hf_client *client) HFI_MUST_USE;
 void events_forget(hf_lock *lock); /* under list_mutex */

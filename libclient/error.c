@@ -1,4 +1,4 @@
-/* What the error codes mean, in words. */
+/* The texts of the error codes. */
 #include "client.h"
 
 _Static_assert(HFI_PROTOCOL_VERSION == 3, "the number stands in a text below");

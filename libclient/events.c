@@ -2,13 +2,14 @@
  * Events on one pollable descriptor, without a thread.
  *
  * The descriptor is an epoll of three: the agent's socket (POKE, CHANGED, a hang-up), a timer, and
- * an eventfd that is readable while something is queued here. The timer stands at the next moment
- * at which a hold may end: the lease's deadline, a hold's own, the end of the grace period. It
- * is CLOCK_BOOTTIME, so it fires with no agent alive and after a suspend. When it has fired, the
- * holds are looked at; nothing is looked at in between.
+ * an eventfd that is readable while something is queued here. The timer is set to the next time at
+ * which a hold may end: the lease's deadline, a hold's own, or the end of the grace period. It runs
+ * on CLOCK_BOOTTIME, so it fires without an agent and after a suspend. The holds are looked at only
+ * after it has fired.
  *
- * What was told of a hold is remembered with its number, so each of JEOPARDY, SAFE and LOST comes
- * once. A hold that was told lost is marked, and never counts again.
+ * The handle notes which events of a hold were reported, with the hold's number, so that each of
+ * JEOPARDY, SAFE and LOST comes once. A hold that was reported lost is marked, and never counts
+ * again.
  */
 #include "client.h"
 
@@ -20,9 +21,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { TOLD_JEOPARDY = 1, TOLD_SAFE = 2, TOLD_LOST = 4 };
+enum { REPORTED_JEOPARDY = 1, REPORTED_SAFE = 2, REPORTED_LOST = 4 };
 
-/* How often the agent is looked for while it is down, and a lapsed region while it is up. */
+/* The pause between looks for the agent while it is down, or at a lapsed region while it is up. */
 #define LOOK_AGAIN_NS (250 * NS_PER_MS)
 
 static void wake_set(struct events *events)
@@ -30,7 +31,7 @@ static void wake_set(struct events *events)
     uint64_t one = 1;
     if (events->enabled) {
         ssize_t written = write(events->wake_fd, &one, sizeof(one));
-        (void)written; /* full: it is readable already */
+        (void)written; /* if it is full, it is readable already */
     }
 }
 
@@ -38,14 +39,14 @@ static void wake_clear(struct events *events)
 {
     uint64_t count;
     ssize_t got = read(events->wake_fd, &count, sizeof(count));
-    (void)got; /* nothing to clear */
+    (void)got; /* there was nothing to clear */
 }
 
 static void timer_set(struct events *events, int64_t at_ns)
 {
     struct itimerspec when = {0};
     events->armed_ns = at_ns;
-    if (at_ns != INT64_MAX) { /* all zeroes disarm it */
+    if (at_ns != INT64_MAX) { /* all zeros disarm the timer */
         at_ns = at_ns > 0 ? at_ns : 1;
         when.it_value.tv_sec = at_ns / NS_PER_S;
         when.it_value.tv_nsec = at_ns % NS_PER_S;
@@ -90,7 +91,7 @@ void events_forget(hf_lock *lock)
     lock->granted = false;
 }
 
-/* Appends a name; list_mutex is held. */
+/* Appends a name. The caller holds list_mutex. */
 static void changed_push(struct changed_ring *ring, const char *name, size_t size)
 {
     if (ring->names != NULL && ring->count < CHANGED_RING && size <= HFI_NAME_MAX) {
@@ -105,10 +106,11 @@ void events_changed(hf_client *client, const char *name, size_t size)
 {
     struct changed_ring *ring = &client->events.changed;
     pthread_mutex_lock(&client->list_mutex);
-    /* Too many to name, for us or for the agent: everything watched may have changed. */
+    /* There are too many names, for this client or for the agent: everything watched may have
+     * changed. */
     if (size == 0 || ring->count == CHANGED_RING) {
         ring->count = 0;
-        for (struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
+        for (struct watched_prefix *watch = client->watches; watch != NULL; watch = watch->next) {
             changed_push(ring, watch->prefix, watch->size);
         }
     } else {
@@ -147,14 +149,14 @@ int events_resume(hf_client *client)
             return error;
         }
     }
-    for (struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
+    for (struct watched_prefix *watch = client->watches; watch != NULL; watch = watch->next) {
         struct hfi_frame frame = {.kind = HFI_FRAME_WATCH,
                                   .text = text_of(watch->prefix, watch->size)};
         int error = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
         if (error == HF_ENOAGENT || error == HF_EPROTO) {
             return error;
         }
-        events_changed(client, watch->prefix, watch->size); /* what did it miss? look */
+        events_changed(client, watch->prefix, watch->size); /* the watch may have missed changes */
     }
     return 0;
 }
@@ -170,13 +172,13 @@ void events_destroy(hf_client *client)
     }
     free(events->changed.names);
     while (client->watches != NULL) {
-        struct watch *watch = client->watches;
+        struct watched_prefix *watch = client->watches;
         client->watches = watch->next;
         free(watch);
     }
 }
 
-/* Makes the descriptors; both mutexes are held. */
+/* Makes the descriptors. The caller holds both mutexes. */
 static int events_create(hf_client *client)
 {
     struct events *events = &client->events;
@@ -206,7 +208,7 @@ static int events_create(hf_client *client)
     return 0;
 }
 
-/* The first call switches the events on; later ones find them. */
+/* Switches the events on, at the first call. */
 static int events_enable(hf_client *client)
 {
     int error = 0;
@@ -221,7 +223,7 @@ static int events_enable(hf_client *client)
         struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS};
         struct answer answer;
         int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
-        (void)ignored; /* down: asked again with the next connection */
+        (void)ignored; /* if the agent is down, the next connection asks again */
     }
     pthread_mutex_unlock(&client->socket_mutex);
     return error;
@@ -241,7 +243,7 @@ HFI_PUBLIC int hf_event_fd(hf_client *client)
 
 static bool watch_known(const hf_client *client, const char *prefix)
 {
-    for (const struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
+    for (const struct watched_prefix *watch = client->watches; watch != NULL; watch = watch->next) {
         if (strcmp(watch->prefix, prefix) == 0) {
             return true;
         }
@@ -249,7 +251,8 @@ static bool watch_known(const hf_client *client, const char *prefix)
     return false;
 }
 
-HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
+/* Checks the arguments of hf_watch() and hf_unwatch(). *size: the prefix's length. */
+static int prefix_check(const hf_client *client, const char *prefix, size_t *size)
 {
     if (client == NULL || prefix == NULL) {
         return HF_EINVAL;
@@ -257,17 +260,23 @@ HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
     if (!alive_here(client->alive)) {
         return HF_EFORKED;
     }
-    size_t size = strnlen(prefix, HFI_NAME_MAX + 1);
-    if (size > 0 && hfi_name_check(prefix, size) != 0) {
-        return HF_EINVAL;
+    *size = strnlen(prefix, HFI_NAME_MAX + 1);
+    return *size > 0 && hfi_name_check(prefix, *size) != 0 ? HF_EINVAL : 0;
+}
+
+HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
+{
+    size_t size = 0;
+    int error = prefix_check(client, prefix, &size);
+    if (error != 0) {
+        return error;
     }
-    struct watch *watch = calloc(1, sizeof(*watch));
+    struct watched_prefix *watch = calloc(1, sizeof(*watch));
     if (watch == NULL) {
         return HF_ENOMEM;
     }
     memcpy(watch->prefix, prefix, size);
     watch->size = (uint32_t)size;
-    int error = 0;
     pthread_mutex_lock(&client->socket_mutex);
     pthread_mutex_lock(&client->list_mutex);
     struct changed_ring *ring = &client->events.changed;
@@ -294,10 +303,10 @@ HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
     return error;
 }
 
-/* Whether a watch asks for changes of that name. list_mutex is held. */
+/* Whether a watch covers that name. The caller holds list_mutex. */
 static bool watch_asks(const hf_client *client, const char *name)
 {
-    for (const struct watch *watch = client->watches; watch != NULL; watch = watch->next) {
+    for (const struct watched_prefix *watch = client->watches; watch != NULL; watch = watch->next) {
         if (strncmp(name, watch->prefix, watch->size) == 0) {
             return true;
         }
@@ -305,14 +314,14 @@ static bool watch_asks(const hf_client *client, const char *name)
     return false;
 }
 
-/* Takes the watch out of the list, with what was queued for it alone. list_mutex is held. */
+/* Removes the watch, and the queued names that it alone covers. The caller holds list_mutex. */
 static void watch_remove(hf_client *client, const char *prefix)
 {
-    struct watch **at = &client->watches;
+    struct watched_prefix **at = &client->watches;
     while (*at != NULL && strcmp((*at)->prefix, prefix) != 0) {
         at = &(*at)->next;
     }
-    struct watch *watch = *at;
+    struct watched_prefix *watch = *at;
     if (watch != NULL) {
         *at = watch->next;
         free(watch);
@@ -322,7 +331,7 @@ static void watch_remove(hf_client *client, const char *prefix)
     ring->count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const char *name = ring->names[(ring->first + i) % CHANGED_RING];
-        if (watch_asks(client, name)) { /* goes to where it is, or before it */
+        if (watch_asks(client, name)) { /* moves to the front, or stays */
             char *to = ring->names[(ring->first + ring->count) % CHANGED_RING];
             memmove(to, name, sizeof(*ring->names));
             ring->count++;
@@ -332,31 +341,27 @@ static void watch_remove(hf_client *client, const char *prefix)
 
 HFI_PUBLIC int hf_unwatch(hf_client *client, const char *prefix)
 {
-    if (client == NULL || prefix == NULL) {
-        return HF_EINVAL;
-    }
-    if (!alive_here(client->alive)) {
-        return HF_EFORKED;
-    }
-    size_t size = strnlen(prefix, HFI_NAME_MAX + 1);
-    if (size > 0 && hfi_name_check(prefix, size) != 0) {
-        return HF_EINVAL;
+    size_t size = 0;
+    int error = prefix_check(client, prefix, &size);
+    if (error != 0) {
+        return error;
     }
     pthread_mutex_lock(&client->socket_mutex);
     if (watch_known(client, prefix)) {
         struct hfi_frame frame = {.kind = HFI_FRAME_UNWATCH, .text = text_of(prefix, size)};
         struct answer answer;
         int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
-        (void)ignored; /* down: the watch ended with the connection */
+        (void)ignored; /* if the agent is down, the watch ended with the connection */
         pthread_mutex_lock(&client->list_mutex);
-        watch_remove(client, prefix); /* after the answer: what came before it is queued by now */
+        /* after the answer, so that names that came before it are in the queue */
+        watch_remove(client, prefix);
         pthread_mutex_unlock(&client->list_mutex);
     }
     pthread_mutex_unlock(&client->socket_mutex);
     return 0;
 }
 
-/* What is queued. list_mutex is held. */
+/* Takes a queued event. The caller holds list_mutex. */
 static bool next_queued(hf_client *client, struct hf_event *out)
 {
     struct events *events = &client->events;
@@ -382,7 +387,8 @@ static bool next_queued(hf_client *client, struct hf_event *out)
     return false;
 }
 
-/* What there is to tell of one handle's hold; *next_ns: when to look again. list_mutex is held. */
+/* Fills in what is to be reported of one handle's hold. *next_ns: when to look again. The caller
+ * holds list_mutex. */
 static bool look_at(hf_lock *lock, int64_t now_ns, int64_t *next_ns, struct hf_event *out)
 {
     struct hold_view view;
@@ -390,41 +396,42 @@ static bool look_at(hf_lock *lock, int64_t now_ns, int64_t *next_ns, struct hf_e
     if (!hold_look(lock, now_ns, &view, &worth)) {
         return false;
     }
-    if (lock->told_number != view.number) {
-        lock->told_number = view.number;
-        lock->told = 0;
+    if (lock->reported_number != view.number) {
+        lock->reported_number = view.number;
+        lock->reported = 0;
     }
-    uint32_t tell = 0;
+    uint32_t report = 0;
     int64_t deadline_ns = hfi_lease_deadline_ns(
-        atomic_load_explicit(&view.place->map->region.header->lease, memory_order_relaxed));
+        atomic_load_explicit(&view.binding->map->region.header->lease, memory_order_relaxed));
     if (worth == HOLD_LOST) {
-        tell = TOLD_LOST;
+        report = REPORTED_LOST;
         hold_mark_lost(lock, view.number);
         *next_ns = INT64_MAX;
     } else if (worth == HOLD_JEOPARDY) {
-        int64_t grace_ns = (int64_t)(view.place->map->region.header->grace_ns & INT64_MAX);
-        tell = TOLD_JEOPARDY;
+        int64_t grace_ns = (int64_t)(view.binding->map->region.header->grace_ns & INT64_MAX);
+        report = REPORTED_JEOPARDY;
         *next_ns = add_saturated(deadline_ns, grace_ns);
     } else {
-        tell = lock->told & TOLD_JEOPARDY ? TOLD_SAFE : 0;
+        report = lock->reported & REPORTED_JEOPARDY ? REPORTED_SAFE : 0;
         *next_ns = deadline_ns;
     }
     int64_t own_ns = hold_own_end_ns(lock, &view);
     *next_ns = worth != HOLD_LOST && own_ns < *next_ns ? own_ns : *next_ns;
-    if (tell == 0 || (lock->told & (tell | TOLD_LOST)) != 0) {
+    if (report == 0 || (lock->reported & (report | REPORTED_LOST)) != 0) {
         return false;
     }
-    lock->told |= tell;
-    out->kind = tell == TOLD_LOST       ? HF_EVENT_LOST
-                : tell == TOLD_JEOPARDY ? HF_EVENT_JEOPARDY
-                                        : HF_EVENT_SAFE;
+    lock->reported |= report;
+    out->kind = report == REPORTED_LOST       ? HF_EVENT_LOST
+                : report == REPORTED_JEOPARDY ? HF_EVENT_JEOPARDY
+                                              : HF_EVENT_SAFE;
     out->lock = lock;
     out->token = view.held.token;
     memcpy(out->name, lock->name, sizeof(lock->name));
     return true;
 }
 
-/* Looks at every hold; arms the timer if there is nothing (more) to tell. list_mutex is held. */
+/* Looks at every hold, and sets the timer if there is nothing more to report. The caller holds
+ * list_mutex. */
 static bool next_looked(hf_client *client, struct hf_event *out)
 {
     struct events *events = &client->events;
@@ -444,7 +451,9 @@ static bool next_looked(hf_client *client, struct hf_event *out)
         uint64_t lease = atomic_load_explicit(&map->region.header->lease, memory_order_relaxed);
         int64_t deadline_ns = hfi_lease_deadline_ns(lease);
         if (map->connection != client->events_connection) {
-            continue; /* given up: only what still holds in it counts, seen above */
+            /* the agent gave this region up: only holds in it count, and those were looked at
+             * above */
+            continue;
         }
         lapsed |= hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0;
         next_ns = deadline_ns > now_ns && deadline_ns < next_ns ? deadline_ns : next_ns;
@@ -457,11 +466,11 @@ static bool next_looked(hf_client *client, struct hf_event *out)
     return false;
 }
 
-/* What the agent sent; an attempt to reach it if it is down. Never waits. */
+/* Handles what the agent sent; if it is down, tries to reach it. Never waits. */
 static void socket_look(hf_client *client)
 {
     if (pthread_mutex_trylock(&client->socket_mutex) != 0) {
-        return; /* who has it reads what there is and wakes us for it */
+        return; /* the thread that has the mutex reads the socket, and wakes this one */
     }
     if (client->connection_state != CONNECTION_UP) {
         int ignored = client_reconnect(client, 0); /* the timer brings the next attempt */
@@ -497,7 +506,7 @@ HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
     }
     bool found = next_queued(client, out) || (events->look && next_looked(client, out));
     if (found) {
-        wake_set(events); /* there may be more */
+        wake_set(events); /* there may be more events */
     }
     pthread_mutex_unlock(&client->list_mutex);
     return found ? 1 : 0;

@@ -1,7 +1,7 @@
 /*
  * The fast path: a lock that this host has and that nobody else wants, taken and released by a
- * thread that has a lane of the handle (client.h): one swap of the lock word and one reading of
- * the clock, then one swap to free it. Whatever is not so goes the slow way, acquire.c and hold.c.
+ * thread that has a lane of the handle (client.h): one swap of the lock word and one reading of the
+ * clock, then one swap to free it. Any other case takes the slow path in acquire.c and hold.c.
  *
  * The steps in the region are those of proto/locktake.h, inline; the steps in the handle, and why
  * they need no swap of their own, are in client.h.
@@ -22,7 +22,7 @@ FAST struct lock_lane *lane_here(struct hf_lock *lock)
 {
     uintptr_t self = thread_here();
     for (size_t i = 0; i < LOCK_LANES; i++) {
-        /* relaxed: what this thread stored itself, or another's */
+        /* relaxed: this thread compares it with itself only */
         if (atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed) == self) {
             return &lock->lanes[i];
         }
@@ -37,15 +37,16 @@ FAST void lane_clear(struct lock_lane *lane)
 }
 
 /*
- * After the swap of the word or the cell, and the looks at the other: whether the handle's last
- * hold is over and no other thread is about to publish one. Who had what we took has said so.
+ * Whether the handle's last hold is over, and no other thread is about to publish one. Called after
+ * the swap of the word or the cell. That swap makes visible what the thread that freed the word
+ * stored before.
  */
 FAST bool lane_alone(struct hf_lock *lock, const struct lock_lane *lane)
 {
-    /* relaxed: who used a lane before our swap counted it before */
+    /* relaxed: a thread that used a lane before this swap had counted that lane before */
     uint16_t used = atomic_load_explicit(&lock->lanes_used, memory_order_relaxed);
     for (uint16_t i = 0; i < used; i++) {
-        /* acquire: pairs with lane_clear(): what it published is seen by hold_held() */
+        /* acquire: pairs with lane_clear(), so that hold_held() sees what that thread published */
         if (&lock->lanes[i] != lane &&
             atomic_load_explicit(&lock->lanes[i].taking, memory_order_acquire) != 0) {
             return false;
@@ -54,28 +55,28 @@ FAST bool lane_alone(struct hf_lock *lock, const struct lock_lane *lane)
     return !hold_held(&lock->hold);
 }
 
-/* The handle was claimed before the word was ours, or its last hold has not quite ended. */
-COLD static bool fast_undo(struct lock_lane *lane, struct place *place, uint64_t mine)
+/* Undoes a take: the handle was claimed before this swap, or its last hold has not ended yet. */
+COLD static bool fast_undo(struct lock_lane *lane, struct binding *binding, uint64_t mine)
 {
-    const struct hfi_actor actor = place_actor(place);
+    const struct hfi_actor actor = binding_actor(binding);
     uint64_t taking = mine & (HFI_W_HOLDER | HFI_W_TOKEN);
     /* seq_cst: pairs with the swap in take_ours(): the word is the claimant's, or ours to undo */
     if (atomic_compare_exchange_strong(&lane->taking, &taking, taking | LANE_UNDOING)) {
         /* relaxed: the high bits of a slot's tokens do not change */
-        uint64_t top = atomic_load_explicit(&place->region.slots[place->slot].token_top,
+        uint64_t top = atomic_load_explicit(&binding->region.slots[binding->slot].token_top,
                                             memory_order_relaxed);
-        hfi_release(&actor, place->slot, hfi_token(top, mine));
+        hfi_release(&actor, binding->slot, hfi_token(top, mine));
         lane_clear(lane);
     }
     return false;
 }
 
-/* The word is ours; there are readers' cells, or watchers, or the lease is over. */
-COLD static bool fast_check(hf_lock *lock, struct lock_lane *lane, struct place *place,
+/* The slow checks after a take: there are readers' cells or watchers, or the lease is over. */
+COLD static bool fast_check(hf_lock *lock, struct lock_lane *lane, struct binding *binding,
                             uint64_t mine, struct hf_hold *out)
 {
-    const struct hfi_actor actor = place_actor(place);
-    const struct hfi_request request = {.slot = place->slot, .seat = place->seat};
+    const struct hfi_actor actor = binding_actor(binding);
+    const struct hfi_request request = {.slot = binding->slot, .seat = binding->seat};
     struct hfi_held held;
     enum hfi_outcome outcome = hfi_take_check(&actor, &request, hfi_aim(&actor, request.slot), mine,
                                               clock_here, &held);
@@ -87,31 +88,33 @@ COLD static bool fast_check(hf_lock *lock, struct lock_lane *lane, struct place 
         return false;
     }
     if (!lane_alone(lock, lane)) {
-        return fast_undo(lane, place, mine);
+        return fast_undo(lane, binding, mine);
     }
-    hold_put(&lock->hold, place, HF_EXCLUSIVE, &held);
+    hold_put(&lock->hold, binding, HF_EXCLUSIVE, &held);
     lane_clear(lane);
-    hold_tell(&held, out);
+    hold_report(&held, out);
     return true;
 }
 
-/* No struct is handed to a function that is not inline: it would have to be in memory, and the
+/* No struct is passed to a function that is not inline, for it would be stored in memory, and the
  * swaps wait for every store. */
-FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct place *place,
+FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct binding *binding,
                          uint64_t claims, struct hf_hold *out)
 {
-    const struct hfi_aim aim = place->aim;
-    /* acquire: pairs with hfi_grant(), as in hfi_take_look(); the swap checks it. The word first,
-     * then the cell (rule 4 of lockword.h), then the top. */
+    const struct hfi_aim aim = binding->aim;
+    /* acquire: pairs with hfi_grant(), as in hfi_take_look(). The word is read before the cell
+     * (rule 4 of lockword.h), then the top bits of the token; the swap checks that the word has not
+     * changed. */
     uint64_t seen = atomic_load_explicit(aim.word, memory_order_acquire);
-    if (place->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(&place->region, place->seat))) {
+    if (binding->seat != HFI_SEAT_NONE &&
+        atomic_load(hfi_seat_wait(&binding->region, binding->seat))) {
         return false;
     }
     uint64_t top = atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed);
     if (!hfi_take_clear(seen, top)) {
         return false;
     }
-    uint64_t mine = seen + 1 + ((uint64_t)place->holder << HFI_W_HOLDER_SHIFT);
+    uint64_t mine = seen + 1 + ((uint64_t)binding->holder << HFI_W_HOLDER_SHIFT);
     /* relaxed: published by the swap */
     atomic_store_explicit(&lane->taking, mine & (HFI_W_HOLDER | HFI_W_TOKEN), memory_order_relaxed);
     /* seq_cst (at least acquire: pairs with the release of the last holder's swap) */
@@ -121,31 +124,31 @@ FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct place *pl
     }
     /* seq_cst (after the swap: pairs with claim_begin()) */
     if (__builtin_expect(atomic_load(&lock->claims) != claims, 0)) {
-        return fast_undo(lane, place, mine);
+        return fast_undo(lane, binding, mine);
     }
     uint64_t lease;
     if (__builtin_expect(!hfi_take_plain(aim, mine, clock_here, &lease), 0)) {
-        return fast_check(lock, lane, place, mine, out);
+        return fast_check(lock, lane, binding, mine, out);
     }
     if (__builtin_expect(!lane_alone(lock, lane), 0)) {
-        return fast_undo(lane, place, mine);
+        return fast_undo(lane, binding, mine);
     }
     const struct hfi_held held = {.token = hfi_token(top, mine),
                                   .epoch = hfi_lease_epoch(lease),
                                   .deadline_ns = hfi_lease_deadline_ns(lease)};
-    hold_put(&lock->hold, place, HF_EXCLUSIVE, &held);
+    hold_put(&lock->hold, binding, HF_EXCLUSIVE, &held);
     lane_clear(lane);
-    hold_tell(&held, out);
+    hold_report(&held, out);
     return true;
 }
 
-FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct place *place, uint64_t claims,
-                      struct hf_hold *out)
+FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct binding *binding,
+                      uint64_t claims, struct hf_hold *out)
 {
-    const struct hfi_actor actor = place_actor(place);
-    const struct hfi_request request = {.slot = place->slot, .seat = place->seat};
+    const struct hfi_actor actor = binding_actor(binding);
+    const struct hfi_request request = {.slot = binding->slot, .seat = binding->seat};
     struct hfi_held held = {0};
-    if (!place->shared_ready) {
+    if (!binding->shared_ready) {
         return false;
     }
     /* relaxed: published by the swap of the cell */
@@ -154,9 +157,9 @@ FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct place *place
     /* seq_cst (after the swap: pairs with claim_begin()) */
     bool claimed = atomic_load(&lock->claims) != claims;
     if (__builtin_expect(taken && !claimed && lane_alone(lock, lane), 1)) {
-        hold_put(&lock->hold, place, HF_SHARED, &held);
+        hold_put(&lock->hold, binding, HF_SHARED, &held);
         lane_clear(lane);
-        hold_tell(&held, out);
+        hold_report(&held, out);
         return true;
     }
     if (taken) {
@@ -164,7 +167,7 @@ FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct place *place
     }
     lane_clear(lane);
     if (claimed) {
-        place_nudge(place); /* the claimant may have met our cell */
+        binding_nudge(binding); /* the claimant may be waiting because of that cell */
     }
     return false;
 }
@@ -178,14 +181,16 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
         return HF_EFORKED;
     }
     struct lock_lane *lane = lane_here(lock);
-    /* acquire: pairs with the release in claim_end(); what the claim before did is seen */
+    /* acquire: pairs with the release in claim_end(), so that this sees what the claimant before
+     * did */
     uint64_t claims = atomic_load_explicit(&lock->claims, memory_order_acquire);
     if (lane != NULL && (claims & 1) == 0 && !hold_held(&lock->hold)) {
-        /* relaxed: only compared; what is behind it was seen with claims */
-        struct place *place = atomic_load_explicit(&lock->fast_place, memory_order_relaxed);
-        if (place != NULL && place == atomic_load_explicit(&lock->place, memory_order_relaxed) &&
-            (mode == HF_EXCLUSIVE ? fast_exclusive(lock, lane, place, claims, out)
-                                  : fast_shared(lock, lane, place, claims, out))) {
+        /* relaxed: only compared; the load of claims has made the binding's contents visible */
+        struct binding *binding = atomic_load_explicit(&lock->fast_binding, memory_order_relaxed);
+        if (binding != NULL &&
+            binding == atomic_load_explicit(&lock->binding, memory_order_relaxed) &&
+            (mode == HF_EXCLUSIVE ? fast_exclusive(lock, lane, binding, claims, out)
+                                  : fast_shared(lock, lane, binding, claims, out))) {
             HF_PROBE2(acquire_fast, lock->name, mode);
             return 0;
         }
@@ -193,34 +198,34 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
     return acquire_slow(lock, mode, timeout_ns, out);
 }
 
-/* Somebody wants something of the word, or it is gone. */
-COLD static bool fast_free_slowly(struct place *place, uint64_t token)
+/* The word is wanted by others, or has been taken away. */
+COLD static bool fast_free_slowly(struct binding *binding, uint64_t token)
 {
-    const struct hfi_actor actor = place_actor(place);
-    return hfi_release_slowly(&actor, place->slot, token) == HFI_RELEASED;
+    const struct hfi_actor actor = binding_actor(binding);
+    return hfi_release_slowly(&actor, binding->slot, token) == HFI_RELEASED;
 }
 
-COLD static void fast_reader_left(struct place *place, uint64_t word)
+COLD static void fast_reader_left(struct binding *binding, uint64_t word)
 {
-    const struct hfi_actor actor = place_actor(place);
-    hfi_reader_left(&actor, place->slot, word);
+    const struct hfi_actor actor = binding_actor(binding);
+    hfi_reader_left(&actor, binding->slot, word);
 }
 
 /* Frees the word or the cell of a hold. */
 FAST bool fast_free(const struct hold_view *view)
 {
-    struct place *place = view->place;
+    struct binding *binding = view->binding;
     if (view->mode == HF_EXCLUSIVE) {
-        return hfi_free(place->aim.word, place->holder, view->held.token) ||
-               fast_free_slowly(place, view->held.token);
+        return hfi_free(binding->aim.word, binding->holder, view->held.token) ||
+               fast_free_slowly(binding, view->held.token);
     }
-    if (!hfi_clear_cell(hfi_seat(&place->region, place->seat), view->held.cell)) {
+    if (!hfi_clear_cell(hfi_seat(&binding->region, binding->seat), view->held.cell)) {
         return false;
     }
     /* seq_cst: after the cell, as in hfi_free_shared() */
-    uint64_t word = atomic_load(place->aim.word);
+    uint64_t word = atomic_load(binding->aim.word);
     if (word & (HFI_W_HOLDER | HFI_W_RECALL | HFI_W_WATCHED)) {
-        fast_reader_left(place, word);
+        fast_reader_left(binding, word);
     }
     return true;
 }
@@ -238,11 +243,11 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
     if (lane == NULL || !hold_read(lock, &view) || hold_marked_lost(lock, view.number)) {
         return release_slow(lock, 0);
     }
-    /* acquire: pairs with the release of who ended it */
+    /* acquire: pairs with the release of the thread that ended it */
     if (atomic_load_explicit(&lock->hold.ended, memory_order_acquire) == view.number) {
         return HF_ENOTHELD;
     }
-    bool counts = lease_in_force(view.place, view.held.epoch);
+    bool counts = lease_in_force(view.binding, view.held.epoch);
     /* relaxed: published by the swap; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lane->changing, view.number, memory_order_relaxed);
     bool freed = fast_free(&view);
@@ -250,7 +255,8 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
         /* release: pairs with the acquire in hold_held() */
         atomic_store_explicit(&lock->hold.ended, view.number, memory_order_release);
     }
-    /* release: pairs with the acquire in hold_changing(); ended is stored, if it is over */
+    /* release: pairs with the acquire in hold_changing(), which then sees ended if the hold is
+     * over */
     atomic_store_explicit(&lane->changing, 0, memory_order_release);
     if (__builtin_expect(!freed, 0)) {
         return release_slow(lock, view.number);

@@ -1,9 +1,9 @@
 /*
- * Finding out that this process is the child of a fork, and the size rule of option structs.
+ * How a process notices that it is a forked child; and the size rule of option structs.
  *
- * A page is marked MADV_WIPEONFORK: the kernel gives a child zeroes in its place. One load tells
- * parent from child, where getpid() would cost more than the lock. A vfork child shares the
- * memory and is taken for its parent; it may call nothing but _exit and exec anyway.
+ * One page is marked MADV_WIPEONFORK, and the kernel gives a child zeros in its place. So one load
+ * tells parent from child, while getpid() would cost more than the lock. A vfork child shares the
+ * memory and counts as its parent, but it may call only _exit and exec.
  */
 #include "client.h"
 
@@ -36,12 +36,12 @@ bool options_copy(void *known, size_t known_size, size_t first_size, const void 
 {
     size_t size;
     memcpy(&size, given, sizeof(size));
-    if (size < first_size) { /* the first version is the smallest there ever was */
+    if (size < first_size) { /* the first version was the smallest */
         return false;
     }
     const unsigned char *bytes = given;
     for (size_t i = known_size; i < size; i++) {
-        if (bytes[i] != 0) { /* asks for something that this library does not know */
+        if (bytes[i] != 0) { /* a newer program asks for what this library does not know */
             return false;
         }
     }

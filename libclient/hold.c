@@ -1,53 +1,54 @@
 /*
- * A handle's hold: how it is remembered, what it is worth now, how it ends.
+ * A handle's hold: how it is stored, what it is worth now, and how it ends.
  *
- * What a hold is worth is asked of the region (hfi_remaining_ns) and of nothing else, except that a
- * hold which was told lost is never worth anything again. On release the deadline of the lease is
- * compared with CLOCK_MONOTONIC_COARSE first, which costs a third of CLOCK_BOOTTIME or less. The
- * exact clock is read only when half of a ttl or less is left, or when the lease was renewed since
- * the offset between the two clocks was taken. An agent renews a lease every third of its ttl, so
- * the margin of half a ttl costs nothing.
+ * Only the region says what a hold is worth (hfi_remaining_ns()), except that a hold which was
+ * reported lost never counts again. A release first compares the lease's deadline with
+ * CLOCK_MONOTONIC_COARSE, which costs a third of CLOCK_BOOTTIME or less. It reads the exact clock
+ * only if half of a ttl or less is left, or if the lease was renewed since the offset between the
+ * two clocks was measured. An agent renews a lease every third of its ttl, so the margin of half a
+ * ttl costs nothing.
  *
- * Nothing bounds how far the coarse clock lags behind. It moves with the ticks of one processor.
- * While that one stands still (a virtual processor that its host does not run, interrupts that are
- * off) newer kernels let another one take over after five of its own ticks, 50 ms at 100 Hz; older
- * ones never do. And it does not count the time of a suspend. So a release may say 0 for a lease
- * that is over if that clock lags by more than half a ttl, or after a suspend until the agent has
- * run: no other way is certain but reading the exact clock, which costs 20 ns more.
- * hf_remaining_ns() and hf_acquire() read it always.
+ * Nothing bounds the lag of the coarse clock. It moves with the ticks of one processor. If that
+ * processor stands still (a virtual one that its host does not run, or one with interrupts off),
+ * newer kernels let another one take over after five of its own ticks, 50 ms at 100 Hz; older
+ * kernels never do. The coarse clock does not count the time of a suspend, either. So a release may
+ * return 0 for a lease that is over, if that clock lags by more than half a ttl, or after a suspend
+ * until the agent has run. Only the exact clock would be certain, which costs 20 ns more.
+ * hf_remaining_ns() and hf_acquire() always read it.
  */
 #include "client.h"
 
 #include "proto/probe.h"
-void hold_store(hf_lock *lock, struct place *place, enum hf_mode mode, const struct hfi_held *held,
-                bool same_hold)
+void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
+                const struct hfi_held *held, bool same_hold)
 {
     struct hold *hold = &lock->hold;
     if (lock->lease_ns != 0 && !same_hold) {
-        /* The seat's deadline was counted from the moment of the grant, by the shorter limit. */
+        /* At the grant the seat's deadline was set to the end of the shorter limit. */
         int64_t end_ns = (int64_t)atomic_load(
-            &hfi_seat(&place->map->region, place->seat)->deadline_ns);
-        end_ns = end_ns > lock->limit_ns ? end_ns : lock->limit_ns; /* hostile bytes */
-        /* relaxed: only hf_progress() reads it, after it has seen the hold itself */
+            &hfi_seat(&binding->map->region, binding->seat)->deadline_ns);
+        /* The region's bytes may be hostile. */
+        end_ns = end_ns > lock->limit_ns ? end_ns : lock->limit_ns;
+        /* relaxed: only hf_progress() reads it, after it has read the hold */
         atomic_store_explicit(&hold->lease_end_ns,
                               add_saturated(end_ns - lock->limit_ns, lock->lease_ns),
                               memory_order_relaxed);
     }
     if (same_hold) {
-        /* relaxed: only who has the claim writes it now */
+        /* relaxed: only the owner of the claim writes it now */
         uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
-        hold_put_fields(hold, place, mode, held, number);
+        hold_put_fields(hold, binding, mode, held, number);
         return;
     }
-    hold_put(hold, place, mode, held);
+    hold_put(hold, binding, mode, held);
 }
 
-/* Whether a thread ends or changes this hold at the moment, or has just done so: the word or the
- * cell need not show it. */
+/* Whether a thread is ending or changing this hold, or has just done so: then the word or the cell
+ * need not show the hold. */
 static bool hold_changing(const struct hf_lock *lock, uint64_t number)
 {
     for (size_t i = 0; i <= LOCK_LANES; i++) {
-        /* acquire: pairs with the releases of 0: what the hold has become is seen then */
+        /* acquire: pairs with the releases of 0, so that this sees what the hold has become */
         if (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) == number) {
             return true;
         }
@@ -65,10 +66,10 @@ void hold_mark_lost(struct hf_lock *lock, uint64_t number)
 enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
                            int64_t *remaining_ns)
 {
-    const struct hfi_region *region = &view->place->map->region;
-    struct hfi_request request = place_request(lock, view->place);
+    const struct hfi_region *region = &view->binding->map->region;
+    struct hfi_request request = binding_request(lock, view->binding);
     bool gone = false;
-    int64_t left_ns = hfi_remaining_ns(region, &request, view->place->holder, &view->held, now_ns,
+    int64_t left_ns = hfi_remaining_ns(region, &request, view->binding->holder, &view->held, now_ns,
                                        &gone);
     if (remaining_ns != NULL) {
         *remaining_ns = left_ns;
@@ -96,12 +97,13 @@ bool hold_look(const struct hf_lock *lock, int64_t now_ns, struct hold_view *vie
         return false;
     }
     *worth = hold_judge(lock, view, now_ns, NULL);
-    /* After the look at the word: who ends or changes the hold says so before it touches the word,
-     * so a word that was freed is not taken for one that was lost. */
+    /* A thread that ends or changes the hold stores that before it touches the word. So this look
+     * after the word tells a word that was freed from one that was lost. */
     if (*worth == HOLD_LOST && hold_changing(lock, view->number)) {
         return false;
     }
-    /* acquire, both: after the looks above; pair with who ended the hold, or began another */
+    /* acquire, both: after the looks above; pair with the thread that ended the hold, or began
+     * another */
     return atomic_load_explicit(&lock->hold.ended, memory_order_acquire) != view->number &&
            atomic_load_explicit(&lock->hold.serial, memory_order_acquire) == view->serial;
 }
@@ -112,7 +114,7 @@ int64_t hold_own_end_ns(const struct hf_lock *lock, const struct hold_view *view
         return INT64_MAX;
     }
     return (int64_t)atomic_load(
-        &hfi_seat(&view->place->map->region, view->place->seat)->deadline_ns);
+        &hfi_seat(&view->binding->map->region, view->binding->seat)->deadline_ns);
 }
 
 HFI_PUBLIC int64_t hf_remaining_ns(const hf_lock *lock)
@@ -131,9 +133,9 @@ bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
 {
     int64_t now_ns = boottime_ns();
     if (hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0) {
-        return false; /* and the next look at this lease comes here too */
+        return false; /* the next look at this lease comes here, too */
     }
-    /* relaxed: set when the agent's ttl was learnt, and then as good as constant */
+    /* relaxed: set with the agent's ttl, and constant afterwards */
     int64_t margin_ns = atomic_load_explicit(&map->trust.ahead_max_ns, memory_order_relaxed) / 2;
     atomic_store_explicit(&map->boot_offset_ns, add_saturated(now_ns - coarse_ns, margin_ns),
                           memory_order_relaxed);
@@ -142,7 +144,8 @@ bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
     return true;
 }
 
-/* Ends the hold, by the owner of the claim. HF_ENOTHELD: a thread in the fast path came first. */
+/* Ends the hold. The caller owns the claim. HF_ENOTHELD: a thread in the fast path ended it
+ * first. */
 static int release_claimed(hf_lock *lock)
 {
     struct hold *hold = &lock->hold;
@@ -150,25 +153,25 @@ static int release_claimed(hf_lock *lock)
     if (!hold_read(lock, &view)) { /* only the owner of the claim writes it now */
         return HF_ENOTHELD;
     }
-    struct hfi_actor actor = place_actor(view.place);
+    struct hfi_actor actor = binding_actor(view.binding);
     bool counts = !hold_marked_lost(lock, view.number) &&
-                  lease_in_force(view.place, view.held.epoch);
+                  lease_in_force(view.binding, view.held.epoch);
     if (lock->limit_ns != 0) {
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
     }
     /* release: before the word changes; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, view.number, memory_order_release);
     enum hfi_outcome outcome = view.mode == HF_EXCLUSIVE
-                                   ? hfi_release(&actor, view.place->slot, view.held.token)
-                                   : hfi_release_shared(&actor, view.place->slot, view.place->seat,
-                                                        view.held.cell);
+                                   ? hfi_release(&actor, view.binding->slot, view.held.token)
+                                   : hfi_release_shared(&actor, view.binding->slot,
+                                                        view.binding->seat, view.held.cell);
     bool mine = outcome == HFI_RELEASED;
     for (size_t i = 0; !mine && i < LOCK_LANES; i++) {
         unsigned turns = 0;
-        /* acquire: pairs with the release of 0: if that thread freed it, ended says so */
+        /* acquire: pairs with the release of 0: if that thread freed the word, ended shows it */
         while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
                view.number) {
-            give_way(&turns); /* ends: a release */
+            give_way(&turns); /* ends with a release */
         }
     }
     int result = counts && mine ? 0 : HF_ELOST;
@@ -190,8 +193,8 @@ int release_slow(hf_lock *lock, uint64_t number)
     }
     /* relaxed: only the owner of the claim writes it now */
     if (number != 0 && atomic_load_explicit(&lock->hold.number, memory_order_relaxed) != number) {
-        result = HF_ENOTHELD;     /* another thread ended it, and began another */
-    } else if (lock->depth > 1) { /* only the last of as many releases as acquires ends it */
+        result = HF_ENOTHELD;     /* another thread ended it, and began a new one */
+    } else if (lock->depth > 1) { /* the hold ends with as many releases as there were acquires */
         struct hold_view view;
         lock->depth--;
         result = hold_read(lock, &view) &&
@@ -211,45 +214,45 @@ void hold_drop(hf_lock *lock)
 {
     if (claim_hold(lock) == 0) {
         lock->depth = 0;
-        int ignored = release_claimed(lock); /* lost or not, it is over */
+        int ignored = release_claimed(lock); /* the hold is over in any case */
         (void)ignored;
         claim_give(lock);
     }
 }
 
-/* Exclusive to shared, by the owner of the claim. */
+/* Changes an exclusive hold to a shared one. The caller owns the claim. */
 static int downgrade(hf_lock *lock, struct hold_view *view)
 {
     int error = lock_seat(lock, true);
-    struct place *place = atomic_load(&lock->place);
+    struct binding *binding = atomic_load(&lock->binding);
     if (error != 0) {
         return error;
     }
-    if (place == NULL || place->map != view->place->map || place->slot != view->place->slot ||
-        place->holder != view->place->holder) {
+    if (binding == NULL || binding->map != view->binding->map ||
+        binding->slot != view->binding->slot || binding->holder != view->binding->holder) {
         return HF_ELOST; /* the agent came back with another region meanwhile */
     }
-    struct hfi_actor actor = place_actor(place);
-    struct hfi_request request = place_request(lock, place);
+    struct hfi_actor actor = binding_actor(binding);
+    struct hfi_request request = binding_request(lock, binding);
     struct lock_lane *lane = &lock->lanes[LOCK_LANES];
     /* release: before the word changes; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lane->changing, view->number, memory_order_release);
     enum hfi_outcome outcome;
     unsigned turns = 0;
-    do { /* ends: a thread in the fast path may have our cell for a moment, and undoes it */
+    do { /* ends: a thread in the fast path may have the cell for a moment, and undoes that */
         outcome = hfi_downgrade(&actor, &request, &view->held);
         if (outcome == HFI_HELD) {
-            hold_store(lock, place, HF_SHARED, &view->held, true);
+            hold_store(lock, binding, HF_SHARED, &view->held, true);
             break;
         }
         give_way(&turns);
     } while (turns < 1000 && hold_judge(lock, view, boottime_ns(), NULL) == HOLD_COUNTS);
     atomic_store_explicit(&lane->changing, 0, memory_order_release);
     for (size_t i = 0; outcome != HFI_HELD && i < LOCK_LANES; i++) {
-        /* acquire: pairs with the release of 0: if that thread freed it, ended says so */
+        /* acquire: pairs with the release of 0: if that thread freed the word, ended shows it */
         while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
                view->number) {
-            give_way(&turns); /* ends: a release */
+            give_way(&turns); /* ends with a release */
         }
     }
     return outcome == HFI_HELD ? 0 : hold_held(&lock->hold) ? HF_ELOST : HF_ENOTHELD;
@@ -281,13 +284,14 @@ HFI_PUBLIC int hf_downgrade(hf_lock *lock)
     return error;
 }
 
-/* Moves the seat's own deadline on. 0, HF_ELOST. */
+/* Moves the seat's own deadline forward. Returns 0 or HF_ELOST. */
 static int progress(hf_lock *lock, const struct hold_view *view)
 {
     _Atomic uint64_t *deadline =
-        &hfi_seat(&view->place->map->region, view->place->seat)->deadline_ns;
+        &hfi_seat(&view->binding->map->region, view->binding->seat)->deadline_ns;
     uint64_t old_ns = atomic_load(deadline);
-    for (int tries = 0; tries < 1000; tries++) { /* others report progress too */
+    /* other threads may report progress at the same time */
+    for (int tries = 0; tries < 1000; tries++) {
         int64_t now_ns = boottime_ns();
         int64_t next_ns = add_saturated(now_ns, lock->max_stall_ns);
         if (next_ns > view->lease_end_ns) {
@@ -299,8 +303,8 @@ static int progress(hf_lock *lock, const struct hold_view *view)
         if (next_ns <= (int64_t)old_ns) {
             return 0;
         }
-        /* seq_cst: before the look at the word; pairs with the agent, which evicts and then
-         * looks at the deadline again */
+        /* seq_cst: before the look at the word. Pairs with the agent, which first evicts and then
+         * reads the deadline again. */
         if (atomic_compare_exchange_strong(deadline, &old_ns, (uint64_t)next_ns)) {
             break;
         }

@@ -1,8 +1,8 @@
 /*
- * Looking at the cell and the administrator's break: LIST, SHOW, STATUS, FACTS, BREAK.
+ * Looking at the cell, and the administrator's break: LIST, SHOW, STATUS, FACTS, BREAK.
  *
- * A page of locks is copied out of the client's packet buffer and decoded from the copy, so that
- * the callback runs without any mutex held and other threads go on.
+ * A page of locks is copied out of the client's packet buffer, and the copy is decoded. So no mutex
+ * is held while the callback runs, and other threads go on.
  */
 #include "holdfast/admin.h"
 
@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a page is turned into for the callback: one at a time, on the heap. */
+/* The decoded page for the callback, on the heap. There is one at a time. */
 struct page {
     unsigned char packet[HFI_FRAME_MAX];
     struct hf_party parties[2 * HFI_FRAME_PARTIES_MAX];
     const struct hf_party *lists[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
-    char strings[2 * HFI_FRAME_MAX]; /* zero-terminated copies of one lock's texts */
+    char strings[2 * HFI_FRAME_MAX]; /* terminated copies of one lock's texts */
     size_t strings_used;
     char last_name[HFI_NAME_MAX + 1];
     uint32_t last_name_size;
     bool more;
 };
 
-/* Sends the request and copies the packet that answers it. *size: of the packet. */
+/* Sends the request, and copies the packet that answers it. *size: its bytes. */
 static int packet_fetch(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
                         unsigned char *packet, size_t *size)
 {
@@ -38,7 +38,8 @@ static int packet_fetch(hf_client *client, struct hfi_frame *frame, enum hfi_fra
     return error;
 }
 
-/* A zero-terminated copy; NULL if it is empty, or has no room (which no packet can do). */
+/* A terminated copy of the text. NULL if the text is empty, or has no room, which no packet can
+ * cause. */
 static const char *page_string(struct page *page, struct hfi_text text)
 {
     if (text.size == 0 || text.size >= sizeof(page->strings) - page->strings_used) {
@@ -51,7 +52,7 @@ static const char *page_string(struct page *page, struct hfi_text text)
     return copy;
 }
 
-/* The parties of one lock; holders come first. */
+/* Decodes the parties of one lock; holders come first. */
 static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
                          struct hf_lock_info *info)
 {
@@ -78,8 +79,9 @@ static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
     info->waiters = page->lists + info->holder_count;
 }
 
-/* Calls fn for every lock of the page. What fn returned if not 0; HF_EPROTO. */
-static int page_tell(struct page *page, size_t size, hf_list_fn *fn, void *arg)
+/* Calls fn for every lock of the page. Returns the first result of fn that is not 0, or
+ * HF_EPROTO. */
+static int page_report(struct page *page, size_t size, hf_list_fn *fn, void *arg)
 {
     struct hfi_frame frame;
     struct hfi_listed_cursor cursor;
@@ -112,7 +114,7 @@ static int page_tell(struct page *page, size_t size, hf_list_fn *fn, void *arg)
     return result;
 }
 
-/* Whether the page ended behind that name: the agent lists in byte order. */
+/* Whether the last name of the page comes after that name: the agent lists in byte order. */
 static bool page_went_on(const struct page *page, const char *after, uint32_t after_size)
 {
     uint32_t common = after_size < page->last_name_size ? after_size : page->last_name_size;
@@ -143,7 +145,7 @@ HFI_PUBLIC int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, vo
     if (page == NULL) {
         return HF_ENOMEM;
     }
-    do { /* ends: every page ends behind the last name of the one before */
+    do { /* ends: each page's last name comes after the one before */
         char after[HFI_NAME_MAX + 1];
         uint32_t after_size = page->last_name_size;
         memcpy(after, page->last_name, after_size);
@@ -153,10 +155,10 @@ HFI_PUBLIC int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, vo
         size_t size;
         error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
         if (error == 0) {
-            error = page_tell(page, size, fn, arg);
+            error = page_report(page, size, fn, arg);
         }
         if (error == 0 && page->more && !page_went_on(page, after, after_size)) {
-            error = HF_EPROTO; /* it would never end */
+            error = HF_EPROTO; /* otherwise the listing would never end */
         }
     } while (error == 0 && page->more);
     free(page);
@@ -185,17 +187,17 @@ HFI_PUBLIC int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void
     size_t size;
     error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
     if (error == 0) {
-        error = page_tell(page, size, fn, arg);
+        error = page_report(page, size, fn, arg);
         if (error == 0 && page->last_name_size == 0) {
-            error = HF_EPROTO; /* a name never used is told as a free lock, not as nothing */
+            error = HF_EPROTO; /* the agent reports a name never used as a free lock */
         }
     }
     free(page);
     return error;
 }
 
-/* What is told in one packet: asks for it, and decodes it into *frame, whose texts lie in the page.
- * *out is the caller's to free, with an error too. */
+/* Asks for an answer of one packet, and decodes it into *frame, whose texts lie in *out. The caller
+ * frees *out, also after an error. */
 static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_frame *frame,
                     struct hfi_listed_cursor *cursor, struct page **out)
 {
@@ -267,16 +269,16 @@ HFI_PUBLIC int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
     }
     struct hfi_frame frame = {.kind = HFI_FRAME_FACTS};
     struct hfi_listed_cursor cursor;
-    struct hfi_fact_frame told;
+    struct hfi_fact_frame sent;
     struct page *page;
     error = page_ask(client, HFI_FRAME_TOLD, &frame, &cursor, &page);
-    while (error == 0 && hfi_told_next(&cursor, &told)) {
+    while (error == 0 && hfi_facts_next(&cursor, &sent)) {
         page->strings_used = 0;
         struct hf_fact fact = {
-            .subject = page_string(page, told.subject),
-            .key = page_string(page, told.key),
-            .value = told.value,
-            .text = page_string(page, told.text),
+            .subject = page_string(page, sent.subject),
+            .key = page_string(page, sent.key),
+            .value = sent.value,
+            .text = page_string(page, sent.text),
         };
         error = fn(&fact, arg);
     }

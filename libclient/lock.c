@@ -1,9 +1,9 @@
 /*
- * Handles: opened and closed with the agent, and the places they have in regions.
+ * Handles: opened and closed with the agent, and their bindings to locks in regions.
  *
- * A place is published by one release store and never changes; a new one takes over when the agent
- * gives the handle a seat or, after a reconnection, other numbers. A hold remembers the place that
- * it was taken at.
+ * A binding is published by one release store and never changes. The handle gets a new one when the
+ * agent gives it a seat or, after a reconnection, other numbers. A hold keeps the binding that
+ * it was taken with.
  */
 #include "client.h"
 
@@ -12,39 +12,40 @@
 
 #define LOCK_DELAY_NS_DEFAULT NS_PER_S
 #define LOCK_DELAY_NS_MAX (60 * NS_PER_S)
-/* Who asks for more, INT64_MAX say, means for ever: by now and for so long any clock can count. */
+/* A larger limit, such as INT64_MAX, becomes this one, which is later than any clock can count. */
 #define LIMIT_NS_MAX (INT64_MAX / 4)
 
-/* Publishes a new place. HF_ENOMEM. */
-static int place_publish(hf_lock *lock, const struct place *model)
+/* Publishes a new binding. Returns 0 or HF_ENOMEM. */
+static int binding_publish(hf_lock *lock, const struct binding *model)
 {
-    struct place *place = malloc(sizeof(*place));
-    if (place == NULL) {
+    struct binding *binding = malloc(sizeof(*binding));
+    if (binding == NULL) {
         return HF_ENOMEM;
     }
-    *place = *model;
-    place->region = place->map->region;
-    struct hfi_actor actor = place_actor(place);
-    place->aim = hfi_aim(&actor, place->slot);
-    /* relaxed: changed under socket_mutex only; hf_cancel walks it, see the release */
-    place->older = atomic_load_explicit(&lock->places, memory_order_relaxed);
-    /* release: pairs with the acquire in hf_cancel(); publishes the place */
-    atomic_store_explicit(&lock->places, place, memory_order_release);
-    /* seq_cst (at least release): pairs with the loads in hf_acquire(); publishes the place */
-    atomic_store(&lock->place, place);
+    *binding = *model;
+    binding->region = binding->map->region;
+    struct hfi_actor actor = binding_actor(binding);
+    binding->aim = hfi_aim(&actor, binding->slot);
+    /* relaxed: changed under socket_mutex only; for hf_cancel() see the release below */
+    binding->older = atomic_load_explicit(&lock->bindings, memory_order_relaxed);
+    /* release: pairs with the acquire in hf_cancel(); publishes the binding */
+    atomic_store_explicit(&lock->bindings, binding, memory_order_release);
+    /* seq_cst (at least release): pairs with the loads in hf_acquire(); publishes the binding */
+    atomic_store(&lock->binding, binding);
     return 0;
 }
 
-static bool same_word(const struct place *a, const struct place *b)
+static bool same_word(const struct binding *a, const struct binding *b)
 {
     return a->map == b->map && a->slot == b->slot && a->holder == b->holder;
 }
 
 /*
- * The hold of the old place is over if there is one. (A thread that is taking the old word at this
- * moment is told by the word: the agent, which does not know the holder id there, takes it away.)
+ * Ends the hold of the old binding, if there is one. A thread that is taking the old word at this
+ * moment learns of it from the word: the agent does not know the holder id there, and takes the
+ * word away.
  */
-static void place_lose(hf_lock *lock)
+static void binding_lose(hf_lock *lock)
 {
     struct hold_view view;
     if (hold_held(&lock->hold) && hold_read(lock, &view)) {
@@ -52,39 +53,39 @@ static void place_lose(hf_lock *lock)
     }
 }
 
-/* Brings the handle to the place that the agent told. */
-static int place_switch(hf_lock *lock, const struct place *told)
+/* Publishes the binding that the agent sent, if it differs from the present one. */
+static int binding_switch(hf_lock *lock, const struct binding *now_bound)
 {
-    struct place *old = atomic_load(&lock->place);
-    if (old != NULL && same_word(old, told)) {
-        if (old->seat == told->seat) {
+    struct binding *old = atomic_load(&lock->binding);
+    if (old != NULL && same_word(old, now_bound)) {
+        if (old->seat == now_bound->seat) {
             return 0;
         }
-        int same = place_publish(lock, told);
+        int same = binding_publish(lock, now_bound);
         struct hold_view view;
         if (old->seat != HFI_SEAT_NONE && hold_read(lock, &view) &&
             (view.mode == HF_SHARED || lock->limit_ns != 0)) {
-            place_lose(lock); /* what the hold stands in is no longer its seat */
+            binding_lose(lock); /* the hold's seat is not the handle's any more */
         }
         return same;
     }
-    int error = place_publish(lock, told);
+    int error = binding_publish(lock, now_bound);
     if (old != NULL) {
-        place_lose(lock);
+        binding_lose(lock);
     }
     return error;
 }
 
 void lock_orphan(hf_lock *lock)
 {
-    atomic_store(&lock->place, NULL);
-    place_lose(lock);
+    atomic_store(&lock->binding, NULL);
+    binding_lose(lock);
 }
 
 int lock_open(hf_lock *lock, bool resume)
 {
     hf_client *client = lock->client;
-    const struct place *old = atomic_load(&lock->place);
+    const struct binding *old = atomic_load(&lock->binding);
     struct hfi_frame frame = {
         .kind = HFI_FRAME_OPEN,
         .open = {.flags = (lock->flags & HF_BARGING ? HFI_OPEN_BARGING : 0) |
@@ -105,35 +106,36 @@ int lock_open(hf_lock *lock, bool resume)
     struct answer answer;
     int error = client_ask(client, &frame, HFI_FRAME_OPENED, &answer);
     if (error != 0) {
-        bool refused = error != HF_ENOAGENT && error != HF_EPROTO; /* else it is asked again */
+        /* otherwise the next connection asks again */
+        bool refused = error != HF_ENOAGENT && error != HF_EPROTO;
         if (refused && old != NULL && resume) {
             lock_orphan(lock);
         }
         return error;
     }
     const struct hfi_opened *opened = &answer.frame.opened;
-    struct place told = {.map = region_by_number(client, opened->region),
-                         .slot = opened->slot,
-                         .holder = opened->holder,
-                         .seat = opened->seat};
-    if (told.map == NULL || told.slot >= told.map->region.slot_count || told.holder == 0 ||
-        told.holder >= told.map->region.holder_count ||
-        (told.seat != HFI_SEAT_NONE &&
-         told.seat >= told.map->region.block_count * HFI_BLOCK_SEATS)) {
+    struct binding now_bound = {.map = region_by_number(client, opened->region),
+                                .slot = opened->slot,
+                                .holder = opened->holder,
+                                .seat = opened->seat};
+    if (now_bound.map == NULL || now_bound.slot >= now_bound.map->region.slot_count ||
+        now_bound.holder == 0 || now_bound.holder >= now_bound.map->region.holder_count ||
+        (now_bound.seat != HFI_SEAT_NONE &&
+         now_bound.seat >= now_bound.map->region.block_count * HFI_BLOCK_SEATS)) {
         socket_down(client);
         return HF_EPROTO;
     }
     lock->handle = opened->handle;
     lock->connection = client->connection;
-    return place_switch(lock, &told);
+    return binding_switch(lock, &now_bound);
 }
 
-int lock_renew(hf_lock *lock, const struct place *stale)
+int lock_renew(hf_lock *lock, const struct binding *stale)
 {
     hf_client *client = lock->client;
     pthread_mutex_lock(&client->socket_mutex);
     int error = client_reach(client);
-    if (error == 0 && atomic_load(&lock->place) == stale) {
+    if (error == 0 && atomic_load(&lock->binding) == stale) {
         uint32_t handle = lock->handle;
         bool close_old = stale != NULL && lock->connection == client->connection;
         error = lock_open(lock, false);
@@ -147,11 +149,12 @@ int lock_renew(hf_lock *lock, const struct place *stale)
     return error;
 }
 
-/* One SEAT and its answer, on the present connection. Under socket_mutex. */
+/* Sends one SEAT on the present connection, and handles its answer. The caller holds
+ * socket_mutex. */
 static int seat_ask(hf_lock *lock, bool shared)
 {
     hf_client *client = lock->client;
-    const struct place *old = atomic_load(&lock->place);
+    const struct binding *old = atomic_load(&lock->binding);
     if (old == NULL || lock->connection != client->connection) {
         return lock_open(lock, false);
     }
@@ -164,19 +167,19 @@ static int seat_ask(hf_lock *lock, bool shared)
     if (error != 0) {
         return error;
     }
-    struct place told = *old;
-    told.seat = answer.frame.seated;
-    told.shared_ready = shared || (old->shared_ready && old->seat == told.seat);
-    if (told.seat >= told.map->region.block_count * HFI_BLOCK_SEATS) {
+    struct binding now_bound = *old;
+    now_bound.seat = answer.frame.seated;
+    now_bound.shared_ready = shared || (old->shared_ready && old->seat == now_bound.seat);
+    if (now_bound.seat >= now_bound.map->region.block_count * HFI_BLOCK_SEATS) {
         socket_down(client);
         return HF_EPROTO;
     }
-    return place_publish(lock, &told);
+    return binding_publish(lock, &now_bound);
 }
 
-static bool seat_ready(const struct place *place, bool shared)
+static bool seat_ready(const struct binding *binding, bool shared)
 {
-    return place != NULL && place->seat != HFI_SEAT_NONE && (!shared || place->shared_ready);
+    return binding != NULL && binding->seat != HFI_SEAT_NONE && (!shared || binding->shared_ready);
 }
 
 int lock_seat(hf_lock *lock, bool shared)
@@ -184,8 +187,9 @@ int lock_seat(hf_lock *lock, bool shared)
     hf_client *client = lock->client;
     int error = 0;
     pthread_mutex_lock(&client->socket_mutex);
-    for (int attempt = 0; attempt < 4; attempt++) { /* broken connection, then OPEN, then SEAT */
-        if (seat_ready(atomic_load(&lock->place), shared)) {
+    /* for a broken connection, then OPEN, then SEAT */
+    for (int attempt = 0; attempt < 4; attempt++) {
+        if (seat_ready(atomic_load(&lock->binding), shared)) {
             break;
         }
         error = client_reach(client);
@@ -199,7 +203,7 @@ int lock_seat(hf_lock *lock, bool shared)
             break;
         }
     }
-    if (error == 0 && !seat_ready(atomic_load(&lock->place), shared)) {
+    if (error == 0 && !seat_ready(atomic_load(&lock->binding), shared)) {
         error = HF_EPROTO;
     }
     pthread_mutex_unlock(&client->socket_mutex);
@@ -208,23 +212,23 @@ int lock_seat(hf_lock *lock, bool shared)
 
 void lock_free(hf_lock *lock)
 {
-    struct place *place = atomic_load(&lock->places);
-    while (place != NULL) {
-        struct place *older = place->older;
-        free(place);
-        place = older;
+    struct binding *binding = atomic_load(&lock->bindings);
+    while (binding != NULL) {
+        struct binding *older = binding->older;
+        free(binding);
+        binding = older;
     }
     free(lock);
 }
 
-/* The agent counts in milliseconds. A hold that is over before it is looked at would be taken again
- * and again, a token each time. */
+/* The agent counts in milliseconds. A shorter limit would end each hold before it is seen, and the
+ * lock would be taken again and again, with a token each time. */
 static bool limit_good(int64_t limit_ns)
 {
     return limit_ns == 0 || limit_ns >= NS_PER_MS;
 }
 
-/* Takes over the options. HF_EINVAL. */
+/* Reads the options. Returns 0 or HF_EINVAL. */
 static int options_take(hf_lock *lock, const struct hf_lock_options *options)
 {
     if ((options->flags & ~(uint32_t)(HF_REENTRANT | HF_BARGING)) != 0 || options->permits > 1 ||
@@ -322,8 +326,8 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
 
 HFI_PUBLIC void hf_close(hf_lock *lock)
 {
-    /* In a forked child the lists may be as another thread of the parent left them: hf_disconnect
-     * frees the memory. */
+    /* In a forked child another thread of the parent may have left the lists half changed, so
+     * nothing is done: hf_disconnect() frees the memory. */
     if (lock == NULL || !alive_here(lock->alive)) {
         return;
     }
@@ -333,7 +337,8 @@ HFI_PUBLIC void hf_close(hf_lock *lock)
     if (client->connection_state == CONNECTION_UP && lock->connection == client->connection) {
         struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = lock->handle};
         frame.request = ++client->request;
-        int ignored = socket_send(client, &frame); /* down: the agent sees what is gone */
+        /* If the connection is down, the next one tells the agent. */
+        int ignored = socket_send(client, &frame);
         (void)ignored;
     }
     pthread_mutex_lock(&client->list_mutex);
@@ -361,7 +366,7 @@ HFI_PUBLIC const char *hf_lock_name(const hf_lock *lock)
 HFI_PUBLIC void hf_lock_set_data(hf_lock *lock, void *data)
 {
     if (lock != NULL) {
-        /* release: pairs with the acquire in hf_lock_data(); what data points to is seen */
+        /* release: pairs with the acquire in hf_lock_data(), which then sees what data points to */
         atomic_store_explicit(&lock->data, data, memory_order_release);
     }
 }

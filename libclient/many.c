@@ -1,6 +1,7 @@
 /*
- * Several locks at once, all or none. They are taken in byte order of their names, so that two
- * callers never wait for each other in a circle; what was taken is released if one cannot be had.
+ * Several locks at once, all or none. They are taken in the byte order of their names, so that no
+ * two callers wait for each other in a circle. If one cannot be had, the ones before it are
+ * released.
  */
 #include "client.h"
 
@@ -31,7 +32,7 @@ static int entries_take(const struct entry *entries, size_t count, enum hf_mode 
         int64_t left_ns = timeout_ns;
         if (timeout_ns > 0) {
             left_ns = deadline_ns - boottime_ns();
-            left_ns = left_ns > 0 ? left_ns : 1; /* a wait that is over, not a try */
+            left_ns = left_ns > 0 ? left_ns : 1; /* a time-out that is over must not become a try */
         }
         struct hf_hold hold;
         error = hf_acquire(entries[taken].lock, mode, left_ns, &hold);
@@ -42,14 +43,15 @@ static int entries_take(const struct entry *entries, size_t count, enum hf_mode 
             out[entries[taken].index] = hold;
         }
     }
-    for (size_t i = 0; error == 0 && i < count; i++) { /* the first waited for the last */
+    /* An earlier hold may have ended while this waited for later locks. */
+    for (size_t i = 0; error == 0 && i < count; i++) {
         if (hf_remaining_ns(entries[i].lock) <= 0) {
             error = HF_ELOST;
         }
     }
     while (error != 0 && taken > 0) {
         taken--;
-        int ignored = hf_release(entries[taken].lock); /* lost meanwhile or not: it is free */
+        int ignored = hf_release(entries[taken].lock); /* free in any case, be it lost or not */
         (void)ignored;
     }
     return error;

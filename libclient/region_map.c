@@ -1,24 +1,25 @@
 /*
- * The regions that the agent handed to this client: mapped by descriptor, one mapping a region for
- * the life of the client, and the kernel's services that the lock word's protocol needs on them.
+ * The regions that the agent gave to this client, each mapped once for the life of the client; and
+ * the calls of the kernel that the lock word's protocol needs.
  *
  * Futexes in a region are shared between processes, so they are never FUTEX_PRIVATE. Their
- * timeouts run on CLOCK_MONOTONIC; whoever sleeps reads CLOCK_BOOTTIME again afterwards.
+ * time-outs run on CLOCK_MONOTONIC, so a thread that slept reads CLOCK_BOOTTIME again.
  *
- * After a reconnection the agent sends its regions again. The same file under the same incarnation
- * is the mapping that is there already.
+ * After a reconnection the agent sends its regions again. If file and incarnation are those of an
+ * existing mapping, that mapping is used.
  *
- * A lock that asks to be looked at by the agent sets its dirty bit and rings: a RING frame, sent
- * beside whatever another thread is asking on the same socket (a packet is a frame), without a lock
- * and without waiting, also from a signal handler. It may be lost, which costs time and nothing
- * else, since the bit stays:
- *  - The connection is down, or not yet greeted: the agent looks at the bits of each region that it
- *    sends, and it sends all of them anew over the next connection. A thread that rang in vain and
- *    then waits makes that connection before it sleeps (kernel_sleep).
- *  - The socket is full (EAGAIN). Of what lies there unread one frame at most has an answer, since
- *    whoever asks waits for it. The others are RING or CLOSE, and each makes the agent look at all
- *    regions of this client when it has read it, which is after the bit was set.
- *  - The agent dies, or loses it otherwise: an agent looks at all bits five times in each ttl.
+ * When the agent has to look at a lock, the client sets the lock's dirty bit and rings: it sends a
+ * RING frame. That needs no mutex and never waits, is allowed beside another thread's request on
+ * the same socket (each packet is one frame), and also in a signal handler. A ring may be lost.
+ * That only costs time, because the bit stays set:
+ *  - The connection is down, or has not greeted yet: over the next connection the agent sends all
+ *    regions again, and it looks at the bits of each region that it sends. A thread whose ring
+ *    failed, and that then waits, makes that connection before it sleeps (kernel_sleep()).
+ *  - The socket is full (EAGAIN). At most one of the unread frames is a request, because a thread
+ *    that asks waits for its answer. The others are RING or CLOSE. When the agent reads one of
+ *    these, which is after the bit was set, it looks at all regions of this client.
+ *  - The agent dies, or loses the ring otherwise: an agent looks at all bits five times in each
+ *    ttl.
  */
 #include "client.h"
 
@@ -33,9 +34,9 @@
 #include <unistd.h>
 
 enum {
-    RING_MAX = 16,    /* bytes of a RING frame, at most */
-    CONNECT_MS = 100, /* for one attempt; the next one goes on with the same greeting */
-    UNHEARD_MS = 250, /* so long a thread sleeps that rang in vain, before the next attempt */
+    RING_MAX = 16,    /* the most bytes of a RING frame */
+    CONNECT_MS = 100, /* one attempt; the next goes on with the same greeting */
+    UNHEARD_MS = 250, /* how long a thread whose ring failed sleeps before the next attempt */
 };
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns,
@@ -60,30 +61,31 @@ void futex_wake_private(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Connects again, so that the agent looks at this client's regions. Not if another thread has to do
- * with the connection: it finds out by itself. true: there is no connection. */
+/* Connects again, so that the agent looks at this client's regions. If another thread is using the
+ * connection, this does nothing, for that thread notices the loss itself. Returns true if there is
+ * no connection. */
 static bool is_cut_off(struct region_map *map)
 {
     hf_client *client = map->client;
     if (pthread_mutex_trylock(&client->socket_mutex) != 0) {
         return true;
     }
-    atomic_store_explicit(&map->unheard, false, memory_order_relaxed);
-    client_drain(client); /* finds out whether the agent hung up */
+    atomic_store_explicit(&map->ring_failed, false, memory_order_relaxed);
+    client_drain(client); /* notices if the agent hung up */
     bool cut = client_reconnect(client, boottime_ns() + CONNECT_MS * NS_PER_MS) != 0;
     if (cut) {
-        atomic_store_explicit(&map->unheard, true, memory_order_relaxed);
+        atomic_store_explicit(&map->ring_failed, true, memory_order_relaxed);
     }
     pthread_mutex_unlock(&client->socket_mutex);
     return cut;
 }
 
-/* The caller has no mutex of the client's. */
+/* The caller holds no mutex of the client. */
 static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
 {
     struct region_map *map = arg;
-    /* relaxed: this thread rang itself, or another one that wakes it or reconnects in its turn */
-    if (atomic_load_explicit(&map->unheard, memory_order_relaxed) && is_cut_off(map) &&
+    /* relaxed: this thread rang itself, or the thread that rang will wake this one or reconnect */
+    if (atomic_load_explicit(&map->ring_failed, memory_order_relaxed) && is_cut_off(map) &&
         (timeout_ns < 0 || timeout_ns > UNHEARD_MS * NS_PER_MS)) {
         timeout_ns = UNHEARD_MS * NS_PER_MS;
     }
@@ -102,7 +104,7 @@ static int64_t kernel_now_ns(void *arg)
     return boottime_ns();
 }
 
-static void kernel_bell(void *arg)
+static void kernel_ring(void *arg)
 {
     struct region_map *map = arg;
     const struct hfi_frame ring = {.kind = HFI_FRAME_RING};
@@ -110,8 +112,8 @@ static void kernel_bell(void *arg)
     int saved = errno;
     size_t size = hfi_frame_encode(&ring, bytes, sizeof(bytes));
     if (send(map->client->socket_fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
-        errno != EAGAIN) { /* see above */
-        atomic_store_explicit(&map->unheard, true, memory_order_relaxed);
+        errno != EAGAIN) { /* EAGAIN is harmless: see above */
+        atomic_store_explicit(&map->ring_failed, true, memory_order_relaxed);
     }
     errno = saved;
 }
@@ -124,7 +126,7 @@ static void region_unmap(struct region_map *map)
     free(map);
 }
 
-/* Maps the descriptor; the caller still owns fd. NULL and *error: why not. */
+/* Maps the descriptor, which the caller still owns. On failure returns NULL and sets *error. */
 static struct region_map *region_create(hf_client *client, int fd, const struct stat *status,
                                         int *error)
 {
@@ -151,7 +153,7 @@ static struct region_map *region_create(hf_client *client, int fd, const struct 
     map->kernel = (struct hfi_kernel){.sleep = kernel_sleep,
                                       .wake = kernel_wake,
                                       .now_ns = kernel_now_ns,
-                                      .bell = kernel_bell,
+                                      .ring = kernel_ring,
                                       .arg = map};
     map->trust.now_ns = kernel_now_ns;
     map->region.trust = &map->trust;

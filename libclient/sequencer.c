@@ -1,9 +1,9 @@
 /*
- * Sequencers: written from a hold, checked with the agent, checked against what this host has seen.
+ * Sequencers: made from a hold, checked by the agent, or checked against what this host has seen.
  *
- * The local check needs the region of the lock's namespace. Which namespace a name belongs to is
- * decided by the agent's configuration, so the agent is asked once for each text that stands
- * before a name's first '/'; the answers are kept until the connection is made anew.
+ * The local check needs the region of the lock's namespace. The agent's configuration decides which
+ * namespace a name belongs to. So the client asks the agent once for each text before a name's
+ * first '/', and keeps the answers until it connects anew.
  */
 #include "client.h"
 
@@ -39,9 +39,9 @@ HFI_PUBLIC int hf_sequencer(hf_lock *lock, char *buf, size_t size)
         .shared = view.mode == HF_SHARED,
         .token = view.held.token,
         .epoch = view.held.epoch,
-        .holder = view.place->holder,
+        .holder = view.binding->holder,
         .cell_word = view.held.cell,
-        .seat = view.mode == HF_SHARED ? view.place->seat : 0,
+        .seat = view.mode == HF_SHARED ? view.binding->seat : 0,
         .name_size = lock->name_size,
     };
     memcpy(sequencer.cell, lock->client->cell, sizeof(sequencer.cell));
@@ -55,7 +55,7 @@ HFI_PUBLIC int hf_sequencer(hf_lock *lock, char *buf, size_t size)
     return 0;
 }
 
-/* Parses a sequencer of this client's cell. HF_EINVAL, HF_EFORKED. */
+/* Parses a sequencer of this client's cell. Returns 0, HF_EINVAL or HF_EFORKED. */
 static int sequencer_read(hf_client *client, const char *text, struct hfi_sequencer *out)
 {
     if (client == NULL || text == NULL) {
@@ -93,7 +93,7 @@ static size_t prefix_size(const struct hfi_sequencer *sequencer)
     return slash == NULL ? 0 : (size_t)(slash - sequencer->name);
 }
 
-/* The region that the names with this one's prefix live in, as far as this client knows. */
+/* The region of the names with the same prefix as this one, if this client knows it. */
 static struct region_map *namespace_known(hf_client *client, const struct hfi_sequencer *sequencer)
 {
     size_t size = prefix_size(sequencer);
@@ -107,7 +107,7 @@ static struct region_map *namespace_known(hf_client *client, const struct hfi_se
     }
     pthread_mutex_unlock(&client->list_mutex);
     if (map != NULL && atomic_load(&map->region.header->abandoned) != 0) {
-        return NULL; /* the agent serves another one by now */
+        return NULL; /* the agent serves another region by now */
     }
     return map;
 }
@@ -123,7 +123,8 @@ static int namespace_remember(hf_client *client, const struct hfi_sequencer *seq
     entry->size = (uint32_t)prefix_size(sequencer);
     memcpy(entry->prefix, sequencer->name, entry->size);
     pthread_mutex_lock(&client->list_mutex);
-    entry->next = client->namespaces; /* found before an older one of the same prefix */
+    /* so that it is found before an older one of the same prefix */
+    entry->next = client->namespaces;
     client->namespaces = entry;
     pthread_mutex_unlock(&client->list_mutex);
     return 0;

@@ -1,17 +1,18 @@
 /*
- * One frame a packet over the agent's socket; descriptors come with some, none goes there.
+ * Frames over the agent's socket, one in each packet. The agent sends descriptors with some; a
+ * client sends none.
  *
- * The descriptor's number never changes. Threads ring on it without the mutex (region_map.c), so it
- * must not become a stranger's: a connection that ends is shut down, and its socket stays until the
- * next one takes its number in one step, or until hf_disconnect. HELLO is sent before that, so no
- * ring is before it. A forked child has the same socket, and may close it, but not shut it down.
+ * The descriptor's number never changes. Threads ring on it without the mutex (region_map.c), so no
+ * other file may get that number. When a connection ends, its socket is shut down but stays open
+ * until dup2() puts the next one in its place, or until hf_disconnect(). HELLO is sent before that
+ * dup, so no ring comes before HELLO. A forked child shares the socket, and may close it, but not
+ * shut it down.
  *
- * What may lie unread in it is bounded (SEND_ROOM), so that a request does not wait behind hundreds
- * of rings if the agent keeps those of this user waiting.
+ * SEND_ROOM bounds the unread bytes in the socket, so that a request does not wait behind hundreds
+ * of rings while the agent delays those of this user.
  *
- * The socket is non-blocking; who waits polls it. Whatever is wrong with it or with what comes
- * (a hang-up, a timeout, rubbish) ends the connection: socket_down(). The next call that needs the
- * agent connects again.
+ * The socket is non-blocking, and a waiting thread polls it. A hang-up, a time-out or an invalid
+ * frame ends the connection (socket_down()). The next call that needs the agent connects again.
  */
 #include "client.h"
 
@@ -22,8 +23,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* For setsockopt(), which doubles it. The kernel counts some 800 bytes for a small packet; the
- * largest frame of a client is a CHECK of a thousand. */
+/* For setsockopt(), which doubles it. The kernel counts some 800 bytes for a small packet. The
+ * largest frame of a client, a CHECK, has a thousand. */
 enum { SEND_ROOM = 8192 };
 
 int socket_up(hf_client *client, int socket, const struct hfi_frame *hello)
@@ -53,11 +54,13 @@ failed:
 void socket_down(hf_client *client)
 {
     if (client->connection_state != CONNECTION_DOWN) {
-        events_disconnected(client); /* or its end would be readable until the next connection */
+        /* Otherwise the epoll set would report its end until the next connection. */
+        events_disconnected(client);
         shutdown(client->socket_fd, SHUT_RDWR);
         client->connection_state = CONNECTION_DOWN;
         client->retry_ns = 0;
-        /* release: pairs with the acquire of who sees to the agent; it then takes the mutex */
+        /* release: pairs with the acquire of a thread that checks down; that thread then locks the
+         * mutex */
         atomic_store_explicit(&client->down, true, memory_order_release);
         events_look(client);
     }
@@ -71,7 +74,7 @@ void answer_close_fd(struct answer *answer)
     }
 }
 
-/* Polls the socket. false: nothing happened until deadline_ns. */
+/* Polls the socket. Returns false if nothing happened until deadline_ns. */
 static bool socket_wait(hf_client *client, short what, int64_t deadline_ns)
 {
     for (;;) { /* ends by the deadline */
@@ -86,7 +89,7 @@ static bool socket_wait(hf_client *client, short what, int64_t deadline_ns)
             return true;
         }
         if (ready < 0 && errno != EINTR) {
-            return true; /* the call that follows meets the error and tells it */
+            return true; /* the next call meets the error and reports it */
         }
     }
 }
@@ -114,7 +117,7 @@ int socket_send(hf_client *client, const struct hfi_frame *frame)
     }
 }
 
-/* Takes the descriptors out of a message; more than one are closed, and are an error. */
+/* Takes the descriptor of a message. More than one is an error, and all are closed. */
 static bool take_fds(struct msghdr *message, struct answer *answer)
 {
     size_t count = 0;
@@ -137,7 +140,7 @@ static bool take_fds(struct msghdr *message, struct answer *answer)
     return count <= 1 && !(message->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
 }
 
-/* One recvmsg. 1; 0: nothing there; HF_ENOAGENT; HF_EPROTO. */
+/* Calls recvmsg() once. Returns 1, 0 if nothing is there, HF_ENOAGENT or HF_EPROTO. */
 static int receive_now(hf_client *client, struct answer *answer)
 {
     struct iovec part = {.iov_base = client->packet, .iov_len = sizeof(client->packet)};
@@ -156,7 +159,7 @@ static int receive_now(hf_client *client, struct answer *answer)
     }
     bool good = take_fds(&message, answer);
     if (got == 0 && good && answer->fd < 0) {
-        return HF_ENOAGENT; /* it hung up */
+        return HF_ENOAGENT; /* the agent hung up */
     }
     struct hfi_frame_error error;
     if (!good ||

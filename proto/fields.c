@@ -223,7 +223,7 @@ void hfi_reader_fail(const struct hfi_reader *reader, uint32_t field_index, cons
         used = snprintf(reader->error->text, sizeof reader->error->text,
                         "%s: %sfound %s, expected %s", reader->frame, where, found, expected);
     }
-    HF_CHECK(used > 0); /* one that is cut is still worth reading */
+    HF_CHECK(used > 0); /* a text that was cut off is still useful */
 }
 
 static bool integer_fits(const struct hfi_field *field, bool negative, uint64_t value)
@@ -336,7 +336,7 @@ bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char 
 
 /* ---- writing ---- */
 
-/* The packer's sink. Bytes that do not fit are not written at all. */
+/* The packer's sink. Bytes that do not fit are dropped. */
 static int sink(void *data, const char *bytes, size_t size)
 {
     struct hfi_writer *writer = data;

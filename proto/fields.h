@@ -42,12 +42,12 @@ struct hfi_field {
     enum hfi_field_type type;
     enum hfi_text_rule rule; /* a text's */
     uint32_t offset;         /* of the member, in the struct that the table is about */
-    uint32_t size;           /* of the member: 4 or 8 for an integer; signed if min < 0 */
+    uint32_t size;           /* the member's: 4 or 8 for an integer, which is signed if min < 0 */
     int64_t min;
     uint64_t max;
 };
 
-/* Table entries: s is the struct, m the member; its name is the field's, or label is. */
+/* Table entries: s is the struct, m the member. The field's name is the member's, or label. */
 #define HFI_INTEGER_AS(label, s, m, low, high)                                                     \
     {                                                                                              \
         .name = (label), .type = HFI_FIELD_INTEGER, .offset = offsetof(struct s, m),               \
@@ -88,7 +88,7 @@ struct hfi_reader {
     const char *item; /* the name of the items of the frame's array, NULL: not in one */
     uint32_t item_index;
     uint32_t party_index;          /* of the item; UINT32_MAX: not in one */
-    struct hfi_frame_error *error; /* NULL: nobody wants to know */
+    struct hfi_frame_error *error; /* NULL: the caller does not need the text */
 };
 
 enum hfi_item_type {
@@ -101,7 +101,7 @@ enum hfi_item_type {
     HFI_ITEM_END,   /* the packet ends before, or within it */
 };
 
-/* One msgpack item; an array's head only. */
+/* One msgpack item. Of an array it is only the head. */
 struct hfi_item {
     enum hfi_item_type type;
     bool negative;        /* an integer below 0: value is its two's complement */
@@ -110,7 +110,7 @@ struct hfi_item {
     struct hfi_text text; /* of TEXT and BINARY; inside the packet, unchecked */
 };
 
-/* The next item, of which only its size is checked: it lies inside the packet. */
+/* Reads the next item. Checks only that it lies within the packet. */
 struct hfi_item hfi_read_item(struct hfi_reader *reader);
 
 /* Fills in reader->error: "FRAME: WHERE: found FOUND, expected EXPECTED". field may be NULL. */

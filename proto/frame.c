@@ -1,7 +1,7 @@
 /*
  * The frames between a client and its agent: one table of fields for each kind, and decoding and
  * encoding by these tables. SCHEMA.md says the same in words; LISTED is in listed.c, TOLD in
- * told.c.
+ * facts.c.
  *
  * HELLO and WELCOME begin with the protocol version. If it is not ours nothing behind it is looked
  * at, so that a peer of another version gets that answer, whatever its frames look like.
@@ -81,7 +81,7 @@ static const struct hfi_field seat_fields[] = {
     HFI_INTEGER(hfi_seat_frame, flags, 0, HFI_SEAT_SHARED),
 };
 
-/* Kinds without a struct of their own: offsets are those of the frame. */
+/* Fields of kinds that have no struct of their own; offsets are in struct hfi_frame. */
 static const struct hfi_field close_fields[] = {
     HFI_INTEGER(hfi_frame, handle, 0, UINT32_MAX),
 };
@@ -133,7 +133,7 @@ static const struct hfi_field voter_fields[] = {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FIELDS(array) .fields = (array), .count = COUNT(array)
 
-/* The part behind a kind's fields, as one more element. */
+/* What follows a kind's fields, as one more element. */
 enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS };
 
 /* Which request numbers a kind may carry. */
@@ -213,7 +213,7 @@ static uint32_t length_of(const struct schema *schema)
     return FIELDS_BEFORE + schema->count + (schema->tail != TAIL_NONE ? 1 : 0);
 }
 
-/* Whether a frame of that length may be of that kind; else *reader says so. */
+/* Whether a frame of that kind may have that length. If not, notes the error in *reader. */
 static bool check_length(struct hfi_reader *reader, const struct schema *schema, uint32_t length)
 {
     char found[MESSAGE_SIZE];
@@ -228,7 +228,7 @@ static bool check_length(struct hfi_reader *reader, const struct schema *schema,
     return false;
 }
 
-/* A resumed handle was held under an id. */
+/* A resumed handle must name the holder id that it was held under. */
 static bool open_is_whole(const struct hfi_open *open)
 {
     return (open->flags & HFI_OPEN_RESUME) == 0 || open->holder != HFI_HOLDER_NONE;
@@ -257,7 +257,7 @@ static bool read_voters(struct hfi_reader *reader, uint32_t field_index, struct 
     return true;
 }
 
-/* Reads through a whole page, so that the cursor meets no surprise later. */
+/* Reads through a whole page, so that the cursor cannot fail later. */
 static bool read_page(struct hfi_reader *reader, uint32_t field_index, struct hfi_frame *out,
                       struct hfi_listed_cursor *cursor)
 {
@@ -422,7 +422,7 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
     reader.end = reader.at + size;
     if (!read_frame(&reader, out, cursor)) {
         if (cursor != NULL) {
-            memset(cursor, 0, sizeof *cursor); /* nothing of a bad page is to be read */
+            memset(cursor, 0, sizeof *cursor); /* the caller must not read any part of a bad page */
         }
         return -1;
     }

@@ -32,7 +32,7 @@ struct head_fields {
     uint32_t kind;
     bool answer;
     uint64_t incarnation;
-    uint64_t beat_ms;
+    uint64_t heartbeat_ms;
 };
 
 struct stamp_fields {
@@ -45,7 +45,7 @@ struct stamp_fields {
 struct digest_fields {
     struct hfi_text author;
     uint64_t incarnation;
-    uint64_t beat_ms;
+    uint64_t heartbeat_ms;
     uint32_t age_ms;
     uint64_t hash;
 };
@@ -71,7 +71,7 @@ static const struct hfi_field head_fields[] = {
     HFI_INTEGER(head_fields, kind, GOSSIP_ITEMS, GOSSIP_HASHES),
     HFI_BOOL(head_fields, answer),
     HFI_INTEGER(head_fields, incarnation, 0, INT64_MAX),
-    HFI_INTEGER(head_fields, beat_ms, 0, INT64_MAX),
+    HFI_INTEGER_AS("beat_ms", head_fields, heartbeat_ms, 0, INT64_MAX),
 };
 
 static const struct hfi_field stamp_fields[] = {
@@ -84,7 +84,7 @@ static const struct hfi_field stamp_fields[] = {
 static const struct hfi_field digest_fields[] = {
     HFI_TEXT(digest_fields, author, HFI_TEXT_LABEL),
     HFI_INTEGER(digest_fields, incarnation, 1, INT64_MAX),
-    HFI_INTEGER(digest_fields, beat_ms, 0, INT64_MAX),
+    HFI_INTEGER_AS("beat_ms", digest_fields, heartbeat_ms, 0, INT64_MAX),
     HFI_INTEGER(digest_fields, age_ms, 0, UINT32_MAX),
     HFI_INTEGER(digest_fields, hash, 0, UINT64_MAX),
 };
@@ -354,12 +354,12 @@ static bool entry_done(struct gossip_writer *writer, const struct hfi_writer *wr
 }
 
 void gossip_begin(struct gossip_writer *writer, void *buffer, size_t size,
-                  enum gossip_packet_kind kind, uint64_t incarnation, uint64_t beat_ms)
+                  enum gossip_packet_kind kind, uint64_t incarnation, uint64_t heartbeat_ms)
 {
     static const unsigned char entries[] = {0xdc, 0, 0};
     struct hfi_writer to = {.bytes = buffer,
                             .size = size < GOSSIP_PACKET_MAX ? size : GOSSIP_PACKET_MAX};
-    struct head_fields fields = {kind, false, incarnation, beat_ms};
+    struct head_fields fields = {kind, false, incarnation, heartbeat_ms};
     hfi_write_array(&to, PACKET_ELEMENTS);
     hfi_write_fields(&to, &head_fields[0], 1, &fields);
     size_t answer_at = to.used;
@@ -389,7 +389,7 @@ bool gossip_add_digest(struct gossip_writer *writer, const struct gossip_digest 
 {
     struct hfi_writer to = writer_of(writer);
     struct digest_fields fields = {text_of_agent(&digest->author), digest->incarnation,
-                                   digest->beat_ms, digest->age_ms, digest->hash};
+                                   digest->heartbeat_ms, digest->age_ms, digest->hash};
     hfi_write_array(&to, DIGEST_ELEMENTS);
     hfi_write_fields(&to, digest_fields, COUNT(digest_fields), &fields);
     return entry_done(writer, &to);
@@ -454,7 +454,7 @@ static bool read_digest(struct hfi_reader *reader, struct gossip_digest *out)
     }
     agent_of_text(&out->author, fields.author);
     out->incarnation = fields.incarnation;
-    out->beat_ms = fields.beat_ms;
+    out->heartbeat_ms = fields.heartbeat_ms;
     out->age_ms = fields.age_ms;
     out->hash = fields.hash;
     return true;
@@ -524,7 +524,7 @@ bool gossip_open(struct gossip_reader *reader, const void *bytes, size_t size)
                                    .kind = (enum gossip_packet_kind)head.kind,
                                    .answer = head.answer,
                                    .incarnation = head.incarnation,
-                                   .beat_ms = head.beat_ms};
+                                   .heartbeat_ms = head.heartbeat_ms};
     for (uint32_t i = 0; i < elements; i++) {
         if (!read_entry(&from, opened.kind)) {
             return false;

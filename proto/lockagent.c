@@ -27,13 +27,14 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
             return false;
         }
         close_until(agent, slot, closed_until_ns);
-        /* The dead one may have been between clearing the waiters bit and its second look. */
+        /* The dead holder may have died between clearing the waiters bit and its second look. */
         uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
         uint64_t closed = (seen & ~HFI_W_HOLDER) | HFI_W_CLOSED | waiters;
-        /* seq_cst: by holder and token, so it is this hold that ends and no other */
+        /* seq_cst: compares holder and token, so no other hold is ended */
         if (atomic_compare_exchange_strong(word, &seen, closed)) {
             if (seen & HFI_W_CELLS) {
-                wake_slot(agent, slot, INT32_MAX); /* it may sleep until the readers have gone */
+                /* the holder may be a process that sleeps until the readers have left */
+                wake_slot(agent, slot, INT32_MAX);
             }
             return true;
         }
@@ -63,7 +64,7 @@ void hfi_open(const struct hfi_actor *agent, uint32_t slot)
 {
     uint64_t before = atomic_fetch_and(word_of(agent, slot), ~HFI_W_CLOSED);
     if (before & HFI_W_HOLDER) {
-        wake_slot(agent, slot, INT32_MAX); /* a writer that the readers have left to */
+        wake_slot(agent, slot, INT32_MAX); /* wakes a writer for which the readers were to leave */
         return;
     }
     if (before & HFI_W_BARGERS) {
@@ -138,14 +139,14 @@ void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot)
     /* The recall bit keeps everybody out between the two looks, as holding does (rule 3). */
     uint64_t shut = (seen & ~HFI_W_WAITERS) | HFI_W_RECALL;
     if (!atomic_compare_exchange_strong(word, &seen, shut)) {
-        return; /* the process that changed it rings, or the next renewal looks at it */
+        return; /* the process that changed the word rings, or the next renewal looks at it */
     }
     if (queue_first(agent->region, slot, false).found) {
         atomic_fetch_or(word, HFI_W_WAITERS);
     }
     atomic_fetch_and(word, ~HFI_W_RECALL);
     hfi_serve(agent, slot);
-    wake_slot(agent, slot, INT32_MAX); /* the bargers that the bit kept out */
+    wake_slot(agent, slot, INT32_MAX); /* wakes the bargers that the waiters bit kept out */
 }
 
 bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
@@ -206,10 +207,11 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         uint64_t token = (seen & HFI_W_TOKEN) > floor ? seen & HFI_W_TOKEN : floor;
-        token = token < last ? token : last; /* hostile bytes: then all of them were used */
+        /* hostile bytes: all tokens of the range count as used */
+        token = token < last ? token : last;
         uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_TOKEN)) | token |
                         (uint64_t)mode << HFI_W_MODE_SHIFT;
-        if (seen & HFI_W_HOLDER) { /* adopted: its holder's token is what it is */
+        if (seen & HFI_W_HOLDER) { /* adopted from an earlier agent: the holder keeps its token */
             next = (next & ~HFI_W_TOKEN) | (seen & HFI_W_TOKEN);
         }
         if (atomic_compare_exchange_strong(word, &seen, next)) {
@@ -239,7 +241,8 @@ bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_r
             next |= HFI_W_CLOSED;
         }
         next |= queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
-        /* seq_cst: no process made this word, so none goes by it but one that read the rubbish */
+        /* seq_cst: no process made this word, so only one that read the damaged bytes can act on
+         * it */
         if (atomic_compare_exchange_strong(word, &seen, next)) {
             *before = seen;
             wake_slot(agent, slot, INT32_MAX);
@@ -257,7 +260,7 @@ bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant m
         if (hfi_word_mode(seen) == mode) {
             return false;
         }
-        /* seq_cst: a change of the word like any other */
+        /* seq_cst: as every change of the word */
         if (atomic_compare_exchange_strong(
                 word, &seen, (seen & ~HFI_W_MODE) | (uint64_t)mode << HFI_W_MODE_SHIFT)) {
             return true;
@@ -286,7 +289,7 @@ bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last
 void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat)
 {
     _Atomic uint32_t *wake = &hfi_seat(agent->region, seat)->wake;
-    /* seq_cst: as in wake_seat(); the bit that says that it sleeps is not believed */
+    /* seq_cst: as in wake_seat(); the bit that tells whether it sleeps is not trusted */
     atomic_fetch_add(wake, 2);
     agent->kernel->wake(agent->kernel->arg, wake, 1);
 }
@@ -314,11 +317,12 @@ void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mod
     hfi_rouse(agent, slot);
 }
 
+/* More than two processors' readings of one clock can differ. */
+static const int64_t lease_margin_ns = INT64_C(1) << HFI_LEASE_UNIT_SHIFT;
+
 void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch,
                  uint64_t before)
 {
-    /* Two processors' readings of one clock lie closer together than that. */
-    const int64_t margin_ns = INT64_C(1) << HFI_LEASE_UNIT_SHIFT;
     struct hfi_header *header = agent->region->header;
     /* seq_cst: after the changes of the words; pairs with the loads that follow a swap (rule 2) */
     atomic_store(&header->lease, hfi_lease(deadline_ns, epoch));
@@ -326,11 +330,30 @@ void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t ep
     /* An honest sleeper saw the lease of before run out, by a clock that it read before this add:
      * the futex compares the count. So it had run out by now, or nobody honest sleeps; others can
      * make a wake dear, and the next publication is not to cost that again. */
-    if (hfi_lease_deadline_ns(before) > agent->kernel->now_ns(agent->kernel->arg) + margin_ns) {
+    if (hfi_lease_deadline_ns(before) >
+        agent->kernel->now_ns(agent->kernel->arg) + lease_margin_ns) {
         return;
     }
     if (atomic_load(&header->lease_sleepers)) {
         agent->kernel->wake(agent->kernel->arg, &header->lease_wake, INT32_MAX);
+    }
+}
+
+void hfi_prolong(struct hfi_header *header, const struct hfi_kernel *kernel, int64_t deadline_ns,
+                 uint32_t epoch)
+{
+    const uint64_t lease = hfi_lease(deadline_ns, epoch);
+    uint64_t before = atomic_load(&header->lease);
+    do {
+        if (hfi_lease_epoch(before) != hfi_lease_epoch(lease) || before >= lease) {
+            return;
+        }
+        /* seq_cst: as in hfi_publish(). It is the same session, so no word was changed for it. */
+    } while (!atomic_compare_exchange_weak(&header->lease, &before, lease));
+    atomic_fetch_add(&header->lease_wake, 1);
+    if (hfi_lease_deadline_ns(before) <= kernel->now_ns(kernel->arg) + lease_margin_ns &&
+        atomic_load(&header->lease_sleepers)) {
+        kernel->wake(kernel->arg, &header->lease_wake, INT32_MAX);
     }
 }
 

@@ -11,9 +11,9 @@
  * processes takes; docs/results/method.md has what was measured. */
 enum { SPINS = 100 };
 
-/* How often in a row a waiter looks again at once before it looks whether it wants to wait on. It
- * could be for ever, if some process writes a time long past over the hold's own deadline, or over
- * the reader's cell, again and again. */
+/* How often in a row a waiter looks again at once before it checks whether it may wait on. Without
+ * this bound it could loop for ever, if some process writes a past time over the hold's deadline,
+ * or writes over the reader's cell, again and again. */
 enum { HASTY_MAX = 100 };
 
 static inline void spin_pause(void)
@@ -90,13 +90,13 @@ void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request,
     }
 }
 
-/* Why a wait has to end now, or HFI_HELD if it may go on. */
-static enum hfi_outcome impatience(const struct hfi_patience *patience, int64_t now_ns)
+/* Why a wait has to end now; HFI_HELD if it may go on. */
+static enum hfi_outcome wait_over(const struct hfi_wait_limit *limit, int64_t now_ns)
 {
-    if (patience->cancel && atomic_load(patience->cancel) != patience->cancel_seen) {
+    if (limit->cancel && atomic_load(limit->cancel) != limit->cancel_seen) {
         return HFI_CANCELED;
     }
-    return now_ns >= patience->deadline_ns ? HFI_TIMED_OUT : HFI_HELD;
+    return now_ns >= limit->deadline_ns ? HFI_TIMED_OUT : HFI_HELD;
 }
 
 /* Whether the region is in force: not abandoned, its lease ahead. *left_ns: for how long. */
@@ -145,12 +145,12 @@ static void sleep_on_slot(const struct hfi_actor *actor, struct hfi_slot *slot, 
 }
 
 /*
- * The word names us: waits until the readers are gone and the lock is open, and takes the hold.
- * An upgrade: `shared` is what we read under, else NULL. HFI_GONE: the word was taken from us, or
- * what we read under has ended.
+ * The word names us. Waits until the readers have left and the lock is open, then takes the hold.
+ * shared: for an upgrade, our shared hold; else NULL. HFI_GONE: the word was taken from us, or the
+ * shared hold has ended.
  */
 static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_request *request,
-                              const struct hfi_patience *patience, const struct hfi_held *shared,
+                              const struct hfi_wait_limit *limit, const struct hfi_held *shared,
                               struct hfi_held *held)
 {
     struct hfi_region *region = actor->region;
@@ -158,7 +158,7 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
     uint32_t except = shared ? request->seat : HFI_SEAT_NONE;
     uint64_t first = atomic_load(word_of(actor, request->slot));
     uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_relaxed);
-    for (;;) {                                    /* ends by HELD, GONE, patience or lease */
+    for (;;) {                                    /* ends by HELD, GONE, limit or lease */
         uint32_t seen = atomic_load(&slot->wake); /* seq_cst: before the looks below */
         bool readers = (first & HFI_W_CELLS) && hfi_has_readers(region, request->slot, except);
         /* seq_cst: the lease and the word after the readers have gone (rule 2) */
@@ -176,7 +176,8 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
             bool gone = false;
             int64_t own_ns = hfi_remaining_ns(region, request, actor->holder, shared, now_ns,
                                               &gone);
-            if (gone || own_ns <= 0) { /* a lease that was just cut short: never a negative sleep */
+            /* the lease may just have been shortened: never sleep for a negative time */
+            if (gone || own_ns <= 0) {
                 return gone ? HFI_GONE : HFI_NO_LEASE;
             }
             left_ns = shorter(left_ns, own_ns);
@@ -193,27 +194,29 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
             }
             return HFI_HELD;
         }
-        enum hfi_outcome why = impatience(patience, now_ns);
+        enum hfi_outcome why = wait_over(limit, now_ns);
         if (why != HFI_HELD) {
             return why;
         }
-        sleep_on_slot(actor, slot, seen, shorter(left_ns, patience->deadline_ns - now_ns));
+        sleep_on_slot(actor, slot, seen, shorter(left_ns, limit->deadline_ns - now_ns));
     }
 }
 
-/* Named by the word: makes a hold of it. Leaves the queue if it is one, or if patience ended. */
+/* The word names us: makes a hold of it. Leaves the queue if that succeeded, or if the wait's limit
+ * has passed. */
 static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_request *request,
-                               const struct hfi_patience *patience, uint64_t *place,
+                               const struct hfi_wait_limit *limit, uint64_t *place,
                                struct hfi_held *held)
 {
-    enum hfi_outcome outcome = drain(actor, request, patience, NULL, held);
+    enum hfi_outcome outcome = drain(actor, request, limit, NULL, held);
     if (outcome == HFI_HELD) {
         *place = 0;
         atomic_store(hfi_seat_wait(actor->region, request->seat), 0);
         bool gone = false;
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         if (hfi_remaining_ns(actor->region, request, actor->holder, held, now_ns, &gone) <= 0) {
-            hfi_release(actor, request->slot, held->token); /* it ended while we woke up */
+            /* the hold ended while this process woke up */
+            hfi_release(actor, request->slot, held->token);
             return HFI_GONE;
         }
     } else if (outcome == HFI_CANCELED || outcome == HFI_TIMED_OUT) {
@@ -222,17 +225,17 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
     return outcome;
 }
 
-/* Whether patience has ended, and the queue is left; HFI_GONE: it goes on. *hasty: how often in a
- * row it was not looked at. */
+/* Checks whether the wait's limit has passed; if so, leaves the queue. HFI_GONE: the wait goes on.
+ * *hasty counts how often in a row this check was skipped. */
 static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_request *request,
-                                const struct hfi_patience *patience, uint64_t *place,
+                                const struct hfi_wait_limit *limit, uint64_t *place,
                                 unsigned *hasty)
 {
     if (++*hasty <= HASTY_MAX) {
         return HFI_GONE;
     }
     *hasty = 0;
-    enum hfi_outcome why = impatience(patience, actor->kernel->now_ns(actor->kernel->arg));
+    enum hfi_outcome why = wait_over(limit, actor->kernel->now_ns(actor->kernel->arg));
     if (why == HFI_HELD) {
         return HFI_GONE;
     }
@@ -258,11 +261,11 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
 }
 
 /*
- * A waiter that cannot go on looks after the bit that others look at, the agent, and its own
- * patience; then it sleeps. HFI_HELD: look again.
+ * For a waiter that cannot go on now. Makes sure of the bit that others look at, checks the agent
+ * and its own limit, then sleeps. HFI_HELD: look again.
  */
 static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hfi_request *request,
-                                  const struct hfi_patience *patience, enum hfi_outcome obstacle,
+                                  const struct hfi_wait_limit *limit, enum hfi_outcome obstacle,
                                   uint32_t seat_seen, uint32_t slot_seen, uint64_t *rung)
 {
     struct hfi_region *region = actor->region;
@@ -272,7 +275,7 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
     if (!in_force(region, atomic_load(&region->header->lease), now_ns, &left_ns)) {
         return HFI_NO_LEASE;
     }
-    enum hfi_outcome why = impatience(patience, now_ns);
+    enum hfi_outcome why = wait_over(limit, now_ns);
     if (why != HFI_HELD) {
         return why;
     }
@@ -286,7 +289,7 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
         *rung = seen;
         hfi_ring(actor, request->slot);
     }
-    int64_t timeout_ns = shorter(left_ns, patience->deadline_ns - now_ns);
+    int64_t timeout_ns = shorter(left_ns, limit->deadline_ns - now_ns);
     if (request->barging) {
         sleep_on_slot(actor, &region->slots[request->slot], slot_seen, timeout_ns);
     } else {
@@ -297,7 +300,7 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
 
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
-                                    const struct hfi_patience *patience, uint64_t *place,
+                                    const struct hfi_wait_limit *limit, uint64_t *place,
                                     struct hfi_held *held)
 {
     struct hfi_region *region = actor->region;
@@ -305,22 +308,22 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
     unsigned hasty = 0;
-    for (;;) { /* ends by HELD, RETIRED, patience or lease */
-        enum hfi_outcome why = give_up(actor, request, patience, place, &hasty);
+    for (;;) { /* ends by HELD, RETIRED, limit or lease */
+        enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
         if (why != HFI_GONE) {
             return why;
         }
         if (!*place) {
             queue_join(actor, request, false, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
-            *place = 0; /* the agent took our place away: it thought us dead */
+            *place = 0; /* the agent took our place away because it believed us dead */
             return HFI_GONE;
         }
         uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the look at the word */
         uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
         uint64_t seen = atomic_load(word);
         if (hfi_word_holder(seen) == actor->holder) {
-            enum hfi_outcome outcome = settle(actor, request, patience, place, held);
+            enum hfi_outcome outcome = settle(actor, request, limit, place, held);
             if (outcome != HFI_GONE) {
                 return outcome;
             }
@@ -332,16 +335,16 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
             continue;
         }
         if (why == HFI_HELD && (seen & HFI_W_WAITERS)) {
-            hfi_serve(actor, request->slot); /* the first one; it may be us */
+            hfi_serve(actor, request->slot); /* serves the first waiter, which may be us */
             if (atomic_load(word) != seen) {
                 continue;
-            } /* else readers were let in before us: the last of them to enter serves on */
+            } /* else readers were let in before us; the last of them to enter serves the next */
         }
         if (why == HFI_RETIRED) {
             hfi_leave(actor, request, place);
             return HFI_RETIRED;
         }
-        why = wait_once(actor, request, patience, why, seat_seen, slot_seen, &rung);
+        why = wait_once(actor, request, limit, why, seat_seen, slot_seen, &rung);
         hasty = 0;
         if (why == HFI_CANCELED || why == HFI_TIMED_OUT) {
             hfi_leave(actor, request, place);
@@ -354,7 +357,7 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
 }
 
 enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi_request *request,
-                                 const struct hfi_patience *patience, uint64_t *place,
+                                 const struct hfi_wait_limit *limit, uint64_t *place,
                                  struct hfi_held *held)
 {
     struct hfi_region *region = actor->region;
@@ -362,15 +365,15 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
     unsigned hasty = 0;
-    for (;;) { /* ends by HELD, RETIRED, patience or lease */
-        enum hfi_outcome why = give_up(actor, request, patience, place, &hasty);
+    for (;;) { /* ends by HELD, RETIRED, limit or lease */
+        enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
         if (why != HFI_GONE) {
             return why;
         }
         if (!*place) {
             queue_join(actor, request, true, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
-            *place = 0; /* the agent took our place away: it thought us dead */
+            *place = 0; /* the agent took our place away because it believed us dead */
             return HFI_GONE;
         }
         uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the look at the word */
@@ -381,7 +384,7 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
         }
         why = try_shared_from(actor, request, *place, held);
         if (why == HFI_HELD) {
-            hfi_leave(actor, request, place); /* and lets the next in, if it is their turn */
+            hfi_leave(actor, request, place); /* also lets the next waiter in, if it is its turn */
             return HFI_HELD;
         }
         if (why == HFI_RETIRED) {
@@ -389,13 +392,14 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
             return HFI_RETIRED;
         }
         if (why == HFI_OCCUPIED && !request->barging) {
-            hfi_serve(actor, request->slot); /* free but not our turn yet: see that it comes */
+            /* the word is free, but it is not our turn: makes sure that the turn comes */
+            hfi_serve(actor, request->slot);
             if (admitted(region, request->slot, atomic_load(word), *place) &&
                 !(atomic_load(word) & HFI_W_HOLDER)) {
                 continue;
             }
         }
-        why = wait_once(actor, request, patience, why, seat_seen, slot_seen, &rung);
+        why = wait_once(actor, request, limit, why, seat_seen, slot_seen, &rung);
         hasty = 0;
         if (why == HFI_CANCELED || why == HFI_TIMED_OUT) {
             hfi_leave(actor, request, place);
@@ -420,7 +424,7 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
                     sequence << HFI_CELL_SEQUENCE_SHIFT | 1;
     int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
     atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown only */
-    /* seq_cst: the cell stands before the word is free, so no writer comes between */
+    /* seq_cst: stores the cell before the word is freed, so that no writer gets in between */
     if ((old & HFI_CELL_COUNT) || !atomic_compare_exchange_strong(&seat->reader, &old, cell)) {
         return HFI_GONE;
     }
@@ -452,7 +456,7 @@ static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
         uint64_t seen = atomic_load(word);
         *mine = seen;
         if (hfi_word_holder(seen) == actor->holder) {
-            return HFI_HELD; /* handed to us after we had left: our own */
+            return HFI_HELD; /* handed to us after we had left: we may keep it */
         }
         why = obstacle(actor->region, request->slot, seen, false);
         if (why != HFI_HELD) {
@@ -463,16 +467,17 @@ static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
             return HFI_HELD;
         }
     }
-    if (before) { /* seq_cst: the cell before the look at the word (rule 4) */
+    if (before) { /* seq_cst: stores the cell before it looks at the word (rule 4) */
         atomic_store(wait, (before & ~(uint64_t)HFI_WAIT_PASSED) | HFI_WAIT_LEFT);
         release_if_named(actor, request->slot);
     }
-    /* The process that has the word waits for our cell to go: neither would ever get on. */
+    /* The holder of the word waits for our cell to clear, and we wait for the word: neither could
+     * go on. */
     return why == HFI_OCCUPIED ? HFI_DEADLOCK : why;
 }
 
 enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
-                             const struct hfi_patience *patience, struct hfi_held *held)
+                             const struct hfi_wait_limit *limit, struct hfi_held *held)
 {
     uint64_t mine = 0;
     enum hfi_outcome outcome = upgrade_take(actor, request, &mine);
@@ -480,9 +485,10 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
         return outcome;
     }
     struct hfi_held taken = {0};
-    outcome = drain(actor, request, patience, held, &taken);
+    outcome = drain(actor, request, limit, held, &taken);
     if (outcome == HFI_HELD && !clear_cell(hfi_seat(actor->region, request->seat), held->cell)) {
-        outcome = HFI_GONE; /* taken from us in this moment: others may have held since */
+        /* the cell was taken from us at this moment: others may have held the lock since */
+        outcome = HFI_GONE;
     }
     if (outcome != HFI_HELD) {
         hfi_release(actor, request->slot, hfi_token(0, mine));

@@ -40,9 +40,10 @@ static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bo
 }
 
 /*
- * A scan is no snapshot: it may have passed a cell before its owner joined, and find the cell of
- * one that joined later. Then that one's ticket was drawn during the scan, and another scan sees
- * all that came before it. Each further scan takes a first one that joined and left within it.
+ * Finds the waiter to serve first. A scan is no snapshot: it may pass a cell before the cell's
+ * owner joins, and then find the cell of a waiter that joined later. The ticket of that later
+ * waiter was drawn during the scan, so another scan sees all that came before it. A further scan is
+ * needed only if a first waiter joined and left within the last one.
  */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {
@@ -99,14 +100,15 @@ void hfi_ring(const struct hfi_actor *actor, uint32_t slot)
 {
     /* seq_cst: the change that the agent is to see comes before; pairs with its exchange */
     atomic_fetch_or(&actor->region->dirty[slot / 64], UINT64_C(1) << (slot % 64));
-    actor->kernel->bell(actor->kernel->arg);
+    actor->kernel->ring(actor->kernel->arg);
 }
 
-/* A handle that left the queue may still be handed the lock: it has to join again (rule 4). */
+/* A handle that left the queue may still be handed the lock, so it has to join the queue again
+ * (rule 4). */
 static enum hfi_outcome try_through_queue(const struct hfi_actor *actor,
                                           const struct hfi_request *request, struct hfi_held *held)
 {
-    const struct hfi_patience none = {0};
+    const struct hfi_wait_limit none = {0};
     uint64_t place = 0;
     enum hfi_outcome outcome = hfi_wait_exclusive(actor, request, &none, &place, held);
     hfi_leave(actor, request, &place);
@@ -178,10 +180,10 @@ static bool is_stray(const struct hfi_actor *actor, uint32_t seat)
 }
 
 /*
- * A cell in a seat that is nobody's: of a process that waits on though it was taken for dead, or
- * written over another's. No waiter can be served there. The agent, which knows for certain whose
- * the seats are, takes it out of the queue, and wakes a process that may wait there, which then
- * asks anew.
+ * A stray: a cell in a seat that belongs to no handle. Its process waits on although it was
+ * believed dead, or some process wrote over the cell. No waiter can be served there. The agent
+ * knows for certain to whom seats belong. It takes the stray out of the queue and wakes a process
+ * that may wait there, which then asks anew.
  */
 static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
 {
@@ -194,10 +196,10 @@ static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
 }
 
 /*
- * Lets the run of readers at the head of the queue in and wakes them. false: there are none. The
- * run ends at the first writer, and with those that drew their tickets before the look for that
- * writer, which may miss one that joins meanwhile. A reader that comes later finds the word free
- * and looks for itself.
+ * Lets in the readers at the head of the queue, and wakes them. Returns false if there are none.
+ * The run of readers ends at the first writer. It also ends with the tickets that were drawn before
+ * the search for that writer, because the search may miss a writer that joins meanwhile. A reader
+ * that comes later finds the word free and looks for itself.
  */
 static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 {
@@ -235,8 +237,9 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 }
 
 /*
- * The word was freed for readers that left while it was still held, and that therefore served
- * nobody behind them: takes it again, to serve those. false: somebody else has it, or nobody waits.
+ * The word was freed for readers, but they had left while it was still held, and so served nobody
+ * after them. Takes the word again, to serve the waiters after them. Returns false if another
+ * process has it, or nobody waits.
  */
 static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *mine)
 {
@@ -247,7 +250,7 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
             return false;
         }
         *mine = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
-        /* seq_cst: a take like any other */
+        /* seq_cst: as every take */
         if (atomic_compare_exchange_strong(word, &seen, *mine)) {
             return true;
         }
@@ -256,8 +259,8 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
 }
 
 /*
- * The word was freed for readers, the first of which is that one. true: none came in, and it is
- * taken again to serve those behind them.
+ * The word was freed for readers, of which `first` is the first. Returns true if none of them came
+ * in; then the word is taken again, to serve the waiters after them.
  */
 static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const struct pick *first,
                          uint64_t *mine)
@@ -266,7 +269,7 @@ static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const str
         return false; /* the last of them to enter serves on */
     }
     if (actor->holder != HFI_HOLDER_AGENT && is_stray(actor, first->seat)) {
-        hfi_ring(actor, slot); /* it stays the first until the agent takes it out */
+        hfi_ring(actor, slot); /* the stray stays the first until the agent takes it out */
         return false;
     }
     return take_again(actor, slot, mine);
@@ -286,9 +289,10 @@ bool pass_claimed(_Atomic uint64_t *wait)
 }
 
 /*
- * An entry of the actor's record for the waiter to which it hands a lock (rule 5). NULL: all are
- * taken, by other threads that are about to clear theirs; or the actor is the agent, which needs
- * none: it alone gives holder ids away, and not meanwhile.
+ * Claims an entry of the actor's holder record for the waiter to which it hands a lock (rule 5).
+ * Returns NULL if other threads use all entries; they will clear theirs soon. Also returns NULL if
+ * the actor is the agent. It needs no entry: only the agent gives out holder ids, and it does not
+ * do so meanwhile.
  */
 static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t target)
 {
@@ -331,7 +335,8 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         uint64_t limit_ns = atomic_load_explicit(&seat->limit_ns, memory_order_relaxed);
         if (limit_ns) { /* before the swap: the hold can be ended from its first moment */
-            /* Only ever later: a hander that stood still must not shorten a hold that has begun. */
+            /* Only ever raises it: if the handing process stopped for a while, it must not shorten
+             * a hold that has begun. */
             uint64_t end_ns = (uint64_t)now_ns + limit_ns;
             uint64_t old_ns = atomic_load(&seat->deadline_ns);
             while ((int64_t)old_ns < (int64_t)end_ns && /* ends: it only rises */
@@ -364,10 +369,11 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
 }
 
 /*
- * The holder found nobody in the queue: takes the word anew, under the actor's own id and with the
- * next token, without the waiters bit, and looks once more (rule 3). The new token keeps another
- * process that is releasing the same word (both may be passing on a word that named a waiter that
- * had left) from freeing it between the two looks. false: the word had changed.
+ * Clears the waiters bit, because the holder found nobody in the queue. It takes the word anew,
+ * under the actor's id and with the next token, without the bit, and then looks at the queue once
+ * more (rule 3). Another process may be releasing the same word, if both pass on a word that named
+ * a waiter that had left. The new token keeps that process from freeing the word between the two
+ * looks. Returns false if the word had changed.
  */
 static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                               uint64_t *mine)
@@ -385,8 +391,9 @@ static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint
 }
 
 /*
- * Whether a recalled lock may be handed to one more local waiter; counted before it is: from the
- * swap on the next holder may be handing it on already. *counted: this release has been.
+ * Whether a recalled lock may be handed to one more local waiter. The hand-over is counted before
+ * the swap, because after it the next holder may already hand the lock on. *counted: this release
+ * was counted.
  */
 static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word,
                           bool *counted)
@@ -395,7 +402,7 @@ static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t
     if (!(word & HFI_W_RECALL) || *counted) {
         return true;
     }
-    /* relaxed: a number that nothing else goes by */
+    /* relaxed: nothing else depends on this number */
     uint32_t count = atomic_load_explicit(left, memory_order_relaxed);
     while (count > 0 && /* ends: it falls, but for a recall, which comes once a grant */
            !atomic_compare_exchange_weak_explicit(left, &count, count - 1, memory_order_relaxed,
@@ -448,7 +455,8 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
             if (handing == HANDED) {
                 break;
             }
-            holder = hfi_word_holder(next); /* it had left: pass the lock on in its stead */
+            /* the waiter had left: passes the lock on in its place */
+            holder = hfi_word_holder(next);
             token = hfi_token(top, next);
             continue;
         }
@@ -517,13 +525,13 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
                 }
                 return;
             }
-            continue; /* strays, which are gone now */
+            continue; /* the waiters were strays, and are gone now */
         }
         if (!pick.found && !(seen & HFI_W_WAITERS)) {
             return;
         }
         if (!writable || unhanded == UNHANDED_MAX) {
-            /* a shared grant, the tokens are used up, the queue is rubbish: the agent's turn */
+            /* a shared grant, no tokens left, or a damaged queue: the agent has to act */
             if (actor->holder != HFI_HOLDER_AGENT) {
                 hfi_ring(actor, slot);
             }

@@ -13,8 +13,8 @@ struct pick {
 };
 
 /*
- * Bounds the compare-and-swap loops of the agent, which must not be kept busy by a hostile client.
- * A client may go on: somebody else's progress made its swap fail.
+ * Bounds the compare-and-swap loops of the agent, because a hostile client must not keep the agent
+ * busy. A client needs no bound: its swap fails only if another process made progress.
  */
 static inline bool may_retry(const struct hfi_actor *actor, unsigned *tries)
 {
@@ -47,7 +47,7 @@ static inline uint32_t seat_holder(const struct hfi_region *region, uint32_t sea
     return atomic_load_explicit(&hfi_seat(region, seat)->holder, memory_order_acquire);
 }
 
-/* The waiter that is to be served first; `writers_only`: the first that wants it exclusively. */
+/* The waiter to serve first; with writers_only, the first that wants the lock exclusively. */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only);
 
 /* Wakes the sleeper of a seat, if it sleeps. */
@@ -64,10 +64,11 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
                                  uint64_t place, struct hfi_held *held);
 
-/* After a swap that named a waiter: whether it had left, and it is on us to pass the lock on. */
+/* After a swap that named a waiter: whether the waiter had left, and this process has to pass the
+ * lock on. */
 bool pass_claimed(_Atomic uint64_t *wait);
 
-/* Takes a counted reader's cell away. false: it was not counted. */
+/* Clears a counted reader's cell. Returns false if it was not counted. */
 bool clear_cell(struct hfi_seat *seat, uint64_t cell);
 
 /* Whether a ticket comes before another; they wrap. */

@@ -63,7 +63,7 @@ static void begin(struct difference *to, const char *what)
     to->any = true;
 }
 
-/* In the largest unit that it is a whole number of, as the configuration has it. */
+/* Writes a duration in the largest unit that gives a whole number, as configurations do. */
 static void add_duration(struct difference *to, int64_t duration_ns)
 {
     static const struct {
@@ -103,7 +103,7 @@ static bool has_voter(const struct message_rules *rules, const struct message_ag
     return false;
 }
 
-/* The voters of `of` that `other` does not have. */
+/* Writes the voters that `of` has and `other` lacks. */
 static void add_voters(struct difference *to, const struct message_rules *of,
                        const struct message_rules *other, const char *where)
 {

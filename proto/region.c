@@ -131,7 +131,7 @@ uint64_t hfi_name_hash(const char *name, size_t size)
     return hash ? hash : 1;
 }
 
-bool hfi_index_put(struct hfi_region *region, uint32_t slot, uint64_t hash)
+bool hfi_index_put(const struct hfi_region *region, uint32_t slot, uint64_t hash)
 {
     atomic_store_explicit(&region->slots[slot].name_hash, hash, memory_order_release);
     uint32_t at = (uint32_t)hash & (region->index_count - 1);
@@ -147,7 +147,7 @@ bool hfi_index_put(struct hfi_region *region, uint32_t slot, uint64_t hash)
     return false;
 }
 
-void hfi_index_remove(struct hfi_region *region, uint32_t slot, uint64_t hash)
+void hfi_index_remove(const struct hfi_region *region, uint32_t slot, uint64_t hash)
 {
     atomic_store_explicit(&region->slots[slot].name_hash, 0, memory_order_release);
     uint32_t at = (uint32_t)hash & (region->index_count - 1);
@@ -164,7 +164,7 @@ void hfi_index_remove(struct hfi_region *region, uint32_t slot, uint64_t hash)
     }
 }
 
-bool hfi_index_mend(struct hfi_region *region, uint32_t slot, uint64_t hash)
+bool hfi_index_mend(const struct hfi_region *region, uint32_t slot, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (region->index_count - 1);
     bool named = atomic_load_explicit(&region->slots[slot].name_hash, memory_order_relaxed) == hash;
@@ -181,13 +181,13 @@ bool hfi_index_mend(struct hfi_region *region, uint32_t slot, uint64_t hash)
 
 bool hfi_index_entry(const struct hfi_region *region, uint32_t entry, uint32_t *slot)
 {
-    /* relaxed: the agent alone writes it, but for a process that writes rubbish */
+    /* relaxed: only the agent writes it, or a process that damages the region */
     uint32_t found = atomic_load_explicit(&region->index[entry], memory_order_relaxed);
     *slot = found - 1;
     return found != 0 && found != INDEX_GONE;
 }
 
-void hfi_index_drop(struct hfi_region *region, uint32_t entry)
+void hfi_index_drop(const struct hfi_region *region, uint32_t entry)
 {
     atomic_store_explicit(&region->index[entry], INDEX_GONE, memory_order_release);
 }

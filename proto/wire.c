@@ -18,7 +18,7 @@
 enum {
     HEADER_FIELDS = 8, /* of the packet's array, the items included */
     HEADER_ALWAYS = 3, /* version, cell, sender: of every version's packet */
-    COUNT_LEAD = 0xdc, /* array 16 */
+    COUNT_LEAD = 0xdc, /* the lead byte of msgpack's array 16 */
     COUNT_SIZE = 3,    /* its lead byte and two more */
     ITEMS_MAX = UINT16_MAX,
     BAD_HEADER = UINT32_MAX, /* wire_reader.bad_item */
@@ -183,7 +183,7 @@ static enum wire_error read_header(struct hfi_reader *place, struct wire_reader 
     return WIRE_OK;
 }
 
-/* One item. *message is only filled in by a message; its fields of the header are not. */
+/* Reads one item. Fills in *message only if the item is a message, and not its header fields. */
 static bool read_item(struct hfi_reader *place, uint32_t version, enum wire_item_kind *kind,
                       struct message *message, struct hfi_text *gossip, struct wire_fault *fault)
 {
@@ -254,7 +254,7 @@ bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct mes
         return false;
     }
     message_zero(message);
-    /* wire_open() read it before */
+    /* cannot fail: wire_open() has read the item before */
     HF_CHECK(read_item(&place, reader->version, kind, message, &text, &fault));
     place_set(reader, &place);
     reader->left--;

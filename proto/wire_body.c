@@ -101,7 +101,7 @@ static const struct field renew_ack_fields[] = {
     U64(message_renew_ack, renewal_id), ECHO(message_renew_ack, echo),
     BOOL(message_renew_ack, extended),  U32(message_renew_ack, dead_epoch),
 };
-/* Which release of Holdfast speaks: for people (doctor), nothing depends on it. */
+/* The Holdfast release of the sender. It is for people (doctor); no decision depends on it. */
 static const struct field renew_optional[] = {
     FIELD(message_renew, release, FIELD_RELEASE, 0),
 };
@@ -131,7 +131,7 @@ static const struct field amend_fields[] = {
     DELAY(message_amend, lock_delay_ms),
     TOKEN(message_amend, token_last),
 };
-/* For a release that does not know it, see message_amend. */
+/* Optional, because earlier releases do not know it; see message_amend. */
 static const struct field amend_optional[] = {
     TOKEN(message_amend, token_used),
 };
@@ -170,13 +170,14 @@ static const struct field owner_fields[] = {
     BALLOT(message_owner, ballot),
     PARTITIONS(message_owner, partitions),
 };
-static const struct field beat_fields[] = {
-    U64(message_beat, number), U64(message_beat, echo),         BOOL(message_beat, majority),
-    BOOL(message_beat, votes), PARTITIONS(message_beat, owned),
+static const struct field heartbeat_fields[] = {
+    U64(message_heartbeat, number),       U64(message_heartbeat, echo),
+    BOOL(message_heartbeat, majority),    BOOL(message_heartbeat, votes),
+    PARTITIONS(message_heartbeat, owned),
 };
 static const struct field hello_fields[] = {
     BOOL(message_hello, answer),
-    NUMBER(message_hello, standing, MESSAGE_STANDING_REJOINING),
+    NUMBER(message_hello, status, MESSAGE_STATUS_REJOINING),
     U64(message_hello, incarnation),
     U64(message_hello, echo),
     DURATION(message_hello, rules.session_ttl_ns),
@@ -192,30 +193,30 @@ static const struct field member_fields[] = {
     U64(message_member, store_id[1]),
     U32(message_member, generation),
 };
-static const struct field pull_fields[] = {
-    NUMBER(message_pull, what, MESSAGE_PULL_MARKS),
-    NUMBER(message_pull, partition, MESSAGE_PARTITIONS - 1),
-    U64(message_pull, id),
-    U32(message_pull, after),
-    U64(message_pull, digest),
-    CHECKPOINT(message_pull, checkpoint),
+static const struct field sync_fields[] = {
+    NUMBER(message_sync, what, MESSAGE_SYNC_MARKS),
+    NUMBER(message_sync, partition, MESSAGE_PARTITIONS - 1),
+    U64(message_sync, id),
+    U32(message_sync, after),
+    U64(message_sync, digest),
+    CHECKPOINT(message_sync, checkpoint),
 };
-static const struct field pulled_fields[] = {
-    NUMBER(message_pulled, what, MESSAGE_PULL_MARKS),
-    NUMBER(message_pulled, partition, MESSAGE_PARTITIONS - 1),
-    NUMBER(message_pulled, kind, MESSAGE_PULLED_END),
-    U64(message_pulled, id),
-    U32(message_pulled, index),
-    U32(message_pulled, next),
-    CHECKPOINT(message_pulled, checkpoint),
+static const struct field synced_fields[] = {
+    NUMBER(message_synced, what, MESSAGE_SYNC_MARKS),
+    NUMBER(message_synced, partition, MESSAGE_PARTITIONS - 1),
+    NUMBER(message_synced, kind, MESSAGE_SYNCED_END),
+    U64(message_synced, id),
+    U32(message_synced, index),
+    U32(message_synced, next),
+    CHECKPOINT(message_synced, checkpoint),
 };
-static const struct field pulled_mark_fields[] = {
-    AGENT(message_pulled, mark.agent),
-    U32(message_pulled, mark.epoch),
+static const struct field synced_mark_fields[] = {
+    AGENT(message_synced, mark.agent),
+    U32(message_synced, mark.epoch),
 };
-static const struct field pulled_register_fields[] = {
-    NAME(message_pulled, name),
-    ORDER(message_pulled, accepted),
+static const struct field synced_register_fields[] = {
+    NAME(message_synced, name),
+    ORDER(message_synced, accepted),
 };
 static const struct field checkpoint_fields[] = {
     BALLOT(message_delete, ballot),
@@ -301,10 +302,10 @@ static const struct schema schemas[] = {
     [MESSAGE_AMEND] = SCHEMA_OPTIONAL("AMEND", amend_fields, amend_optional),
     [MESSAGE_GIVE_BACK] = SCHEMA("GIVE_BACK", give_back_fields),
     [MESSAGE_BREAK] = SCHEMA("BREAK", break_fields),
-    [MESSAGE_BEAT] = SCHEMA("BEAT", beat_fields),
+    [MESSAGE_HEARTBEAT] = SCHEMA("BEAT", heartbeat_fields),
     [MESSAGE_HELLO] = SCHEMA("HELLO", hello_fields),
-    [MESSAGE_PULL] = SCHEMA("PULL", pull_fields),
-    [MESSAGE_PULLED] = SCHEMA("PULLED", pulled_fields),
+    [MESSAGE_SYNC] = SCHEMA("PULL", sync_fields),
+    [MESSAGE_SYNCED] = SCHEMA("PULLED", synced_fields),
     [MESSAGE_CHECKPOINT] = SCHEMA("CHECKPOINT", checkpoint_fields),
     [MESSAGE_CHECKPOINTED] = SCHEMA("CHECKPOINTED", checkpointed_fields),
     [MESSAGE_RENEW_ACK] = SCHEMA_OPTIONAL("RENEW_ACK", renew_ack_fields, renew_ack_optional),
@@ -593,7 +594,7 @@ static bool read_fields(struct hfi_reader *reader, const struct field *fields, u
     return true;
 }
 
-/* The head of an array of at most `most`; of exactly that if `exactly`. */
+/* Reads the head of an array of at most `most` elements; of exactly that many if `exactly`. */
 static bool read_head(struct hfi_reader *reader, uint32_t most, bool exactly, uint32_t *count,
                       const char *what, struct wire_fault *fault)
 {
@@ -688,7 +689,7 @@ static bool read_hello_tail(struct hfi_reader *reader, struct message_hello *hel
     return true;
 }
 
-/* How many elements a message of this kind has behind its fields. Its fields are there. */
+/* How many elements follow the fields of a message of this kind. The fields are read already. */
 static uint32_t tail_count(const struct message *message)
 {
     switch (message->kind) {
@@ -699,10 +700,10 @@ static uint32_t tail_count(const struct message *message)
     case MESSAGE_HELLO:
     case MESSAGE_HELLO_ACK:
         return 2;
-    case MESSAGE_PULLED:
-        return message->as.pulled.kind == MESSAGE_PULLED_MARK ? COUNT(pulled_mark_fields)
-               : message->as.pulled.kind == MESSAGE_PULLED_REGISTER
-                   ? COUNT(pulled_register_fields) + 1
+    case MESSAGE_SYNCED:
+        return message->as.synced.kind == MESSAGE_SYNCED_MARK ? COUNT(synced_mark_fields)
+               : message->as.synced.kind == MESSAGE_SYNCED_REGISTER
+                   ? COUNT(synced_register_fields) + 1
                    : 0;
     default:
         return 0;
@@ -722,13 +723,13 @@ static void write_tail(struct hfi_writer *writer, const struct message *message)
     case MESSAGE_ACCEPT:
         write_value(writer, &message->as.accept.value);
         break;
-    case MESSAGE_PULLED:
-        if (message->as.pulled.kind == MESSAGE_PULLED_MARK) {
-            write_fields(writer, pulled_mark_fields, COUNT(pulled_mark_fields), &message->as);
+    case MESSAGE_SYNCED:
+        if (message->as.synced.kind == MESSAGE_SYNCED_MARK) {
+            write_fields(writer, synced_mark_fields, COUNT(synced_mark_fields), &message->as);
         } else {
-            write_fields(writer, pulled_register_fields, COUNT(pulled_register_fields),
+            write_fields(writer, synced_register_fields, COUNT(synced_register_fields),
                          &message->as);
-            write_value(writer, &message->as.pulled.value);
+            write_value(writer, &message->as.synced.value);
         }
         break;
     default:
@@ -749,14 +750,14 @@ static bool read_tail(struct hfi_reader *reader, struct message *message, struct
                read_value(reader, &message->as.value.value, fault);
     case MESSAGE_ACCEPT:
         return read_value(reader, &message->as.accept.value, fault);
-    case MESSAGE_PULLED:
-        if (message->as.pulled.kind == MESSAGE_PULLED_MARK) {
-            return read_fields(reader, pulled_mark_fields, COUNT(pulled_mark_fields), &message->as,
+    case MESSAGE_SYNCED:
+        if (message->as.synced.kind == MESSAGE_SYNCED_MARK) {
+            return read_fields(reader, synced_mark_fields, COUNT(synced_mark_fields), &message->as,
                                fault);
         }
-        return read_fields(reader, pulled_register_fields, COUNT(pulled_register_fields),
+        return read_fields(reader, synced_register_fields, COUNT(synced_register_fields),
                            &message->as, fault) &&
-               read_value(reader, &message->as.pulled.value, fault);
+               read_value(reader, &message->as.synced.value, fault);
     default:
         return read_hello_tail(reader, &message->as.hello, fault);
     }
@@ -775,7 +776,7 @@ static bool is_empty(const struct field *field, const void *base)
     return at == field->size;
 }
 
-/* How many of them are written: the empty ones behind the last that is not are left out. */
+/* How many optional fields to write: trailing empty ones are left out. */
 static uint32_t optional_count(const struct schema *schema, uint32_t version,
                                const struct message *message)
 {
@@ -787,8 +788,8 @@ static uint32_t optional_count(const struct schema *schema, uint32_t version,
     return count;
 }
 
-/* Reads past so many items, whatever they are made of, without regard to what they mean. Each step
- * takes a byte at least, so that it ends with the packet. */
+/* Reads past that many items of any type, without interpreting them. It ends with the packet at the
+ * latest, because each step takes at least one byte. */
 static bool skip_items(struct hfi_reader *reader, uint64_t count)
 {
     while (count > 0) {
@@ -802,7 +803,8 @@ static bool skip_items(struct hfi_reader *reader, uint64_t count)
     return true;
 }
 
-/* So many elements are left behind what every release of this version knows. */
+/* Reads the optional fields, and skips later ones. `left` elements follow those that every release
+ * of this version knows. */
 static bool read_optional(struct hfi_reader *reader, const struct schema *schema, uint32_t left,
                           struct message *message, struct wire_fault *fault)
 {

@@ -1,10 +1,10 @@
 /*
- * The bodies of messages as msgpack: one table of fields for each kind, for writing and for
- * reading. Private to proto/; wire.h has packets, SCHEMA.md the same in words.
+ * The bodies of messages as msgpack: one table of fields for each kind, used for writing and for
+ * reading. Private to proto/. wire.h has packets; SCHEMA.md describes the same in words.
  *
- * A body is an array: kind, to, relayed, then the fields of the kind in the table's order, and from
- * version 4 on its optional ones, of which the last may be left out, and whatever a later release
- * has added behind them.
+ * A body is an array: kind, to, relayed, then the kind's fields in the table's order. From version
+ * 4 on the kind's optional fields follow; trailing ones may be left out. After these may come
+ * fields that a later release has added.
  */
 #ifndef PROTO_WIRE_BODY_H
 #define PROTO_WIRE_BODY_H

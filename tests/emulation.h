@@ -1,6 +1,6 @@
 /*
- * Ways in which qemu's user mode differs from any kernel, so that tests that rest on them cannot
- * run there. Each is found out by trying it, and a test that leaves something out for it says so
+ * Features of a kernel that qemu's user mode lacks, and without which some tests cannot run. Each
+ * function tries its feature, and a test that leaves a part out prints that
  * (tests/platform/arm64.sh has the list).
  */
 #ifndef TESTS_EMULATION_H
@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whether the child of a fork finds marked pages wiped (libclient/fork.c). qemu takes the mark and
- * does nothing. what: the test that asks. */
+/* Whether marked pages are wiped in the child of a fork (libclient/fork.c). qemu accepts the mark
+ * and ignores it. what: the test that asks. */
 static inline bool fork_is_wiped(const char *what)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -27,7 +27,7 @@ static inline bool fork_is_wiped(const char *what)
     volatile char *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                                0);
     if (page == MAP_FAILED || madvise((void *)page, size, MADV_WIPEONFORK) != 0) {
-        return true; /* no emulation's doing: let the test fail */
+        return true; /* not a fault of the emulation: the test may fail */
     }
     page[0] = 1;
     pid_t child = fork();
@@ -43,9 +43,9 @@ static inline bool fork_is_wiped(const char *what)
     return !left;
 }
 
-/* Whether descriptors that come over a socket, and for which the reader has no room, are closed.
- * qemu gives the kernel more room than the reader has, and keeps the descriptors that came into it.
- * what: the test that asks. Leaves such descriptors open. */
+/* Whether descriptors that arrive over a socket are closed if the reader has no room for them. qemu
+ * gives the kernel more room than the reader has, and leaves those descriptors open. what: the test
+ * that asks. The call itself may leave such descriptors open. */
 static inline bool surplus_descriptors_are_closed(const char *what)
 {
     enum { SENT = 4 };
@@ -88,8 +88,8 @@ static inline bool surplus_descriptors_are_closed(const char *what)
 }
 
 /* Whether orphans can be adopted (PR_SET_CHILD_SUBREAPER, since Linux 3.4), which qemu refuses. A
- * test may ask for the sake of something else that qemu does not do, and that is hard to try. what:
- * the test that asks; why: what would be missing. */
+ * test may also ask this to detect qemu, if it needs another missing feature that is hard to try.
+ * what: the test that asks; why: what would be missing. */
 static inline bool orphans_are_adopted(const char *what, const char *why)
 {
     bool adopted = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
@@ -100,9 +100,9 @@ static inline bool orphans_are_adopted(const char *what, const char *why)
     return adopted;
 }
 
-/* Whether what another process has resident is its own: where it is emulated, the code that the
- * emulator made of it is counted as well, and grows with what runs. program: what it was started
- * as; what: the test that asks. */
+/* Whether the resident memory of another process is its own. Under an emulator the code that the
+ * emulator generated counts as well, and grows while the process runs. program: the name it was
+ * started by; what: the test that asks. */
 static inline bool resident_is_its_own(const char *what, pid_t pid, const char *program)
 {
     char link[64];
@@ -138,8 +138,8 @@ static inline bool processes_are_traced(const char *what)
     return !untraced;
 }
 
-/* Whether packet sockets have the options that the tests' own switch needs (cluster/relay.c). qemu
- * knows none. what: the test that asks, as a user that may have such sockets. */
+/* Whether packet sockets have the options that the tests' switch needs (cluster/relay.c), which
+ * qemu lacks. what: the test that asks. The user must be allowed to have such sockets. */
 static inline bool packet_options_are_known(const char *what)
 {
     int on = 1;

@@ -1,11 +1,12 @@
 /*
- * TCP ports of the loopback for tests, each given once, also to tests that run at the same time.
+ * TCP ports of the loopback for tests. No two tests get the same one, even if they run at the same
+ * time.
  *
- * They are below those that the kernel gives to connecting sockets (from 32768 on). Else a
- * connection of any test may sit on one before its listener comes, or while that is away, and a
- * socket that dials a port on which nobody listens may be connected to itself. A name in the
- * abstract namespace of Unix sockets stands for each that was given, for as long as this process
- * lives; the kernel takes it away with the process.
+ * They are below those that the kernel gives to connecting sockets (from 32768 on). Otherwise a
+ * connection of another test could occupy a port before its listener opens, or while the listener
+ * is away, and a socket that dials a port without a listener could be connected to itself. Each
+ * given port has a name in the abstract namespace of Unix sockets, which the kernel removes when
+ * this process ends.
  */
 #ifndef TESTS_FREE_PORT_H
 #define TESTS_FREE_PORT_H
@@ -20,7 +21,7 @@
 
 enum { FREE_PORT_FIRST = 20000, FREE_PORT_COUNT = 10000 };
 
-/* Whether this process has it now; the descriptor stays open. */
+/* Reserves a port. Returns true if this process has it now; the descriptor stays open. */
 static inline bool free_port_reserve(unsigned port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -35,7 +36,7 @@ static inline bool free_port_reserve(unsigned port)
     return false;
 }
 
-/* Whether no process uses it that does not reserve. */
+/* Whether no process uses the port without having reserved it. */
 static inline bool free_port_is_unused(unsigned port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -47,7 +48,7 @@ static inline bool free_port_is_unused(unsigned port)
     return bound;
 }
 
-/* 0: there is none. */
+/* Returns a port, or 0 if there is none. */
 static inline unsigned free_port_take(void)
 {
     static unsigned tries;

@@ -1,7 +1,7 @@
 /*
- * The end of a test program's main(): runs a suite, says how many failed. The environment variable
- * CK_VERBOSITY has Check print more. The files in suite_folder() go when all tests have ended, also
- * if one failed or was killed.
+ * The end of a test program's main(): runs a suite, and prints how many tests failed. The
+ * environment variable CK_VERBOSITY has Check print more. suite_folder() is removed when all tests
+ * have ended, also if one failed or was killed.
  */
 #ifndef TESTS_SUITE_MAIN_H
 #define TESTS_SUITE_MAIN_H
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where the tests of this program may make files: 27 characters. */
+/* The folder for files of this program's tests. Its path has 27 characters. */
 static inline const char *suite_folder(void)
 {
     const char *folder = getenv("HOLDFAST_TEST_FOLDER");
@@ -27,7 +27,7 @@ static inline int suite_remove(const char *path, const struct stat *status, int 
     return remove(path);
 }
 
-/* Takes the suite. The exit status: 0 if nothing failed. */
+/* Runs the suite and frees it. Returns the exit status: 0 if nothing failed. */
 static inline int suite_run(Suite *suite)
 {
     char own[] = "/tmp/holdfast-suite.XXXXXX";

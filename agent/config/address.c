@@ -27,7 +27,7 @@ bool config_is_anywhere(const char *address)
     return begins(host, "0.0.0.0:") || begins(host, "[::]:") || host[0] == '*';
 }
 
-/* 127.x.y.z with four numbers; not 127.example.org. */
+/* 127.x.y.z with four numbers counts; the name 127.example.org does not. */
 static bool is_loopback(const char *host)
 {
     size_t length = strcspn(host, ":");
@@ -47,7 +47,8 @@ static size_t host_length(const char *host)
     return (size_t)(strrchr(host, ':') - host);
 }
 
-/* The host as an IPv6 address, an IPv4 one as that which stands for it. false: it is a name. */
+/* Reads the host as an IPv6 address. An IPv4 address becomes its IPv4-mapped form. Returns false if
+ * the host is a name. */
 static bool read_ip(const char *host, unsigned char ip[IP_SIZE])
 {
     char text[INET6_ADDRSTRLEN + sizeof("::ffff:[]")] = "::ffff:";

@@ -1,9 +1,9 @@
 /*
  * The agent's configuration: see config.h.
  *
- * inih calls take() for each key; which key and what it takes stands in one table. inih cuts
- * long lines and long names and merges sections that come twice, so lines are measured as they are
- * read (read_line), and each key is remembered with its line.
+ * inih calls take() for each key. One table, keys, lists the keys and how each is read. inih cuts
+ * long lines and names, and merges sections that occur twice. So read_line() measures each line,
+ * and a hash of each key is kept to find a second one.
  */
 #include "config/config.h"
 
@@ -33,10 +33,10 @@ struct reading {
     const char *path;
     FILE *file;
     int line;
-    char *error; /* the first one; empty so far */
+    char *error; /* the first error; empty if there is none yet */
     uint32_t seen_count;
     uint64_t seen[SEEN_MAX]; /* hashes of section and key */
-    /* Where they stand; 0: nowhere. */
+    /* The lines where these keys stand; 0: they do not occur. */
     int voters_line;
     int voter_lines[MESSAGE_VOTERS_MAX]; /* in the file's order, as config->voters until the end */
     int listen_line;
@@ -47,7 +47,7 @@ struct reading {
 
 /* ---- errors ---- */
 
-/* For messages: the value that was found, cut and without control characters. */
+/* The value for an error message: cut, and without control characters. */
 static const char *quoted(const char *value, char out[QUOTED_MAX + 8])
 {
     size_t length = 0;
@@ -98,7 +98,7 @@ static bool read_label(const char *value, void *out)
     return true;
 }
 
-/* A decimal integer at the start of text; *end: the rest of the text. */
+/* Reads a decimal integer at the start of text. *end becomes the rest of the text. */
 static bool read_integer(const char *text, uint64_t limit, uint64_t *out, const char **end)
 {
     uint64_t value = 0;
@@ -286,7 +286,7 @@ struct key {
     const char *section;
     const char *name;
     bool (*read)(const char *value, void *out);
-    size_t offset; /* in struct config, of what read() fills in */
+    size_t offset; /* in struct config, of the field that read() fills in */
     const char *expected;
 };
 
@@ -382,7 +382,7 @@ static bool find_group(const char *name, uint32_t *id)
     return false;
 }
 
-/* Where one entry of a list goes: to one of two lists. */
+/* One entry of a list, and the list that it belongs to. */
 struct entry {
     struct config_ids *ids;
     uint32_t id;
@@ -505,7 +505,7 @@ static bool take_voter(struct reading *reading, const char *name, const char *va
     return true;
 }
 
-/* "key, key or key" of a section; empty: there is no such section. */
+/* Writes the keys of a section as "key, key or key"; empty: no key has this section. */
 static void list_keys(const char *section, char *out, size_t size)
 {
     size_t used = 0;
@@ -541,7 +541,7 @@ static bool unknown(struct reading *reading, const char *section, const char *ke
 
 static bool was_seen(struct reading *reading, const char *section, const char *key)
 {
-    /* One after the other, not joined: a line has room for more than any buffer for both. */
+    /* Section and key are hashed apart, for no buffer is certain to hold both. */
     uint64_t hash = hfi_name_hash(section, strlen(section)) * UINT64_C(0x100000001b3) ^
                     hfi_name_hash(key, strlen(key));
     for (uint32_t i = 0; i < reading->seen_count; i++) {
@@ -591,13 +591,14 @@ static bool is_known_section(const char *section)
     return known[0] != '\0' || strcmp(section, "voters") == 0;
 }
 
-/* A section counts though it has no key: inih does not report such a section. */
+/* Checks the section's name where its line is read: inih does not report a section without a
+ * key. */
 static void take_section(struct reading *reading, const char *line)
 {
     char section[64];
     size_t length = strcspn(line + 1, "]");
     if (line[1 + length] != ']' || reading->error[0] != '\0') {
-        return; /* inih tells */
+        return; /* inih reports this line */
     }
     snprintf(section, sizeof(section), "%.*s", (int)length, line + 1);
     if (strncmp(section, "namespace.", strlen("namespace.")) == 0) {
@@ -642,7 +643,7 @@ void config_defaults(struct config *config)
     snprintf(config->socket, sizeof(config->socket), "%s", "/run/holdfast/agent.sock");
     snprintf(config->subuids, sizeof(config->subuids), "%s", "/etc/subuid");
     config->session_ttl_ns = 5000 * millisecond_ns;
-    config->grace_ns = -1; /* as session_ttl */
+    config->grace_ns = -1; /* becomes session_ttl_ns in check_whole() */
     config->max_drift_percent = 10;
     config->seccomp = true;
     config->protocol = WIRE_VERSION;
@@ -652,7 +653,7 @@ void config_defaults(struct config *config)
     snprintf(config->namespaces[0].name, sizeof(config->namespaces[0].name), "%s", "default");
 }
 
-/* The voter of that name; voter_count: none. */
+/* The index of the voter of that name; voter_count if there is none. */
 static uint32_t find_voter(const struct config *config, const char *name)
 {
     uint32_t voter = 0;
@@ -685,8 +686,7 @@ static bool check_voters(struct reading *reading)
                  config->agent);
 }
 
-/* Where it listens, and the address that it announces; both follow from [voters] if they are not
- * given. */
+/* listen and advertise follow from [voters] if they are not given. */
 static bool check_addresses(struct reading *reading)
 {
     struct config *config = reading->config;
@@ -767,7 +767,7 @@ static bool check_exposed(struct reading *reading)
                "it");
 }
 
-/* The answers there are for everybody that can connect. */
+/* HTTP answers everybody that can connect, so an address beyond the loopback needs public = yes. */
 static bool check_http(struct reading *reading)
 {
     const struct config *config = reading->config;
@@ -800,12 +800,12 @@ void config_finish_voters(struct config *config)
     qsort(config->voters, config->voter_count, sizeof(config->voters[0]), by_name);
 }
 
-/* Errors that only show when everything was read. */
+/* Checks that need the whole file. */
 static bool check_whole(struct reading *reading)
 {
     struct config *config = reading->config;
     if (config->agent[0] == '\0' || config->cell[0] == '\0') {
-        reading->line = 0; /* a missing key is missing in all of the file */
+        reading->line = 0; /* a missing key has no line */
         return wrong(reading, "[agent] %s: found none, expected %s",
                      config->agent[0] == '\0' ? "name" : "cell", label_expected);
     }

@@ -51,21 +51,21 @@ struct config {
     char state_dir[PATH_MAX];
     char socket[CONFIG_SOCKET_MAX];
     char listen[MESSAGE_ADDRESS_MAX];    /* "": this agent talks to no other */
-    char advertise[MESSAGE_ADDRESS_MAX]; /* "" with it */
+    char advertise[MESSAGE_ADDRESS_MAX]; /* "": as listen */
     bool insecure;                       /* it may listen without TLS beyond the loopback */
     uint32_t voter_count;                /* 1, 3, 5 or 7 */
-    struct config_voter voters[MESSAGE_VOTERS_MAX]; /* by ascending names; address "": none */
-    char tls_ca[PATH_MAX];                          /* all three or none: "" */
+    struct config_voter voters[MESSAGE_VOTERS_MAX]; /* ascending by name; address "": none */
+    char tls_ca[PATH_MAX];                          /* all three are given, or all are "" */
     char tls_cert[PATH_MAX];
     char tls_key[PATH_MAX];
-    char http_listen[MESSAGE_ADDRESS_MAX]; /* "": nobody is answered by HTTP */
-    bool http_public;                      /* also on an address that others reach */
+    char http_listen[MESSAGE_ADDRESS_MAX]; /* "": no HTTP */
+    bool http_public;                      /* http_listen may be an address beyond the loopback */
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent;
-    uint32_t protocol; /* the newest version of the messages between agents that is spoken */
+    uint32_t protocol; /* the newest version of the wire protocol that this agent uses */
     struct host_limits limits;
-    char subuids[PATH_MAX];          /* whose numbers of users are one user's: io/subids.h */
+    char subuids[PATH_MAX];          /* a file in the format of /etc/subuid: io/subids.h */
     struct config_access everywhere; /* of [agent] */
     uint32_t namespace_count;        /* [0] is "default" */
     struct config_namespace namespaces[HOST_NAMESPACES_MAX];
@@ -75,34 +75,36 @@ enum config_result { CONFIG_OK = 0, CONFIG_WRONG, CONFIG_UNREADABLE };
 
 /* The defaults: a configuration without a name, a cell and voters. */
 void config_defaults(struct config *config);
-/* Once the agent has its name: itself is the only voter if none is named; voters by name. */
+/* Completes the list of voters once the agent's name is known. Without [voters] the agent is the
+ * only voter. Sorts the voters by name. */
 void config_finish_voters(struct config *config);
 
-/* Reads the file. Else error (CONFIG_ERROR_MAX bytes) is one line. */
+/* Reads and checks the file. On failure error (CONFIG_ERROR_MAX bytes) holds one line. */
 enum config_result config_read(struct config *config, const char *path, char *error)
     __attribute__((warn_unused_result));
 
-/* The one-host cell of --dev. state_dir may be NULL: then the environment says where. */
+/* The cell of one host for --dev. If state_dir is NULL, the environment names the folder. */
 enum config_result config_dev(struct config *config, const char *state_dir, char *error)
     __attribute__((warn_unused_result));
 
-/* The kind of an address (SCHEME://HOST:PORT, as read). */
+/* Whether the scheme of an address (SCHEME://HOST:PORT) is one with TLS. */
 bool config_is_tls(const char *address);
-/* tcp://0.0.0.0:7411 is where one listens, not where one is reached. */
+/* Whether the host is a wildcard such as 0.0.0.0: an agent can listen there, and none can dial
+ * it. */
 bool config_is_anywhere(const char *address);
-/* Whether they name one place, in whatever way they are written. Names are not looked up. */
+/* Whether both texts are the same address, however it is written. Names are not looked up. */
 bool config_is_same(const char *one, const char *other);
-/* Only processes of this host can connect there. */
+/* Whether the address is of the loopback, so that only processes of this host can connect. */
 bool config_is_local(const char *address);
 
-/* The user that asks. groups: primary and supplementary. */
+/* The user that connects. groups: the primary and the supplementary ones; the caller keeps them. */
 struct config_user {
     uid_t uid;
     const gid_t *groups;
     size_t group_count;
 };
 
-/* HOST_MAY_... in the namespace of that index. own: the agent's own user. */
+/* The HOST_MAY_... bits of a user in the namespace of index space. own: the agent's own user. */
 uint8_t config_rights(const struct config *config, uint32_t space, uid_t own,
                       const struct config_user *user);
 

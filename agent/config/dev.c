@@ -1,6 +1,6 @@
 /*
- * The configuration of --dev: see config.h. A cell of this host alone, in one folder; there is no
- * file.
+ * The configuration of --dev: see config.h. It is a cell of this host alone, with everything in one
+ * folder and no file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 #include "config/config.h"
 
-/* --state-dir, made absolute: the look at its owners covers all of its way. The length of the
- * whole; 0: it is empty, or there is no current folder. */
+/* Makes --state-dir absolute, so that the check of owners covers every folder on the way to it.
+ * Returns the length of the path; 0 if it is empty or there is no current folder. */
 static size_t dev_state_dir(const char *given, char *out, size_t size)
 {
     char here[PATH_MAX];

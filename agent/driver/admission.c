@@ -3,7 +3,7 @@
 
 #include "driver/private.h"
 
-/* Those that any agent of the cell may send; all others are a voter's. */
+/* Messages that any agent of the cell may send. All others may come from voters only. */
 static bool is_anyones(enum message_kind kind)
 {
     switch (kind) {
@@ -22,7 +22,7 @@ static bool is_anyones(enum message_kind kind)
     }
 }
 
-/* In whose name a request is made; NULL: it is none. */
+/* The agent for which a request is made; NULL if the message is no request. */
 static const struct message_agent *asker(const struct message *message)
 {
     switch (message->kind) {
@@ -41,7 +41,7 @@ static const struct message_agent *asker(const struct message *message)
     }
 }
 
-static void tell(struct driver *driver, const struct message *message, const char *why)
+static void log_refused(struct driver *driver, const struct message *message, const char *why)
 {
     const struct driver_operations *operations = &driver->config.operations;
     struct action_log log = {.event = "message_refused", .agent = message->from};
@@ -49,21 +49,21 @@ static void tell(struct driver *driver, const struct message *message, const cha
     if (log.number == 0) {
         return;
     }
-    snprintf(log.text, sizeof(log.text), "what says to be this agent %s: not read", why);
+    snprintf(log.text, sizeof(log.text), "a message in this agent's name %s; it was dropped", why);
     operations->log(operations->arg, &log);
 }
 
-bool driver_may_say(struct driver *driver, const struct message *message)
+bool driver_admits(struct driver *driver, const struct message *message)
 {
     bool voter = driver_find_voter(driver, &message->from) < driver->config.voter_count;
     bool for_another = message->to.length > 0 && !driver_is_self(driver, &message->to);
     const struct message_agent *who = asker(message);
     if (!voter && !is_anyones(message->kind)) {
-        tell(driver, message, "says what only a voter may");
+        log_refused(driver, message, "is of a kind that only a voter may send");
         return false;
     }
     if (who != NULL && !same_agent(who, &message->from) && (!voter || for_another)) {
-        tell(driver, message, "asks in another one's name");
+        log_refused(driver, message, "makes a request in another agent's name");
         return false;
     }
     return true;

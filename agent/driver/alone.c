@@ -1,11 +1,12 @@
 /*
- * Whether a batch is all that goes on: see driver.h. One client, with nobody else active in the
- * cell, asks for one name; each agent that it concerns has that name's rows in its batch, and
- * nothing else under way.
+ * Whether a batch is about the only thing under way: see driver.h. That is so when one client asks
+ * for one name and nobody else in the cell is active. Each agent concerned has rows of that name in
+ * its batch, and nothing else under way.
  */
 #include "driver/private.h"
 
-/* The name that a record is about; NULL: none. *about_one: false if it is no lock's row. */
+/* The lock name of a record; NULL if it has none. Clears *about_one if the record may not stand
+ * beside a lock's rows. */
 static const struct message_name *name_of(const struct driver_record *record, bool *about_one)
 {
     if (record->kind == DRIVER_SLOT) {
@@ -14,7 +15,7 @@ static const struct message_name *name_of(const struct driver_record *record, bo
     if (record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_REGISTER) {
         return &record->as.action.as.reg.name;
     }
-    /* Notes of what was seen of others are written along with anything. */
+    /* Rows about other stores' commits may: they go with any batch. */
     bool along = record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_SEEN;
     *about_one = *about_one && along;
     return NULL;

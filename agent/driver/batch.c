@@ -33,7 +33,8 @@ static bool fifo_grow(struct fifo *fifo, size_t wanted)
 void *fifo_push(struct fifo *fifo, size_t size)
 {
     size_t room = FIFO_HEADER + rounded(size);
-    /* The dropped part makes room once it is more than the rest: each byte moves but once. */
+    /* Moves the rest to the front once it is smaller than the dropped part. So each byte moves
+     * about once. */
     if (fifo->used + room > fifo->size && fifo->head > fifo->used - fifo->head) {
         memmove(fifo->bytes, fifo->bytes + fifo->head, fifo->used - fifo->head);
         fifo->used -= fifo->head;
@@ -93,7 +94,7 @@ void fifo_release(struct fifo *fifo)
 #define RECORD_SIZE(member)                                                                        \
     (offsetof(struct driver_record, as.member) + sizeof(((struct driver_record *)NULL)->as.member))
 
-/* How many bytes of a DRIVER_ACTION count. */
+/* How many bytes of a DRIVER_ACTION are used. */
 static size_t record_size(const struct action *action)
 {
     const struct message_value *value = &action->as.reg.value;
@@ -227,7 +228,7 @@ bool batch_wait_message(struct driver_batch *batch, const struct message_agent *
 #define ACTION_SIZE(member)                                                                        \
     (offsetof(struct host_action, as.member) + sizeof(((struct host_action *)NULL)->as.member))
 
-/* How many bytes of an action that may wait count. */
+/* How many bytes of an action that may wait are used. */
 static size_t action_size(const struct host_action *action)
 {
     switch (action->kind) {

@@ -1,9 +1,9 @@
 /*
- * The driver's queues between two events, first in, first out, of things of different sizes; and
- * batches: records on their way to the disk, with the messages that wait for them.
+ * The driver's queues, first in, first out, of items of different sizes; and batches: records on
+ * their way to the disk, with the messages that wait for them.
  *
- * Messages and actions are structs with room for the largest; here only what counts of each is
- * copied. On the heap; grows as needed.
+ * Messages and actions are structs with room for the largest. A queue copies only the part of each
+ * that is used. Queues are on the heap and grow as needed.
  */
 #ifndef AGENT_BATCH_H
 #define AGENT_BATCH_H
@@ -24,10 +24,10 @@ struct fifo {
     uint32_t count;
 };
 
-/* Room for a new last item (aligned to 8, not initialised), until the next push. NULL: no memory.
- */
+/* Returns room for a new last item, aligned to 8, not initialised, valid until the next push. NULL
+ * if there is no memory. */
 void *fifo_push(struct fifo *fifo, size_t size) __attribute__((warn_unused_result));
-/* The first item, NULL: there is none. It lives until fifo_drop(), or the next push. */
+/* The first item; NULL if there is none. It is valid until fifo_drop(), or the next push. */
 void *fifo_first(const struct fifo *fifo, size_t *size);
 void fifo_drop(struct fifo *fifo);
 void fifo_release(struct fifo *fifo);
@@ -35,12 +35,13 @@ void fifo_release(struct fifo *fifo);
 /* ---- batches ---- */
 
 enum waiting_what {
-    WAITING_OWN = 1, /* a message for the own cores */
+    WAITING_OWN = 1, /* a message for this agent's own cores */
     WAITING_PEER,    /* a message for another agent */
-    WAITING_ACTION,  /* of the host core, and the bytes of its frame */
+    WAITING_ACTION,  /* an action of the host core, and the bytes of its frame */
 };
 
-/* An item of driver_batch.waiting; the message or action stands behind it, then the bytes. */
+/* The header of an item in driver_batch.waiting. The message or action follows it, then the
+ * bytes. */
 struct waiting {
     enum waiting_what what;
     uint32_t body_size;
@@ -52,14 +53,14 @@ enum { WAITING_BODY = (sizeof(struct waiting) + 7) / 8 * 8 };
 struct driver_batch {
     struct fifo records;
     struct fifo waiting;
-    uint32_t host_rows;   /* of the records: the host core's */
-    uint32_t quorum_rows; /* and the quorum core's */
-    uint32_t promises;    /* those of them that promise something */
-    uint32_t grants;      /* of what waits: messages for the own host core */
-    bool epoch;           /* the next session's is among the records */
+    uint32_t host_rows;   /* how many records are the host core's */
+    uint32_t quorum_rows; /* how many are the quorum core's */
+    uint32_t promises;    /* how many of the latter are promises */
+    uint32_t grants;      /* how many waiting messages are for the own host core */
+    bool epoch;           /* the records include the next session's epoch */
 };
 
-/* Copies what counts of a record. false: no memory. */
+/* Copies the used part of a record. Returns false if there is no memory. */
 bool batch_add_action(struct driver_batch *batch, const struct action *action)
     __attribute__((warn_unused_result));
 bool batch_add_slot(struct driver_batch *batch, const struct host_action *action)
@@ -67,13 +68,13 @@ bool batch_add_slot(struct driver_batch *batch, const struct host_action *action
 bool batch_add_epoch(struct driver_batch *batch, uint32_t epoch)
     __attribute__((warn_unused_result));
 
-/* Copies what waits. false: no memory. */
+/* Copies what has to wait. Returns false if there is no memory. */
 bool batch_wait_message(struct driver_batch *batch, const struct message_agent *to,
                         const struct message *message) __attribute__((warn_unused_result));
 bool batch_wait_action(struct driver_batch *batch, const struct host_action *action,
                        const unsigned char *bytes) __attribute__((warn_unused_result));
 
-/* It is done with: empty again, its memory kept. */
+/* Empties the batch. Its memory is kept. */
 void batch_clear(struct driver_batch *batch);
 void batch_release(struct driver_batch *batch);
 

@@ -1,11 +1,11 @@
 /*
  * The driver's batches on their way into the store.
  *
- * In a cell of more than one voter a thread of its own writes them (io/commit.h): the loop sends
- * proposals and answers others meanwhile. If there is nothing to answer, since all that goes on is
- * what the batch is about, the loop writes it when its turn is over: a change of threads costs more
- * than it brings then. In a cell of one a batch is written within the turn: so it is durable before
- * the turn goes on.
+ * In a cell of more than one voter, a committer thread writes them (io/commit.h), and the loop
+ * sends proposals and answers others meanwhile. But if the batch is about the only thing under way,
+ * there is nothing to answer. Then the loop itself writes the batch when its turn is over, because
+ * a change of threads would cost more than it brings. In a cell of one voter a batch is written
+ * within the turn, so it is durable before the turn goes on.
  */
 #include "driver/disk.h"
 
@@ -20,7 +20,7 @@
 #include "proto/check.h"
 #include "turn.h"
 
-enum { DISK_ROUNDS_MAX = 16 }; /* batches at the end: each answers what waited, and may make one */
+enum { DISK_ROUNDS_MAX = 16 }; /* batches at the end: each may release messages that make another */
 
 static bool put_slot(struct agent *agent, struct store *store, const struct driver_record *record)
 {
@@ -50,8 +50,8 @@ static bool put_record(struct agent *agent, struct store *store, const struct dr
     return false;
 }
 
-/* For the committer, on either thread: of the agent only the namespaces' names are read, which
- * do not change. */
+/* Called by the committer, on either thread. Of the agent it reads only the namespaces' names,
+ * which do not change. */
 static bool put_batch(void *arg, struct store *store, const void *batch)
 {
     const struct driver_record *record;
@@ -81,7 +81,7 @@ static void on_done(uv_poll_t *poll, int status, int events)
     log_checkpoint(committer_idle_error(agent->committer));
 }
 
-/* Before the driver is notified: it may hand over the next batch at once. */
+/* Called before the driver is notified, which may hand over the next batch at once. */
 static void note_flush(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -107,7 +107,7 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     uint64_t commit = 0;
     agent->flush_begun_ns = clock_boottime_ns();
     if (agent->committer != NULL) {
-        /* Proposals first: the other voters' disks are further away than this one's. */
+        /* Sends proposals first: the other voters' disks answer later than this one's. */
         peers_flush(agent);
         if (agent->may_write && driver_is_alone(agent->driver, batch)) {
             agent->unwritten = batch;
@@ -160,7 +160,7 @@ void disk_done(struct agent *agent)
     }
 }
 
-/* At the end of a turn, when no batch is open: a checkpoint cannot be made within one. */
+/* Called at the end of a turn, when no batch is open: within a batch no checkpoint can be made. */
 void disk_idle(struct agent *agent)
 {
     if (agent->committer != NULL) {

@@ -1,9 +1,9 @@
 /*
- * The driver: see driver.h. Here is the way of every event: messages, the batches, and which
- * message waits for which batch. The session is in session.c, the events of gossip in gossip.c.
+ * The driver: see driver.h. This file has the way of every event, the messages, the batches, and
+ * which message waits for which batch. The session is in session.c, the events of gossip in
+ * gossip.c.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "driver/private.h"
@@ -12,12 +12,11 @@
 #include "proto/probe.h"
 
 enum {
-    QUORUM_ROOM = 2 * QUORUM_STEP_ACTIONS,
-    WAITING_MAX = 4096, /* more than so many end the turn early */
+    WAITING_MAX = 4096, /* more waiting items than this end the turn early */
     WAITING_BYTES_MAX = 1 << 22,
-    DEFER_MS = 20,  /* rows for which nothing waits are written after that time, or with others */
-    LATER_MS = 20,  /* messages that nobody waits for are sent after that time */
-    LATER_MAX = 64, /* or when there are so many */
+    DEFER_MS = 20,  /* rows for which nothing waits are written after this time, or with others */
+    LATER_MS = 20,  /* messages that are not urgent are sent after this time */
+    LATER_MAX = 64, /* or when there are this many */
 };
 
 void driver_fail(struct driver *driver, const char *what, const char *why)
@@ -35,15 +34,10 @@ bool driver_kept(struct driver *driver, bool good)
     return good;
 }
 
-static bool has_failed(const struct driver *driver)
-{
-    return driver->failed[0] != '\0';
-}
+/* ---- which batch a message waits for ---- */
 
-/* ---- what waits for which batch ---- */
-
-/* The newest batch that has rows of the quorum core, promises, rows of the host core, and is not
- * durable yet; NULL: there is none. */
+/* The newest batch that is not durable yet and has rows of the quorum core (promises; rows of the
+ * host core, in the functions below). NULL if there is none. */
 static struct driver_batch *quorum_batch(struct driver *driver)
 {
     if (driver->open->quorum_rows > 0) {
@@ -68,8 +62,8 @@ static struct driver_batch *host_batch(struct driver *driver)
     return driver->flying != NULL && driver->flying->host_rows > 0 ? driver->flying : NULL;
 }
 
-/* The batch for which a message to the own host core waits: grants wait for the slots' rows, and
- * messages behind a grant wait for the grant, so that no recall overtakes it here. */
+/* The batch for which a message to the own host core has to wait. A grant waits for the rows of
+ * slots. A message after a grant waits for that grant, so that no recall overtakes it here. */
 static struct driver_batch *host_message_batch(struct driver *driver, enum message_kind kind)
 {
     if (driver->open->grants > 0) {
@@ -123,7 +117,7 @@ static void deliver_to_host(struct driver *driver, const struct message *message
     }
 }
 
-/* To the own core that it is for. */
+/* Gives the message to the own core that it is for. */
 static void deliver(struct driver *driver, const struct message *message)
 {
     if (message_is_for_host(message->kind)) {
@@ -143,16 +137,16 @@ static void deliver_after(struct driver *driver, struct driver_batch *batch,
     }
 }
 
-/* Answers that the renewal takes, or this file. */
+/* Answers that go to the renewal, or to session.c. */
 static bool is_of_session(enum message_kind kind)
 {
     return kind == MESSAGE_RENEW_ACK || kind == MESSAGE_HELLO_ACK;
 }
 
 /*
- * To the own cores, once the rows that it depends on are durable. A reading of the own acceptor
- * counts as soon as the promise under which it was read is durable: a value that the disk loses
- * after all was no vote, and it does no harm to have taken it for one that was proposed.
+ * Gives the message to an own core when the rows that it depends on are durable. A read of the own
+ * acceptor waits only for the promise under which it was read. It may return a value that the disk
+ * then loses; that value was no vote, and treating it as proposed is safe.
  */
 static void send_to_self(struct driver *driver, const struct message *message)
 {
@@ -177,7 +171,7 @@ static void send_waiting(struct driver *driver)
     size_t size;
     while ((waiting = fifo_first(&driver->later.waiting, &size)) != NULL) {
         struct message *message = (void *)((unsigned char *)waiting + WAITING_BODY);
-        message->commit = quorum_told_commit(driver->config.quorum);
+        message->commit = quorum_reported_commit(driver->config.quorum);
         operations->send(operations->arg, &waiting->to, message);
         fifo_drop(&driver->later.waiting);
     }
@@ -191,13 +185,15 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     if (quorum_waits_for_disk(message->kind)) {
         batch = quorum_batch(driver);
     } else if (message->kind == MESSAGE_ACCEPT) {
-        /* Its own row goes with the next batch: until that can begin, more of them come up, and all
-         * together are one packet and one flush of the other voter. */
+        /* This agent's own row goes into the next batch, after the one being written. Until then
+         * more proposals may arrive; all of them share one packet, and one flush at the other
+         * voter. */
         batch = driver->flying;
     } else if (message->kind == MESSAGE_GIVE_BACK) {
         batch = host_batch(driver);
     } else if (message->kind == MESSAGE_CHECKPOINT) {
-        send_waiting(driver); /* a voter without the values chosen before it cannot follow */
+        /* a voter that lacks values chosen before it cannot accept the checkpoint */
+        send_waiting(driver);
     }
     if (batch == NULL) {
         operations->send(operations->arg, to, message);
@@ -206,11 +202,13 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     }
 }
 
-/* relay: a voter that is to pass it on. */
+/* relay: the voter that passes the message on, if it is below voter_count. */
 static void send_message(struct driver *driver, const struct message_agent *to, uint32_t relay,
                          struct message *message)
 {
-    if (driver_is_self(driver, to)) {
+    if (driver_is_self(driver, to) && driver_keeps(driver, message)) {
+        driver_keep_own(driver, message);
+    } else if (driver_is_self(driver, to)) {
         send_to_self(driver, message);
     } else if (relay < driver->config.voter_count &&
                !driver_is_self(driver, &driver->config.voters[relay])) {
@@ -221,7 +219,7 @@ static void send_message(struct driver *driver, const struct message_agent *to, 
     }
 }
 
-/* Keeps what was chosen, for those that were not asked. */
+/* Keeps a chosen value for the voters that its round left out. */
 static void send_later(struct driver *driver, const struct message_agent *to,
                        const struct message *message)
 {
@@ -237,7 +235,7 @@ static void take_send(struct driver *driver, struct action_send *send)
 {
     const struct driver_config *config = &driver->config;
     struct message_agent to;
-    if (send->message.kind == MESSAGE_BEAT) {
+    if (send->message.kind == MESSAGE_HEARTBEAT) {
         driver_gossip_owned(driver, &send->message);
     }
     if (send->to < config->voter_count) {
@@ -254,7 +252,7 @@ static void take_send(struct driver *driver, struct action_send *send)
     }
 }
 
-/* A message of the host core, or one that is passed on: the same with this agent's header. */
+/* Copies a message of the host core, or one that is passed on, with this agent's header. */
 static struct message *with_own_header(struct driver *driver, const struct message *message)
 {
     struct message *copy = &driver->request;
@@ -287,7 +285,7 @@ void driver_take_actions(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
     struct actions *actions = &driver->quorum_actions;
-    for (uint32_t i = 0; i < actions->count && !has_failed(driver); i++) {
+    for (uint32_t i = 0; i < actions->count && !driver_has_failed(driver); i++) {
         struct action *action = &actions->items[i];
         driver_count_action(driver, action);
         if (action->kind == ACTION_SEND) {
@@ -296,7 +294,7 @@ void driver_take_actions(struct driver *driver)
             operations->log(operations->arg, &action->as.log);
         } else {
             driver_kept(driver, batch_add_action(driver->open, action));
-            /* driver_see_session() reports what becomes of the own session. */
+            /* changes of this agent's own session come from driver_see_session() */
             if (action->kind == ACTION_PERSIST_MARK &&
                 !driver_is_self(driver, &action->as.mark.agent)) {
                 driver_gossip_session(driver, &action->as.mark.agent, action->as.mark.epoch,
@@ -307,7 +305,7 @@ void driver_take_actions(struct driver *driver)
     actions->count = 0;
 }
 
-/* The region that it is about was given up while it waited. */
+/* The reply is about a region that was given up while the reply waited. */
 static void refuse_late(struct driver *driver, const struct host_action *action)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -325,8 +323,8 @@ static void refuse_late(struct driver *driver, const struct host_action *action)
     }
 }
 
-/* The outside knows a client until its FORGET: the socket of one that is gone is still read until
- * then, and its packets must not be taken for another's. */
+/* The socket of a client that is gone is still read until its FORGET. Its packets must not count as
+ * another client's, so the client's number stays in use until then. */
 static void act(struct driver *driver, const struct host_action *action, const unsigned char *bytes)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -343,7 +341,7 @@ static void act(struct driver *driver, const struct host_action *action, const u
 static void take_host_actions(struct driver *driver)
 {
     struct host_actions *actions = &driver->host_actions;
-    for (uint32_t i = 0; i < actions->count && !has_failed(driver); i++) {
+    for (uint32_t i = 0; i < actions->count && !driver_has_failed(driver); i++) {
         const struct host_action *action = &actions->items[i];
         const unsigned char *bytes = action->kind == HOST_REPLY
                                          ? actions->output + action->as.reply.offset
@@ -373,7 +371,7 @@ static void make_step(struct driver *driver, struct quorum_event *event, int64_t
     driver_take_actions(driver);
 }
 
-/* Whether the turn has lasted for so long that this is a stall: reported once. */
+/* Whether the turn has lasted so long that it is a stall. Each stall is reported once. */
 static bool is_stalled(struct driver *driver, int64_t now_ns)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -387,9 +385,9 @@ static bool is_stalled(struct driver *driver, int64_t now_ns)
 }
 
 /*
- * A voter judges sessions in its steps only, each by one reading of the clock. The same reading
- * says whether this process stood still since the turn began: then renewals that came in time lie
- * unread, and that must be known before the step, not at the next turn.
+ * A voter decides about sessions only in its steps, and reads the clock once for each step. The
+ * same reading shows whether this process stopped since the turn began. If it did, renewals that
+ * arrived in time may be unread. The core must know that before the step, not in the next turn.
  */
 static void step_quorum(struct driver *driver, struct quorum_event *event)
 {
@@ -406,9 +404,21 @@ static void step_quorum(struct driver *driver, struct quorum_event *event)
 
 void driver_step_host(struct driver *driver, struct host_event *event)
 {
+    const struct driver_operations *operations = &driver->config.operations;
+    if (driver->kept) {
+        driver->kept = false;
+        driver_see_session(driver);
+    }
     event->now_ns = driver_clock_ns(driver);
     event->random = driver_draw(driver);
+    if (operations->lend != NULL) {
+        HF_CHECK(!driver->receiving);
+        operations->lend(operations->arg);
+    }
     host_step(driver->config.host, event, &driver->host_actions);
+    if (operations->lend != NULL) {
+        operations->take_back(operations->arg);
+    }
     take_host_actions(driver);
 }
 
@@ -427,26 +437,26 @@ static void take_host_item(struct driver *driver, const struct inbox_item *item)
     driver_step_host(driver, &event);
 }
 
-/* Gives all messages to the cores, and those that come of it. They end: every request is answered
- * a bounded number of times. */
+/* Gives the cores all messages, and those that result. It ends, because every request is answered a
+ * bounded number of times. While messages arrive, those for the host core wait. */
 static void drain(struct driver *driver)
 {
-    while (!has_failed(driver)) {
+    while (!driver_has_failed(driver)) {
         size_t size;
         const void *first = fifo_first(&driver->quorum_inbox, &size);
         if (first != NULL) {
-            memcpy(&driver->message, first, size); /* the step may make the queue grow */
+            memcpy(&driver->message, first, size); /* a copy: the step may make the queue grow */
             fifo_drop(&driver->quorum_inbox);
             struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = &driver->message};
             bool hello = driver->message.kind == MESSAGE_HELLO;
             uint32_t voter = hello ? driver_find_voter(driver, &driver->message.from) : 0;
             step_quorum(driver, &event);
             if (hello) {
-                driver_see_standing(driver, voter);
+                driver_note_status(driver, voter);
             }
             continue;
         }
-        first = fifo_first(&driver->host_inbox, &size);
+        first = driver->receiving ? NULL : fifo_first(&driver->host_inbox, &size);
         if (first == NULL) {
             break;
         }
@@ -458,21 +468,22 @@ static void drain(struct driver *driver)
 
 /* ---- batches ---- */
 
-/* The messages that waited for it, in order. New items come up only behind it: in the inboxes. */
+/* Carries out in order what waited for the batch. This adds only to the inboxes, not to the
+ * batch. */
 static void carry_out(struct driver *driver, struct driver_batch *batch)
 {
     const struct driver_operations *operations = &driver->config.operations;
     struct waiting *waiting;
     size_t size;
-    while ((waiting = fifo_first(&batch->waiting, &size)) != NULL && !has_failed(driver)) {
+    while ((waiting = fifo_first(&batch->waiting, &size)) != NULL && !driver_has_failed(driver)) {
         void *body = (unsigned char *)waiting + WAITING_BODY;
         struct message *message = body;
         if (waiting->what == WAITING_OWN) {
             deliver(driver, message);
         } else if (waiting->what == WAITING_PEER) {
             if (driver->config.quorum != NULL) {
-                /* The rows that it depends on are in the last one. */
-                message->commit = quorum_told_commit(driver->config.quorum);
+                /* the rows that it depends on are in the last commit */
+                message->commit = quorum_reported_commit(driver->config.quorum);
             }
             operations->send(operations->arg, &waiting->to, message);
         } else {
@@ -482,7 +493,7 @@ static void carry_out(struct driver *driver, struct driver_batch *batch)
     }
 }
 
-/* At its time, or before more of it comes up than a packet or two take. */
+/* Sends what was put off, when its time has come, or before it exceeds a packet or two. */
 static void send_late(struct driver *driver)
 {
     uint32_t count = driver->later.waiting.count;
@@ -504,7 +515,7 @@ static void land(struct driver *driver)
         quorum_set_commit(driver->config.quorum, driver->commit);
     }
     carry_out(driver, batch);
-    if (batch->epoch && !has_failed(driver)) {
+    if (batch->epoch && !driver_has_failed(driver)) {
         uint32_t epoch = driver->next_epoch;
         driver->next_epoch = 0;
         driver_start_session(driver, epoch, false);
@@ -527,8 +538,8 @@ void driver_committed(struct driver *driver, uint64_t commit, const char *error)
     }
 }
 
-/* Whether the open batch is to be handed over now. A slot's row, say, is durable early enough if it
- * goes with the register's, which comes from the coordinator a moment later. */
+/* Whether to hand over the open batch now. Some rows, for example a slot's, can wait for the row of
+ * the register, which follows from the coordinator a moment later; then one commit has both. */
 static bool is_wanted(struct driver *driver)
 {
     const struct driver_batch *open = driver->open;
@@ -549,10 +560,11 @@ static bool is_wanted(struct driver *driver)
 void driver_flush(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
+    driver_take_kept_links(driver);
     drain(driver);
     send_late(driver);
-    /* Each round answers what waited, if the disk is as fast as that. */
-    while (!has_failed(driver) && driver->flying == NULL && is_wanted(driver)) {
+    /* each round releases what waited, if the disk is done within the call */
+    while (!driver_has_failed(driver) && driver->flying == NULL && is_wanted(driver)) {
         driver->open_since_ns = 0;
         driver->flying = driver->open;
         driver->open = driver->flying == &driver->batches[0] ? &driver->batches[1]
@@ -571,19 +583,22 @@ void driver_flush(struct driver *driver)
     }
 }
 
-/* Bounds what a turn may leave waiting. */
+/* Limits what a turn may leave waiting. */
 static void settle(struct driver *driver)
 {
     drain(driver);
     const struct driver_batch *open = driver->open;
+    if (driver->receiving) {
+        return;
+    }
     if (open->waiting.count > WAITING_MAX ||
         open->waiting.used + open->records.used > WAITING_BYTES_MAX) {
         driver_flush(driver);
     }
 }
 
-/* When the renewal is to be looked at: at its own time, and at once when it is lost and nobody
- * knows yet (then it wants nothing any more itself). */
+/* When to look at the renewal: at its own time; at once if the session is lost and the driver has
+ * not handled that yet, because a lost renewal wants no tick. */
 static int64_t renewal_due_ns(const struct driver *driver, int64_t now_ns)
 {
     const struct renewal *renewal = driver->config.renewal;
@@ -593,11 +608,11 @@ static int64_t renewal_due_ns(const struct driver *driver, int64_t now_ns)
     return renewal_next_tick_ns(renewal, now_ns);
 }
 
-/* ---- what comes from outside ---- */
+/* ---- events from outside ---- */
 
 void driver_event(struct driver *driver, struct host_event *event)
 {
-    if (!has_failed(driver)) {
+    if (!driver_has_failed(driver)) {
         driver_step_host(driver, event);
         settle(driver);
     }
@@ -615,7 +630,7 @@ void driver_post(struct driver *driver, enum host_event_kind kind, uint32_t clie
 void driver_tick(struct driver *driver)
 {
     int64_t now_ns = driver_clock_ns(driver);
-    if (has_failed(driver) || !driver->started) {
+    if (driver_has_failed(driver) || !driver->started) {
         return;
     }
     if (renewal_due_ns(driver, now_ns) <= now_ns) {
@@ -628,7 +643,7 @@ void driver_tick(struct driver *driver)
         struct quorum_event event = {.kind = QUORUM_TICK};
         step_quorum(driver, &event);
     }
-    if (!has_failed(driver) && host_next_tick_ns(driver->config.host) <= now_ns) {
+    if (!driver_has_failed(driver) && host_next_tick_ns(driver->config.host) <= now_ns) {
         struct host_event event = {.kind = HOST_TICK};
         driver_step_host(driver, &event);
     }
@@ -641,7 +656,7 @@ void driver_tick(struct driver *driver)
 
 void driver_stalled(struct driver *driver)
 {
-    if (!has_failed(driver) && driver->started) {
+    if (!driver_has_failed(driver) && driver->started) {
         struct quorum_event event = {.kind = QUORUM_STALLED};
         step_quorum(driver, &event);
         drain(driver);
@@ -661,7 +676,7 @@ bool driver_turn(struct driver *driver, int64_t since_ns)
 
 void driver_resign(struct driver *driver)
 {
-    if (!has_failed(driver) && driver->started) {
+    if (!driver_has_failed(driver) && driver->started) {
         struct quorum_event event = {.kind = QUORUM_RESIGN};
         step_quorum(driver, &event);
         drain(driver);
@@ -670,26 +685,26 @@ void driver_resign(struct driver *driver)
 
 bool driver_resigned(const struct driver *driver)
 {
-    return has_failed(driver) || driver->config.quorum == NULL ||
+    return driver_has_failed(driver) || driver->config.quorum == NULL ||
            quorum_resigned(driver->config.quorum);
 }
 
 bool driver_handed_over(const struct driver *driver)
 {
-    return !has_failed(driver) && driver->config.quorum != NULL &&
+    return !driver_has_failed(driver) && driver->config.quorum != NULL &&
            quorum_handed_over(driver->config.quorum);
 }
 
 void driver_clock(struct driver *driver, bool astray)
 {
     const struct driver_config *config = &driver->config;
-    if (has_failed(driver) || !driver->started || (!astray && !driver->astray)) {
+    if (driver_has_failed(driver) || !driver->started || (!astray && !driver->astray)) {
         return;
     }
     struct quorum_event event = {.kind = QUORUM_ASTRAY};
     driver->astray = astray;
     step_quorum(driver, &event);
-    /* The only voter counts its own session by one clock on both sides. */
+    /* the only voter counts both sides of its session by one clock */
     if (config->voter_count > 1 || config->quorum == NULL) {
         renewal_clock(config->renewal, astray, driver_clock_ns(driver));
         driver_see_session(driver);
@@ -697,7 +712,7 @@ void driver_clock(struct driver *driver, bool astray)
     drain(driver);
 }
 
-/* Passes on what is for another agent: once, and straight to it. */
+/* Passes a message on to the agent that it is for, directly. A message is passed on only once. */
 static void pass_on(struct driver *driver, const struct message *message)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -724,11 +739,15 @@ static void learn_address(struct driver *driver, const struct message *message)
 
 void driver_received(struct driver *driver, const struct message *message)
 {
-    if (has_failed(driver) || !driver->started || driver_is_self(driver, &message->from) ||
+    if (driver_has_failed(driver) || !driver->started || driver_is_self(driver, &message->from) ||
         !message_valid(message)) {
         return;
     }
-    if (!driver_may_say(driver, message)) {
+    if (!driver_admits(driver, message)) {
+        return;
+    }
+    if (driver->keeping) {
+        driver_keep_received(driver, message);
         return;
     }
     if (message->to.length > 0 && !driver_is_self(driver, &message->to)) {
@@ -747,7 +766,8 @@ void driver_received_gossip(struct driver *driver, const struct message_agent *f
     struct gossip_event event = {.kind = GOSSIP_RECEIVED, .agent = *from};
     event.as.received.bytes = bytes;
     event.as.received.size = size;
-    if (!has_failed(driver) && driver->started && !driver_is_self(driver, from)) {
+    if (!driver->keeping && !driver_has_failed(driver) && driver->started &&
+        !driver_is_self(driver, from)) {
         driver_gossip_step(driver, &event);
     }
 }
@@ -755,7 +775,11 @@ void driver_received_gossip(struct driver *driver, const struct message_agent *f
 void driver_link(struct driver *driver, const struct message_agent *agent, bool up)
 {
     uint32_t voter = driver_find_voter(driver, agent);
-    if (has_failed(driver) || !driver->started || driver_is_self(driver, agent)) {
+    if (driver_has_failed(driver) || !driver->started || driver_is_self(driver, agent)) {
+        return;
+    }
+    if (driver->keeping) {
+        driver_keep_link(driver, agent, up);
         return;
     }
     if (voter < driver->config.voter_count) {
@@ -764,7 +788,7 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
         event.as.link.up = up;
         driver->links_down = up ? driver->links_down & ~(1U << voter)
                                 : driver->links_down | 1U << voter;
-        driver->standings[voter] = MESSAGE_STANDING_OBSERVER;
+        driver->statuses[voter] = MESSAGE_STATUS_OBSERVER;
         step_quorum(driver, &event);
         renewal_link(driver->config.renewal, voter, up, driver_clock_ns(driver),
                      &driver->quorum_actions);
@@ -777,6 +801,23 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
     }
     driver_gossip_peer(driver, agent, NULL, up);
     settle(driver);
+}
+
+void driver_receiving(struct driver *driver, bool on)
+{
+    HF_CHECK(!driver->keeping);
+    driver->receiving = on;
+    if (!on && driver->voters_later) {
+        driver_see_voters(driver);
+    }
+    if (!on && !driver_has_failed(driver)) {
+        settle(driver);
+    }
+}
+
+int64_t driver_renewal_ns(const struct driver *driver)
+{
+    return renewal_due_ns(driver, driver->last_ns);
 }
 
 int64_t driver_next_ns(const struct driver *driver)
@@ -808,10 +849,10 @@ uint64_t driver_commits(const struct driver *driver)
 
 const char *driver_failed(const struct driver *driver)
 {
-    return has_failed(driver) ? driver->failed : NULL;
+    return driver_has_failed(driver) ? driver->failed : NULL;
 }
 
-/* ---- making it ---- */
+/* ---- start ---- */
 
 void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
 {
@@ -819,57 +860,13 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
     struct host_event event = {.kind = HOST_START, .as.lease = {.epoch = epoch}};
     step_quorum(driver, &start);
     driver_step_host(driver, &event);
-    driver->told = event.as.lease;
-    driver->told_state = RENEWAL_JEOPARDY;
+    driver->notified = event.as.lease;
+    driver->notified_state = RENEWAL_JEOPARDY;
     driver->started_ns = driver_clock_ns(driver);
-    driver->voters_up = (1U << driver->config.voter_count) - 1; /* until another value comes */
+    /* until driver_see_voters() finds another value */
+    driver->voters_up = (1U << driver->config.voter_count) - 1;
     driver_gossip_start(driver, epoch);
     driver->started = true;
     driver_start_session(driver, epoch, adopted);
     driver_flush(driver);
-}
-
-struct driver *driver_create(const struct driver_config *config)
-{
-    struct driver *driver = calloc(1, sizeof(*driver));
-    if (driver == NULL) {
-        return NULL;
-    }
-    driver->config = *config;
-    driver->open = &driver->batches[0];
-    driver->quorum_actions.capacity = QUORUM_ROOM;
-    driver->quorum_actions.items = calloc(QUORUM_ROOM, sizeof(struct action));
-    driver->host_actions.capacity = HOST_STEP_ACTIONS;
-    driver->host_actions.items = calloc(HOST_STEP_ACTIONS, sizeof(struct host_action));
-    driver->host_actions.output_size = HOST_STEP_OUTPUT;
-    driver->host_actions.output = malloc(HOST_STEP_OUTPUT);
-    driver->gossip_actions.capacity = GOSSIP_STEP_ACTIONS;
-    driver->gossip_actions.items = calloc(GOSSIP_STEP_ACTIONS, sizeof(struct gossip_action));
-    driver->gossip_actions.output_size = GOSSIP_STEP_OUTPUT;
-    driver->gossip_actions.output = malloc(GOSSIP_STEP_OUTPUT);
-    if (driver->quorum_actions.items == NULL || driver->host_actions.items == NULL ||
-        driver->host_actions.output == NULL || driver->gossip_actions.items == NULL ||
-        driver->gossip_actions.output == NULL) {
-        driver_destroy(driver);
-        return NULL;
-    }
-    return driver;
-}
-
-void driver_destroy(struct driver *driver)
-{
-    if (driver == NULL) {
-        return;
-    }
-    fifo_release(&driver->quorum_inbox);
-    fifo_release(&driver->host_inbox);
-    batch_release(&driver->batches[0]);
-    batch_release(&driver->batches[1]);
-    batch_release(&driver->later);
-    free(driver->quorum_actions.items);
-    free(driver->host_actions.items);
-    free(driver->host_actions.output);
-    free(driver->gossip_actions.items);
-    free(driver->gossip_actions.output);
-    free(driver);
 }

@@ -1,7 +1,7 @@
-/* The driver's events for gossip, and its work for it: see private.h. */
+/* The driver's events and actions of gossip: see private.h. */
 #include "driver/private.h"
 
-/* Nothing of gossip waits for anything, and no core waits for it. */
+/* Gossip waits for nothing, and no core waits for gossip. */
 void driver_gossip_step(struct driver *driver, struct gossip_event *event)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -51,9 +51,9 @@ void driver_gossip_session(struct driver *driver, const struct message_agent *ag
     driver_gossip_step(driver, &event);
 }
 
-void driver_gossip_owned(struct driver *driver, const struct message *beat)
+void driver_gossip_owned(struct driver *driver, const struct message *heartbeat)
 {
-    const struct message_partitions *owned = &beat->as.beat.owned;
+    const struct message_partitions *owned = &heartbeat->as.heartbeat.owned;
     if (driver->config.gossip != NULL && memcmp(owned, &driver->owned, sizeof(*owned)) != 0) {
         driver->owned = *owned;
         gossip_put_owned(driver->config.gossip, owned, driver_clock_ns(driver));

@@ -1,18 +1,19 @@
 /*
- * The session as the driver keeps it, and which voters are there: see private.h. The renewal
- * (core/session/renewal.h) has the state of the session; this file notifies the host core of it.
+ * The session as the driver keeps it, and which voters answer: see private.h. The renewal
+ * (core/session/renewal.h) has the session's state; this file notifies the host core of changes.
  */
 #include "driver/private.h"
 
 /* ---- the session ---- */
 
-static void tell_lease(struct driver *driver, const struct host_lease *lease)
+static void notify_lease(struct driver *driver, const struct host_lease *lease)
 {
     const struct driver_operations *operations = &driver->config.operations;
     if (!lease->lost) {
+        driver->promised_ns = lease->deadline_ns;
         operations->promise(operations->arg, lease->epoch, lease->deadline_ns);
     }
-    driver->told = *lease;
+    driver->notified = *lease;
     struct host_event event = {.kind = HOST_LEASE, .as.lease = *lease};
     driver_step_host(driver, &event);
 }
@@ -28,18 +29,20 @@ void driver_see_session(struct driver *driver)
     struct host_lease lease = {.epoch = renewal_epoch(renewal),
                                .deadline_ns = renewal_deadline_ns(renewal),
                                .lost = state == RENEWAL_LOST};
-    if (state != driver->told_state) {
+    if (state != driver->notified_state) {
         operations->session(operations->arg, state, lease.epoch);
-        driver->told_state = state;
+        driver->notified_state = state;
         driver_gossip_session(driver, &driver->config.self, lease.epoch,
                               state == RENEWAL_SAFE       ? GOSSIP_SAFE
                               : state == RENEWAL_JEOPARDY ? GOSSIP_JEOPARDY
                                                           : GOSSIP_LOST);
     }
-    bool changed = lease.epoch != driver->told.epoch ||
-                   lease.deadline_ns != driver->told.deadline_ns || lease.lost != driver->told.lost;
-    if (changed && (lease.lost || lease.deadline_ns != 0)) { /* 0: there is nothing to report yet */
-        tell_lease(driver, &lease);
+    bool changed = lease.epoch != driver->notified.epoch ||
+                   lease.deadline_ns != driver->notified.deadline_ns ||
+                   lease.lost != driver->notified.lost;
+    /* deadline 0: there is no lease to report yet */
+    if (changed && (lease.lost || lease.deadline_ns != 0)) {
+        notify_lease(driver, &lease);
     }
     if (lease.lost && lease.epoch + 1 >= MESSAGE_EPOCH_LIMIT) {
         driver_fail(driver, "session",
@@ -58,56 +61,60 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted)
     driver_take_actions(driver);
 }
 
-/* ---- which voters there are ---- */
+/* ---- which voters answer ---- */
 
-/* That voter's status by its own account, if it may not vote. A voter that started over is not down
- * between that and its first answer. One that is gone is down, whatever it was. */
-static enum message_standing standing_told(const struct driver *driver, uint32_t voter)
+/* That voter's status as it last reported it, if it may not vote. A voter that has just started
+ * over counts as starting over, not as down, until its first answer. A voter whose link broke
+ * counts as down, whatever it reported. */
+static enum message_voter_status status_reported(const struct driver *driver, uint32_t voter)
 {
     const struct quorum *quorum = driver->config.quorum;
-    enum message_standing standing = MESSAGE_STANDING_OBSERVER;
+    enum message_voter_status status = MESSAGE_STATUS_OBSERVER;
     if ((driver->links_down >> voter & 1) != 0) {
-        return standing;
+        return status;
     }
     if (quorum != NULL) {
-        standing = quorum_standing_of(quorum, voter);
+        status = quorum_voter_status_of(quorum, voter);
     }
-    bool hindered = standing == MESSAGE_STANDING_REFUSED || standing == MESSAGE_STANDING_REJOINING;
-    return hindered ? standing : (enum message_standing)driver->standings[voter];
+    bool hindered = status == MESSAGE_STATUS_REFUSED || status == MESSAGE_STATUS_REJOINING;
+    return hindered ? status : (enum message_voter_status)driver->statuses[voter];
 }
 
-void driver_see_standing(struct driver *driver, uint32_t voter)
+void driver_note_status(struct driver *driver, uint32_t voter)
 {
     if (voter < driver->config.voter_count &&
-        quorum_standing_of(driver->config.quorum, voter) == MESSAGE_STANDING_REJOINING) {
-        driver->standings[voter] = MESSAGE_STANDING_REJOINING;
+        quorum_voter_status_of(driver->config.quorum, voter) == MESSAGE_STATUS_REJOINING) {
+        driver->statuses[voter] = MESSAGE_STATUS_REJOINING;
     }
     driver_see_voters(driver);
 }
 
 bool driver_starts_over(const struct driver *driver, uint32_t voter)
 {
-    return standing_told(driver, voter) == MESSAGE_STANDING_REJOINING;
+    return status_reported(driver, voter) == MESSAGE_STATUS_REJOINING;
 }
 
-/* Which voters may not vote (yet), by what they say, and which refuse this agent. */
+/* The voters that report that they may not vote (yet), and those that refuse this agent. */
 static uint32_t refused_voters(const struct driver *driver)
 {
     uint32_t refused = driver->refusing & ~driver->links_down;
     for (uint32_t i = 0; i < driver->config.voter_count; i++) {
-        enum message_standing standing = standing_told(driver, i);
-        refused |= (uint32_t)(standing == MESSAGE_STANDING_REFUSED ||
-                              standing == MESSAGE_STANDING_REJOINING)
-                   << i;
+        enum message_voter_status status = status_reported(driver, i);
+        refused |=
+            (uint32_t)(status == MESSAGE_STATUS_REFUSED || status == MESSAGE_STATUS_REJOINING) << i;
     }
     return refused;
 }
 
-/* A voter that never answered has the time of a lease to do so: it may be asked, but is not shown
- * as up. */
+/* A voter that has not answered yet gets the time of a lease to do so. Until then requests may go
+ * to it (up), but it is not shown as answering (heard). */
 void driver_see_voters(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;
+    driver->voters_later = driver->receiving;
+    if (driver->receiving) {
+        return;
+    }
     int64_t now_ns = driver_clock_ns(driver);
     bool young = now_ns - driver->started_ns < config->renewal->config.session_ttl_ns;
     uint32_t up = 0;
@@ -132,7 +139,7 @@ void driver_see_voters(struct driver *driver)
     driver_step_host(driver, &event);
 }
 
-/* A voter with other rules acknowledges nothing: that is said once, until it does. */
+/* A voter with other rules acknowledges nothing. Logs that once, until the rules agree. */
 static void compare_rules(struct driver *driver, const struct message *message)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -160,13 +167,13 @@ void driver_take_answer(struct driver *driver, const struct message *message)
         return;
     }
     if (message->kind == MESSAGE_HELLO_ACK) {
-        driver->standings[voter] = message->as.hello.standing;
+        driver->statuses[voter] = message->as.hello.status;
         driver_see_voters(driver);
         compare_rules(driver, message);
         return;
     }
     driver->refusing &= ~(1U << voter);
-    driver->standings[voter] = 0;
+    driver->statuses[voter] = 0;
     renewal_acked(driver->config.renewal, message, driver_clock_ns(driver),
                   &driver->quorum_actions);
     driver_take_actions(driver);

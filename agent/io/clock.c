@@ -32,7 +32,7 @@ uint64_t clock_random(void)
     static uint64_t buffer[32];
     static unsigned left;
     if (left == 0) {
-        /* At most 256 bytes never come in part once the kernel's pool is ready. */
+        /* getrandom() returns up to 256 bytes in one piece once the kernel's pool is ready. */
         HF_CHECK(getrandom(buffer, sizeof(buffer), 0) == (ssize_t)sizeof(buffer));
         left = sizeof(buffer) / sizeof(buffer[0]);
     }
@@ -78,7 +78,7 @@ bool clock_adjustment_ppm(int64_t *ppm)
         return false;
     }
     int64_t nominal_us = 1000000 / user_hz;
-    /* tick: microseconds a USER_HZ tick; freq: ppm with 16 bits behind the point */
+    /* tick: microseconds in a USER_HZ tick; freq: ppm, with 16 bits behind the point. */
     *ppm = (timex.tick - nominal_us) * 1000000 / nominal_us + timex.freq / 65536;
     return true;
 }
@@ -92,7 +92,7 @@ void clock_timer_set(int fd, int64_t due_ns)
 {
     struct itimerspec when = {.it_value = {0}};
     if (due_ns != INT64_MAX) {
-        int64_t at_ns = due_ns > 0 ? due_ns : 1; /* zero would disarm it */
+        int64_t at_ns = due_ns > 0 ? due_ns : 1; /* zero would disarm the timer */
         when.it_value.tv_sec = at_ns / second_ns;
         when.it_value.tv_nsec = at_ns % second_ns;
     }
@@ -103,5 +103,5 @@ void clock_timer_drain(int fd)
 {
     uint64_t fired;
     ssize_t got = read(fd, &fired, sizeof(fired));
-    (void)got; /* nothing there is as good */
+    (void)got; /* to find nothing there is fine */
 }

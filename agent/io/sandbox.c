@@ -1,10 +1,11 @@
 /*
  * Capabilities and the filter of system calls: see io/sandbox.h.
  *
- * Names, not numbers: libseccomp knows what a name is on this architecture; one that it does not
- * have there is left out. The lists hold what agent, libuv, SQLite, NNG, mbedTLS, libsystemd and
- * both Debians' libc call, with the older and the newer form of each. io_uring is on none of them:
- * calls through it pass by every filter, and libuv does without.
+ * The lists have names of calls, and libseccomp knows their numbers on this architecture. A name
+ * that does not exist here is left out. The lists hold the calls that the agent, libuv, SQLite,
+ * NNG, mbedTLS, libsystemd and libc (of Debian 12 and 13) make, each in its older and its newer
+ * form. io_uring is not among them: calls through it would bypass every filter, and libuv works
+ * without it.
  */
 #include "io/sandbox.h"
 
@@ -41,7 +42,8 @@ const char *sandbox_drop(void)
         return NULL;
     }
     for (int i = 0; i < CAPABILITIES_MAX; i++) {
-        /* EINVAL: this kernel has fewer; EPERM: this root may not, and so has nothing to lose. */
+        /* EINVAL: this kernel does not have the capability. EPERM: this root may not drop it, and
+         * so does not have it either. */
         if (i != CAP_NET_BIND_SERVICE && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) != 0 &&
             errno != EINVAL && errno != EPERM) {
             return "the capability bounding set cannot be reduced";
@@ -93,14 +95,14 @@ static const char *const allowed[] = {
     "ppoll_time64", "select", "pselect6", "_newselect", "eventfd2", "timerfd_create",
     "timerfd_settime", "timerfd_settime64", "timerfd_gettime", "signalfd4", "inotify_init1",
     "inotify_add_watch", "inotify_rm_watch", "restart_syscall",
-    /* sockets; which kinds of them, see below */
+    /* sockets; the families below bound which kinds */
     "bind", "listen", "connect", "accept", "accept4", "getsockname", "getpeername", "getsockopt",
     "setsockopt", "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg", "shutdown",
     /* time */
     "clock_gettime", "clock_gettime64", "clock_getres", "clock_getres_time64", "clock_nanosleep",
     "clock_nanosleep_time64", "nanosleep", "gettimeofday", "time", "adjtimex", "clock_adjtime",
     "alarm", "setitimer",
-    /* threads and signals of its own */
+    /* threads, and signals to itself */
     "futex", "futex_time64", "futex_waitv", "set_robust_list", "rseq", "sched_yield",
     "sched_getaffinity", "sched_getparam", "sched_getscheduler", "getcpu", "gettid", "getpid",
     "getppid", "set_tid_address", "exit", "exit_group", "rt_sigaction", "rt_sigprocmask",
@@ -109,7 +111,7 @@ static const char *const allowed[] = {
     "getuid", "getuid32", "geteuid", "geteuid32", "getgid", "getgid32", "getegid", "getegid32",
     "uname", "sysinfo", "getrlimit", "ugetrlimit", "getrusage", "getrandom", "pidfd_open"};
 
-/* No library begins to call these by itself, in no version: a caller of these has taken the agent
+/* No library calls these in any version, so a call means that an attacker has taken the agent
  * over. */
 static const char *const fatal[] = {"execve",
                                     "execveat",
@@ -169,7 +171,7 @@ static const char *const fatal[] = {"execve",
 
 static const char *const refused[] = {"fork", "vfork", "kill", "tkill"};
 
-/* Needed by io/socket/closer.c, fork() and a signal handler. */
+/* The calls of io/socket/closer.c, of fork() and of signal handlers. */
 static const char *const closes[] = {"clone",
                                      "clone3",
                                      "fork",
@@ -195,14 +197,15 @@ static const char *const closes[] = {"clone",
                                      "futex",
                                      "restart_syscall"};
 
-/* What io/region/remover.c needs beside those: to open, empty, remove and make files, to send. */
+/* The calls that io/region/remover.c needs beside those: open, empty, remove and make files, and
+ * send. */
 static const char *const removes[] = {
     "open",      "openat",       "fstat",     "fstat64", "newfstatat", "fstatat64",   "statx",
     "ftruncate", "ftruncate64",  "fallocate", "unlink",  "unlinkat",   "rmdir",       "mkdir",
     "mkdirat",   "mmap",         "mmap2",     "munmap",  "brk",        "pread64",     "flock",
     "prctl",     "rt_sigaction", "sendmsg",   "geteuid", "geteuid32",  "futex_time64"};
 
-static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* getaddrinfo asks there */};
+static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* getaddrinfo() */};
 
 static const unsigned requests[] = {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS, SIOCOUTQ};
 
@@ -211,10 +214,11 @@ static bool add_all(scmp_filter_ctx filter, uint32_t action, const char *const *
     for (size_t i = 0; i < count; i++) {
         int number = seccomp_syscall_resolve_name(names[i]);
         if (number == __NR_SCMP_ERROR) {
-            continue; /* newer than the library */
+            continue; /* newer than libseccomp */
         }
         int result = seccomp_rule_add(filter, action, number, 0);
-        if (result != 0 && result != -EDOM && result != -EEXIST) { /* EDOM: not on this machine */
+        if (result != 0 && result != -EDOM &&
+            result != -EEXIST) { /* EDOM: not on this architecture */
             return false;
         }
     }
@@ -233,7 +237,8 @@ static bool add_rules(scmp_filter_ctx filter)
     bool good = add_all(filter, SCMP_ACT_ALLOW, allowed, sizeof(allowed) / sizeof(allowed[0])) &&
                 add_all(filter, SCMP_ACT_KILL_PROCESS, fatal, sizeof(fatal) / sizeof(fatal[0])) &&
                 add_all(filter, refuse, refused, sizeof(refused) / sizeof(refused[0])) &&
-                /* clone3 says what it wants where no filter can look: libc then takes clone */
+                /* No filter can read the arguments of clone3. It is refused, and libc then uses
+                 * clone. */
                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, thread) == 0 &&
                 seccomp_rule_add(filter, refuse, SCMP_SYS(clone), 1, process) == 0 &&
                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, itself) == 0 &&
@@ -247,7 +252,7 @@ static bool add_rules(scmp_filter_ctx filter)
                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1, family) == 0);
     }
     for (size_t i = 0; good && i < sizeof(requests) / sizeof(requests[0]); i++) {
-        /* Of the request the kernel looks at 32 bits. */
+        /* The kernel uses the lower 32 bits of the request. */
         const struct scmp_arg_cmp request = SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, requests[i]);
         good = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, request) == 0;
     }
@@ -282,7 +287,7 @@ const char *sandbox_filter(void)
     if (filter == NULL) {
         return "out of memory";
     }
-    /* A tree instead of a list; libseccomp before 2.5 has none. */
+    /* Makes a tree instead of a list. libseccomp before 2.5 cannot. */
     (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0 || !add_rules(filter)) {
         why = "libseccomp does not take its rules";

@@ -6,7 +6,8 @@
 
 #include "agent.h"
 
-/* Writes a TOLD that answers request. The size; 0: none. buffer: HFI_FRAME_MAX bytes. */
-size_t facts_tell(struct agent *agent, uint64_t request, unsigned char *buffer);
+/* Writes a TOLD frame that answers request. Returns its size; 0: nothing was written. buffer:
+ * HFI_FRAME_MAX bytes. */
+size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Checks whether the files that the agent has open are still where others will look for them. A
- * person that removes state_dir, the store or a region takes nothing from the agent that runs: it
- * goes on, and all that it stores is gone with its end. Without its socket's name it serves
- * connected clients, and no other finds it. So it logs that while something can be done about it.
+ * Checks whether the files that the agent has open still have their names. If a person removes
+ * state_dir, the store or a region, the agent goes on with the open files, and everything in them
+ * is lost when it ends. If the socket's name is removed, the agent serves connected clients, and no
+ * other can connect. So the agent logs a missing name while something can be done about it.
  *
- * Each turn of upkeep looks at open descriptors only: a name may have to be read from a disk that
- * stands still.
+ * Upkeep looks at open descriptors only, for a look at a name may wait for a disk that stands
+ * still.
  */
 #include "observe/files.h"
 
@@ -37,7 +37,7 @@ static bool is_unlinked(int fd)
     return fd >= 0 && fstat(fd, &status) == 0 && status.st_nlink == 0;
 }
 
-/* Whether another folder, or none, has the name that this one was opened by. */
+/* Whether the path that this folder was opened by now leads to another folder, or to none. */
 static bool is_elsewhere(int fd, const char *path)
 {
     struct stat here;

@@ -8,16 +8,16 @@
 
 enum { FILES_TEXT_MAX = 300 };
 
-/* Notes which file the store is, and which the socket, once there is one. */
+/* Note the identity of the store's file, and of the socket, once it exists. */
 void files_open(struct agent *agent);
 void files_open_socket(struct agent *agent);
-/* Whether somebody else than root and the agent's user may write to the configuration. */
+/* Whether a user other than root and the agent's may write to the configuration. */
 bool files_config_is_loose(const struct agent *agent);
-/* How many of the folder, the store, the regions and the socket are not where they were any more;
- * which: text, of FILES_TEXT_MAX bytes. by_name: also a folder that was moved, for which the disk
- * may have to be read. */
+/* The number of files that are gone, of the folder, the store, the regions and the socket. text
+ * (FILES_TEXT_MAX bytes) names them. by_name: also look whether the folder was moved, for which the
+ * disk may have to be read. */
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
-/* Called now and then: logs the files that are gone. */
+/* Called in each upkeep: logs the files that are gone. */
 void files_look(struct agent *agent);
 
 #endif

@@ -22,7 +22,7 @@ void log_open(int fd, bool with_time)
 
 void log_open_stderr(void)
 {
-    /* JOURNAL_STREAM names the socket that systemd gave as standard error, as device:inode. */
+    /* JOURNAL_STREAM has device:inode of the socket that systemd gave as standard error. */
     const char *journal = getenv("JOURNAL_STREAM");
     struct stat status;
     unsigned long long device;
@@ -33,7 +33,7 @@ void log_open_stderr(void)
     log_open(STDERR_FILENO, !to_journal);
 }
 
-/* One byte is always left for the newline. */
+/* Leaves one byte free for the newline. */
 static void put(struct log_line *line, const char *bytes, size_t size)
 {
     size_t room = sizeof(line->text) - 1 - line->used;
@@ -92,23 +92,15 @@ void log_begin(struct log_line *line, enum log_level level, const char *event)
 void log_begin_limited(struct log_line *line, enum log_level level, const char *event,
                        struct log_limit *limit, int64_t now_ns)
 {
-    const int64_t interval_ns = LOG_INTERVAL_MS * INT64_C(1000000);
-    int64_t regained = limit->last_ns == 0 ? LOG_BURST : (now_ns - limit->last_ns) / interval_ns;
-    if (regained > 0) {
-        limit->spent -= (uint32_t)(regained < limit->spent ? regained : limit->spent);
-        limit->last_ns = now_ns;
-    }
+    static const struct log_rate rate = {.interval_ns = LOG_INTERVAL_MS * INT64_C(1000000),
+                                         .burst = LOG_BURST};
+    uint32_t count = log_limit_add(limit, &rate, now_ns);
     log_begin(line, level, event);
-    if (limit->spent >= LOG_BURST) {
+    if (count == 0) {
         line->silent = true;
-        limit->left_out++;
         missing.left_out++;
-        return;
-    }
-    limit->spent++;
-    if (limit->left_out > 0) {
-        log_unsigned(line, "left_out", limit->left_out);
-        limit->left_out = 0;
+    } else if (count > 1) {
+        log_unsigned(line, "left_out", count - 1);
     }
 }
 
@@ -146,7 +138,7 @@ void log_bytes(struct log_line *line, const char *key, const void *value, size_t
             snprintf(escaped, sizeof(escaped), "%c", bytes[i]);
         }
         if (line->used + strlen(escaped) + 2 > sizeof(line->text) - 1) {
-            break; /* the closing quote still fits */
+            break; /* leaves room for the closing quote */
         }
         put_text(line, escaped);
     }
@@ -192,14 +184,14 @@ void log_end(struct log_line *line)
         return;
     }
     line->text[line->used++] = '\n';
-    /* The log's reader may stand still (a pager, a full pipe); the leases must not wait for it. A
-     * pipe that is writable has room for a whole line. */
+    /* The log's reader may stand still (a pager, a full pipe), and leases must not wait for it. A
+     * pipe that poll() calls writable has room for a whole line. */
     struct pollfd room = {.fd = log_fd, .events = POLLOUT};
     if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT)) {
         missing.lost++;
         return;
     }
-    if (write(log_fd, line->text, line->used) != (ssize_t)line->used) { /* a full disk, say */
+    if (write(log_fd, line->text, line->used) != (ssize_t)line->used) { /* such as a full disk */
         missing.lost++;
     }
 }

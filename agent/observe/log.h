@@ -5,13 +5,13 @@
  *   level=info event=client_connected client=3 pid=4711 uid=1000 command="sh -c make"
  *
  * Values that are not plain words are quoted: \" \\ \n \t and \xHH stand for characters that would
- * break the line. A line is one write, at most LOG_LINE_MAX bytes; longer ones are cut. A time
- * stands before it (the wall clock's: to be read, it decides nothing) unless journald adds its own.
+ * break the line. A line is one write, at most LOG_LINE_MAX bytes; longer ones are cut. Each line
+ * begins with the wall clock's time, which is for people only, unless journald adds its own.
  *
- * Lines that strangers can cause at will go through log_begin_limited(): a flood of them must not
- * fill a disk. The next line of the kind has the number of lines that were left out.
+ * Lines that strangers can cause at will go through log_begin_limited(), so that a flood of them
+ * cannot fill a disk. The next line of that kind has the number of lines that were left out.
  *
- * One thread.
+ * Only the loop's thread may call this.
  */
 #ifndef AGENT_LOG_H
 #define AGENT_LOG_H
@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/base/log_limit.h"
 
 enum { LOG_LINE_MAX = 2048 };
 
@@ -30,28 +32,23 @@ struct log_line {
     char text[LOG_LINE_MAX];
 };
 
-/* Every so many lines of a kind in a burst; then one each interval. Zeroed at first. */
-struct log_limit {
-    int64_t last_ns;
-    uint32_t spent;
-    uint32_t left_out;
-};
-
+/* The limit of log_begin_limited(): a burst of lines of a kind, then one in each interval. */
 enum { LOG_BURST = 50, LOG_INTERVAL_MS = 200 };
 
-/* Where lines go (tests change it): file descriptor 2 at first. with_time: before each line. */
+/* Sends lines to a descriptor (tests change it); without this call to descriptor 2. with_time: each
+ * line begins with the time. */
 void log_open(int fd, bool with_time);
-/* Standard error, with the time unless it is connected to the journal. */
+/* Sends lines to standard error, with the time unless the journal reads them. */
 void log_open_stderr(void);
 
-/* For people: lines that were not written since the start, because a limit left them out, because
- * their reader did not take them, or because they could not be written. */
+/* For display: lines since the start that were not written. A limit left them out, their reader did
+ * not take them, or writing failed. */
 struct log_missing {
     uint64_t left_out;
     uint64_t lost;
 };
 struct log_missing log_missing(void);
-/* Counts one that the caller left out by a limit of its own. */
+/* Counts a line that the caller left out by a limit of its own. */
 void log_leave_out(void);
 
 void log_begin(struct log_line *line, enum log_level level, const char *event);
@@ -62,7 +59,7 @@ void log_text(struct log_line *line, const char *key, const char *value);
 void log_bytes(struct log_line *line, const char *key, const void *value, size_t size);
 void log_number(struct log_line *line, const char *key, int64_t value);
 void log_unsigned(struct log_line *line, const char *key, uint64_t value);
-/* Nanoseconds, as seconds with three digits. */
+/* Writes nanoseconds as seconds with three digits. */
 void log_seconds(struct log_line *line, const char *key, int64_t value_ns);
 void log_end(struct log_line *line);
 

@@ -10,7 +10,7 @@
 
 static const char *const session_names[] = {"safe", "jeopardy", "lost"};
 
-/* By enum message_refusal. */
+/* The label of each enum message_refusal. */
 static const char *const refusal_names[] = {NULL,      "full",   "not_owner", "session",
                                             "version", "tokens", "rules",     "quota"};
 enum { REFUSALS = sizeof(refusal_names) / sizeof(refusal_names[0]) };
@@ -35,7 +35,7 @@ struct text {
     size_t size;
 };
 
-/* The room is for more than there is: see METRICS_TEXT_MAX. */
+/* The buffer is larger than all figures together: see METRICS_TEXT_MAX. */
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
 {
     va_list arguments;
@@ -87,7 +87,7 @@ static void histogram(struct text *text, const char *name, const char *help,
         histogram->count);
 }
 
-/* One sample for each name; a name that is NULL has none. */
+/* Writes one sample for each value of the label; an entry that is NULL is left out. */
 static void labelled(struct text *text, const char *name, const char *label,
                      const char *const *values, const uint64_t *samples, uint32_t count)
 {
@@ -251,13 +251,13 @@ static void tell_quorum(struct text *text, const struct metrics *metrics)
     gauge(text, "holdfast_coordinator_requests", "Requests of hosts that wait here",
           voting->requests);
     seconds(text, "holdfast_patience_seconds", "For how long a voter's silence is borne",
-            voting->patience_ns);
+            voting->suspicion_ns);
     gauge(text, "holdfast_voting", "1 if this voter's store counts", voting->votes);
     gauge(text, "holdfast_majority", "1 if a majority of the voters hears this one",
           voting->majority);
 }
 
-/* One value of each other voter, and of all other agents together. */
+/* Writes one sample for each other voter, and one for all other agents together. */
 static void each_link(struct text *text, const struct metrics *metrics, const char *name,
                       const char *type, const char *help, size_t offset)
 {
@@ -326,7 +326,7 @@ size_t metrics_text(const struct metrics *metrics, char *out)
 
 /* ---- health ---- */
 
-/* How the session stands, for people: the renewal counts a session that has not begun as one in
+/* The state of the session for people. The renewal counts a session that has not begun as one in
  * jeopardy. */
 static const char *session_word(const struct metrics *metrics)
 {
@@ -393,7 +393,7 @@ static void page_voters(struct text *text, const struct metrics *metrics)
     add(text, "</table>\n");
 }
 
-/* Names of cells, agents and roles are of a-z 0-9 _ -: nothing in them has to be escaped. */
+/* Names of cells, agents and roles have only a-z 0-9 _ -, so nothing in them needs escaping. */
 size_t metrics_page(const struct metrics *metrics, char *out)
 {
     struct text text = {.bytes = out};
@@ -411,7 +411,7 @@ size_t metrics_page(const struct metrics *metrics, char *out)
     if (metrics->was_safe && metrics->session != RENEWAL_LOST) {
         row(&text, "session", "%s, epoch %u, %.1f s left", session_word(metrics), metrics->epoch,
             (double)metrics->remaining_ns / 1e9);
-    } else { /* no lease to count, and an epoch that has not begun */
+    } else { /* no lease to count, and the epoch has not begun */
         row(&text, "session", "%s", session_word(metrics));
     }
     row(&text, "clients", "%u", here->clients);

@@ -2,8 +2,8 @@
  * The agent's answers to monitoring: figures as the text that Prometheus reads, a page for a
  * person, and one line that says whether it is well. docs/METRICS.md lists every figure.
  *
- * web.c fills in struct metrics; here it only becomes text. It has no lock's name and no user,
- * because every user of this host may read it.
+ * web.c fills in struct metrics, and metrics.c turns it into text. The figures have no name of a
+ * lock and no user, for every user of this host may read them.
  */
 #ifndef AGENT_METRICS_H
 #define AGENT_METRICS_H
@@ -27,7 +27,7 @@ struct metrics_voter {
     bool self;
     bool up;
     bool refused;
-    int64_t answer_age_ns; /* -1: it never answered */
+    int64_t answer_age_ns; /* -1: it has never answered */
     struct peers_figures link;
 };
 
@@ -39,13 +39,13 @@ struct metrics {
     const char *role;
     int64_t uptime_ns;
     enum renewal_state session;
-    bool was_safe; /* in this epoch */
+    bool was_safe; /* the session was safe in this epoch */
     uint32_t epoch;
-    int64_t remaining_ns; /* of the lease; negative: for so long it has not counted */
-    bool astray;          /* the clock runs at another rate than leases are counted with */
+    int64_t remaining_ns; /* of the lease; negative: it ran out so long ago */
+    bool astray;          /* the clock's rate is beyond max_drift */
     const struct host_counts *host;
     const struct host_survey *here;
-    const struct quorum_counts *quorum; /* NULL: an observer; and: */
+    const struct quorum_counts *quorum; /* NULL for an observer, like voting */
     const struct quorum_survey *voting;
     const struct driver_counts *driver;
     struct driver_queues queues;
@@ -57,7 +57,7 @@ struct metrics {
     uint64_t slow_turns;
     uint64_t costly;
     uint32_t regions_given_up;
-    uint64_t given_up; /* regions, since this agent began; and those that were made instead */
+    uint64_t given_up; /* since the start: regions given up, and regions begun anew */
     uint64_t begun_anew;
     struct log_missing log;
     uint32_t voter_count;
@@ -66,13 +66,14 @@ struct metrics {
     uint64_t strangers[PEERS_REFUSAL_COUNT];
 };
 
-/* Prometheus' text format, version 0.0.4. out: METRICS_TEXT_MAX bytes. The size. */
+/* Writes Prometheus' text format, version 0.0.4. out: METRICS_TEXT_MAX bytes. Returns the size. */
 size_t metrics_text(const struct metrics *metrics, char *out);
 
-/* A page of HTML: no scripts, nothing from elsewhere. The same. */
+/* Writes a page of HTML, without scripts and without anything from elsewhere. out and the result
+ * are as in metrics_text(). */
 size_t metrics_page(const struct metrics *metrics, char *out);
 
-/* One line: "ok", or why this agent's holds do not count. true: they do. */
+/* Writes one line: "ok", or why this agent's holds do not count. Returns true if they count. */
 bool metrics_health(const struct metrics *metrics, char *out, size_t size)
     __attribute__((warn_unused_result));
 

@@ -6,7 +6,7 @@
 #include "io/clock.h"
 #include "observe/log.h"
 
-static const int64_t gap_ns = 1000000000; /* between two lines */
+static const struct log_rate rate = {.interval_ns = 1000000000, .burst = 1};
 
 void turns_part(struct turns *turns, enum turn_part part)
 {
@@ -22,7 +22,8 @@ void turns_part(struct turns *turns, enum turn_part part)
     turns->since_ns = now_ns;
 }
 
-static void tell(struct turns *turns, int64_t took_ns, int64_t cpu_ns, struct turns_user user)
+static void log_turn(struct turns *turns, int64_t took_ns, int64_t cpu_ns, struct turns_user user,
+                     uint32_t before)
 {
     static const char *const names[TURN_PARTS] = {"none",  "users", "timer",   "disk",
                                                   "peers", "web",   "signals", "end"};
@@ -46,8 +47,8 @@ static void tell(struct turns *turns, int64_t took_ns, int64_t cpu_ns, struct tu
                  "it did not run for most of that: it was stopped, got no processor, or waited for "
                  "the disk or for memory");
     }
-    if (turns->untold > 0) {
-        log_unsigned(&line, "before", turns->untold);
+    if (before > 0) {
+        log_unsigned(&line, "before", before);
     }
     log_end(&line);
 }
@@ -64,12 +65,10 @@ void turns_end(struct turns *turns, int64_t now_ns, int64_t slow_ns, struct turn
     }
     turns->slow++;
     turns->spent_ns[turns->part] += now_ns - turns->since_ns;
-    if (turns->told_ns != 0 && now_ns - turns->told_ns < gap_ns) {
-        turns->untold++;
+    uint32_t count = log_limit_add(&turns->limit, &rate, now_ns);
+    if (count == 0) {
         log_leave_out();
         return;
     }
-    tell(turns, took_ns, clock_thread_ns() - turns->cpu_ns, user);
-    turns->told_ns = now_ns;
-    turns->untold = 0;
+    log_turn(turns, took_ns, clock_thread_ns() - turns->cpu_ns, user, count - 1);
 }

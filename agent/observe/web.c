@@ -13,11 +13,11 @@
 #include "peers/peers.h"
 #include "turn.h"
 
-/* More frequent requests get the same answer: a look at every lock has its price. */
+/* Requests within this time get the same answer, because a look at every lock is costly. */
 static const int64_t survey_every_ns = 1000000000;
 
 struct web {
-    struct http_thread *server; /* NULL: it does not listen */
+    struct http_thread *server; /* NULL: the agent does not listen for HTTP */
     int64_t surveyed_ns;        /* 0: never */
     struct host_survey here;
     struct quorum_survey voting;
@@ -48,12 +48,14 @@ static void collect_voters(const struct agent *agent, int64_t now_ns, struct met
     }
 }
 
-static void survey(struct web *web, const struct agent *agent, int64_t now_ns)
+static void survey(struct web *web, struct agent *agent, int64_t now_ns)
 {
     if (web->surveyed_ns != 0 && now_ns - web->surveyed_ns < survey_every_ns) {
         return;
     }
+    agent_lend(agent);
     host_survey(agent->host, now_ns, &web->here);
+    agent_take_back(agent);
     if (agent->quorum != NULL) {
         quorum_survey(agent->quorum, &web->voting);
     }
@@ -125,7 +127,7 @@ static void on_turn(void *arg)
     agent_turn(arg, TURN_WEB);
 }
 
-static void tell_failure(const struct agent *agent, const char *why)
+static void log_failure(const struct agent *agent, const char *why)
 {
     struct log_line line;
     log_begin(&line, LOG_LEVEL_ERROR, "http_failed");
@@ -145,12 +147,12 @@ void web_open(struct agent *agent)
     }
     agent->web = calloc(1, sizeof(*agent->web));
     if (agent->web == NULL || !http_address_read(agent->config.http_listen, &address)) {
-        tell_failure(agent, agent->web == NULL ? "out of memory" : "no such address");
+        log_failure(agent, agent->web == NULL ? "out of memory" : "no such address");
         return;
     }
     agent->web->server = http_thread_open(&agent->loop, &address, &handler, error);
     if (agent->web->server == NULL) {
-        tell_failure(agent, error);
+        log_failure(agent, error);
     }
 }
 

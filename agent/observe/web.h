@@ -1,8 +1,9 @@
 /*
  * [http]: /metrics, /healthz, and / for a person. See metrics.h, io/http_thread.h, docs/METRICS.md.
  *
- * Connections are a thread's, answers the loop's: nothing costs anything as long as nobody asks. An
- * agent whose loop stands still does not answer, and a monitor has to take that for unhealthy, too.
+ * A thread handles the connections, and the loop writes the answers. So HTTP costs nothing while
+ * nobody asks. An agent whose loop stands still does not answer, and a monitor must take that for
+ * unhealthy, too.
  */
 #ifndef AGENT_WEB_H
 #define AGENT_WEB_H
@@ -12,12 +13,12 @@
 struct agent;
 struct web;
 
-/* Begins to listen, if the configuration says so. If that does not work the agent goes on without,
- * and the log says why. */
+/* Begins to listen, if the configuration has [http]. On failure the agent goes on without HTTP, and
+ * the log says why. */
 void web_open(struct agent *agent);
-/* Before the loop is closed. */
+/* To be called before the loop is closed. */
 void web_shut(struct agent *agent);
-/* When the loop is closed. */
+/* To be called after the loop is closed. */
 void web_close(struct agent *agent);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where an agent listens that is no voter of the configuration: see addresses.h. */
+/* The addresses of agents that are no voters of the configuration: see addresses.h. */
 #include "peers/addresses.h"
 
 #include <stdio.h>
@@ -33,11 +33,11 @@ static void forget_trial(struct addresses *addresses, struct address_entry *entr
 static void forget_home(struct addresses *addresses, struct address_entry *entry)
 {
     *count_of(addresses->guests, &entry->home) -= !entry->known;
-    *count_of(addresses->said, &entry->home) -= 1;
+    *count_of(addresses->announced, &entry->home) -= 1;
     forget(addresses, &entry->home);
 }
 
-/* It has answered: the trial is the home from now on. */
+/* An agent has answered at the trial, which becomes the home. */
 static void move(struct addresses *addresses, struct address_entry *entry)
 {
     forget_home(addresses, entry);
@@ -45,7 +45,7 @@ static void move(struct addresses *addresses, struct address_entry *entry)
     entry->trial.link = ADDRESSES_LINK_NONE;
     entry->known = true;
     *count_of(addresses->guests, &entry->home) -= 1;
-    *count_of(addresses->said, &entry->home) += 1;
+    *count_of(addresses->announced, &entry->home) += 1;
 }
 
 static bool dial(struct addresses *addresses, struct address_claim *out,
@@ -73,8 +73,7 @@ void address_init(struct address_entry *entry)
                                     .trial.link = ADDRESSES_LINK_NONE};
 }
 
-/* Whether an agent without a connection, and with another address, has to wait before this one is
- * tried. */
+/* Whether a new address of an agent without a connection has to wait before it is dialled. */
 static bool has_to_wait(const struct address_entry *entry, uint64_t host, int64_t now_ns)
 {
     return entry->trial.link != ADDRESSES_LINK_NONE ||
@@ -82,17 +81,17 @@ static bool has_to_wait(const struct address_entry *entry, uint64_t host, int64_
            (host == entry->refused_host && now_ns < entry->refused_until_ns);
 }
 
-enum address_verdict address_said(struct addresses *addresses, struct address_entry *entry,
-                                  const struct message_agent *agent, const char *address,
-                                  uint64_t host, int64_t now_ns)
+enum address_verdict address_announced(struct addresses *addresses, struct address_entry *entry,
+                                       const struct message_agent *agent, const char *address,
+                                       uint64_t host, int64_t now_ns)
 {
     if (entry->home.link == ADDRESSES_LINK_NONE) {
-        uint16_t *said = &addresses->said[host % ADDRESSES_HOSTS];
-        if (*said >= ADDRESSES_SAID_MAX ||
+        uint16_t *announced = &addresses->announced[host % ADDRESSES_HOSTS];
+        if (*announced >= ADDRESSES_ANNOUNCED_MAX ||
             !dial(addresses, &entry->home, agent, address, host, now_ns)) {
             return ADDRESS_FULL;
         }
-        *said += 1;
+        *announced += 1;
         return ADDRESS_DIALLED;
     }
     if (strcmp(entry->home.text, address) == 0 ||
@@ -138,7 +137,7 @@ static void look_at_trial(struct addresses *addresses, struct address_entry *ent
         return;
     }
     if (is_up(addresses, &entry->trial)) {
-        /* It is known, and home does not answer: see address_link(). */
+        /* The home has answered once, and does not answer now: see address_link(). */
         if (now_ns - entry->down_ns > ADDRESSES_MOVE_MS * ms_ns) {
             move(addresses, entry);
         }

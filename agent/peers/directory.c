@@ -1,6 +1,7 @@
 /*
- * The table of the other agents, by name, and where they are dialled: voters at the address of the
- * configuration, others at the address that they announce, within the bounds of addresses.h.
+ * The table of the other agents by name, and the addresses at which they are dialled. A voter has
+ * the address of the configuration, any other agent the address that it announces, within the
+ * bounds of addresses.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +14,6 @@
 #include "proto/region.h"
 
 static const int64_t second_ns = 1000000000;
-static const int64_t minute_ns = 60000000000;
-
 /* ---- by name ---- */
 
 static uint16_t *find_bucket(struct peers *peers, const struct message_agent *name)
@@ -23,7 +22,7 @@ static uint16_t *find_bucket(struct peers *peers, const struct message_agent *na
     uint32_t at = (uint32_t)(hash & (PEERS_BUCKETS - 1));
     while (peers->buckets[at] != 0 &&
            memcmp(&peers->peers[peers->buckets[at] - 1].name, name, sizeof(*name)) != 0) {
-        at = (at + 1) & (PEERS_BUCKETS - 1); /* ends: it is never more than half full */
+        at = (at + 1) & (PEERS_BUCKETS - 1); /* ends: the table is never more than half full */
     }
     return &peers->buckets[at];
 }
@@ -34,8 +33,8 @@ struct peer_agent *peers_find(struct peers *peers, const struct message_agent *n
     return bucket == 0 ? NULL : &peers->peers[bucket - 1];
 }
 
-/* A place that nobody has; TRANSPORT_PEERS_MAX: there is none. */
-static uint32_t free_place(const struct peers *peers)
+/* The index of a free entry; TRANSPORT_PEERS_MAX if there is none. */
+static uint32_t free_index(const struct peers *peers)
 {
     for (uint32_t i = 0; peers->free_count > 0 && i < peers->count; i++) {
         if (peers->peers[i].name.length == 0) {
@@ -45,31 +44,31 @@ static uint32_t free_place(const struct peers *peers)
     return peers->count;
 }
 
-/* NULL: there are too many. */
+/* Returns NULL if the table is full. */
 static struct peer_agent *make_peer(struct peers *peers, const struct message_agent *name)
 {
     uint16_t *bucket = find_bucket(peers, name);
     if (*bucket == 0) {
-        uint32_t place = free_place(peers);
-        if (place == TRANSPORT_PEERS_MAX) {
+        uint32_t index = free_index(peers);
+        if (index == TRANSPORT_PEERS_MAX) {
             return NULL;
         }
-        if (place == peers->count) {
+        if (index == peers->count) {
             peers->count++;
         } else {
             peers->free_count--;
         }
-        struct peer_agent *peer = &peers->peers[place];
+        struct peer_agent *peer = &peers->peers[index];
         memset(peer, 0, sizeof(*peer));
         peer->name = *name;
         peer->link = TRANSPORT_PEER_NONE;
         address_init(&peer->listens);
-        *bucket = (uint16_t)(place + 1);
+        *bucket = (uint16_t)(index + 1);
     }
     return &peers->peers[*bucket - 1];
 }
 
-/* Its place is another's from now on. */
+/* Frees the entry for another agent. */
 static void remove_peer(struct peers *peers, struct peer_agent *peer)
 {
     peers_drop_buffer(peers, peer);
@@ -114,7 +113,7 @@ static bool is_up(void *arg, uint32_t link)
     return transport_is_up(((struct peers *)arg)->transport, link);
 }
 
-void peers_places_init(struct peers *peers)
+void peers_directory_init(struct peers *peers)
 {
     peers->addresses.operations = (struct addresses_operations){
         .arg = peers, .dial = dial, .forget = forget, .is_up = is_up};
@@ -132,7 +131,7 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
     return peer != NULL && peer->link != TRANSPORT_PEER_NONE;
 }
 
-/* Messages to the agent go where its place says now. */
+/* Messages to the agent go to its current address from now on. */
 static void follow(struct peers *peers, struct peer_agent *peer)
 {
     const struct address_claim *current = address_current(&peers->addresses, &peer->listens);
@@ -160,13 +159,13 @@ static void log_address(struct peers *peers, const char *event, const struct mes
     log_end(&line);
 }
 
-/* The fault of an address that was announced for an agent; NULL: none. */
+/* Why an announced address is refused; NULL if it is good. */
 static const char *address_error(const struct agent *agent, const char *address)
 {
     const struct host_config *config = &agent->host_config;
     const char *error = transport_address_error(address);
     if (error == NULL && !transport_address_is_number(address)) {
-        /* A name server that it asks may let all lookups wait: those of the voters, too. */
+        /* A slow name server would delay all lookups, and so those of the voters. */
         error = "expected an IP address: names are looked up only for voters";
     }
     for (uint32_t i = 0; error == NULL && i < config->voter_count; i++) {
@@ -178,9 +177,7 @@ static const char *address_error(const struct agent *agent, const char *address)
 static void contradicted(struct peers *peers, struct peer_agent *peer, const char *address)
 {
     char text[MESSAGE_ADDRESS_MAX + 128];
-    int64_t now_ns = clock_boottime_ns();
-    if (peer->kept_ns == 0 || now_ns - peer->kept_ns >= minute_ns) {
-        peer->kept_ns = now_ns;
+    if (log_limit_add(&peer->kept_limit, &log_once_a_minute, clock_boottime_ns()) > 0) {
         snprintf(text, sizeof(text),
                  "it is connected at %s and stays there: two agents of one name, or somebody lies",
                  peer->address);
@@ -188,13 +185,12 @@ static void contradicted(struct peers *peers, struct peer_agent *peer, const cha
     }
 }
 
-/* Logged once a minute: an agent that announces such an address announces more of them. */
+/* Logs an announced address that is refused, once a minute: an agent that announces one such
+ * address announces more. */
 static void not_added(struct peers *peers, const struct message_agent *name, const char *address,
                       const char *why)
 {
-    int64_t now_ns = clock_boottime_ns();
-    if (peers->not_added_ns == 0 || now_ns - peers->not_added_ns >= minute_ns) {
-        peers->not_added_ns = now_ns;
+    if (log_limit_add(&peers->not_added_limit, &log_once_a_minute, clock_boottime_ns()) > 0) {
         log_address(peers, "peer_not_added", name, address, why);
     }
 }
@@ -217,8 +213,8 @@ void peers_address(void *arg, const struct message_agent *name, const char *addr
         not_added(peers, name, address, error != NULL ? error : "too many agents");
         return;
     }
-    switch (address_said(&peers->addresses, &peer->listens, name, address, peers->host,
-                         clock_boottime_ns())) {
+    switch (address_announced(&peers->addresses, &peer->listens, name, address, peers->host,
+                              clock_boottime_ns())) {
     case ADDRESS_KEPT:
         break;
     case ADDRESS_DIALLED:
@@ -236,7 +232,7 @@ void peers_address(void *arg, const struct message_agent *name, const char *addr
     }
 }
 
-void peers_places_look(struct peers *peers)
+void peers_directory_look(struct peers *peers)
 {
     int64_t now_ns = clock_boottime_ns();
     if (now_ns - peers->looked_ns < second_ns) {

@@ -25,7 +25,7 @@ enum {
 };
 
 static const int64_t minute_ns = 60000000000;
-static const int64_t kept_pause_ns = 5000000000; /* before refused files are tried again */
+static const int64_t kept_pause_ns = 5000000000; /* pause before refused files are tried again */
 
 /* ---- what goes out ---- */
 
@@ -43,7 +43,7 @@ static void leave_buffer(struct peers *peers, unsigned char *buffer)
     }
 }
 
-/* Which version the peer reads; the oldest while its link is not there. */
+/* The version of the wire protocol that the peer reads; the oldest one while its link is down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer)
 {
     return wire_greeted_version(transport_version(peers->transport, peer->link));
@@ -67,9 +67,10 @@ static void send_packet(struct peers *peers, struct peer_agent *peer)
     size_t size = wire_end(&peer->writer);
     if (peer->writer.version > peers_version_of(peers, peer)) {
         peer->packets_dropped++;
-        return; /* the link is another one by now: so the peer, which may know less */
+        return; /* the link is a new one, and the agent there may read older versions only */
     }
-    /* Lost if the peer is gone or its queue full: the cores repeat what matters. */
+    /* The packet is lost if the peer is gone or its queue is full: the cores repeat what
+     * matters. */
     bool sent = transport_send(peers->transport, peer->link, peer->buffer, size);
     peer->packets_sent += sent;
     peer->packets_dropped += !sent;
@@ -87,8 +88,8 @@ void peers_drop_buffer(struct peers *peers, struct peer_agent *peer)
     }
 }
 
-/* A packet to that agent whose header has the commit of the last message. NULL: it cannot be
- * reached. */
+/* The open packet to that agent, whose header has the commit of the last message. NULL if the agent
+ * cannot be reached. */
 static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to)
 {
     struct peer_agent *peer = peers_find(peers, to);
@@ -98,12 +99,13 @@ static struct peer_agent *open_packet(struct peers *peers, const struct message_
     if (peer->buffer == NULL) {
         peer->buffer = take_buffer(peers);
         if (peer->buffer == NULL) {
-            return NULL; /* a message is lost */
+            return NULL; /* no memory: the message is lost */
         }
         peers->dirty[peers->dirty_count++] = (uint16_t)(peer - peers->peers);
         begin_packet(peers, peer);
     } else if (peer->commit < peers->commit || peer->membership != peers->membership) {
-        /* A message's promise must not be sent under an older commit or record of stores. */
+        /* The header's commit and record of stores are those of the first message in a packet. A
+         * promise must not be sent under older ones, so it gets a new packet. */
         send_packet(peers, peer);
         begin_packet(peers, peer);
     }
@@ -167,12 +169,11 @@ static uint64_t hash_host(const char *remote)
     return hfi_name_hash(remote, size) | 1;
 }
 
-/* Whether its last line is a minute old; a new remote takes the place of the one logged longest
- * ago. */
-static bool may_complain(struct peers *peers, const char *remote)
+/* Whether a line about this remote may be logged: its last one is a minute old, or it has none. A
+ * new remote takes the entry of the one that was logged longest ago. */
+static bool may_log(struct peers *peers, const char *remote)
 {
     uint64_t hash = hash_host(remote);
-    int64_t now_ns = clock_boottime_ns();
     struct peers_refused_host *place = &peers->refused[0];
     for (uint32_t i = 0; i < PEERS_REFUSED_MAX; i++) {
         struct peers_refused_host *refused = &peers->refused[i];
@@ -180,13 +181,12 @@ static bool may_complain(struct peers *peers, const char *remote)
             place = refused;
             break;
         }
-        place = refused->told_ns < place->told_ns ? refused : place;
+        place = refused->limit.regained_ns < place->limit.regained_ns ? refused : place;
     }
-    if (place->remote == hash && now_ns - place->told_ns < minute_ns) {
-        return false;
+    if (place->remote != hash) {
+        *place = (struct peers_refused_host){.remote = hash};
     }
-    *place = (struct peers_refused_host){.remote = hash, .told_ns = now_ns};
-    return true;
+    return log_limit_add(&place->limit, &log_once_a_minute, clock_boottime_ns()) > 0;
 }
 
 static void note_refused(struct peers *peers, const char *remote, const char *text)
@@ -216,7 +216,7 @@ static void log_refused(struct peers *peers, const struct wire_reader *reader,
                  reader->bad_field != NULL ? reader->bad_field : "");
     }
     note_refused(peers, remote, text);
-    if (!may_complain(peers, remote)) {
+    if (!may_log(peers, remote)) {
         return;
     }
     log_begin_limited(&line, LOG_LEVEL_WARN, "peer_refused", &peers->refused_limit,
@@ -236,7 +236,7 @@ static void log_impostor(struct peers *peers, const struct wire_header *header,
     char text[128];
     snprintf(text, sizeof(text), "its certificate is that of %s", certified);
     note_refused(peers, remote, text);
-    if (!may_complain(peers, remote)) {
+    if (!may_log(peers, remote)) {
         return;
     }
     log_begin_limited(&line, LOG_LEVEL_WARN, "peer_refused", &peers->refused_limit,
@@ -256,8 +256,8 @@ static struct transport_sender sender_of(const struct agent *agent,
     };
 }
 
-/* Renewals and their answers carry the sender's release of Holdfast. */
-static void hear_release(struct peers *peers, const struct message *message, uint32_t version)
+/* A renewal, or its answer, carries the sender's release of Holdfast. */
+static void note_release(struct peers *peers, const struct message *message, uint32_t version)
 {
     const char *release = message->kind == MESSAGE_RENEW       ? message->as.renew.release
                           : message->kind == MESSAGE_RENEW_ACK ? message->as.renew_ack.release
@@ -276,8 +276,8 @@ static void hear_release(struct peers *peers, const struct message *message, uin
     log_end(&line);
 }
 
-/* Whether the certificate of the connection is that of the agent that the packet names as its
- * sender, as far as NNG shows it. */
+/* Whether the certificate of the connection names the agent that the packet gives as its sender.
+ * Without a name from NNG the answer is yes. */
 static bool is_certified(const struct wire_header *header, const char *certified)
 {
     return certified[0] == '\0' || (strlen(certified) == header->from.length &&
@@ -311,7 +311,7 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
     while (wire_next(&reader, &kind, &peers->message, &gossip, &gossip_size)) {
         peers->received[kind == WIRE_MESSAGE ? peers->message.kind : 0]++;
         if (kind == WIRE_MESSAGE) {
-            hear_release(peers, &peers->message, reader.version);
+            note_release(peers, &peers->message, reader.version);
             driver_received(agent->driver, &peers->message);
         } else {
             driver_received_gossip(agent->driver, &reader.header.from, gossip, gossip_size);
@@ -324,7 +324,7 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
 static void count_trouble(struct peers *peers, const char *event)
 {
     static const char *const events[PEERS_REFUSAL_COUNT] = {
-        [PEERS_REFUSED_PACKET] = "", /* counted where it is read */
+        [PEERS_REFUSED_PACKET] = "", /* on_packet() counts these */
         [PEERS_REFUSED_GREETING] = "greeting_refused",
         [PEERS_REFUSED_TLS] = "tls_refused",
         [PEERS_REFUSED_FULL] = "inbox_full",
@@ -342,8 +342,8 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
         note_refused(peers, address != NULL ? address : "?", text);
     }
     count_trouble(peers, event);
-    if (strcmp(event, "greeting_refused") == 0 && !may_complain(peers, address)) {
-        return; /* a scanner of ports, or what has taken an agent's port, comes again and again */
+    if (strcmp(event, "greeting_refused") == 0 && !may_log(peers, address)) {
+        return; /* a port scanner, or a program that took an agent's port, comes again and again */
     }
     log_begin_limited(&line, LOG_LEVEL_WARN, event, &peers->trouble_limit, clock_boottime_ns());
     if (address != NULL) {
@@ -353,18 +353,32 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
     log_end(&line);
 }
 
+void peers_receive(struct agent *agent)
+{
+    if (agent->peers != NULL) {
+        transport_dispatch(agent->peers->transport);
+    }
+}
+
+int peers_fd(const struct agent *agent)
+{
+    return agent->peers != NULL ? transport_fd(agent->peers->transport) : -1;
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct agent *agent = poll->data;
     (void)status;
     (void)events;
     agent_turn(agent, TURN_PEERS);
-    transport_dispatch(agent->peers->transport);
-    peers_places_look(agent->peers);
+    driver_receiving(agent->driver, true);
+    peers_receive(agent);
+    driver_receiving(agent->driver, false);
+    peers_directory_look(agent->peers);
 }
 
-/* When the three files were changed last, and which files they are: another sum, another content.
- * 0: one of them cannot be looked at. */
+/* A hash of the three files' identities and times of change: it differs once a file has changed. 0:
+ * one of them cannot be looked at. */
 static uint64_t sum_of_files(const struct config *config)
 {
     const char *const paths[] = {config->tls_ca, config->tls_cert, config->tls_key};
@@ -381,8 +395,8 @@ static uint64_t sum_of_files(const struct config *config)
     return sum;
 }
 
-/* changed: the files, or somebody asked for it; else files that were refused are tried again, and
- * the refusal was logged before. */
+/* changed: the files are new, or SIGHUP asked for it. Otherwise this is another try of files that
+ * were refused, and that refusal is in the log already. */
 static void renew_certificates(struct agent *agent, bool changed)
 {
     struct peers *peers = agent->peers;
@@ -407,9 +421,9 @@ void peers_renew_certificates(struct agent *agent)
     renew_certificates(agent, true);
 }
 
-/* Now and then: whether the files of [tls] were replaced. Those that were refused are tried again,
- * and sooner: the rest may have come, a mode been put right, a certificate's time begun, memory be
- * there. */
+/* Looks from time to time whether the files of [tls] were replaced. Files that were refused are
+ * tried again sooner, as the reason may have gone: a file was missing, a mode was wrong, a
+ * certificate was not valid yet, or memory was short. */
 static void look_at_files(struct agent *agent)
 {
     struct peers *peers = agent->peers;
@@ -425,8 +439,8 @@ static void look_at_files(struct agent *agent)
     }
 }
 
-static void tell_of_voter(const struct peer_agent *peer, enum log_level level, const char *event,
-                          const char *text)
+static void log_voter(const struct peer_agent *peer, enum log_level level, const char *event,
+                      const char *text)
 {
     struct log_line line;
     log_begin(&line, level, event);
@@ -436,7 +450,8 @@ static void tell_of_voter(const struct peer_agent *peer, enum log_level level, c
     log_end(&line);
 }
 
-/* The rate of a voter's clock: leases rest on it, and each renewal measures it. */
+/* Logs a voter's clock that runs at a wrong rate. Leases rest on that rate, and each renewal
+ * measures it. */
 static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer, uint32_t voter,
                              bool answers, int64_t now_ns)
 {
@@ -450,9 +465,9 @@ static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer,
                  "%lld, and leases rest on that",
                  pace->low_ppm > 0 ? "faster" : "slower", (long long)pace_least_ppm(pace),
                  (long long)max_ppm);
-        tell_of_voter(peer, LOG_LEVEL_WARN, "clock_differs", text);
+        log_voter(peer, LOG_LEVEL_WARN, "clock_differs", text);
     } else if (news == PACE_WELL_AGAIN) {
-        tell_of_voter(peer, LOG_LEVEL_INFO, "clock_differs", "its clock is well again");
+        log_voter(peer, LOG_LEVEL_INFO, "clock_differs", "its clock is well again");
     }
 }
 
@@ -461,33 +476,33 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     struct peers *peers = agent->peers;
     struct peer_agent *peer = peers_find(peers, &agent->host_config.voters[voter]);
     if (peer == NULL) {
-        return; /* this agent itself */
+        return; /* the voter is this agent */
     }
     bool up = transport_is_up(peers->transport, peer->link);
-    /* While this agent stood still it received nothing, and none of them was silent. */
+    /* While this agent stood still it received nothing, so silence is counted from the end of the
+     * stall. */
     bool stood = agent->stall_ns > agent->config.session_ttl_ns / 3;
     int64_t since_ns = stood && agent->stalled_ns > peer->up_ns ? agent->stalled_ns : peer->up_ns;
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
     bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
-    /* An agent that was silent before that still is. */
+    /* An agent that was silent before the stall still is. */
     bool silent = up && !answers && !starts_over && (long_so || peer->silent);
     bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {
-        tell_of_voter(peer, LOG_LEVEL_WARN, "voter_silent",
-                      "connected, but it answers no renewal: see the log of that agent");
+        log_voter(peer, LOG_LEVEL_WARN, "voter_silent",
+                  "connected, but it answers no renewal: see the log of that agent");
     }
     if (starts_over && !peer->starts_over) {
-        tell_of_voter(
-            peer, LOG_LEVEL_INFO, "voter_starts_over",
-            "it does not vote before it has everything from the others: stop none of them "
-            "until it does");
+        log_voter(peer, LOG_LEVEL_INFO, "voter_starts_over",
+                  "it does not vote before it has everything from the others: stop none of them "
+                  "until it does");
     } else if (peer->starts_over && answers) {
-        tell_of_voter(peer, LOG_LEVEL_INFO, "voter_starts_over", "it is done, and votes");
+        log_voter(peer, LOG_LEVEL_INFO, "voter_starts_over", "it is done, and votes");
     }
     if (unreachable && !peer->unreachable) {
-        tell_of_voter(peer, LOG_LEVEL_WARN, "voter_unreachable",
-                      transport_why_down(peers->transport, peer->link));
+        log_voter(peer, LOG_LEVEL_WARN, "voter_unreachable",
+                  transport_why_down(peers->transport, peer->link));
     }
     peer->silent = silent;
     peer->starts_over = starts_over;
@@ -620,7 +635,7 @@ static void give_up_opening(int number)
     _exit(AGENT_EXIT_UNAVAILABLE);
 }
 
-/* NNG's start: if it gets no memory for all its threads it waits for itself for ever. */
+/* A guard for NNG's start: without memory for all its threads NNG waits for itself for ever. */
 static void open_in_time(struct sigaction *before)
 {
     struct sigaction action = {.sa_handler = give_up_opening};
@@ -677,7 +692,7 @@ int peers_open(struct agent *agent)
         return AGENT_EXIT_UNAVAILABLE;
     }
     agent->peers->agent = agent;
-    peers_places_init(agent->peers);
+    peers_directory_init(agent->peers);
     agent->peers->files_sum = sum_of_files(config);
     agent->peers->files_ns = clock_boottime_ns();
     open_in_time(&before);
@@ -719,7 +734,7 @@ static void give_up_closing(int number)
 
 /*
  * Closing waits for NNG's threads. By now everything is durable and sent, and only memory is left
- * to be given back: so the process does not wait long, and ends before its lease does.
+ * to give back. So the process does not wait long, and ends before its lease does.
  */
 static void close_in_time(struct agent *agent)
 {

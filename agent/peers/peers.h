@@ -1,15 +1,16 @@
 /*
  * The other agents of the cell, by name: where they listen, and what is on its way to them.
  *
- * The voters' addresses are the configuration's; where any other agent listens it says itself
- * (driver_operations.address), and is believed: a wrong address loses only messages.
+ * The configuration has the voters' addresses. Any other agent announces its own
+ * (driver_operations.address), and is believed within the bounds of addresses.h: a wrong address
+ * loses only messages.
  *
  * All that goes to one agent in one turn of the loop is one packet; peers_flush() sends them. What
- * arrives is checked whole (proto/wire.h), then given to the driver, item by item. Packets of
- * another cell, another protocol version, or that make no sense are refused; that is logged once a
- * minute for each remote.
+ * arrives is checked whole (proto/wire.h), then given to the driver, item by item. A packet of
+ * another cell or protocol version is refused, and so is one that is malformed. Such a refusal is
+ * logged once a minute for each remote.
  *
- * An agent that does not listen has none of this (agent->peers is NULL): a cell of one host.
+ * An agent that does not listen (the cell of one host) has none of this: agent->peers is NULL.
  */
 #ifndef AGENT_PEERS_H
 #define AGENT_PEERS_H
@@ -24,73 +25,80 @@
 struct agent;
 struct peers;
 
-/* Whether the files that [tls] names can be used, if it names any. Else error says which cannot,
- * and errno is not EINVAL if it may be well the next time (no memory, say). */
+/* Whether the files that [tls] names can be used; true if there is no [tls]. On failure error says
+ * which one cannot, and errno is EINVAL if the file itself is wrong. Any other errno may pass
+ * (memory, say). */
 bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
     __attribute__((warn_unused_result));
 
-/* Opens the transport; AGENT_EXIT_OK, or the exit code and agent->error. Nothing if the agent does
- * not listen. */
+/* Opens the transport. Returns AGENT_EXIT_OK, or the exit code with one line in agent->error. Does
+ * nothing if the agent does not listen. */
 int peers_open(struct agent *agent) __attribute__((warn_unused_result));
-/* Begins to dial the voters and to take what arrives; the driver has been started. */
+/* Begins to dial the voters and to receive packets. The driver must have been started. */
 bool peers_start(struct agent *agent) __attribute__((warn_unused_result));
 void peers_close(struct agent *agent);
 
-/* driver_operations: arg is the agent. */
+/* Calls of struct driver_operations; arg is the agent. */
 void peers_send(void *arg, const struct message_agent *to, const struct message *message);
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
 void peers_address(void *arg, const struct message_agent *agent, const char *address);
 
-/* Reads the files of [tls] again; logs what came of it. */
+/* Reads the files of [tls] again, and logs the result. */
 void peers_renew_certificates(struct agent *agent);
 
-/* The end of a turn: sends what has collected. */
+/* Gives what has arrived to the driver. Nothing if the agent does not listen. */
+void peers_receive(struct agent *agent);
+/* Readable when something may have arrived; -1: the agent does not listen. */
+int peers_fd(const struct agent *agent);
+
+/* Sends the packets that the turn has filled. Called at the end of each turn. */
 void peers_flush(struct agent *agent);
 
-/* Called now and then: logs voters that are connected but do not answer; takes new certificates. */
+/* Called in each upkeep: logs voters that are connected but do not answer, and reads certificates
+ * that were replaced. */
 void peers_look(struct agent *agent);
 
-/* For people: whether the connection to that agent is there. */
+/* For display: whether the connection to that agent is up. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
-    bool deaf;            /* the inbox takes no connections */
-    int64_t tls_begin_s;  /* from when all certificates are good */
-    int64_t tls_end_s;    /* when a certificate ends, seconds since 1970; 0: no TLS */
-    const char *tls_kept; /* why the files as they are now were refused; NULL: they were not */
-    int64_t refused_ns;   /* when somebody was refused last; 0: never */
+    bool deaf;            /* the listener accepts no connections */
+    int64_t tls_begin_s;  /* seconds since 1970: from then on all certificates are valid */
+    int64_t tls_end_s;    /* seconds since 1970: when the first certificate expires; 0: no TLS */
+    const char *tls_kept; /* why the present files were refused; NULL: they are in use */
+    int64_t refused_ns;   /* when a peer was last refused; 0: never */
     const char *refused_text;
 };
-/* For people: why it is not there; "": it is, or nothing is known. */
+/* For display: why the connection is down; "" if it is up or the reason is not known. */
 const char *peers_why_down(const struct agent *agent, const struct message_agent *name);
-/* For people: the release of Holdfast that it runs; "": not known. */
+/* For display: the release of Holdfast that the agent runs; "" if it is not known. */
 const char *peers_release(const struct agent *agent, const struct message_agent *name);
-/* For people: how the links stand. Only if there are peers. */
+/* For display: the state of the links. Only if agent->peers is not NULL. */
 struct peers_view peers_view(const struct agent *agent);
 
-/* For people: one other voter, or all agents together that are none. */
+/* For display: figures of one other voter, or of all agents together that are no voters. */
 struct peers_figures {
-    uint64_t agents;    /* of which the address is known */
-    uint64_t connected; /* of them, those whose link is there */
+    uint64_t agents;    /* agents whose address is known */
+    uint64_t connected; /* of agents: those with a connection */
     uint64_t packets_sent;
-    uint64_t packets_dropped; /* not sent: the link was not there, or too much waited */
+    uint64_t packets_dropped; /* not sent: no connection, or the queue was full */
     uint64_t packets_received;
     uint64_t waiting_bytes;
 };
-/* Why somebody was not listened to. */
+/* Why a packet or a connection was refused. */
 enum peers_refusal {
-    PEERS_REFUSED_PACKET = 0, /* of another cell or version, or nonsense */
+    PEERS_REFUSED_PACKET = 0, /* another cell or version, or malformed */
     PEERS_REFUSED_GREETING,
     PEERS_REFUSED_TLS,
-    PEERS_REFUSED_FULL, /* there is no room for another connection */
+    PEERS_REFUSED_FULL, /* no room for another connection */
     PEERS_REFUSAL_COUNT,
 };
-/* voters: MESSAGE_VOTERS_MAX of them, by index; this agent's own stays empty. */
+/* voters: MESSAGE_VOTERS_MAX entries, by index. The entry of this agent stays empty. */
 void peers_figures(const struct agent *agent, struct peers_figures *voters,
                    struct peers_figures *others);
-/* How often, in all; by enum peers_refusal. An agent that does not listen has 0. */
+/* How often that happened since the start; 0 for an agent that does not listen. */
 uint64_t peers_refused(const struct agent *agent, enum peers_refusal why);
 
-/* For people: messages to other agents and from them since the start, by kind. */
+/* For display: logs how many messages of each kind were sent and received since the start. */
 void peers_log_traffic(struct agent *agent);
 
 #endif

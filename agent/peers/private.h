@@ -13,38 +13,38 @@
 
 enum {
     PEERS_BUCKETS = 2 * TRANSPORT_PEERS_MAX, /* a power of two */
-    PEERS_BUFFERS_KEPT = 64,                 /* more than so many at once are freed again */
+    PEERS_BUFFERS_KEPT = 64,                 /* buffers above this number are freed after use */
     PEERS_REMOTE_MAX = 64,
     PEERS_REFUSED_MAX = 64,
 };
 
 struct peer_agent {
-    struct message_agent name; /* length 0: this place is free */
+    struct message_agent name; /* length 0: this entry is free */
     bool voter;
-    bool up;                      /* as the driver has it */
-    struct address_entry listens; /* where it listens, if it is no voter */
+    bool up;                      /* the state that the driver was notified of */
+    struct address_entry listens; /* its address, if it is no voter */
     char address[MESSAGE_ADDRESS_MAX];
-    uint32_t link;         /* the transport's number of it */
-    unsigned char *buffer; /* NULL: nothing is on its way */
+    uint32_t link;         /* the transport's number of its link */
+    unsigned char *buffer; /* the packet that is being filled; NULL: none */
     struct wire_writer writer;
-    uint64_t commit; /* as the packet's header says */
+    uint64_t commit; /* of the packet's header */
     uint32_t membership;
-    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as it said last; "": not yet */
-    int64_t up_ns;                     /* since when the connection is there, or is not */
-    bool silent;                       /* for too long, and that was said */
-    bool starts_over;                  /* this was said, too */
-    bool unreachable;                  /* the same, without a connection */
-    struct pace_watch clock;           /* a voter's: its clock, as it was logged */
-    int64_t kept_ns;                   /* when the refusal of another address was last logged */
+    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as announced last; "": not yet */
+    int64_t up_ns;                     /* since when the connection is up, or down */
+    bool silent;                       /* logged: connected, but silent for too long */
+    bool starts_over;                  /* logged: it starts over */
+    bool unreachable;                  /* logged: without a connection for too long */
+    struct pace_watch clock;           /* of a voter: what was logged of its clock */
+    struct log_limit kept_limit;       /* of lines about an address of its that was refused */
     uint64_t packets_sent;
     uint64_t packets_dropped;
     uint64_t packets_received;
 };
 
-/* Remotes whose packets were refused lately. */
+/* A remote whose packet was refused lately. */
 struct peers_refused_host {
-    uint64_t remote; /* a hash; 0: nobody */
-    int64_t told_ns;
+    uint64_t remote; /* a hash; 0: this entry is free */
+    struct log_limit limit;
 };
 
 struct peers {
@@ -53,51 +53,51 @@ struct peers {
     uv_poll_t poll;
     bool started;
     struct addresses addresses;
-    int64_t looked_ns; /* when it was last looked whose time is over */
-    uint64_t host;     /* a hash of where the packet came from that is read just now; 0: none is */
-    uint32_t count;    /* places that were ever taken */
-    uint32_t free_count; /* of them, those that are free again */
-    int64_t not_added_ns;
+    int64_t looked_ns;   /* when entries were last searched for some to forget */
+    uint64_t host;       /* a hash of the sender's host, while its packet is read; else 0 */
+    uint32_t count;      /* entries in use, or used before */
+    uint32_t free_count; /* of count: entries that are free again */
+    struct log_limit not_added_limit;
     struct peer_agent peers[TRANSPORT_PEERS_MAX];
     uint16_t buckets[PEERS_BUCKETS]; /* index + 1, by the name's hash; 0: none */
     uint32_t dirty_count;
-    uint16_t dirty[TRANSPORT_PEERS_MAX]; /* those with a buffer */
+    uint16_t dirty[TRANSPORT_PEERS_MAX]; /* indices of peers with a buffer */
     unsigned char *kept[PEERS_BUFFERS_KEPT];
     uint32_t kept_count;
     uint64_t files_sum; /* of [tls]: see sum_of_files() */
-    int64_t files_ns;   /* when they were looked at */
-    bool files_kept;    /* they were not taken then; the same ones may be good later */
-    char kept_text[TRANSPORT_ERROR_MAX]; /* why */
+    int64_t files_ns;   /* when the files were last looked at */
+    bool files_kept;    /* they were refused then; the same files may be good later */
+    char kept_text[TRANSPORT_ERROR_MAX]; /* why they were refused */
     uint64_t commit;                     /* of the last message */
     uint32_t membership;
     struct peers_refused_host refused[PEERS_REFUSED_MAX];
-    int64_t refused_ns; /* when somebody was refused last; 0: never. For people, with the text: */
+    int64_t refused_ns; /* for display: when a peer was last refused; 0: never */
     char refused_text[PEERS_REMOTE_MAX + 256];
     struct log_limit link_limit;
     struct log_limit refused_limit;
     struct log_limit trouble_limit;
-    struct message message; /* while it is read */
-    /* For people: how many there were of each kind; 0: gossip. */
+    struct message message; /* the message that is being read */
+    /* For display: messages of each kind; index 0: gossip. */
     uint64_t sent[MESSAGE_KIND_END];
     uint64_t received[MESSAGE_KIND_END];
-    uint64_t strangers; /* packets of agents that this one knows no address of */
+    uint64_t strangers; /* packets from agents whose address is not known */
     uint64_t refusals[PEERS_REFUSAL_COUNT];
 };
 
-/* NULL: it is not known. */
+/* Returns NULL if the agent is not in the table. */
 struct peer_agent *peers_find(struct peers *peers, const struct message_agent *name);
-/* Which voter an agent is; voter_count: none. */
+/* The index of the voter of that name; voter_count if there is none. */
 uint32_t peers_find_voter(const struct agent *agent, const struct message_agent *name);
-/* Which version the peer reads; the oldest while its link is not there. */
+/* The version of the wire protocol that the peer reads; the oldest one while its link is down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer);
-/* Dials a voter, for good. false: no memory. */
+/* Dials a voter from now on. false: no memory. */
 bool peers_dial(struct peers *peers, const struct message_agent *name, const char *address);
-void peers_places_init(struct peers *peers);
-/* Forgets where nobody answers any more, once a second. */
-void peers_places_look(struct peers *peers);
-/* Messages on their way to it are lost. */
+void peers_directory_init(struct peers *peers);
+/* Forgets addresses where nobody answers any more. Called once a second. */
+void peers_directory_look(struct peers *peers);
+/* Drops the packet to the peer that is being filled. */
 void peers_drop_buffer(struct peers *peers, struct peer_agent *peer);
-/* Of struct transport_handler; arg is the agent. */
+/* The link callback of struct transport_handler; arg is the agent. */
 void peers_link(void *arg, uint32_t link, bool up);
 
 #endif

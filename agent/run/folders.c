@@ -1,13 +1,14 @@
 /*
  * The folders that the agent works in, and the locks that keep a second agent out of them.
  *
- * Whoever may write to a folder can put something else in the place of what the agent made there,
- * between any two of its calls. So the state's folder and the socket's must be the agent's own (or
- * root's), writable by nobody else; and on the way to them nobody else may exchange a folder
- * either. What is in them is then opened without following links, and looked at after it was
- * opened, never before. A folder of root's with the sticky bit (/tmp, /dev/shm) will do for a
- * socket: the agent recognises what others put there by its owner, and refuses it. The owner of a
- * folder may exchange everything in it, sticky or not. docs/SECURITY.md has the table.
+ * A user that may write to a folder can replace anything that the agent made there, between any two
+ * of its calls. So only the agent's user (or root) may own the folders of the state and of the
+ * socket, nobody else may write to them, and nobody else may be able to replace a folder on the way
+ * to them. The agent opens the files in them without following links, and checks each file after it
+ * was opened, never before. A folder of root with the sticky bit (/tmp, /dev/shm) is good enough
+ * for a socket: the agent checks the owner of what it finds there, and refuses what others made.
+ * The owner of a folder can replace everything in it, sticky bit or not. docs/SECURITY.md has the
+ * table.
  */
 #include "run/folders.h"
 
@@ -34,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int c
     return code;
 }
 
-/* agent->own of folders_check() while nobody knows which user the agent will be. */
+/* The value of agent->own in folders_check() while it is not known which user the agent will be. */
 static const uid_t whoever = (uid_t)-1;
 
 static bool is_own(const struct agent *agent, uid_t owner)
@@ -42,20 +43,21 @@ static bool is_own(const struct agent *agent, uid_t owner)
     return owner == agent->own || owner == 0 || agent->own == whoever;
 }
 
-/* Where root is not known by its number (a namespace of users), it owns the root folder. */
+/* In a user namespace root may have another number. So the owner of the root folder counts as
+ * root. */
 static bool is_trusted(const struct agent *agent, uid_t owner)
 {
     struct stat top;
     return is_own(agent, owner) || (stat("/", &top) == 0 && owner == top.st_uid);
 }
 
-/* Whether somebody else could put another folder in the place of one in this. */
+/* Whether other users could replace a folder that lies in this one. */
 static bool is_open(const struct stat *status)
 {
     return (status->st_mode & 0002) != 0 && (status->st_mode & S_ISVTX) == 0;
 }
 
-/* Whether it is the agent's alone, as state_dir and the folders in it must be. */
+/* Whether only the agent's user can write to it, as state_dir and its folders require. */
 static bool check_folder(struct agent *agent, const struct stat *status, const char *shown)
 {
     if (status->st_uid == agent->own && (status->st_mode & 022) == 0) {
@@ -69,15 +71,16 @@ static bool check_folder(struct agent *agent, const struct stat *status, const c
 }
 
 /*
- * Looks at each folder on the way to path, and at the links: nobody but root and the agent's user
- * may have laid a link where others can write, nor may a folder be theirs or anybody's to write to.
- * The last one is left to check_folder() if it is to be the agent's alone. false: agent->error.
+ * Checks each folder and link on the way to path. In a folder that others can write to, a link must
+ * be of root or of the agent's user. A folder must be of one of these two, and not writable by
+ * everybody without the sticky bit. If the last folder is to be the agent's alone, check_folder()
+ * checks it instead. On failure returns false with agent->error.
  */
 static bool check_way(struct agent *agent, const char *path, bool alone)
 {
     char upto[PATH_MAX];
     struct stat status;
-    bool shared = false; /* the folder before is one that others can write to */
+    bool shared = false; /* others can write to the folder before */
     for (size_t at = 1; path[0] == '/' && at < sizeof(upto); at++) {
         if (path[at] != '/' && path[at] != '\0') {
             continue;
@@ -119,13 +122,15 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
     return true;
 }
 
-/* Opens a folder, made 0700 if it is missing, that nobody else may write to. -1: agent->error. */
+/* Opens a folder that nobody else may write to, and makes it (0700) if it is missing. On failure
+ * returns -1 with agent->error. */
 static int open_folder(struct agent *agent, int at, const char *path, const char *shown)
 {
     struct stat status;
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW);
-    /* A folder that is there is found without its parent's lock, which any user can keep that may
-     * list the parent (docs/SECURITY.md, "Locks of the kernel that a client can keep"). */
+    /* An existing folder is opened before mkdirat() is tried, for mkdirat() needs the kernel's lock
+     * on the parent, and any user that may list the parent can keep that lock (docs/SECURITY.md,
+     * "Locks of the kernel that a client can keep"). */
     int fd = openat(at, path, flags);
     if (fd < 0 && errno == ENOENT) {
         if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
@@ -147,7 +152,7 @@ static int open_folder(struct agent *agent, int at, const char *path, const char
     return fd;
 }
 
-/* A lock on a file, for the life of this process. -1: agent->error. */
+/* Locks a file for the life of this process. On failure returns -1 with agent->error. */
 static int take_lock(struct agent *agent, int at, const char *path, const char *what)
 {
     struct stat status;
@@ -171,7 +176,7 @@ static int take_lock(struct agent *agent, int at, const char *path, const char *
     return fd;
 }
 
-/* The folder of the socket, NULL: the root folder. */
+/* The folder of the socket; NULL if it is the root folder. */
 static const char *socket_folder(const struct agent *agent, char folder[CONFIG_SOCKET_MAX])
 {
     snprintf(folder, CONFIG_SOCKET_MAX, "%s", agent->config.socket);
@@ -183,7 +188,7 @@ static const char *socket_folder(const struct agent *agent, char folder[CONFIG_S
     return folder;
 }
 
-/* Another user that may write to the socket's folder could take the socket's place. */
+/* A user that may write to the socket's folder could replace the socket. */
 static bool check_socket_folder(struct agent *agent, const char *folder)
 {
     struct stat status;
@@ -198,7 +203,7 @@ static bool check_socket_folder(struct agent *agent, const char *folder)
     return true;
 }
 
-/* It is made if it is missing; its parent must exist. */
+/* Makes the socket's folder if it is missing. Its parent must exist. */
 static bool make_socket_folder(struct agent *agent)
 {
     char buffer[CONFIG_SOCKET_MAX];
@@ -206,14 +211,15 @@ static bool make_socket_folder(struct agent *agent)
     if (folder == NULL) {
         return true;
     }
-    /* Not to be listed: a user that lists it can keep the kernel's lock on it as long as it likes
-     * (by a buffer whose pages never come), and no agent removes and makes its socket meanwhile. */
+    /* Other users may enter the folder but not list it (0711). A user that lists it can keep the
+     * kernel's lock on it as long as it likes (with a buffer whose pages never come), and no agent
+     * could remove or make its socket meanwhile. */
     mode_t mode = config_admits_others(&agent->config, agent->own) ? 0711 : 0700;
-    if (access(folder, F_OK) == 0) { /* as in open_folder() */
+    if (access(folder, F_OK) == 0) { /* before mkdir(), for the reason in open_folder() */
         return check_socket_folder(agent, folder);
     }
     if (mkdir(folder, mode) == 0) {
-        (void)chmod(folder, mode); /* whatever the umask is */
+        (void)chmod(folder, mode); /* the umask may have cleared bits */
     } else if (errno != EEXIST) {
         fail(agent, 0, "%s: cannot make the socket's folder: %s", folder, strerror(errno));
         return false;
@@ -221,7 +227,7 @@ static bool make_socket_folder(struct agent *agent)
     return check_socket_folder(agent, folder);
 }
 
-/* The user that checks a file may be another one than the agent will be: the latter owns
+/* A user that checks a file need not be the user that the agent will run as. That one owns
  * state_dir. */
 bool folders_check(struct agent *agent)
 {
@@ -238,7 +244,7 @@ bool folders_check(struct agent *agent)
     for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
         snprintf(path, sizeof(path), "%s%s", state_dir, inner[i]);
         if (stat(path, &status) != 0) {
-            continue; /* it is to be made, or not for this user's eyes */
+            continue; /* it does not exist yet, or this user may not look */
         }
         if (!S_ISDIR(status.st_mode)) {
             fail(agent, 0, "%s: %s", path, strerror(ENOTDIR));

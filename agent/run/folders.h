@@ -6,11 +6,12 @@
 
 #include "agent.h"
 
-/* Opens and locks them. AGENT_EXIT_OK, or the exit code, and agent->error is one line. */
+/* Opens and locks the folders. Returns AGENT_EXIT_OK, or the exit code with one line in
+ * agent->error. */
 int folders_open(struct agent *agent) __attribute__((warn_unused_result));
 
-/* For --check-config: looks at those that are there already, changes nothing. false: a start would
- * refuse one, by whichever user; agent->error is one line. Uses agent->config alone. */
+/* For --check-config: checks the folders that exist, and changes nothing. Returns false, with one
+ * line in agent->error, if a start by any user would refuse one. Uses agent->config alone. */
 bool folders_check(struct agent *agent) __attribute__((warn_unused_result));
 
 #endif

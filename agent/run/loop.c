@@ -1,11 +1,12 @@
 /*
- * The event loop: one timer for everything that is due, the signals; the end.
+ * The event loop: one timer for everything that is due, the signals, and the orderly end.
  *
- * There is no wake-up without a reason: the timer stands at the earliest of what the cores, the
- * socket and systemd's watchdog want.
+ * The loop never wakes without a reason: the timer is set to the earliest time that the cores, the
+ * socket or systemd's watchdog ask for.
  */
 #include "run/loop.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "proto/probe.h"
+#include "run/keeper.h"
 #include "run/start.h"
 #include "serve/clients.h"
 #include "serve/processes.h"
@@ -32,15 +34,17 @@
 #include "turn.h"
 
 enum {
-    DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* that are no client's */
+    DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* descriptors that belong to no client */
     DESCRIPTORS_PER_CLIENT = 3,
-    COMMITS_UNTIL_CHECKPOINT = 4096, /* with no quiet moment before */
+    COMMITS_UNTIL_CHECKPOINT = 4096, /* then a checkpoint follows without a quiet moment */
     START_ROUNDS_MAX = 1000,
-    TURN_SLOW_PART = 20, /* of session_ttl: the log tells of a longer turn */
-    RESIGN_MS = 1000,    /* so long an orderly end waits for others to coordinate, at most */
+    TURN_SLOW_PART = 20,   /* of session_ttl: a turn longer than that part is logged */
+    RESIGN_MS = 1000,      /* how long an orderly end waits for other coordinators */
+    SUSPECT_MS = 50,       /* a longer turn may be one that a client held up */
+    KEEPER_LATE_PART = 20, /* of session_ttl: a renewal that late is made by the keeper */
 };
 
-/* Set by SIGCONT's handler: this process was stopped. It has no other way to tell. */
+/* Set by the handler of SIGCONT: this process was stopped. No other sign tells it. */
 static volatile sig_atomic_t continued;
 
 static void on_continue(int number)
@@ -51,7 +55,7 @@ static void on_continue(int number)
 
 /* ---- turns ---- */
 
-/* measure: how the log names took_ns. */
+/* measure: the key of took_ns in the log line. */
 static void note_stall(struct agent *agent, const char *measure, int64_t took_ns)
 {
     struct log_line line;
@@ -64,7 +68,7 @@ static void note_stall(struct agent *agent, const char *measure, int64_t took_ns
     agent->stall_ns = took_ns;
 }
 
-/* The driver sees to what follows from it. */
+/* Only logs and counts: the driver does what follows from a stall. */
 static void on_stalled(void *arg, int64_t turn_ns)
 {
     note_stall(arg, "turn", turn_ns);
@@ -94,7 +98,13 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* now_ns: when the turn was looked at last. A stall since then makes the next turn a late one. */
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* now_ns: the time when the driver last looked for work. After a stall since then the next turn is
+ * late. */
 static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);
@@ -109,12 +119,23 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     due_ns = agent->stops_ns != 0 ? earlier(due_ns, agent->stops_ns) : due_ns;
     if (agent->turn_ns != 0) {
         histogram_add(&agent->turn, now_ns - agent->turn_ns);
+        if (now_ns - agent->turn_ns > SUSPECT_MS * INT64_C(1000000)) {
+            keeper_suspect(agent, now_ns);
+        }
         agent->turn_ns = 0;
     }
     const struct turns_user user = {.uid = agent->shares.most_uid,
                                     .took_ns = agent->shares.most_ns};
     turns_end(&agent->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART, user);
-    due_ns = due_ns > now_ns ? due_ns : now_ns; /* what is late now is not late by a stall */
+    keeper_turned(agent, now_ns);
+    /* Not later than the next renewal would be: at times none is wanted, and then one is. */
+    int64_t renewal_ns = earlier(driver_renewal_ns(agent->driver),
+                                 now_ns + agent->config.session_ttl_ns / 3);
+    keeper_expect(agent,
+                  later(renewal_ns, now_ns) + agent->config.session_ttl_ns / KEEPER_LATE_PART);
+    due_ns = due_ns > now_ns
+                 ? due_ns
+                 : now_ns; /* what is overdue already does not make the next turn late */
     if (due_ns != agent->armed_ns) {
         clock_timer_set(agent->timer_fd, due_ns);
         agent->armed_ns = due_ns;
@@ -124,7 +145,7 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
 static void end_if_failed(struct agent *agent)
 {
     const char *why = driver_failed(agent->driver);
-    if (why != NULL && agent->exit_code == AGENT_EXIT_OK) { /* once */
+    if (why != NULL && agent->exit_code == AGENT_EXIT_OK) { /* only once */
         log_simple(LOG_LEVEL_ERROR, "failed", why);
         agent_end(agent, AGENT_EXIT_SOFTWARE);
     }
@@ -139,11 +160,12 @@ static void checkpoint_if_due(struct agent *agent)
     }
 }
 
-/* An orderly end: the others coordinate what was this voter's, or nobody does in time. */
+/* Ends the agent after SIGTERM, once other voters coordinate its partitions, or when the time for
+ * that is over. */
 static void end_if_resigned(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
-    if (agent->stops_ns == 0 || agent->told_to_end ||
+    if (agent->stops_ns == 0 || agent->ending ||
         (!driver_resigned(agent->driver) && now_ns < agent->stops_ns)) {
         return;
     }
@@ -177,7 +199,7 @@ void agent_turn_end(struct agent *agent)
     }
     end_if_failed(agent);
     end_if_resigned(agent);
-    if (!agent->told_to_end) {
+    if (!agent->ending) {
         arm_timer(agent, now_ns);
     }
     agent->in_turn = false;
@@ -185,7 +207,8 @@ void agent_turn_end(struct agent *agent)
 
 /* ---- what is due ---- */
 
-/* The kernel's clocks may be adjusted by more than the drift that leases allow for. */
+/* Logs when the kernel adjusts its clock by more than the drift that leases allow for, and informs
+ * the driver. */
 static void look_at_rate(struct agent *agent)
 {
     int64_t ppm;
@@ -213,7 +236,7 @@ static void look_at_rate(struct agent *agent)
     driver_clock(agent->driver, beyond);
 }
 
-/* Once in a third of the ttl, together with a renewal. */
+/* Runs each quarter of session_ttl, on the same wake-up as a renewal. */
 static void upkeep(struct agent *agent, int64_t now_ns)
 {
     if (now_ns < agent->upkeep_ns) {
@@ -225,7 +248,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     regions_look(agent);
     files_look(agent);
     uint64_t commits = driver_commits(agent->driver);
-    /* The checkpoint waits for a quiet moment: it costs a flush or two. */
+    /* A checkpoint costs a flush or two, so it waits for a quiet moment. */
     bool quiet = commits != agent->idle_commits && commits == agent->seen_commits;
     agent->checkpoint_due = quiet || commits - agent->idle_commits > COMMITS_UNTIL_CHECKPOINT;
     agent->seen_commits = commits;
@@ -257,8 +280,9 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     agent->fired = true;
 }
 
-/* After everything that was ready: where this process got no processor for a while, what others
- * sent in time counts before their silence does, and is answered by what goes out now. */
+/* Runs after every callback that was ready. If this process got no processor for a while, the
+ * packets that others sent in time count before the timer declares their senders silent, and this
+ * turn's packets answer them. */
 static void on_check(uv_check_t *check)
 {
     struct agent *agent = check->data;
@@ -270,11 +294,11 @@ static void on_check(uv_check_t *check)
     if (agent->in_turn) {
         agent_turn_end(agent);
     }
-    socket_shares_turned(&agent->shares); /* before there is a server, too */
+    socket_shares_turned(&agent->shares); /* also before there is a server */
 }
 
-/* The second signal ends it at once. Who does not serve yet, or is the only voter, has nothing to
- * hand over. */
+/* The second signal ends the agent at once. An agent that does not serve yet, or is the only voter,
+ * has nothing to hand over and ends at once, too. */
 static void stop(struct agent *agent, int number)
 {
     struct log_line line;
@@ -309,8 +333,9 @@ static void on_signal(uv_signal_t *handle, int number)
 void agent_end(struct agent *agent, int exit_code)
 {
     agent->exit_code = exit_code;
-    /* No uv_stop(): a turn may end outside of uv_run(), which would find it when it closes. */
-    agent->told_to_end = true;
+    /* No uv_stop(): a turn may end outside of uv_run(), and a later uv_run() that closes the
+     * handles would stop at once. */
+    agent->ending = true;
 }
 
 /* ---- the session, as the driver tells it ---- */
@@ -325,19 +350,19 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
     lease_file_write(&agent->lease_file, &record);
 }
 
-/* What the processes had of the session when the agent began counts as well: it may have run out
- * while no agent was there. */
+/* An adopted session counts as safe before: it may have run out while no agent was there, which is
+ * an interruption for its processes. */
 static void see_interruption(struct agent *agent, bool safe)
 {
     int64_t now_ns = clock_boottime_ns();
-    bool first = agent->adopted && !agent->session_told;
+    bool first = agent->adopted && !agent->session_logged;
     bool was_safe = first || agent->session_safe;
     bool ran_out = first && now_ns > agent->left.deadline_ns;
     agent->interruptions += was_safe && (!safe || ran_out);
     if (safe && agent->interruptions > 0 && (!was_safe || ran_out)) {
         agent->interrupted_ns = now_ns;
     }
-    agent->session_told = true;
+    agent->session_logged = true;
     agent->session_safe = safe;
 }
 
@@ -364,7 +389,8 @@ static void on_log(void *arg, const struct action_log *log)
 {
     struct agent *agent = arg;
     struct log_line line;
-    /* Without TLS a stranger may say what a voter would not: that must not fill the log. */
+    /* The text may come from another agent, and without TLS from a stranger: such lines are
+     * limited. */
     bool well = log->text[0] == '\0' || log->well;
     log_begin_limited(&line, well ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, log->event, &agent->cell_limit,
                       clock_boottime_ns());
@@ -411,6 +437,9 @@ static bool make_driver(struct agent *agent)
                                                   .promise = on_promise,
                                                   .session = on_session,
                                                   .stalled = on_stalled,
+                                                  .lend = keeper_lend,
+                                                  .take_back = keeper_take_back,
+                                                  .prolong = keeper_prolong,
                                                   .now_ns = now_for_driver,
                                                   .random = random_for_driver,
                                                   .arg = agent}};
@@ -458,27 +487,28 @@ static bool is_safe(const struct agent *agent)
     return ready && renewal_state(&agent->renewal, clock_boottime_ns()) == RENEWAL_SAFE;
 }
 
-#define START_PATIENCE_MAX_NS INT64_C(10000000000)
+#define START_TIMEOUT_MAX_NS INT64_C(10000000000)
 
 /*
- * Runs the loop until the first lease is safe. false: the agent is told to end, or in a cell of one
- * voter something is wrong. Where a majority is missing, clients are let in after a while all the
- * same: they are told so, and wait.
+ * Runs the loop until the first lease is safe. Returns false if the agent received a signal to end,
+ * or if the only voter of a cell cannot make its lease safe. If a majority is missing, the wait
+ * ends after a while and the agent serves: its clients get the state of the session, and wait for
+ * locks.
  */
 static bool wait_until_safe(struct agent *agent)
 {
     bool alone = agent->config.voter_count == 1 && agent->quorum != NULL;
-    /* Less than systemd waits, whatever the lease is. */
-    int64_t patience_ns = agent->config.session_ttl_ns < START_PATIENCE_MAX_NS
-                              ? agent->config.session_ttl_ns
-                              : START_PATIENCE_MAX_NS;
-    int64_t end_ns = clock_boottime_ns() + patience_ns;
+    /* Bounded below the time that systemd waits, however long the lease is. */
+    int64_t timeout_ns = agent->config.session_ttl_ns < START_TIMEOUT_MAX_NS
+                             ? agent->config.session_ttl_ns
+                             : START_TIMEOUT_MAX_NS;
+    int64_t end_ns = clock_boottime_ns() + timeout_ns;
     agent->in_turn = true;
-    agent->unheard = agent->unheard && alone; /* the others hear of it from now on */
+    agent->unheard = agent->unheard && alone; /* other voters learn of the epoch from now on */
     driver_start(agent->driver, agent->epoch, agent->adopted);
     look_at_rate(agent);
     agent_turn_end(agent);
-    for (unsigned i = 0; (!alone || i < START_ROUNDS_MAX) && !agent->told_to_end; i++) {
+    for (unsigned i = 0; (!alone || i < START_ROUNDS_MAX) && !agent->ending; i++) {
         if (is_safe(agent)) {
             return true;
         }
@@ -498,7 +528,7 @@ int64_t agent_descriptors_wanted(const struct agent *agent)
            DESCRIPTORS_PER_CLIENT * ((int64_t)agent->config.limits.clients + SOCKET_GREETING_MAX);
 }
 
-/* Who asks by HTTP is told that it is not well yet. */
+/* HTTP is opened first, so that a monitor gets the answer "not healthy yet" meanwhile. */
 static bool open_and_wait(struct agent *agent)
 {
     web_open(agent);
@@ -577,7 +607,7 @@ void agent_close_loop(struct agent *agent)
     agent->processes = NULL;
     regions_leave(agent);
     uv_walk(&agent->loop, on_walk, NULL);
-    uv_run(&agent->loop, UV_RUN_DEFAULT); /* nothing but close callbacks is left */
+    uv_run(&agent->loop, UV_RUN_DEFAULT); /* only close callbacks are left */
     socket_shares_forget(&agent->shares);
     HF_CHECK(uv_loop_close(&agent->loop) == 0);
     web_close(agent);
@@ -586,7 +616,7 @@ void agent_close_loop(struct agent *agent)
 bool agent_loop(void *arg)
 {
     struct agent *agent = arg;
-    while (!agent->told_to_end) {
+    while (!agent->ending) {
         uv_run(&agent->loop, agent->unwritten != NULL ? UV_RUN_NOWAIT : UV_RUN_ONCE);
         if (!disk_write(agent)) {
             return false;
@@ -602,17 +632,21 @@ static void serve(struct agent *agent)
     agent->in_turn = true;
     agent_turn_end(agent);
     agent->may_write = true;
+    if (!keeper_open(agent)) {
+        log_simple(LOG_LEVEL_WARN, "no_keeper", strerror(errno));
+    }
     if (!agent_loop(agent)) {
         committer_stand_by(agent->committer);
     }
     agent->may_write = false;
+    keeper_close(agent);
     notify_stopping();
 }
 
-/* A development cell is started in some folder and often never again, and nobody removes what it
- * has in /dev/shm. What nobody uses has no need of its memory; all of it is there again when the
- * next agent adopts it. Others keep theirs: who fills /dev/shm between two agents is to take
- * nothing from them. */
+/* A development cell often runs only once, and nobody removes its files in /dev/shm. If no process
+ * uses its regions, they give their memory back, and get it again when the next agent adopts them.
+ * Other cells keep theirs, so that a process which fills /dev/shm between two agents takes nothing
+ * from them. */
 static void slim_regions(const struct agent *agent)
 {
     if (!agent->config.dev || agent->exit_code != AGENT_EXIT_OK || agent->host == NULL ||
@@ -634,14 +668,14 @@ int agent_run(struct agent *agent)
         log_simple(LOG_LEVEL_ERROR, "failed", "cannot set up the event loop");
         agent->exit_code = AGENT_EXIT_UNAVAILABLE;
     } else if (open_and_wait(agent)) {
-        clients_sweep(agent);
+        clients_remove_records(agent);
         look_at_rate(agent);
         if (begin_to_serve(agent)) {
             serve(agent);
         } else {
             agent->exit_code = AGENT_EXIT_SOFTWARE;
         }
-    } else if (agent->exit_code == AGENT_EXIT_OK && !agent->told_to_end) {
+    } else if (agent->exit_code == AGENT_EXIT_OK && !agent->ending) {
         log_simple(LOG_LEVEL_ERROR, "failed", "the first lease did not become safe");
         agent->exit_code = AGENT_EXIT_SOFTWARE;
     }

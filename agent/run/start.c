@@ -1,15 +1,15 @@
 /*
- * Bringing the agent up: folders and locks, the store, the cores with what they must not have
- * forgotten, the regions; and whether the session of the agent before goes on.
+ * Starts the agent: opens the folders, the store and the regions, loads the cores from the store,
+ * and decides whether the session of the agent before goes on.
  *
- * A session goes on if it is that of the same boot and of the store's epoch, its last deadline is
- * known and not past its grace period, and some region of it can be adopted; one that cannot be is
- * given up alone (regions.c). Else a new epoch begins. Its order matters: first the old regions'
- * rows are deleted, then the regions are given up and made anew, then the rows of the new ones and
- * the new epoch are stored in one. Killed in between, the next start finds nothing that it could
- * mistake for the old session's, and begins the same epoch: no region that counts was of it, nobody
- * knows of it. So a start that fails again and again, for want of memory say, uses up none; there
- * are 2^24 of them, and voters believe no jump by 2^20.
+ * A session goes on if all of these hold: it is of the same boot and of the store's epoch; its last
+ * deadline is known, and the grace period after it is not over; and at least one region can be
+ * adopted. A region that cannot be adopted is given up alone (regions.c). Otherwise a new epoch
+ * begins, in this order: the rows of the old regions are deleted, the regions are made anew, then
+ * one commit stores the rows of the new regions and the new epoch. If the agent is killed in
+ * between, the next start finds nothing that looks like the old session, and begins the same epoch
+ * again, which nobody knows of. So a start that fails again and again (for want of memory, say)
+ * uses up no epochs: there are 2^24 of them, and voters refuse a jump by 2^20.
  */
 #include "run/start.h"
 
@@ -45,9 +45,8 @@ enum {
     AGENTS_MAX = 1024,
     REQUESTS_MAX = 65536,
     SHARES_MAX = 65536,
-    MEMBERSHIP_FIRST = 1,
-    KEPT_MAX = 4096,          /* requests that the next agent goes on with */
-    GOSSIP_AGENTS_MAX = 4096, /* published by gossip, and below: locks that somebody holds */
+    KEPT_MAX = 4096,          /* requests that are kept for the next agent */
+    GOSSIP_AGENTS_MAX = 4096, /* in gossip; ITEMS and CHUNKS are for locks that are held */
     GOSSIP_ITEMS_MAX = 1 << 17,
     GOSSIP_CHUNKS_MAX = 1 << 19,
 };
@@ -73,8 +72,8 @@ void agent_raise_limits(void)
     }
 }
 
-/* The deadline's page, with what is kept of requests and the lock-delays: of one size whatever the
- * cell is, so that an agent whose cell has grown finds them. */
+/* Opens the page with the deadline, the kept requests and the lock-delays. Its size does not depend
+ * on the cell, so an agent whose cell has grown still finds everything. */
 static int open_lease_page(struct agent *agent)
 {
     const struct lease_file_room room = {
@@ -98,7 +97,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     HF_CHECK(!"the agent never waits in a region");
 }
 
-/* The namespace of the region that has the word. */
+/* The namespace whose region contains the word. */
 static uint32_t space_of(const struct agent *agent, const _Atomic uint32_t *word)
 {
     uint32_t space = 0;
@@ -135,13 +134,13 @@ static int64_t kernel_now_ns(void *arg)
     return clock_boottime_ns();
 }
 
-static void kernel_bell(void *arg)
+static void kernel_ring(void *arg)
 {
     (void)arg;
-    HF_CHECK(!"the agent rings no bell");
+    HF_CHECK(!"the agent sends no ring");
 }
 
-/* Zeroed memory, of which only what is touched is used. */
+/* Maps zeroed memory. Pages that are never touched take no memory. */
 static void *map_block(struct block *block, size_t size)
 {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -243,7 +242,7 @@ static bool load_seen(void *arg, const struct quorum_seen *seen)
 static bool load_region(void *arg, const char *space, const char *shm_name)
 {
     struct agent *agent = arg;
-    (void)shm_name; /* follows from who we are */
+    (void)shm_name; /* the name follows from the configuration */
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (strcmp(agent->spaces[i], space) == 0) {
             agent->region_rows |= UINT64_C(1) << i;
@@ -287,7 +286,7 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
     snprintf(config->release, sizeof(config->release), "%s", HF_VERSION);
 }
 
-/* Gossip between this agent and others, if there can be others. */
+/* Gossip needs other agents: an agent that does not listen has none. */
 static bool map_gossip(struct agent *agent)
 {
     const struct host_config *host = &agent->host_config;
@@ -310,7 +309,7 @@ static bool map_gossip(struct agent *agent)
     return true;
 }
 
-/* The names, the host core, and a voter's quorum core. */
+/* Maps the table of names, the host core and, for a voter, the quorum core. */
 static int map_cores(struct agent *agent)
 {
     struct quorum_config config;
@@ -344,7 +343,7 @@ static int map_cores(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-/* Makes them and loads what the quorum core must not have forgotten. */
+/* Makes the cores, and loads into the quorum core what it promised and stored. */
 static int make_cores(struct agent *agent)
 {
     struct store_reader reader = {.arg = agent,
@@ -392,8 +391,8 @@ static void make_renewal(struct agent *agent)
     renewal_init(&agent->renewal, &config, &header);
 }
 
-/* The cell's rules were stored when the agent first ran: a configuration that says otherwise is
- * refused. (In a cell of one voter the present configuration counts.) */
+/* The store has the cell's rules since the agent first ran. A configuration with other rules is
+ * refused, except in a cell of one voter, where the configuration counts. */
 static int check_rules(struct agent *agent)
 {
     struct message_rules stored;
@@ -429,7 +428,8 @@ static int check_rules(struct agent *agent)
 
 /* ---- regions ---- */
 
-/* Why the session of before cannot go on, by what is known without its regions. NULL: it may. */
+/* Why the session before cannot go on, as far as that is known without its regions. NULL: it
+ * may. */
 static const char *why_over(const struct agent *agent)
 {
     uint64_t all = agent->config.namespace_count == 64
@@ -483,9 +483,9 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
     return true;
 }
 
-/* This voter's messages name no newer commit than the one with which the store was opened, until it
- * votes again: a start that is killed must not make an old copy look newer. */
-/* The rows of the session before are of no use any more, and go. */
+/* Deletes the rows of the session before, which nobody needs any more. Until this voter votes again
+ * its messages name no newer commit than the one that the store was opened with
+ * (disk_keep_opened()): a start that is killed must not make an old copy look newer. */
 static bool leave_session(struct agent *agent)
 {
     struct old_regions old = {.count = 0};
@@ -508,11 +508,11 @@ static bool leave_session(struct agent *agent)
             memory_remove_flat(agent, old.rows[i].shm_name);
         }
     }
-    memory_sweep(agent, REMOVER_FOLDER);
+    memory_remove_stale(agent, REMOVER_FOLDER);
     return true;
 }
 
-/* The new session is durable. */
+/* Makes the new session durable. */
 static bool keep_session(struct agent *agent)
 {
     struct store *store = agent->store;
@@ -535,7 +535,7 @@ static bool keep_session(struct agent *agent)
     return true;
 }
 
-/* A new epoch, with fresh regions. */
+/* Begins a new epoch with fresh regions. */
 static int begin_epoch(struct agent *agent)
 {
     agent->epoch = agent->meta.session_epoch + 1;
@@ -570,7 +570,7 @@ void agent_give_epoch_back(struct agent *agent)
     uint64_t commit;
     if (!agent->unheard || !store_begin(store) ||
         !store_put_session_epoch(store, agent->meta.session_epoch)) {
-        return; /* then it is used up */
+        return; /* the epoch is used up */
     }
     agent->unheard = false;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -588,8 +588,8 @@ void agent_give_epoch_back(struct agent *agent)
     }
 }
 
-/* Long before the last one. */
-static void tell_of_numbers(const struct agent *agent)
+/* Warns of the last session numbers, long before they are used up. */
+static void log_numbers(const struct agent *agent)
 {
     uint32_t left = MESSAGE_EPOCH_LIMIT - 1 - agent->epoch;
     if (left < AGENT_EPOCHS_FEW) {
@@ -616,15 +616,15 @@ static void log_session(const struct agent *agent, const char *why)
     log_end(&line);
 }
 
-/* They know half of what cannot be gone on with. */
+/* The cores were loaded in part from a region that cannot be adopted, so they are made anew. */
 static int make_cores_anew(struct agent *agent)
 {
     release_cores(agent);
     return make_cores(agent);
 }
 
-/* Tries to go on with the session of before. Each round that ends in AGAIN has found a region more
- * that cannot be adopted. *adopted: it goes on; else why says why not. */
+/* Tries to go on with the session before. Each round that returns REGIONS_AGAIN has found one more
+ * region that cannot be adopted. *adopted: the session goes on; else why holds the reason. */
 static int adopt_session(struct agent *agent, bool *adopted, char *why)
 {
     enum regions_result result = REGIONS_AGAIN;
@@ -649,7 +649,7 @@ static int adopt_session(struct agent *agent, bool *adopted, char *why)
     return code;
 }
 
-/* The cores, and the session: the old one if it can go on. */
+/* Makes the cores and the session: the one before, if it can go on, else a new one. */
 static int make_session(struct agent *agent)
 {
     char why[AGENT_ERROR_MAX] = "";
@@ -669,7 +669,7 @@ static int make_session(struct agent *agent)
         return code;
     }
     if (agent->adopted) {
-        memory_sweep(agent, REMOVER_EMPTIED);
+        memory_remove_stale(agent, REMOVER_EMPTIED);
         agent->epoch = agent->meta.session_epoch;
         agent->promised_ns = agent->left.deadline_ns;
     } else {
@@ -678,13 +678,13 @@ static int make_session(struct agent *agent)
     if (code == AGENT_EXIT_OK) {
         make_renewal(agent);
         log_session(agent, agent->adopted ? NULL : why);
-        tell_of_numbers(agent);
-        regions_tell_of_holes(agent);
+        log_numbers(agent);
+        regions_log_holes(agent);
     }
     return code;
 }
 
-/* agent_release() relies on this. */
+/* Sets what agent_release() relies on. */
 static void blank(struct agent *agent)
 {
     agent->own = geteuid();
@@ -747,14 +747,14 @@ int agent_prepare(struct agent *agent)
     agent->kernel = (struct hfi_kernel){.sleep = kernel_sleep,
                                         .wake = kernel_wake,
                                         .now_ns = kernel_now_ns,
-                                        .bell = kernel_bell,
+                                        .ring = kernel_ring,
                                         .arg = agent};
-    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the call */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the size limit fails instead */
     if (uv_loop_init(&agent->loop) != 0 || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }
     agent->loop_open = true;
-    agent->by_id = calloc(AGENT_CLIENT_IDS, sizeof(struct client *));
+    agent->by_id = calloc(AGENT_CLIENT_IDS, sizeof(struct agent_client *));
     agent->processes = processes_create(agent);
     agent->numbers = peer_numbers();
     if (agent->by_id == NULL || agent->processes == NULL) {

@@ -1,11 +1,11 @@
 /*
- * Bringing the agent up: its store; and what forbids to go on, regions of another layout.
+ * Opens the store, and refuses to start while regions of another layout are in use.
  *
- * A process of before goes on in the layout that its agent gave it, so a region cannot be brought
- * into another one under it. If an agent that does not know the layout began a new session, holders
- * there would lose their locks. So it does not start (exit 78), and changes nothing (the store is
- * not migrated either), as long as the session may go on and a process of it lives: the agent that
- * made the regions can be started again, and nobody has lost anything.
+ * A client goes on with the layout that its region had when it was mapped, so a region cannot be
+ * converted under it. If an agent that does not know the layout began a new session, holders in
+ * that region would lose their locks. So while the old session may go on and a process of it lives,
+ * the agent does not start (exit 78) and changes nothing; it does not migrate the store either. The
+ * release that made the regions can then be started again, and nobody has lost a lock.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,10 +41,10 @@ __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int c
 struct living {
     struct agent *agent;
     uint32_t count;
-    uint32_t first; /* a process id, as it was when it connected; 0: not known */
+    uint32_t first; /* pid of one living process, as recorded; 0: not known */
 };
 
-/* A client whose process cannot be seen counts as one that lives. */
+/* Counts the processes that live. One that cannot be seen counts, too. */
 static void look_at(void *arg, uint32_t client)
 {
     struct living *living = arg;
@@ -60,7 +60,7 @@ static void look_at(void *arg, uint32_t client)
     client_record_free(&record);
 }
 
-/* The last deadline of before stands in a page beside its regions. */
+/* Reads the last deadline from the lease page, which lies beside the regions. */
 static bool read_deadline(struct agent *agent, const char *shm_name)
 {
     char page[REGION_NAME_MAX + 16];
@@ -78,8 +78,8 @@ static bool read_deadline(struct agent *agent, const char *shm_name)
     return read;
 }
 
-/* The folder that the row names: this agent's, unless its store is still to be migrated. -1: it is
- * not there. */
+/* Opens the folder that the row names. That is this agent's folder, unless its store is still to be
+ * migrated. Returns -1 if the folder does not exist. */
 static int open_folder_of(const struct agent *agent, const char *shm_name)
 {
     char path[REGION_NAME_MAX + 16];
@@ -90,8 +90,8 @@ static int open_folder_of(const struct agent *agent, const char *shm_name)
                   O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* Which layout a namespace's region has that is not this one; 0: there is none. A name of a release
- * before is another layout, too. */
+/* The layout of a namespace's region, if it is not this release's; 0: there is no such region. A
+ * region with a name of an older release also has another layout. */
 static uint32_t other_layout(const struct agent *agent, const char *space, const char *shm_name)
 {
     const struct dirent *entry;
@@ -116,7 +116,7 @@ static uint32_t other_layout(const struct agent *agent, const char *space, const
     return layout;
 }
 
-/* Whether what was held under the agent of before can still count, or count again. */
+/* Whether holds under the agent before still count, or may count again. */
 static bool session_may_go_on(const struct agent *agent)
 {
     return agent->left.epoch != 0 &&
@@ -130,7 +130,7 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
     struct living living = {.agent = agent};
     if (agent->left.epoch != 0 &&
         memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) != 0) {
-        return true; /* nothing of it is left */
+        return true; /* no process of another boot lives */
     }
     uint32_t layout = other_layout(agent, space, shm_name);
     if (layout == 0) {
@@ -140,7 +140,7 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
         return true;
     }
     if (!client_record_each(agent->clients_fd, look_at, &living)) {
-        living.count = 1; /* it is not known which processes live */
+        living.count = 1; /* the records cannot be read: some process may live */
     }
     if (living.count == 0) {
         return true;
@@ -158,7 +158,7 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
 
 /* ---- the store ---- */
 
-/* If the store is gone, the lease file may still have the last epoch. If it does not, a majority of
+/* If the store is lost, the lease file may still have the last epoch. If it has not, a majority of
  * the voters has (renewal_config.asks_epoch). */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity)
 {
@@ -183,7 +183,7 @@ static void log_migrated(const struct agent *agent, const char *path)
     log_end(&line);
 }
 
-/* The same of a store that needed no migration. */
+/* Checks the layouts for a store that needed no migration. */
 static int check_layouts(struct agent *agent)
 {
     struct store_reader reader = {.arg = agent, .region = layout_allows};

@@ -23,9 +23,9 @@ bool anew_begin(struct anew *anew)
     sigset_t before;
     HF_CHECK(!anew->runs);
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* its own: io/region.h */
+    sigdelset(&all, SIGBUS); /* region_file_guard() handles it on any thread */
     atomic_store(&anew->done, false);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* only the loop's thread handles signals */
     int error = pthread_create(&anew->thread, NULL, run, anew);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     anew->runs = error == 0;

@@ -1,15 +1,15 @@
 /*
- * The clients that the host core knows: of which process each is, and its record.
+ * The clients that the host core knows: the process of each, and its record.
  *
- * A client lives as long as its process, whose pidfd says when that ends (processes.h); a hang-up
- * ends its holds, and leaves it its ids. What a client was told, and which process it is, is kept
- * here for its way back: whoever resumes costs no look at anything.
+ * A client lives as long as its process. The process's pidfd says when it ends (processes.h). A
+ * hang-up ends the client's holds, but it keeps its ids. Its nonce and its process are kept here
+ * for its return, so that a client that resumes needs no look at /proc.
  *
- * Its record (io/client_record.h) is for the agent after this one, which finds the process by it. A
- * process that the next agent cannot see, or cannot tell from others, is taken for alive: it keeps
- * its holds until it has connected again, until the process ends that may be it, until they are
- * broken (holdfast break), or until the session ends. How many there are the log says, and doctor
- * says which.
+ * The next agent finds the process by the client's record (io/client_record.h). A process that the
+ * next agent cannot see, or cannot tell from others, counts as alive. It keeps its holds until a
+ * process that may be it ends, until the holds are broken (holdfast break), or until the session
+ * ends. When it connects again, it is known again. The log says how many such clients there are,
+ * and doctor names them.
  */
 #include "serve/clients.h"
 
@@ -26,13 +26,13 @@
 #include "proto/check.h"
 #include "serve/processes.h"
 
-static void prove(struct client *client)
+static void prove(struct agent_client *client)
 {
     client->agent->unproven -= client->unproven;
     client->unproven = false;
 }
 
-static void client_destroy(struct client *client)
+static void client_destroy(struct agent_client *client)
 {
     if (client->process != NULL) {
         process_remove(client);
@@ -42,11 +42,11 @@ static void client_destroy(struct client *client)
     free(client);
 }
 
-/* NULL: no memory. */
-static struct client *client_create(struct agent *agent, uint32_t id, struct process *process)
+/* Returns NULL if there is no memory. */
+static struct agent_client *client_create(struct agent *agent, uint32_t id, struct process *process)
 {
     HF_CHECK(id > 0 && id < AGENT_CLIENT_IDS && agent->by_id[id] == NULL);
-    struct client *client = calloc(1, sizeof(*client));
+    struct agent_client *client = calloc(1, sizeof(*client));
     if (client == NULL) {
         return NULL;
     }
@@ -62,7 +62,7 @@ static struct client *client_create(struct agent *agent, uint32_t id, struct pro
     return client;
 }
 
-void clients_died(struct client *client, const char *how)
+void clients_died(struct agent_client *client, const char *how)
 {
     struct agent *agent = client->agent;
     struct log_line line;
@@ -81,14 +81,14 @@ void clients_died(struct client *client, const char *how)
 
 /* ---- clients of this agent ---- */
 
-/* Whether that process, which connects, is the client's. */
-static bool is_of(const struct client *client, const struct process *process, uid_t uid)
+/* Whether the process that connects is the client's. */
+static bool is_of(const struct agent_client *client, const struct process *process, uid_t uid)
 {
     if (client->process == process) {
         return true;
     }
     if (client->process != NULL && peer_pidfd_ended(client->process->pidfd)) {
-        return false; /* nor is its number its own any more */
+        return false; /* so its pid may be another process's now */
     }
     if (client->is.inode != 0 && process->is.inode != 0) {
         return client->is.inode == process->is.inode;
@@ -98,16 +98,16 @@ static bool is_of(const struct client *client, const struct process *process, ui
                        client->is.start == process->is.start;
         return client->process == NULL && client->pid == process->pid && started;
     }
-    return client->uid == uid; /* and it knows the nonce: no more can be told */
+    return client->uid == uid; /* it knows the nonce, and no other proof can be had */
 }
 
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
                      const struct peer *peer, const struct process *process)
 {
-    const struct client *client = hello->client > 0 && hello->client < AGENT_CLIENT_IDS
-                                      ? agent->by_id[hello->client]
-                                      : NULL;
-    /* A process that has become another user since is still the one that holds. */
+    const struct agent_client *client = hello->client > 0 && hello->client < AGENT_CLIENT_IDS
+                                            ? agent->by_id[hello->client]
+                                            : NULL;
+    /* The uid is not compared: a process may have changed its user, and still holds. */
     return client != NULL && !client->dead && client->nonce == hello->nonce &&
            is_of(client, process, peer->uid);
 }
@@ -127,8 +127,8 @@ static bool make_record(struct agent *agent, const struct host_action *action,
     return client_record_create(agent->clients_fd, &record);
 }
 
-/* The client came back; maybe before its old connection was seen to be gone. */
-static void come_back(struct client *client, struct process *process)
+/* The client connects again, perhaps before the agent noticed that its old connection is gone. */
+static void come_back(struct agent_client *client, struct process *process)
 {
     struct connection *connection = socket_find(client->agent->server, client->connection);
     if (connection != NULL) {
@@ -144,10 +144,10 @@ static void come_back(struct client *client, struct process *process)
     prove(client);
 }
 
-struct client *clients_welcome(struct agent *agent, const struct host_action *action,
-                               const struct peer *peer, struct process *process)
+struct agent_client *clients_welcome(struct agent *agent, const struct host_action *action,
+                                     const struct peer *peer, struct process *process)
 {
-    struct client *client = agent->by_id[action->client];
+    struct agent_client *client = agent->by_id[action->client];
     if (action->as.identity.resumed) {
         HF_CHECK(client != NULL);
         come_back(client, process);
@@ -169,7 +169,7 @@ struct client *clients_welcome(struct agent *agent, const struct host_action *ac
 
 void clients_forget(struct agent *agent, uint32_t id)
 {
-    struct client *client = id < AGENT_CLIENT_IDS ? agent->by_id[id] : NULL;
+    struct agent_client *client = id < AGENT_CLIENT_IDS ? agent->by_id[id] : NULL;
     struct connection *connection = client != NULL ? socket_find(agent->server, client->connection)
                                                    : NULL;
     if (connection != NULL) {
@@ -188,7 +188,7 @@ static bool announce(struct agent *agent, const struct client_record *record)
 {
     struct host_peer peer = {
         .pid = record->pid, .uid = record->uid, .account = subids_account(record->uid)};
-    struct config_user user = {.uid = record->uid}; /* its groups come with its next HELLO */
+    struct config_user user = {.uid = record->uid}; /* the next HELLO brings its groups */
     snprintf(peer.command, sizeof(peer.command), "%s", record->command);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         peer.rights[i] = config_rights(&agent->config, i, agent->own, &user);
@@ -202,7 +202,7 @@ static bool announce(struct agent *agent, const struct client_record *record)
     return true;
 }
 
-/* The host core takes ids that it does not know for dead. */
+/* Only logs: the host core takes an id that was not loaded for one of an ended process. */
 static void log_ended(struct agent *agent, const struct client_record *record)
 {
     struct log_line line;
@@ -231,8 +231,9 @@ static void load_record(struct agent *agent, const struct client_record *record)
         log_ended(agent, record);
         return;
     }
-    struct client *client = announce(agent, record) ? client_create(agent, record->client, process)
-                                                    : NULL;
+    struct agent_client *client = announce(agent, record)
+                                      ? client_create(agent, record->client, process)
+                                      : NULL;
     if (client == NULL) {
         log_not_loaded(record->client, "found no room for it");
         return;
@@ -294,7 +295,7 @@ bool clients_load(struct agent *agent)
     return true;
 }
 
-void clients_sweep(struct agent *agent)
+void clients_remove_records(struct agent *agent)
 {
     if (!client_record_each(agent->clients_fd, remove_one, agent)) {
         log_simple(LOG_LEVEL_WARN, "records_left", strerror(errno));

@@ -1,25 +1,26 @@
 /*
- * The clients: which process each one is, and its record for the next agent.
+ * The clients: the process of each, and its record for the next agent.
  */
 #ifndef AGENT_SERVE_CLIENTS_H
 #define AGENT_SERVE_CLIENTS_H
 
 #include "agent.h"
 
-/* Announces to the host core whoever is left of the agent before; what may stay in folder clients
- * if the session does not go on is removed. false: agent->error. */
+/* Loads the clients of the agent before into the host core, if the session goes on. On failure
+ * returns false with agent->error. */
 bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
-/* Removes the records of the dead, after the start. */
-void clients_sweep(struct agent *agent);
-/* Whether that process is the client that its HELLO says it was. */
+/* After the start: removes the records of clients that the agent does not know. */
+void clients_remove_records(struct agent *agent);
+/* Whether that process is the client whose id and nonce its HELLO names. */
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
                      const struct peer *peer, const struct process *process);
-/* The host core let it in (HOST_WELCOMED). NULL: it could not be noted, errno says why. */
-struct client *clients_welcome(struct agent *agent, const struct host_action *action,
-                               const struct peer *peer, struct process *process);
+/* The host core admitted the client (HOST_WELCOMED). Returns NULL, with errno, if its record could
+ * not be written. */
+struct agent_client *clients_welcome(struct agent *agent, const struct host_action *action,
+                                     const struct peer *peer, struct process *process);
 void clients_forget(struct agent *agent, uint32_t id);
-/* Its process has ended. Not within an action. */
-void clients_died(struct client *client, const char *how);
+/* The client's process has ended. Must not be called while an action is carried out. */
+void clients_died(struct agent_client *client, const char *how);
 void clients_close(struct agent *agent);
 
 #endif

@@ -5,8 +5,8 @@
  *       lease                                         io/lease_file.h
  *       NAMESPACE.INCARNATION/region                  io/region.h
  *
- * Which incarnation a namespace's region has stands in the lease page, which no client maps. All
- * other folders are left over: of a region that was given up and could not be removed yet, of an
+ * The lease page, which no client maps, names the incarnation of each namespace's region. Any other
+ * folder is left over: from a region that was given up and could not be removed yet, or from an
  * agent that was killed while it made one. The next start has them removed.
  */
 #include "serve/memory.h"
@@ -22,7 +22,11 @@
 
 #include "observe/log.h"
 
-enum { OPEN_PATIENCE_MS = 5000, SWEEP_MAX = 1 << 16 };
+enum {
+    OPEN_FIRST_MS = 5000,  /* then the log says what the agent waits for */
+    OPEN_LATER_MS = 10000, /* then it ends; less than TimeoutStartSec in systemd/ */
+    SWEEP_MAX = 1 << 16,
+};
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
                                                       const char *format, ...)
@@ -45,7 +49,7 @@ static void name_folder(struct agent *agent)
     region_folder_name(&identity, agent->shm_folder);
 }
 
-static int tell_why_not(struct agent *agent, int error)
+static int log_why_not(struct agent *agent, int error)
 {
     switch (error) {
     case ETIMEDOUT:
@@ -73,7 +77,7 @@ static int check_folder(struct agent *agent)
 {
     struct stat status;
     if (fstat(agent->shm_fd, &status) != 0) {
-        return tell_why_not(agent, errno);
+        return log_why_not(agent, errno);
     }
     if (status.st_uid != agent->own || (status.st_mode & 0777) != 0700) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
@@ -85,25 +89,61 @@ static int check_folder(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-int memory_open(struct agent *agent)
+/* Once. */
+static int try_open(struct agent *agent, int timeout_ms)
 {
     char path[REMOVER_PATH_MAX];
+    int lock = openat(agent->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0) {
+        return -1;
+    }
+    snprintf(path, sizeof(path), "/dev/shm%s", agent->shm_folder);
+    int fd = remover_open_folder(agent->remover, path, lock, timeout_ms);
+    int error = errno;
+    close(lock);
+    errno = error;
+    return fd;
+}
+
+static void log_wait(const struct agent *agent)
+{
+    struct log_line line;
+    char path[REMOVER_PATH_MAX];
+    snprintf(path, sizeof(path), "/dev/shm%s", agent->shm_folder);
+    log_begin(&line, LOG_LEVEL_WARN, "memory_locked");
+    log_text(&line, "file", path);
+    log_text(
+        &line, "text",
+        "some process keeps /dev/shm locked, so the folder cannot be made; the agent waits 10 s "
+        "more, then it ends");
+    log_end(&line);
+}
+
+int memory_open(struct agent *agent)
+{
     name_folder(agent);
     if (agent->remover == NULL) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "holdfastd-rm could not be started: allow this user more processes (TasksMax, "
                     "ulimit -u), or give the agent more memory");
     }
-    int lock = openat(agent->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock < 0) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s: %s", agent->config.state_dir,
-                    strerror(errno));
+    agent->shm_fd = try_open(agent, OPEN_FIRST_MS);
+    if (agent->shm_fd < 0 && errno == ETIMEDOUT) {
+        log_wait(agent);
+        agent->shm_fd = try_open(agent, OPEN_LATER_MS);
+    } else if (agent->shm_fd < 0 && (errno == ETOOMANYREFS || errno == EAGAIN)) {
+        agent->shm_fd = try_open(agent, OPEN_LATER_MS);
     }
-    snprintf(path, sizeof(path), "/dev/shm%s", agent->shm_folder);
-    agent->shm_fd = remover_open_folder(agent->remover, path, lock, OPEN_PATIENCE_MS);
-    int error = errno;
-    close(lock);
-    return agent->shm_fd < 0 ? tell_why_not(agent, error) : check_folder(agent);
+    return agent->shm_fd < 0 ? log_why_not(agent, errno) : check_folder(agent);
+}
+
+bool memory_is_reached(struct agent *agent, uint32_t space, uint64_t incarnation, uint64_t size)
+{
+    char own_name[REGION_OWN_MAX];
+    char path[REMOVER_PATH_MAX];
+    region_own_name(agent->spaces[space], incarnation, own_name);
+    snprintf(path, sizeof(path), "/dev/shm%s/%s/region", agent->shm_folder, own_name);
+    return remover_reaches(agent->remover, path, size);
 }
 
 /* ---- removing ---- */
@@ -115,11 +155,11 @@ static void remove_path(struct agent *agent, uint32_t space, enum remover_kind k
                                            .holder_count = HFI_HOLDER_AGENT,
                                            .block_count = agent->config.limits.blocks};
     if (remover_remove(agent->remover, space, kind, path, hfi_region_size(&sizes)) ||
-        agent->removals_told) {
+        agent->removals_logged) {
         return;
     }
     struct log_line line;
-    agent->removals_told = true;
+    agent->removals_logged = true;
     log_begin(&line, LOG_LEVEL_WARN, "region_not_removed");
     log_text(&line, "file", path);
     log_text(&line, "text",
@@ -156,7 +196,8 @@ bool memory_is_stuck(const struct agent *agent, uint32_t space)
     return remover_waiting(agent->remover, space) >= REMOVER_PER_SPACE;
 }
 
-/* Of which namespace a folder is; HOST_NAMESPACES_MAX: of none that is configured. */
+/* The index of the namespace that a folder belongs to; HOST_NAMESPACES_MAX if it is not
+ * configured. */
 static uint32_t space_of(const struct agent *agent, const char *own_name)
 {
     size_t length = strcspn(own_name, ".");
@@ -183,7 +224,7 @@ static bool is_open(const struct agent *agent, uint32_t space, const char *own_n
            strcmp(agent->regions[space].own_name, own_name) == 0;
 }
 
-void memory_sweep(struct agent *agent, enum remover_kind kind)
+void memory_remove_stale(struct agent *agent, enum remover_kind kind)
 {
     const struct dirent *entry;
     int fd = openat(agent->shm_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

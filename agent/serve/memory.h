@@ -1,6 +1,6 @@
 /*
- * What the agent has in /dev/shm: one folder of its own, in which the lease page and the regions
- * are. The thread of the loop does all of it, and none of it waits: io/remover.h.
+ * What the agent has in /dev/shm: one folder of its own, with the lease page and the regions. The
+ * loop's thread makes all these calls, and none of them waits: io/remover.h.
  */
 #ifndef AGENT_SERVE_MEMORY_H
 #define AGENT_SERVE_MEMORY_H
@@ -8,23 +8,29 @@
 #include "agent.h"
 #include "io/remover.h"
 
-/* Opens the folder, makes it if it is not there. AGENT_EXIT_OK, or the exit code, and agent->error
- * is one line. */
+/* Opens the folder, and makes it if it is missing. Returns AGENT_EXIT_OK, or the exit code with one
+ * line in agent->error. */
 int memory_open(struct agent *agent) __attribute__((warn_unused_result));
 
-/* Has all regions in it removed that are not open here. kind: REMOVER_FOLDER, or REMOVER_EMPTIED if
- * nobody can hold anything in them. */
-void memory_sweep(struct agent *agent, enum remover_kind kind);
+/* Whether that region can be mapped and touched: false if a client holds everybody up there. */
+bool memory_is_reached(struct agent *agent, uint32_t space, uint64_t incarnation, uint64_t size)
+    __attribute__((warn_unused_result));
 
-/* Has that region's folder removed, or what a store's row says that a release before had. */
+/* Has all regions in the folder removed that this agent does not have open. kind: REMOVER_FOLDER,
+ * or REMOVER_EMPTIED if nobody can hold anything in them. */
+void memory_remove_stale(struct agent *agent, enum remover_kind kind);
+
+/* Has the folder of that region removed; memory_remove_flat() has the file removed that a row of an
+ * older release names. */
 void memory_remove(struct agent *agent, uint32_t space, enum remover_kind kind,
                    const char *own_name);
 void memory_remove_flat(struct agent *agent, const char *shm_name);
 
-/* Whether a name that a store's row has is of a release before. */
+/* Whether a name from a row of the store is one that an older release gave: a file, not in a
+ * folder. */
 bool memory_is_flat(const char *shm_name);
 
-/* Whether as many of that namespace's regions as may be wait to be removed. */
+/* Whether the most regions that may wait for removal, of that namespace, already do. */
 bool memory_is_stuck(const struct agent *agent, uint32_t space);
 
 #endif

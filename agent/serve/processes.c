@@ -15,32 +15,56 @@
 
 enum { HASH_SIZE = 4096 };
 
-#define KEY_OF_INODE (UINT64_C(1) << 32) /* numbers of processes are below */
+#define KEY_OF_INODE (UINT64_C(1) << 32) /* above all pids */
 #define KEY_OF_NOTHING (UINT64_C(1) << 63)
 
 struct processes {
     struct agent *agent;
     uint64_t last_serial;
     uint32_t idle_count;
-    struct process *idle_first; /* the newest */
+    struct process *idle_first; /* the one that lost its last client latest */
     struct process *idle_last;
+    struct process *ended; /* the first that ended is the first */
+    struct process **ended_end;
     struct process *hash[HASH_SIZE];
+    struct process *by_serial[HASH_SIZE];
 };
-
-struct processes *processes_create(struct agent *agent)
-{
-    struct processes *all = calloc(1, sizeof(*all));
-    if (all != NULL) {
-        all->agent = agent;
-    }
-    return all;
-}
 
 /* ---- which there are ---- */
 
 static struct process **bucket_of(struct processes *all, uint64_t key)
 {
     return &all->hash[key * UINT64_C(0x9e3779b97f4a7c15) >> 52];
+}
+
+static struct process **serial_bucket(struct processes *all, uint64_t serial)
+{
+    return &all->by_serial[serial % HASH_SIZE];
+}
+
+static struct process *find_serial(const struct processes *all, uint64_t serial)
+{
+    struct process *process = all->by_serial[serial % HASH_SIZE];
+    while (process != NULL && process->name.serial != serial) {
+        process = process->next_serial;
+    }
+    return process;
+}
+
+static void serial_add(struct process *process)
+{
+    struct process **head = serial_bucket(process->all, process->name.serial);
+    process->next_serial = *head;
+    *head = process;
+}
+
+static void serial_remove(struct process *process)
+{
+    struct process **link = serial_bucket(process->all, process->name.serial);
+    while (*link != process) {
+        link = &(*link)->next_serial;
+    }
+    *link = process->next_serial;
 }
 
 static void hash_add(struct process *process)
@@ -59,7 +83,7 @@ static void hash_remove(struct process *process)
     *link = process->next;
 }
 
-/* 0: nothing by which it could be found again. */
+/* Returns 0 if nothing is known by which the process could be found again. */
 static uint64_t key_of(pid_t pid, const struct peer_process *is)
 {
     return pid > 0 ? (uint64_t)pid : is->inode != 0 ? KEY_OF_INODE + is->inode : 0;
@@ -68,7 +92,8 @@ static uint64_t key_of(pid_t pid, const struct peer_process *is)
 static struct process *find_key(const struct processes *all, uint64_t key)
 {
     struct process *process = *bucket_of((struct processes *)(uintptr_t)all, key);
-    while (process != NULL && process->name.key != key) { /* as many as there are clients */
+    while (process != NULL &&
+           process->name.key != key) { /* at most as many rounds as there are clients */
         process = process->next;
     }
     return process;
@@ -76,8 +101,7 @@ static struct process *find_key(const struct processes *all, uint64_t key)
 
 struct process *process_find(const struct processes *all, struct process_name name)
 {
-    struct process *process = name.serial != 0 ? find_key(all, name.key) : NULL;
-    return process != NULL && process->name.serial == name.serial ? process : NULL;
+    return find_serial(all, name.serial);
 }
 
 static void idle_add(struct process *process)
@@ -98,34 +122,46 @@ static void idle_remove(struct process *process)
     all->idle_count--;
 }
 
-static void on_poll_gone(uv_handle_t *handle)
+static void ended_add(struct process *process)
 {
-    free(handle);
+    struct processes *all = process->all;
+    process->next_ended = NULL;
+    process->ended = all->ended_end;
+    *all->ended_end = process;
+    all->ended_end = &process->next_ended;
 }
 
-/*
- * The poll handle goes before its descriptor does: libuv takes the descriptor's number out of its
- * epoll set whenever a poll handle stops or closes, and by then it may be another process's.
- */
+static void ended_remove(struct process *process)
+{
+    struct process *next = process->next_ended;
+    *process->ended = next;
+    *(next != NULL ? &next->ended : &process->all->ended_end) = process->ended;
+    process->ended = NULL;
+}
+
 static void process_destroy(struct process *process)
 {
     HF_CHECK(process->clients == NULL);
+    if (process->ended != NULL) {
+        ended_remove(process);
+    }
     hash_remove(process);
+    serial_remove(process);
     idle_remove(process);
-    uv_close((uv_handle_t *)process->poll, on_poll_gone);
     socket_share_leave(process->share);
-    late_close(process->pidfd, process->account);
+    deaths_forget(process->watch, process->account);
     free(process);
 }
 
 void processes_destroy(struct processes *all)
 {
+    deaths_stop();
     for (uint32_t i = 0; all != NULL && i < HASH_SIZE; i++) {
         for (struct process *each = all->hash[i]; each != NULL;) {
             struct process *next = each->next;
             HF_CHECK(each->clients == NULL);
-            uv_close((uv_handle_t *)each->poll, on_poll_gone);
             socket_share_leave(each->share);
+            deaths_forget(each->watch, each->account);
             free(each);
             each = next;
         }
@@ -133,7 +169,7 @@ void processes_destroy(struct processes *all)
     free(all);
 }
 
-void process_add(struct process *process, struct client *client)
+void process_add(struct process *process, struct agent_client *client)
 {
     HF_CHECK(client->process == NULL);
     if (process->clients == NULL) {
@@ -144,11 +180,11 @@ void process_add(struct process *process, struct client *client)
     process->clients = client;
 }
 
-void process_remove(struct client *client)
+void process_remove(struct agent_client *client)
 {
     struct process *process = client->process;
-    struct client **link = &process->clients;
-    while (*link != client) { /* as many as that process has */
+    struct agent_client **link = &process->clients;
+    while (*link != client) { /* at most as many rounds as the process has clients */
         link = &(*link)->next;
     }
     *link = client->next;
@@ -161,7 +197,8 @@ void process_remove(struct client *client)
 
 /* ---- how they end ---- */
 
-/* What the host core does about one client that died may take others away. */
+/* Each report lets the host core change the list of clients, so the loop takes the first one anew
+ * each time. It stops when the user's share of the turn is spent. */
 static void process_ended(struct process *process)
 {
     bool left = true;
@@ -170,26 +207,50 @@ static void process_ended(struct process *process)
         clients_died(process->clients, "its process has ended");
         left = socket_share_spend(process->share, clock_boottime_ns() - began_ns);
     }
-    if (process->clients == NULL) { /* else its pidfd is as ready in the next turn */
+    if (process->clients == NULL) { /* else it stays on the list of those that have ended */
         process_destroy(process);
     }
 }
 
-static void on_pidfd(uv_poll_t *poll, int status, int events)
+/* Those whose turn it is. What is left is seen to in the next turn. */
+static bool on_ended(void *arg, const uint64_t *tags, uint32_t count)
 {
-    struct process *process = poll->data;
-    (void)status;
-    (void)events;
-    agent_turn(process->all->agent, TURN_USERS);
-    if (socket_share_turn(process->share, &process->round) && peer_pidfd_ended(process->pidfd)) {
-        process_ended(process);
+    struct processes *all = arg;
+    agent_turn(all->agent, TURN_USERS);
+    for (uint32_t i = 0; i < count; i++) {
+        struct process *process = find_serial(all, tags[i]);
+        if (process != NULL && process->ended == NULL) { /* NULL: it made room for another */
+            ended_add(process);
+        }
     }
+    for (struct process *each = all->ended; each != NULL;) {
+        struct process *next = each->next_ended;
+        if (socket_share_turn(each->share, &each->round)) {
+            process_ended(each);
+        }
+        each = next;
+    }
+    return all->ended != NULL;
+}
+
+struct processes *processes_create(struct agent *agent)
+{
+    struct processes *all = calloc(1, sizeof(*all));
+    if (all != NULL) {
+        all->agent = agent;
+        all->ended_end = &all->ended;
+        if (!deaths_start(&agent->loop, on_ended, all)) {
+            free(all);
+            return NULL;
+        }
+    }
+    return all;
 }
 
 /* ---- how they become known ---- */
 
-/* Of the processes without a client the oldest goes, if there are too many. Here alone: elsewhere
- * somebody may be about to use one. */
+/* Closes the process that has been without a client longest, if there are too many. Only
+ * process_create() calls this: anywhere else the caller may be about to use one. */
 static void make_room(struct processes *all)
 {
     struct process *oldest = all->idle_count >= PROCESSES_IDLE_MAX ? all->idle_last : NULL;
@@ -198,31 +259,31 @@ static void make_room(struct processes *all)
         process_destroy(oldest);
     }
     if (next != NULL && all->idle_count >= PROCESSES_IDLE_MAX) {
-        process_destroy(next); /* many lost their last client at once */
+        process_destroy(next); /* goes down even if many lose their last client at once */
     }
 }
 
-/* Takes pidfd. NULL: no memory. */
+/* Takes pidfd over. Returns NULL if there is no memory. */
 static struct process *process_create(struct processes *all, pid_t pid, uid_t account,
                                       const struct peer_process *is, int pidfd)
 {
     struct process *process = calloc(1, sizeof(*process));
-    uv_poll_t *poll = calloc(1, sizeof(*poll));
     uint32_t round = 0;
     make_room(all);
     struct socket_share *share = socket_share_join(&all->agent->shares, account, &round);
-    if (process == NULL || poll == NULL || share == NULL ||
-        uv_poll_init(&all->agent->loop, poll, pidfd) != 0) { /* which is its epoll set's memory */
+    struct death_watch *watch = process != NULL && share != NULL
+                                    ? deaths_watch(pidfd, all->last_serial + 1)
+                                    : NULL;
+    if (watch == NULL) {
         socket_share_leave(share);
         free(process);
-        free(poll);
         late_close(pidfd, account);
         errno = ENOMEM;
         return NULL;
     }
     uint64_t key = key_of(pid, is);
     *process = (struct process){.all = all,
-                                .poll = poll,
+                                .watch = watch,
                                 .share = share,
                                 .round = round,
                                 .is = *is,
@@ -232,13 +293,12 @@ static struct process *process_create(struct processes *all, pid_t pid, uid_t ac
     process->name.serial = ++all->last_serial;
     process->name.key = key != 0 ? key : KEY_OF_NOTHING + process->name.serial;
     hash_add(process);
+    serial_add(process);
     idle_add(process);
-    poll->data = process;
-    HF_CHECK(uv_poll_start(poll, UV_READABLE, on_pidfd) == 0);
     return process;
 }
 
-/* One that is known and lives. One that has that key and has ended is not found by it any more. */
+/* The living process of that key, or NULL. If the one of that key has ended, it loses the key. */
 static struct process *known(struct processes *all, uint64_t key)
 {
     struct process *process = key != 0 ? find_key(all, key) : NULL;
@@ -279,7 +339,7 @@ enum process_found process_of_peer(struct processes *all, int socket, const stru
     return *out != NULL ? PROCESS_FOUND : PROCESS_NO_ROOM;
 }
 
-/* Behind the look at what it is: until then the number was its own. */
+/* Called after *now was read: if the pidfd has not ended by now, the pid was still its own then. */
 static enum process_life compare(const struct client_record *record, const struct peer_process *now,
                                  int pidfd)
 {
@@ -311,17 +371,21 @@ enum process_life process_of_record(struct processes *all, const struct client_r
         return PROCESS_UNPROVEN;
     }
     struct process *process = find_key(all, key_of(record->pid, &is));
-    if (process != NULL) { /* it had several clients */
+    if (process != NULL) { /* another record has the same process */
         enum process_life life = compare(record, &process->is, process->pidfd);
         *out = life != PROCESS_ENDED ? process : NULL;
         return life;
     }
     int pidfd = peer_pidfd_open(record->pid);
     if (pidfd < 0) {
-        bool gone = errno == ESRCH || errno == EINVAL || errno == ENOENT; /* or is a thread's now */
+        bool gone = errno == ESRCH || errno == EINVAL ||
+                    errno == ENOENT; /* or a thread has it now */
         return gone ? PROCESS_ENDED : PROCESS_UNPROVEN;
     }
     peer_process_of(pidfd, record->pid, &is);
+    if (is.start == 0 && record->process.inode == 0 && record->process.start != 0) {
+        is.start = peer_start_of(record->pid);
+    }
     enum process_life life = compare(record, &is, pidfd);
     if (life == PROCESS_ENDED) {
         late_close(pidfd, subids_account(record->uid));

@@ -1,29 +1,32 @@
 /*
- * The regions of the namespaces: adopting what the agent before left, giving up what is rubbish,
- * making anew.
+ * The regions of the namespaces: adopting those that the agent before left, giving up those that
+ * are unusable, and making fresh ones.
  *
- * Each is one namespace's affair. A region that cannot be adopted, or that becomes rubbish while
- * the agent runs, is given up alone, and the session goes on with the others. Its namespace is not
- * served until nobody can hold anything in the old region any more (core/host/regions.c says when,
- * and why that is safe), then it is begun anew with a fresh one. What is known of this stands in
- * the notes beside the lease page (io/lease_file.h), which no client maps: that the region was
- * given up, until when, and which incarnation the one in use has. From the region itself nothing is
- * read that decides about the store, the session, or another namespace.
+ * Each namespace stands alone. A region that cannot be adopted, or that becomes unusable while the
+ * agent runs, is given up, and the session goes on with the others. Its namespace is not served
+ * until nobody can hold anything in the old region any more (core/host/regions.c says when, and why
+ * that is safe). Then it begins anew with a fresh region. The notes beside the lease page
+ * (io/lease_file.h), which no client maps, say whether a region was given up, until when, and which
+ * incarnation is in use. Nothing that is read from a region decides about the store, the session or
+ * another namespace.
  *
- * Only if no region at all can be adopted does a new session begin: then nobody is left who would
- * lose by it.
+ * A new session begins only if no region at all can be adopted: then no process would lose a hold
+ * by it.
  *
  *   found                      by                                                then
  *   truncated                  SIGBUS at the first touch; a look, each ttl/4     given up
  *   a hole was punched         the memory that the object has, each ttl/4        given up
  *   a hole, and no room        SIGBUS at the first touch                         given up
  *   header rewritten           a comparison, each ttl/4                          written again
+ *   mapped so often that a hole which is punched makes each touch wait
+ *                              the thread that prolongs its lease is stuck  abandoned: given up,
+ *                              (serve/prolong.h)                            and never touched again
  *   not there, not ours, of another size or identity, its chains make no
  *   sense                      adopting it                                       given up
  *
- * Before a lock is given back to the quorum, and before a process is given a lock of it, all of
- * this is looked at as well: so nothing is given back for what was read in a region that is rubbish
- * already, and nobody maps one.
+ * All of these checks also run before a lock is given back to the quorum and before a process is
+ * granted a lock of the region. So nothing is given back because of words in an unusable region,
+ * and no process maps one.
  */
 #include "serve/regions.h"
 
@@ -38,6 +41,7 @@
 #include "io/clock.h"
 #include "proto/check.h"
 #include "serve/memory.h"
+#include "serve/prolong.h"
 #include "turn.h"
 
 enum { LOOK_MS = 50 }; /* between two looks at all of them, when a turn begins */
@@ -110,14 +114,15 @@ void regions_take_notes(struct agent *agent)
                 note = &file->regions[k];
             }
         }
-        HF_CHECK(note != NULL); /* as many as there may be namespaces, and no others' */
+        HF_CHECK(note != NULL); /* there are as many notes as there may be namespaces */
         atomic_store(&note->name_hash, hash);
         agent->notes[i] = note;
         host_set_region_note(agent->host, i, note);
     }
 }
 
-/* A release before noted no closings: any lock may be closed for as long as there is. */
+/* An older release kept no closing times. So any lock may have been closed just now, with the
+ * longest lock-delay. */
 static void note_unknown_closings(struct agent *agent)
 {
     int64_t longest_ns = MESSAGE_LOCK_DELAY_MAX_MS * INT64_C(1000000);
@@ -130,7 +135,7 @@ static void note_unknown_closings(struct agent *agent)
 
 /* ---- adopting ---- */
 
-/* The namespace is given up: this start, or one before, cannot go on with its region. */
+/* Gives the namespace up at the start: this agent, or one before it, cannot use its region. */
 static void bar(struct agent *agent, uint32_t space, const char *why)
 {
     struct log_line line;
@@ -155,6 +160,11 @@ static bool open_one(struct agent *agent, uint32_t space, char *error)
     if (identity.incarnation == 0) {
         snprintf(error, REGION_ERROR_MAX, "no region of it is noted in /dev/shm%s/lease",
                  agent->shm_folder);
+        return false;
+    }
+    if (!memory_is_reached(agent, space, identity.incarnation, hfi_region_size(&sizes))) {
+        snprintf(error, REGION_ERROR_MAX,
+                 "a process of this namespace holds up whoever touches its region");
         return false;
     }
     if (!region_file_adopt(file, agent->shm_fd, &sizes, &identity, error)) {
@@ -190,7 +200,7 @@ static void load_grants(struct agent *agent)
     }
 }
 
-/* Why what was opened and loaded makes no sense; NULL: it does. */
+/* Why a region that was opened and loaded is unusable; NULL: it is good. */
 static const char *contradiction(struct agent *agent, uint32_t space)
 {
     const char *wrong = host_check_region(agent->host, space);
@@ -205,12 +215,13 @@ static const char *contradiction(struct agent *agent, uint32_t space)
         return "a process put memory behind its end";
     case REGION_SOUND:
     case REGION_HEADER:
+    case REGION_HELD:
         break;
     }
     return wrong;
 }
 
-/* Bars those that cannot be gone on with. true: there are none. */
+/* Bars the regions that are unusable. Returns true if there was none. */
 static bool check_all(struct agent *agent)
 {
     uint64_t before = agent->rubbish;
@@ -247,7 +258,7 @@ static bool all_barred(const struct agent *agent)
     return (uint32_t)__builtin_popcountll(agent->rubbish) == agent->config.namespace_count;
 }
 
-/* The rows of what is given up go, for they name slots of regions that nobody reads any more. */
+/* Deletes the rows of regions that were given up: they name slots that nobody reads any more. */
 static bool leave_rows(struct agent *agent)
 {
     struct store *store = agent->store;
@@ -267,7 +278,8 @@ static bool leave_rows(struct agent *agent)
     return true;
 }
 
-/* Their processes learn of it with the sweep (serve/memory.h), when the notes say it. */
+/* The processes of a barred region learn of it when the sweep removes its folder (serve/memory.h).
+ * The notes say by then that it was given up. */
 static bool leave_barred(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -284,7 +296,7 @@ enum regions_result regions_adopt(struct agent *agent)
     struct store_reader slots = {.arg = agent, .slot = load_slot};
     uint64_t seen = lease_file_commit(&agent->lease_file);
     if (seen > agent->meta.commit) {
-        /* It need not know which slot is which lock now. */
+        /* An old copy of the store need not know which lock each slot is now. */
         set_error(agent,
                   "%s/holdfast.db is an old copy: commit %" PRIu64 ", expected %" PRIu64
                   " at least",
@@ -317,9 +329,9 @@ enum regions_result regions_adopt(struct agent *agent)
     return REGIONS_ADOPTED;
 }
 
-/* What was adopted without room for all of it serves as before, as long as there is room when a
- * page is touched. */
-void regions_tell_of_holes(const struct agent *agent)
+/* A region that was adopted with holes in it is served as long as /dev/shm has room when a page is
+ * touched. The log warns of that. */
+void regions_log_holes(const struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         uint64_t missing = is_barred(agent, i) ? 0 : region_file_missing(&agent->regions[i]);
@@ -338,7 +350,7 @@ void regions_tell_of_holes(const struct agent *agent)
 
 /* ---- a new session's ---- */
 
-/* Those made before one that cannot be made are removed: they would take up room for nobody. */
+/* If one region cannot be made, those made before it are removed, so that they take up no room. */
 bool regions_make(struct agent *agent)
 {
     uint32_t count = agent->config.namespace_count;
@@ -366,11 +378,17 @@ bool regions_are_sound(void *arg, uint32_t space)
 {
     struct agent *agent = arg;
     uint64_t bit = UINT64_C(1) << space;
-    enum region_fault fault = (agent->unsound & bit) != 0
-                                  ? REGION_SOUND
-                                  : region_file_fault(&agent->regions[space]);
+    enum region_fault fault = REGION_SOUND;
+    agent->unsound |= agent->held & bit;
+    if ((agent->unsound & bit) == 0) {
+        agent_lend(agent);
+        fault = region_file_fault(&agent->regions[space]);
+        if (fault == REGION_HEADER) {
+            region_file_mend(&agent->regions[space]);
+        }
+        agent_take_back(agent);
+    }
     if (fault == REGION_HEADER) {
-        region_file_mend(&agent->regions[space]);
         agent->mended |= bit;
     } else if (fault != REGION_SOUND) {
         agent->unsound |= bit;
@@ -386,11 +404,30 @@ static const char *text_of(enum region_fault fault)
     case REGION_ROOMLESS:
         return "a page of its region could not be had: /dev/shm is full, and the region had a hole "
                "there, of a release before or made by a process of this namespace";
+    case REGION_HELD:
+        return "a process of this namespace held this agent up in its region, which it has mapped "
+               "many times, with holes that it punches";
     case REGION_SWOLLEN:
         return "a process of this namespace put memory behind the end of its region";
     default:
         return "a process of this namespace punched a hole into its region";
     }
+}
+
+/* Nothing of it is touched any more. Without memory for that, what follows may be held up. */
+static void abandon(struct agent *agent, uint32_t space)
+{
+    struct region_file *file = &agent->regions[space];
+    if (agent->abandoned[space] < REGION_ABANDONED_MAX && region_file_abandon(file)) {
+        agent->abandoned[space]++;
+        host_move_region(agent->host, space, &file->region);
+    }
+}
+
+static enum region_fault fault_of(const struct agent *agent, uint32_t space)
+{
+    bool held = (agent->held >> space & 1) != 0;
+    return held ? REGION_HELD : region_file_fault(&agent->regions[space]);
 }
 
 static void give_up(struct agent *agent, uint32_t space, enum region_fault fault)
@@ -401,7 +438,17 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     agent->rubbish |= bit;
     agent->roomless = fault == REGION_ROOMLESS ? agent->roomless | bit : agent->roomless & ~bit;
     agent->given_up++;
-    agent->anew_ns[space] = host_give_up_region(agent->host, space, agent->promised_ns);
+    if (agent->prolong != NULL) {
+        prolong_leave(agent->prolong, space);
+    }
+    if (fault == REGION_HELD) {
+        abandon(agent, space);
+    }
+    int64_t promised_ns = agent->promised_ns; /* no more is promised for it, see serve/prolong.h */
+    agent_lend(agent);
+    int64_t anew_ns = host_give_up_region(agent->host, space, promised_ns);
+    agent_take_back(agent);
+    agent->anew_ns[space] = anew_ns;
     memory_remove(agent, space, REMOVER_EMPTIED, agent->regions[space].own_name);
     log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
     log_text(&line, "namespace", agent->spaces[space]);
@@ -410,8 +457,8 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     log_end(&line);
 }
 
-/* It is tried again in a while. */
-static void tell_not_made(struct agent *agent, uint32_t space, const char *why)
+/* Logs why no fresh region was made. The next try follows after a quarter of session_ttl. */
+static void log_not_made(struct agent *agent, uint32_t space, const char *why)
 {
     struct log_line line;
     int64_t now_ns = clock_boottime_ns();
@@ -422,18 +469,29 @@ static void tell_not_made(struct agent *agent, uint32_t space, const char *why)
     log_end(&line);
 }
 
-/* Nobody can hold anything in the old region any more. */
+/* Begins to make a fresh region. Nobody can hold anything in the old one any more. */
 static void begin_anew(struct agent *agent, uint32_t space)
 {
     struct anew *work = &agent->anew_work;
     if (work->runs) {
-        return; /* with the turn that follows it */
+        return; /* the turn after that one's end tries again */
+    }
+    if (agent->abandoned[space] >= REGION_ABANDONED_MAX) {
+        log_not_made(agent, space,
+                     "its processes held this agent up in its regions too often: it is not served "
+                     "before the next start of this agent");
+        return;
+    }
+    if (agent->prolong != NULL && prolong_is_busy(agent->prolong, space)) {
+        agent->anew_ns[space] = clock_boottime_ns() + agent->config.session_ttl_ns / 4;
+        return; /* its thread is stuck in the old region, which must stay mapped */
     }
     if (memory_is_stuck(agent, space)) {
-        /* Else who spoils it again and again would have the memory of a region each time. */
-        tell_not_made(agent, space,
-                      "its regions that were given up cannot be removed: a process keeps them "
-                      "locked (docs/SECURITY.md, \"Locks of the kernel that a client can keep\")");
+        /* Otherwise a process that spoils each region, and keeps it, would use up the memory of one
+         * more each time. */
+        log_not_made(agent, space,
+                     "its regions that were given up cannot be removed: a process keeps them "
+                     "locked (docs/SECURITY.md, \"Locks of the kernel that a client can keep\")");
         return;
     }
     work->space = space;
@@ -441,11 +499,11 @@ static void begin_anew(struct agent *agent, uint32_t space)
     work->sizes = sizes_of(agent);
     identify(agent, space, clock_random() | 1, &work->identity);
     if (!anew_begin(work)) {
-        tell_not_made(agent, space, strerror(errno));
+        log_not_made(agent, space, strerror(errno));
     }
 }
 
-/* It was made, or it could not be. */
+/* Takes the fresh region over, or logs why there is none. */
 static void end_anew(struct agent *agent)
 {
     struct anew *work = &agent->anew_work;
@@ -454,25 +512,26 @@ static void end_anew(struct agent *agent)
     struct log_line line;
     anew_end(work);
     if (!work->good) {
-        tell_not_made(agent, space, work->error);
+        log_not_made(agent, space, work->error);
         return;
     }
     region_file_take(&agent->regions[space], &work->file);
     note_incarnation(agent, space, work->identity.incarnation);
-    /* Whole, and what was in its place is forgotten: the next agent may adopt it. */
+    /* The region is whole, and the note of the old one is cleared: the next agent may adopt it. */
     atomic_store(&agent->notes[space]->given_up, 0);
     const char *wrong = host_add_region(agent->host, space, &agent->regions[space].region, false);
     HF_CHECK(wrong == NULL);
     agent->rubbish &= ~bit;
     agent->roomless &= ~bit;
     agent->unsound &= ~bit;
+    agent->held &= ~bit;
     agent->anew++;
     log_begin(&line, LOG_LEVEL_INFO, "region_begun_anew");
     log_text(&line, "namespace", agent->spaces[space]);
     log_end(&line);
 }
 
-/* The end of the turn does what follows from it. */
+/* Only begins a turn: its end calls regions_see(), which takes the region over. */
 static void on_made(uv_async_t *async)
 {
     agent_turn(async->data, TURN_END);
@@ -496,7 +555,7 @@ void regions_leave(struct agent *agent)
     }
 }
 
-static void tell_of_mended(struct agent *agent)
+static void log_mended(struct agent *agent)
 {
     for (uint32_t i = 0; agent->mended != 0 && i < agent->config.namespace_count; i++) {
         struct log_line line;
@@ -512,7 +571,7 @@ static void tell_of_mended(struct agent *agent)
 
 void regions_see(struct agent *agent)
 {
-    tell_of_mended(agent);
+    log_mended(agent);
     if (anew_is_done(&agent->anew_work)) {
         end_anew(agent);
     }
@@ -522,7 +581,7 @@ void regions_see(struct agent *agent)
                 begin_anew(agent, i);
             }
         } else if (region_file_is_rubbish(&agent->regions[i]) || (agent->unsound >> i & 1) != 0) {
-            give_up(agent, i, region_file_fault(&agent->regions[i]));
+            give_up(agent, i, fault_of(agent, i));
         }
     }
 }
@@ -531,7 +590,7 @@ void regions_look(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (!is_barred(agent, i)) {
-            (void)regions_are_sound(agent, i); /* else it is given up when this turn ends */
+            (void)regions_are_sound(agent, i); /* an unsound one is given up when this turn ends */
         }
     }
 }
@@ -542,9 +601,12 @@ void regions_watch(struct agent *agent)
         return;
     }
     agent->regions_ns = agent->turn_ns;
+    if (agent->prolong != NULL) {
+        agent->held |= prolong_held(agent->prolong);
+    }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (!is_barred(agent, i) && !regions_are_sound(agent, i)) {
-            give_up(agent, i, region_file_fault(&agent->regions[i]));
+            give_up(agent, i, fault_of(agent, i));
         }
     }
 }
@@ -553,7 +615,7 @@ int64_t regions_next_ns(const struct agent *agent)
 {
     int64_t due_ns = INT64_MAX;
     if (agent->anew_work.runs) {
-        return due_ns; /* it wakes the loop when it is done */
+        return due_ns; /* `made` wakes the loop */
     }
     for (uint32_t i = 0; agent->rubbish != 0 && i < agent->config.namespace_count; i++) {
         if (is_barred(agent, i) && agent->anew_ns[i] < due_ns) {

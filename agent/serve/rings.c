@@ -8,7 +8,7 @@
 #include "observe/log.h"
 #include "turn.h"
 
-static void tell(const struct socket_share *share, struct rings *rings, int64_t now_ns)
+static void answer_rings(const struct socket_share *share, struct rings *rings, int64_t now_ns)
 {
     struct log_line line;
     if (!rings_are_to_be_told(rings, now_ns)) {
@@ -33,16 +33,19 @@ static void answer(struct agent *agent, struct socket_share *share, uint64_t reg
     regions &= ~agent->rubbish;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if ((regions >> i & 1) != 0) {
-            struct host_event event = {.kind = HOST_BELL, .as.region = i};
+            struct host_event event = {.kind = HOST_RING, .as.region = i};
             driver_event(agent->driver, &event);
         }
     }
+    agent_lend(agent);
+    uint64_t causes = host_causes(agent->host, rings->rung);
+    agent_take_back(agent);
     int64_t now_ns = clock_boottime_ns();
-    int64_t resume_ns = rings_answered(rings, now_ns, now_ns - began_ns,
-                                       host_causes(agent->host, rings->rung), agent->shares.turn);
+    int64_t resume_ns = rings_answered(rings, now_ns, now_ns - began_ns, causes,
+                                       agent->shares.turn);
     if (resume_ns != 0) {
         agent->rings_ns = resume_ns < agent->rings_ns ? resume_ns : agent->rings_ns;
-        tell(share, rings, now_ns);
+        answer_rings(share, rings, now_ns);
     }
 }
 
@@ -73,7 +76,7 @@ void rings_tick(struct agent *agent, int64_t now_ns)
 {
     if (agent->rings_ns <= now_ns) {
         agent_turn(agent, TURN_USERS);
-        agent->rings_ns = INT64_MAX; /* answers make it earlier */
+        agent->rings_ns = INT64_MAX; /* a ring that still waits makes it earlier */
         int64_t next_ns = socket_shares_resume(&agent->shares, now_ns, resume, agent);
         agent->rings_ns = next_ns < agent->rings_ns ? next_ns : agent->rings_ns;
         agent_turn(agent, TURN_TIMER);

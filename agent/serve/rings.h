@@ -1,6 +1,6 @@
 /*
- * Rings of clients: locks of their regions ask to be looked at. What that may cost is bounded by
- * user (io/rings.h).
+ * Rings of clients: with a ring a client asks the agent to look at locks of its regions. The cost
+ * of that is bounded for each user (io/rings.h).
  */
 #ifndef AGENT_SERVE_RINGS_H
 #define AGENT_SERVE_RINGS_H
@@ -10,7 +10,7 @@
 /* A welcomed client sent RING. */
 void rings_take(struct agent *agent, struct connection *connection);
 
-/* Answers what waited and waits no more; agent->rings_ns says when that is due. */
+/* Answers the rings whose wait is over; agent->rings_ns says when that is due. */
 void rings_tick(struct agent *agent, int64_t now_ns);
 
 #endif

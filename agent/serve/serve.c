@@ -1,9 +1,9 @@
 /*
  * Between the socket and the driver: packets become events, the host core's actions become packets.
  *
- * A connection's first packet is HELLO; who it is and what it may do is found out here, of the
- * kernel. Whatever comes after a rule was broken is not looked at: the connection is closed, and if
- * there is room the client is told DONE with the error first.
+ * A connection's first packet is HELLO. This file asks the kernel which process sent it, and looks
+ * up that user's rights. If a client breaks a rule, the agent sends DONE with the error, if there
+ * is room, and closes the connection. Later packets are not read.
  */
 #include "serve/serve.h"
 
@@ -26,62 +26,61 @@
 
 static const int64_t minute_ns = 60000000000;
 
-/* The place of what is said of that user; a new one takes that of who was told of longest ago. */
-static struct complaint *find_complaint(struct agent *agent, uid_t account, const char *event)
+/* The entry of that user and event. A new one replaces the entry whose minute began first. */
+static struct misuse *find_misuse(struct agent *agent, uid_t account, const char *event)
 {
-    struct complaint *place = &agent->complaints[0];
-    for (uint32_t i = 0; i < AGENT_COMPLAINTS; i++) {
-        struct complaint *one = &agent->complaints[i];
+    struct misuse *place = &agent->misuses[0];
+    for (uint32_t i = 0; i < AGENT_MISUSES; i++) {
+        struct misuse *one = &agent->misuses[i];
         if (one->event != NULL && one->account == account && strcmp(one->event, event) == 0) {
             return one;
         }
         place = one->since_ns < place->since_ns ? one : place;
     }
-    *place = (struct complaint){.account = account, .event = event, .since_ns = INT64_MIN / 2};
+    *place = (struct misuse){.account = account, .event = event, .since_ns = INT64_MIN / 2};
     return place;
 }
 
-/* Whether this minute's lines have that of that process already. */
-static bool was_told(const struct complaint *complaint, pid_t pid, uint64_t why)
+/* Whether a line of this minute already says this of that process. */
+static bool was_logged(const struct misuse *misuse, pid_t pid, uint64_t why)
 {
-    for (uint32_t i = 0; i < complaint->told; i++) {
-        if (complaint->of[i].pid == pid && complaint->of[i].why == why) {
+    for (uint32_t i = 0; i < misuse->logged; i++) {
+        if (misuse->of[i].pid == pid && misuse->of[i].why == why) {
             return true;
         }
     }
     return false;
 }
 
-/* What a local process does wrong: of one process the same is told once a minute, and of a user a
- * few lines, however often they do it. event: static. peer: NULL if it is not known who. */
-static void complain(struct agent *agent, const struct peer *peer, enum log_level level,
-                     const char *event, const char *why)
+/* Logs what a local process does wrong: the same text once a minute for a process, and a few lines
+ * a minute for a user. event: static. peer: NULL if it is not known. */
+static void log_misuse(struct agent *agent, const struct peer *peer, enum log_level level,
+                       const char *event, const char *why)
 {
-    struct complaint *complaint = find_complaint(agent, peer != NULL ? peer->account : (uid_t)-1,
-                                                 event);
+    struct misuse *misuse = find_misuse(agent, peer != NULL ? peer->account : (uid_t)-1, event);
     int64_t now_ns = clock_boottime_ns();
     pid_t pid = peer != NULL ? peer->pid : -1;
     uint64_t hash = hfi_name_hash(why, strlen(why));
-    uint32_t left_out = complaint->left_out;
+    uint32_t left_out = misuse->left_out;
     struct log_line line;
-    if (now_ns - complaint->since_ns >= minute_ns) {
-        complaint->since_ns = now_ns;
-        complaint->told = 0;
+    if (now_ns - misuse->since_ns >= minute_ns) {
+        misuse->since_ns = now_ns;
+        misuse->logged = 0;
     }
-    if (complaint->told >= AGENT_COMPLAINTS_TOLD || was_told(complaint, pid, hash)) {
-        complaint->left_out++;
+    if (misuse->logged >= AGENT_MISUSES_LOGGED || was_logged(misuse, pid, hash)) {
+        misuse->left_out++;
         log_leave_out();
         return;
     }
     log_begin_limited(&line, level, event, &agent->rules_limit, now_ns);
-    if (line.silent) { /* too many users at once: told with this one's next line */
-        complaint->left_out++;
+    if (line.silent) { /* too many users at once: the next line of this user counts it */
+        misuse->left_out++;
         return;
     }
-    complaint->of[complaint->told].pid = pid;
-    complaint->of[complaint->told].why = hash;
-    complaint->told++;
-    complaint->left_out = 0;
+    misuse->of[misuse->logged].pid = pid;
+    misuse->of[misuse->logged].why = hash;
+    misuse->logged++;
+    misuse->left_out = 0;
     if (peer != NULL) {
         log_number(&line, "pid", pid);
         log_number(&line, "uid", (int64_t)peer->uid);
@@ -96,22 +95,24 @@ static void complain(struct agent *agent, const struct peer *peer, enum log_leve
 static void log_rules(struct agent *agent, const struct connection *connection, const char *event,
                       const char *why)
 {
-    complain(agent, connection_peer(connection), LOG_LEVEL_WARN, event, why);
+    log_misuse(agent, connection_peer(connection), LOG_LEVEL_WARN, event, why);
 }
 
-/* Of errno, which stays. */
+/* Logs errno, and leaves it as it is. */
 static void log_record(struct agent *agent, const struct connection *connection)
 {
     int error = errno;
-    complain(agent, connection_peer(connection), LOG_LEVEL_ERROR, "record_failed", strerror(error));
+    log_misuse(agent, connection_peer(connection), LOG_LEVEL_ERROR, "record_failed",
+               strerror(error));
     errno = error;
 }
 
-/* The client of a connection that is closed or about to be; NULL: it was not let in. */
-static struct client *part(struct agent *agent, struct connection *connection)
+/* Parts a connection that is closed, or is about to be, from its client. Returns NULL if it has
+ * none. */
+static struct agent_client *part(struct agent *agent, struct connection *connection)
 {
     struct connection_note *note = connection_note(connection);
-    struct client *client = note->client != 0 ? agent->by_id[note->client] : NULL;
+    struct agent_client *client = note->client != 0 ? agent->by_id[note->client] : NULL;
     note->client = 0;
     if (client != NULL) {
         client->connection = 0;
@@ -119,7 +120,7 @@ static struct client *part(struct agent *agent, struct connection *connection)
     return client;
 }
 
-static void tell_hangup(struct agent *agent, const struct client *client)
+static void notify_hangup(struct agent *agent, const struct agent_client *client)
 {
     if (client != NULL) {
         struct host_event event = {.kind = HOST_HANGUP, .client = client->id};
@@ -127,15 +128,15 @@ static void tell_hangup(struct agent *agent, const struct client *client)
     }
 }
 
-/* From a callback of the socket. */
+/* To be called from a callback of the socket. */
 static void hang_up(struct agent *agent, struct connection *connection)
 {
-    struct client *client = part(agent, connection);
+    struct agent_client *client = part(agent, connection);
     socket_close(connection);
-    tell_hangup(agent, client);
+    notify_hangup(agent, client);
 }
 
-/* Tells DONE and hangs up. */
+/* Sends DONE with the error, and hangs up. */
 static void refuse(struct agent *agent, struct connection *connection, uint64_t request, int error,
                    const char *why)
 {
@@ -152,7 +153,8 @@ static void refuse(struct agent *agent, struct connection *connection, uint64_t 
 
 /* ---- HELLO ---- */
 
-/* Who it is, and what it may do. false: nothing, or the kernel does not tell. */
+/* Fills in the user's rights. Returns false if it has none, or if the kernel does not tell the
+ * user's groups. */
 static bool find_rights(struct agent *agent, const struct connection *connection,
                         struct host_peer *out)
 {
@@ -177,22 +179,20 @@ static bool find_rights(struct agent *agent, const struct connection *connection
     return any;
 }
 
-/* As the client says it, which is for people: to read its memory might wait for it. The frame's
- * decoder has seen to it that it is short and text. */
-static void take_command(const struct hfi_hello *hello, const struct peer *peer,
-                         struct host_peer *out)
+/* The command is as the client says, and serves only for display. If the client gives none, it
+ * stays empty: to read /proc might wait for that process. The frame's decoder has checked that it
+ * is short and text. */
+static void take_command(const struct hfi_hello *hello, struct host_peer *out)
 {
+    HF_CHECK(hello->command.size < sizeof(out->command));
     if (hello->command.size > 0) {
-        HF_CHECK(hello->command.size < sizeof(out->command));
         memcpy(out->command, hello->command.bytes, hello->command.size);
-        out->command[hello->command.size] = '\0';
-    } else { /* it has no /proc */
-        peer_name(peer->pid, out->command);
     }
+    out->command[hello->command.size] = '\0';
 }
 
-/* To who is not welcomed since there is no room: it may be there in a moment. */
-static void say_full(struct connection *connection)
+/* Refuses a connection because there is no room. There may be room in a moment. */
+static void send_full(struct connection *connection)
 {
     unsigned char bytes[64];
     struct connection_output output = {.bytes = bytes, .fd = -1, .unasked = true};
@@ -200,18 +200,19 @@ static void say_full(struct connection *connection)
     (void)!connection_send(connection, &output);
 }
 
-/* Who it is cannot be had now, which is not its fault. */
+/* The agent lacks resources to identify the client, which is not the client's fault. */
 static void lack(struct agent *agent, struct connection *connection, int error)
 {
     log_rules(agent, connection, "connection_refused",
               error == ENOMEM  ? "out of memory"
               : error == EBUSY ? "too many processes of this user have ended just now"
                                : socket_no_descriptors);
-    say_full(connection);
+    send_full(connection);
     hang_up(agent, connection);
 }
 
-/* The process that connected, of which the client's life is. NULL: it is refused. */
+/* The process that connected, which determines the client's life. Returns NULL if it was
+ * refused. */
 static struct process *find_process(struct agent *agent, struct connection *connection,
                                     uint64_t request)
 {
@@ -264,7 +265,7 @@ static void take_hello(struct agent *agent, struct connection *connection,
     if (process == NULL) {
         return;
     }
-    take_command(&frame->hello, peer, &host_peer);
+    take_command(&frame->hello, &host_peer);
     note->asked = true;
     note->process = process->name.key;
     note->process_serial = process->name.serial;
@@ -293,7 +294,8 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     } else if (note->client == 0 && frame.kind == HFI_FRAME_HELLO && !note->asked) {
         take_hello(agent, connection, &frame, sender);
     } else if (frame.kind == HFI_FRAME_RING && (note->client != 0 || note->asked)) {
-        if (note->client != 0) { /* else its regions are looked at when it gets them */
+        if (note->client !=
+            0) { /* otherwise WELCOME brings its regions, and they are looked at then */
             rings_take(agent, connection);
         }
     } else if (note->client == 0) {
@@ -314,7 +316,7 @@ static void on_closed(void *arg, struct connection *connection, const char *why)
     if (why != NULL) {
         log_rules(agent, connection, "client_broke_rules", why);
     }
-    tell_hangup(agent, part(agent, connection));
+    notify_hangup(agent, part(agent, connection));
 }
 
 static void on_drained(void *arg, struct connection *connection)
@@ -334,7 +336,7 @@ static void on_socket(void *arg)
 
 static void on_refused(void *arg, const struct peer *peer, const char *why)
 {
-    complain(arg, peer, LOG_LEVEL_WARN, "connection_refused", why);
+    log_misuse(arg, peer, LOG_LEVEL_WARN, "connection_refused", why);
 }
 
 static void on_costly(void *arg, struct connection *connection, int64_t cost_ns)
@@ -389,29 +391,31 @@ struct socket_handler serve_handler(struct agent *agent)
 
 static struct connection *connection_of(struct agent *agent, const struct host_action *action)
 {
-    const struct client *client = action->client > 0 && action->client < AGENT_CLIENT_IDS
-                                      ? agent->by_id[action->client]
-                                      : NULL;
+    const struct agent_client *client = action->client > 0 && action->client < AGENT_CLIENT_IDS
+                                            ? agent->by_id[action->client]
+                                            : NULL;
     if (client != NULL && client->connection != 0) {
         return socket_find(agent->server, client->connection);
     }
     struct connection *connection = socket_find(agent->server, action->connection);
-    /* One that belongs to a client by now is found through it. */
+    /* A connection that belongs to a client by now is found by that client only. */
     return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
 }
 
-/* From within an action: the host core is told afterwards. */
+/* Closes a connection while an action is carried out. So the host core receives the hang-up
+ * afterwards. */
 static void drop(struct agent *agent, struct connection *connection)
 {
-    const struct client *client = part(agent, connection);
+    const struct agent_client *client = part(agent, connection);
     socket_close(connection);
     if (client != NULL) {
         driver_post(agent->driver, HOST_HANGUP, client->id);
     }
 }
 
-/* Nobody is to blame for answers to one that hung up, or died, behind what it asked. */
-static void cannot_tell(struct agent *agent, struct connection *connection)
+/* An answer could not be sent. It is not the client's fault if it hung up, or died, after its
+ * request. */
+static void drop_unsent(struct agent *agent, struct connection *connection)
 {
     const char *why = connection_unsent(connection);
     if (why != NULL) {
@@ -428,7 +432,7 @@ static void reply(struct agent *agent, const struct host_action *action, const u
                                        .fd = -1,
                                        .unasked = action->as.reply.unasked};
     if (connection == NULL) {
-        return; /* it is gone */
+        return; /* the connection is gone */
     }
     if (action->as.reply.fds == HOST_FD_REGION) {
         uint32_t space = action->as.reply.region;
@@ -436,7 +440,7 @@ static void reply(struct agent *agent, const struct host_action *action, const u
         output.fd = agent->regions[space].fd;
     }
     if (!connection_send(connection, &output)) {
-        cannot_tell(agent, connection);
+        drop_unsent(agent, connection);
     }
 }
 
@@ -444,7 +448,7 @@ static void welcomed(struct agent *agent, const struct host_action *action)
 {
     struct connection *connection = socket_find(agent->server, action->connection);
     HF_CHECK(action->client > 0 && action->client < AGENT_CLIENT_IDS);
-    struct client *client = NULL;
+    struct agent_client *client = NULL;
     if (connection != NULL) {
         struct connection_note *note = connection_note(connection);
         const struct peer *peer = connection_peer(connection);
@@ -467,11 +471,12 @@ static void welcomed(struct agent *agent, const struct host_action *action)
         }
         if (process != NULL) {
             log_record(agent, connection);
-            say_full(connection);
+            send_full(connection);
         }
         socket_close(connection);
     }
-    /* It left meanwhile, or could not be noted. A resumed client may still be watched. */
+    /* The connection closed meanwhile, or the client's record could not be written. A client that
+     * resumed still has its process, so it is not dead. */
     driver_post(agent->driver, HOST_HANGUP, action->client);
     if (agent->by_id[action->client] == NULL) {
         driver_post(agent->driver, HOST_DIED, action->client);
@@ -481,7 +486,8 @@ static void welcomed(struct agent *agent, const struct host_action *action)
 static void alias(struct agent *agent, const struct host_action *action)
 {
     if (!client_record_add(agent->clients_fd, action->client, action->as.identity.holder)) {
-        /* The next agent would not know the id for this client's. It had better not use it. */
+        /* Without the record the next agent would not know that this id is the client's, so the
+         * client must not use it. */
         struct connection *connection = connection_of(agent, action);
         if (connection != NULL) {
             log_record(agent, connection);
@@ -511,17 +517,17 @@ static void log_action(struct agent *agent, const struct host_action *action)
     log_end(&line);
 }
 
-static void tell_facts(struct agent *agent, const struct host_action *action)
+static void send_facts(struct agent *agent, const struct host_action *action)
 {
     unsigned char bytes[HFI_FRAME_MAX];
     struct connection *connection = connection_of(agent, action);
     struct connection_output output = {.bytes = bytes, .fd = -1};
     if (connection == NULL) {
-        return; /* it is gone */
+        return; /* the connection is gone */
     }
-    output.size = facts_tell(agent, action->as.request, bytes);
+    output.size = facts_write(agent, action->as.request, bytes);
     if (!connection_send(connection, &output)) {
-        cannot_tell(agent, connection);
+        drop_unsent(agent, connection);
     }
 }
 
@@ -553,7 +559,7 @@ void serve_act(void *arg, const struct host_action *action, const unsigned char 
         log_action(agent, action);
         break;
     case HOST_TELL:
-        tell_facts(agent, action);
+        send_facts(agent, action);
         break;
     default:
         HF_CHECK(!"an action that the driver carries out itself");

@@ -1,5 +1,5 @@
 /*
- * Packets of clients to events of the host core, and its actions to packets.
+ * Turns packets of clients into events of the host core, and its actions into packets.
  */
 #ifndef AGENT_SERVE_SERVE_H
 #define AGENT_SERVE_SERVE_H
@@ -9,7 +9,8 @@
 #include "io/socket.h"
 
 struct socket_handler serve_handler(struct agent *agent);
-/* The frame for who is refused before anything is read of him. Its size. */
+/* Writes the frame for a connection that is refused before anything is read from it. Returns its
+ * size. */
 size_t serve_refusal(unsigned char *bytes, size_t size);
 void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes);
 

@@ -1,5 +1,5 @@
 /*
- * Holdfast for C++17: the handles of holdfast.h with owners. Header-only; link libholdfast.
+ * Holdfast for C++17: objects that own the handles of holdfast.h. Header-only; link libholdfast.
  *
  *     holdfast::client client;                       // hf_connect; throws holdfast::error
  *     holdfast::lock lock(client, "nightly-report");
@@ -9,9 +9,10 @@
  *     }                                              // released
  *     if (auto hold = holdfast::hold::try_for(lock, std::chrono::seconds(2))) { ... }
  *
- * A client outlives its locks, and a lock its holds. What a constructor cannot do it throws; try_to
- * and try_for answer "not now" with an empty hold and throw the rest. A destructor never throws:
- * call release() where it matters whether the hold lasted until its end.
+ * A client must outlive its locks, and a lock must outlive its holds. A constructor that fails
+ * throws an error. try_to and try_for return an empty hold if the lock cannot be had now, and throw
+ * other errors. A destructor never throws: call release() where it matters whether the hold lasted
+ * until its end.
  */
 #ifndef HOLDFAST_HOLDFAST_HPP
 #define HOLDFAST_HOLDFAST_HPP
@@ -134,12 +135,13 @@ class lock
     std::unique_ptr<hf_lock, closer> handle_;
 };
 
-/* A hold: released when it goes out of scope. Can be moved, not copied; may be empty. */
+/* A hold, which is released when it goes out of scope. It can be moved, not copied; it may be
+ * empty. */
 class hold
 {
   public:
     hold() noexcept = default;
-    /* Waits, for ever. */
+    /* Waits for ever. */
     explicit hold(const lock &of, hf_mode mode = HF_EXCLUSIVE)
     {
         detail::check(take(of, mode, HF_FOREVER));
@@ -163,7 +165,7 @@ class hold
         drop();
     }
 
-    /* Tries once / waits so long. Empty: not had. */
+    /* try_to tries once; try_for waits for timeout at most. Empty if the lock was not had. */
     static hold try_to(const lock &of, hf_mode mode = HF_EXCLUSIVE)
     {
         return attempt(of, mode, 0);
@@ -182,7 +184,7 @@ class hold
     {
         return token_;
     }
-    /* How long it still counts; zero: it does not. No system call. */
+    /* For how long the hold still counts; zero if it does not. No system call. */
     nanoseconds remaining() const noexcept
     {
         return nanoseconds(handle_ != nullptr ? hf_remaining_ns(handle_) : 0);
@@ -202,7 +204,8 @@ class hold
     {
         detail::check(handle_ != nullptr ? hf_downgrade(handle_) : static_cast<int>(HF_ENOTHELD));
     }
-    /* Ends the hold now. Throws HF_ELOST if it had ended before; it is empty either way. */
+    /* Ends the hold now. Throws HF_ELOST if it had ended before. This object is empty afterwards
+     * in any case. */
     void release()
     {
         hf_lock *held = std::exchange(handle_, nullptr);

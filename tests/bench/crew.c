@@ -14,13 +14,13 @@
 
 #include "barrier.h"
 
-struct place {
+struct crew_place {
     alignas(64) int64_t count; /* of the last round; written before arriving */
 };
 
 struct crew {
     struct barrier barrier;
-    struct place places[CREW_MAX];
+    struct crew_place places[CREW_MAX];
 };
 
 void *crew_memory(size_t size)

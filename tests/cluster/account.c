@@ -1,9 +1,9 @@
 /*
- * One account for all work that a user can cause: one user at its limit, in each way that there is,
- * beside another user that opens new locks. The agent's work between the other's question and its
- * answer takes at most 50 ms (of its processor time: on a busy machine the clock on the wall says
- * nothing of the agent), and its session is never in jeopardy; also when the agent is killed and
- * started again in the middle of all of it. Needs root, for two users.
+ * One account covers all the work that a user can cause. One user is at its limit, in every
+ * possible way, while another user opens new locks. Between the other user's request and its answer
+ * the agent works at most 50 ms (of processor time: on a busy machine wall-clock time says nothing
+ * about the agent), and the agent's session is never in jeopardy. The same holds when the agent is
+ * killed and started again meanwhile. Needs root, for two users.
  */
 #include <check.h>
 #include <errno.h>
@@ -31,11 +31,11 @@
 
 enum {
     NOBODY = 65534,
-    EACH = 2,         /* processes of an attack */
+    EACH = 2,         /* processes of each attack */
     SAMPLES = 100000, /* at most */
     ATTACK_MS = 1000,
-    AFTER_MS = 2500,  /* all of them, over a restart */
-    COST_MAX_MS = 50, /* the promise, for 999 questions in 1000 */
+    AFTER_MS = 2500,  /* all attacks together, with a restart */
+    COST_MAX_MS = 50, /* the promise, for 999 requests in 1000 */
     NAMES = 512,
     HANDLES = 200,
 };
@@ -45,7 +45,7 @@ static hf_client *honest;
 
 /* ---- raw connections ---- */
 
-/* One that does not wait for ever: the agent may be killed. */
+/* Makes a connection, with a time-out: the agent may have been killed. */
 static int dial(void)
 {
     struct timeval soon = {.tv_usec = 500000};
@@ -57,7 +57,7 @@ static int dial(void)
     return fd;
 }
 
-/* A connection that was greeted. -1: not now. */
+/* Makes a connection that is welcomed. Returns -1 if that fails now. */
 static int enter(struct hello_as *as)
 {
     int fd = dial();
@@ -68,7 +68,7 @@ static int enter(struct hello_as *as)
     return fd;
 }
 
-/* Opens a lock, for the region that comes with the first one. */
+/* Opens a lock, to get the region that comes with the first one. */
 static bool open_region(int fd, int *region)
 {
     struct hfi_frame frame = {
@@ -100,7 +100,7 @@ static void hello_again(void)
     }
 }
 
-/* A second HELLO, without waiting for an answer. */
+/* Sends a second HELLO without waiting for an answer. */
 static void resume_again(void)
 {
     for (;;) {
@@ -177,7 +177,7 @@ static void list_again(void)
     }
 }
 
-/* With every lock asking to be looked at in every second process, and none in the others. */
+/* In every second process all locks have their dirty bits set, and in the others none. */
 static void ring_again(void)
 {
     struct hfi_frame ring = {.kind = HFI_FRAME_RING};
@@ -212,7 +212,7 @@ static void ring_again(void)
     }
 }
 
-/* Clients that hang up and live. */
+/* Makes clients that hang up, while their process lives. */
 static void hang_up_again(void)
 {
     for (;;) {
@@ -225,7 +225,7 @@ static void hang_up_again(void)
         if (fd < 0) {
             usleep(100);
         }
-        close(fd); /* the proof that it lives stays open, until there is no room for it */
+        close(fd); /* the agent keeps their pidfds, until it has no room for them */
     }
 }
 
@@ -302,7 +302,7 @@ static void expect_not_open(int fd, int flags)
     expect("open anew", open(path, flags | O_CLOEXEC), EACCES);
 }
 
-/* Many locks of a file, none beside another. */
+/* Takes many locks on a file, none beside another. */
 static void lock_pieces(int fd, int command)
 {
     for (int i = 0; i < FRAGMENTS; i++) {
@@ -311,7 +311,7 @@ static void lock_pieces(int fd, int command)
     }
 }
 
-/* In epoll sets, so that a process that makes it ready, or not, has to walk all of them. */
+/* Puts it into many epoll sets, so that each process that makes it ready walks all of them. */
 static void watch_often(int fd, uint32_t events)
 {
     int copies[100];
@@ -343,7 +343,7 @@ static void use_region(int fd)
     expect_not_open(fd, O_RDONLY);
     expect("lock it", flock(fd, LOCK_EX), 0);
     expect("unlock it", flock(fd, LOCK_UN), 0);
-    /* A region is no file that a process may write lock where it may only read: it may write. */
+    /* A client may write to its region, so it may take write locks on it, too. */
     lock_pieces(fd, F_SETLK);
     expect("fill it", (int)pwrite(fd, "", 0, 0), 0);
 }
@@ -386,7 +386,7 @@ static int64_t agent_cpu_ns(void)
     return spent.tv_sec * 1000 * MS + spent.tv_nsec;
 }
 
-/* Opens and takes a lock that nobody had before. */
+/* Opens and takes a new lock. */
 static void ask_once(void)
 {
     static unsigned locks;
@@ -396,7 +396,7 @@ static void ask_once(void)
     int64_t began_ns = boottime_now();
     int64_t cpu_ns = agent_cpu_ns();
     int result = hf_open(honest, name, NULL, &lock);
-    if (result == HF_ENOAGENT) { /* it is about to be started again */
+    if (result == HF_ENOAGENT) { /* the agent is about to be started again */
         sleep_ms(10);
         return;
     }
@@ -489,7 +489,7 @@ START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
 }
 END_TEST
 
-/* docs/SECURITY.md has what is tried here as a table. */
+/* docs/SECURITY.md has a table of these attempts. */
 START_TEST(what_a_client_gets_is_of_little_use)
 {
     if (geteuid() != 0) {
@@ -498,7 +498,7 @@ START_TEST(what_a_client_gets_is_of_little_use)
     start();
     pid_t pid = attack(use_all);
     ask_for(ATTACK_MS);
-    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* all was as it expected */
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* the process found nothing unexpected */
     kill_process(pid);
     judge("what comes with a connection");
     ck_assert_uint_eq(jeopardies(), 0);
@@ -506,7 +506,7 @@ START_TEST(what_a_client_gets_is_of_little_use)
 }
 END_TEST
 
-/* The agent is started in the middle of all of it. */
+/* The agent is started while all attacks go on. */
 START_TEST(an_agent_that_is_started_meanwhile_serves)
 {
     pid_t pids[ATTACKS];
@@ -521,7 +521,7 @@ START_TEST(an_agent_that_is_started_meanwhile_serves)
     judge("all, before the restart");
     agent_kill(&agent);
     agent_start(&agent);
-    ask_for(GUARD_MS / 20); /* it comes back to its clients */
+    ask_for(GUARD_MS / 20); /* the agent gets its clients back */
     samples.count = 0;
     unsigned before = jeopardies();
     ask_for(AFTER_MS);

@@ -104,8 +104,8 @@ static void next_event(struct stage *stage, int64_t timeout_ns, struct actor_rep
     int64_t deadline_ns = boottime_now() + timeout_ns;
     int64_t left_ns = timeout_ns;
     reply->result = hf_next_event(stage->client, &event);
-    while (reply->result == 0 && left_ns > 0) { /* no timer of ours: the descriptor has to become
-                                                 * readable */
+    /* without a timer: the descriptor has to become readable */
+    while (reply->result == 0 && left_ns > 0) {
         struct pollfd wait = {.fd = hf_event_fd(stage->client), .events = POLLIN};
         poll(&wait, 1, (int)(left_ns / MS) + 1);
         reply->result = hf_next_event(stage->client, &event);
@@ -232,7 +232,7 @@ static void stage_run(int fd, const char *socket_path)
         REQUIRE(job, "no memory");
         job->stage = &stage;
         if (recv(fd, &job->request, sizeof(job->request), 0) != sizeof(job->request)) {
-            _exit(0); /* without a disconnect: it ends as if it had been killed */
+            _exit(0); /* without a disconnect, as if it had been killed */
         }
         if (job->request.background) {
             pthread_t thread;
@@ -244,7 +244,8 @@ static void stage_run(int fd, const char *socket_path)
     }
 }
 
-/* The process in between stays in the test's pid namespace, waits, and is what the test kills. */
+/* The process in between stays in the test's pid namespace and waits. It is the one that the test
+ * kills. */
 static void enter_other_pids(void)
 {
     REQUIRE(unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
@@ -392,8 +393,8 @@ void actor_signal(const struct actor *actor, int signal_number)
 {
     siginfo_t stopped;
     REQUIRE(kill(actor->pid, signal_number) == 0, "kill: %s", strerror(errno));
-    /* Until all its threads stand still: on a busy machine one that waits for a lock could still
-     * be given it, and answer. */
+    /* Waits until all its threads stand still: on a busy machine one that waits for a lock could
+     * still get it, and answer. */
     while (signal_number == SIGSTOP && waitid(P_PID, (id_t)actor->pid, &stopped, WSTOPPED) != 0) {
         REQUIRE(errno == EINTR, "waitid: %s", strerror(errno));
     }

@@ -1,9 +1,10 @@
 /*
- * A process that uses locks by the test's requests: connected to an agent, driven over a socket
- * pair, one request, one reply. It can be stopped and killed like any other.
+ * A process that uses locks as the test requests. It is connected to an agent, and the test drives
+ * it over a socket pair: one request, one reply. It can be stopped and killed like any other.
  *
- * A request with `background` set runs in a thread of its own in the actor; its reply comes when it
- * is done, among the others, and is known by its tag. Locks are numbered by the test, per actor.
+ * A request with `background` set runs in a thread of its own in the actor. Its reply comes when it
+ * is done, between other replies, and has the request's tag. Locks are numbered by the test, per
+ * actor.
  */
 #ifndef TESTS_CLUSTER_ACTOR_H
 #define TESTS_CLUSTER_ACTOR_H
@@ -23,7 +24,7 @@ enum actor_kind {
     ACTOR_CANCEL,
     ACTOR_REMAINING, /* reply.number */
     ACTOR_SEQUENCER, /* reply.text */
-    ACTOR_CHECK,     /* name: a sequencer; */
+    ACTOR_CHECK,     /* name: a sequencer */
     ACTOR_CHECK_LOCAL,
     ACTOR_WATCH,  /* name: a prefix */
     ACTOR_EVENTS, /* hf_event_fd */
@@ -32,7 +33,7 @@ enum actor_kind {
     ACTOR_LIST,   /* name: a prefix; reply.number: how many; reply.text: their names */
     ACTOR_BREAK,  /* name; flags */
     ACTOR_STATUS, /* reply.number: the session's state */
-    ACTOR_FORK,   /* the errors that a child of the actor gets: reply.text; see actor.c */
+    ACTOR_FORK,   /* reply.text: the errors that a child of the actor gets; see actor.c */
     ACTOR_DISCONNECT,
     ACTOR_EXEC, /* becomes another program, sleep(1); no reply */
 };
@@ -84,29 +85,29 @@ struct actor {
     int connected; /* the result of hf_connect() */
 };
 
-/* How an actor is started; zero is as this process. */
+/* How an actor is started. Zeros mean: as this process. */
 struct actor_who {
     uid_t uid;
     gid_t gid;
     bool other_pids; /* in a new pid namespace (needs root) */
 };
 
-/* Starts one and lets it connect; actor->connected has the result. */
+/* Starts an actor and lets it connect. actor->connected has the result. */
 void actor_start(struct actor *actor, const char *socket, const struct actor_who *who);
 
-/* The same, and it must be connected. */
+/* Starts an actor, whose connection must succeed. */
 void actor_ready(struct actor *actor, const char *socket);
 
-/* Sends a request; the tag its reply will have. */
+/* Sends a request. Returns the tag that its reply will have. */
 uint32_t actor_send(struct actor *actor, const struct actor_request *request);
 
-/* The next reply within timeout_ms. false: none came. */
+/* The next reply within timeout_ms. Returns false if none came. */
 bool actor_receive(struct actor *actor, struct actor_reply *reply, int64_t timeout_ms);
 
-/* Sends and receives its reply, which must come; no other may be on its way. */
+/* Sends a request and returns its reply, which must come. No other reply may be on its way. */
 struct actor_reply actor_do(struct actor *actor, const struct actor_request *request);
 
-/* Shorter ways of saying common requests. The first three return the call's result. */
+/* Short forms of common requests. The first three return the call's result. */
 int actor_open(struct actor *actor, uint32_t lock, const char *name, int64_t lock_delay_ms);
 int actor_acquire(struct actor *actor, uint32_t lock, enum hf_mode mode, int64_t timeout_ms,
                   struct hf_hold *hold);
@@ -117,16 +118,16 @@ struct actor_show actor_show(struct actor *actor, const char *name);
 /* Sends an acquire without a limit; its reply comes when it has the lock. */
 uint32_t actor_wait(struct actor *actor, uint32_t lock, enum hf_mode mode);
 
-/* Waits (by looking) until the lock has this many waiters. */
+/* Waits until the lock has this many waiters, as `looker` sees it. */
 void actor_await_waiters(struct actor *looker, const char *name, size_t waiters);
 
-/* Waits (by looking) until that one is among its waiters. */
+/* Waits until `waiter` is among the lock's waiters, as `looker` sees it. */
 void actor_await_waiter(struct actor *looker, const char *name, const struct actor *waiter);
 
 void actor_signal(const struct actor *actor, int signal_number);
 void actor_kill(struct actor *actor);
 
-/* Kills it without a disconnect if it still runs, and closes its socket. */
+/* Kills the actor without a disconnect, if it still runs, and closes its socket. */
 void actor_end(struct actor *actor);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * A liar that may speak as an agent announces where others are. A voter and an observer, both real,
- * are on the loopback. The liar, from another of its addresses, announces in the observer's name
- * that it listens elsewhere, and invents agents as fast as it can.
+ * A liar, which other agents accept as an agent, announces false addresses. A real voter and a real
+ * observer are on the loopback. From another loopback address the liar announces, in the observer's
+ * name, that the observer listens elsewhere, and it invents agents as fast as it can.
  *
- * The observer's host is served all the time, with locks that need the voter's answer each. The
- * voter's descriptors, memory and log are bounded, and are what they were some time afterwards. An
+ * The observer's host is served all the time, with locks that each need the voter's answer. The
+ * voter's descriptors, memory and log are bounded, and some time afterwards they are as before. An
  * observer that comes back at another address is served there.
  */
 #include <arpa/inet.h>
@@ -25,14 +25,15 @@
 enum {
     VOTER,
     OBSERVER,
-    ELSEWHERE, /* where the observer is the second time */
-    NOWHERE,   /* where nobody listens */
+    ELSEWHERE, /* the observer's second address */
+    NOWHERE,   /* an address without a listener */
     PORTS,
     TIMES = 40,
     LIES = 50, /* each time */
     INVENTED = 20000,
-    LINKS_MORE_MAX = 64 + 8, /* agent/peers/addresses.h: PLACES_GUESTS_MAX; and what clients have */
-    /* Gossip knows 4,096 agents, the quorum 1,024; 64 are dialled. */
+    LINKS_MORE_MAX =
+        64 + 8, /* agent/peers/addresses.h: ADDRESSES_GUESTS_MAX; and the clients' descriptors */
+    /* Gossip knows 4,096 agents and the quorum 1,024. At most 64 are dialled. */
     MEMORY_MORE_MAX_KB = 16 * 1024,
     LOG_MORE_MAX = 64 * 1024,
 };
@@ -41,7 +42,7 @@ static struct agent_process voter;
 static struct agent_process observer;
 static unsigned ports[PORTS];
 static int liar = -1;
-static int listener = -1; /* where the liar says that the observer is */
+static int listener = -1; /* at the address that the liar announces for the observer */
 static unsigned listener_port;
 
 static void dial_and_greet(void)
@@ -63,7 +64,7 @@ static void dial_and_greet(void)
     ck_assert_int_eq(recv(liar, greeting, 16, MSG_WAITALL), 16);
 }
 
-/* A renewal in the name of an agent, which says that it listens there. */
+/* Sends a renewal in the name of an agent, which announces that address. */
 static void say(const char *name, const char *address)
 {
     static unsigned char bytes[4 + WIRE_PACKET_MAX];
@@ -95,7 +96,7 @@ static void say_port(const char *name, unsigned port)
     say(name, address);
 }
 
-/* The observer's host takes a lock that nobody had before: only the voter can grant it. */
+/* The observer's host takes a new lock, which only the voter can grant. */
 static void observer_is_served(void)
 {
     static unsigned locks;
@@ -111,8 +112,8 @@ static void observer_is_served(void)
     hf_disconnect(client);
 }
 
-/* Answers connections there as an agent would, and keeps what comes. Returns how many came; the
- * connections stay until the test ends. */
+/* Accepts connections at that address, greets as an agent, and keeps the connections until the test
+ * ends. Returns how many came. */
 static unsigned answer_as_an_agent(void)
 {
     unsigned char greeting[16] = "holdfast\0\0\0\1\0\0\0";
@@ -168,7 +169,7 @@ static void stop(void)
     agent_destroy(&voter);
 }
 
-/* A line that is logged once a minute was logged, and no more often since then. */
+/* Checks that an event that is logged once a minute was logged, and no more often since then. */
 static void told_by_the_minute(const char *event, int64_t since_ns)
 {
     for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS;
@@ -188,10 +189,10 @@ START_TEST(an_observer_that_is_there_stays_where_it_is)
         }
         observer_is_served();
     }
-    ck_assert_uint_eq(answer_as_an_agent(), 0); /* nobody came there */
+    ck_assert_uint_eq(answer_as_an_agent(), 0); /* no connection came there */
     told_by_the_minute("event=peer_address_refused", begin_ns);
-    /* Addresses that no observer may announce: a voter's own, however it is written, and one that
-     * has to be looked up. */
+    /* Addresses that an observer must not announce: a voter's own, however it is written, and a
+     * name that would have to be looked up. */
     char address[64];
     snprintf(address, sizeof(address), "tcp://[::ffff:127.0.0.1]:%u", ports[VOTER]);
     say("nobody-1", address);

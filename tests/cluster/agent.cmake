@@ -1,8 +1,8 @@
-# The agent's edges: clients that break the rules, starts and ends.
+# Tests of one agent: clients that break the rules, starts and ends.
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
-                 life costly page_never_comes rings sleepers subuids
-                 kept_locks remover unread)
+                 life costly page_never_comes pidfds rings sleepers subuids
+                 mappings kept_locks own_folder remover unread)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
@@ -13,19 +13,21 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_account PRIVATE hf_proto)
     target_link_libraries(test_cluster_life PRIVATE hf_proto)
     target_link_libraries(test_cluster_costly PRIVATE hf_proto)
+    target_link_libraries(test_cluster_pidfds PRIVATE hf_proto)
     target_link_libraries(test_cluster_page_never_comes PRIVATE hf_proto)
     target_link_libraries(test_cluster_rings PRIVATE hf_proto)
     target_link_libraries(test_cluster_sleepers PRIVATE hf_proto)
     target_link_libraries(test_cluster_unread PRIVATE hf_proto)
     target_link_libraries(test_cluster_borrowed PRIVATE hf_proto)
-    set_tests_properties(cluster_page_never_comes cluster_kept_locks PROPERTIES
+    set_tests_properties(cluster_page_never_comes cluster_kept_locks cluster_own_folder
+        PROPERTIES
         SKIP_RETURN_CODE 77)
     target_link_libraries(test_cluster_daemon PRIVATE hf_agent_io)
     target_link_libraries(test_cluster_closer PRIVATE hf_agent_io)
     target_link_libraries(test_cluster_remover PRIVATE hf_agent_io)
-    # They look at the agent's memory and timing, which ThreadSanitizer changes.
+    # These tests look at the agent's memory and timing, which ThreadSanitizer changes.
     set_tests_properties(cluster_hostile cluster_daemon cluster_closer PROPERTIES LABELS "cluster;asan")
-    # A whole cell, agent by agent; and an agent that finds another layout.
+    # A rolling upgrade of a whole cell, and an agent that finds another layout.
     add_cluster_test(upgrade)
     target_link_libraries(test_cluster_upgrade PRIVATE hf_proto)
 endif()

@@ -34,7 +34,7 @@ char require_context[128];
 int64_t boottime_now(void)
 {
     struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now); /* past faults.c */
+    syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now); /* bypasses faults.c */
     return (int64_t)now.tv_sec * 1000 * MS + now.tv_nsec;
 }
 
@@ -137,8 +137,8 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
-/* Removes the folder in /dev/shm of the agent whose store has this id; a folder that is kept gets a
- * copy, to see what a waiter that was never served had there. */
+/* Removes the /dev/shm folder of the agent whose store has this id. If the test keeps its folder, a
+ * copy goes there, to show what a waiter that was never served had. */
 static void remove_regions(const char *folder_kept, const char *store_id)
 {
     DIR *folder = opendir("/dev/shm");
@@ -152,7 +152,7 @@ static void remove_regions(const char *folder_kept, const char *store_id)
                 snprintf(command, sizeof(command), "cp -r --sparse=always %s %s", path,
                          folder_kept);
                 int ignored = system(command);
-                (void)ignored; /* its output is on the test's stderr */
+                (void)ignored; /* errors go to the test's stderr */
             }
             nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
         }
@@ -162,7 +162,7 @@ static void remove_regions(const char *folder_kept, const char *store_id)
     }
 }
 
-/* Reads store ids, 32 bytes each, until nobody can write any more; then cleans up. */
+/* Reads store ids, 32 bytes each, until no process can write any more. Then cleans up. */
 static void janitor_run(const char *folder, int fd)
 {
     char id[33] = "";
@@ -177,7 +177,8 @@ static void janitor_run(const char *folder, int fd)
     for (unsigned i = 0; i < count; i++) {
         remove_regions(getenv("HOLDFAST_TEST_KEEP") ? folder : NULL, ids[i]);
     }
-    if (!getenv("HOLDFAST_TEST_KEEP")) { /* for a person that wants to read the agent's log */
+    /* it is kept for a person that wants to read the agent's log */
+    if (!getenv("HOLDFAST_TEST_KEEP")) {
         nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     }
     _exit(0);
@@ -215,7 +216,7 @@ void agent_create(struct agent_process *agent, const char *config)
     agent->janitor = fork();
     REQUIRE(agent->janitor >= 0, "fork: %s", strerror(errno));
     if (agent->janitor == 0) {
-        setsid(); /* outlives a runner that kills the test's process group */
+        setsid(); /* survives a runner that kills the test's process group */
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0);
         dup2(null, 1);
@@ -236,7 +237,7 @@ void agent_admit_all(struct agent_process *agent)
     REQUIRE(chmod(agent->folder, 0755) == 0, "chmod: %s", strerror(errno));
 }
 
-/* The store id is in their names. */
+/* The names of its objects contain the store id. */
 void agent_note_regions(struct agent_process *agent)
 {
     char path[64];
@@ -270,7 +271,7 @@ static void print_log(const struct agent_process *agent)
     }
 }
 
-/* -1: nobody listens. */
+/* Returns -1 if no agent listens. */
 static int agent_dial(const struct agent_process *agent)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -332,12 +333,13 @@ static void preload_faults(const struct agent_process *agent)
     setenv(FAULTS_FILE, agent->faults, 1);
     setenv(FAULTS_HOST, host, 1);
     const char *library = binary_path("../tests/libholdfast_faults.so");
-    REQUIRE(access(library, R_OK) == 0, "%s: %s", library, strerror(errno)); /* ld.so goes on */
+    /* ld.so would go on without it */
+    REQUIRE(access(library, R_OK) == 0, "%s: %s", library, strerror(errno));
     setenv("LD_PRELOAD", library, 1);
 }
 
-/* From here on this process's kernel knows less: getsockopt(SO_PEERPIDFD), setsockopt(
- * SO_PASSRIGHTS) are answered as by one of before them. */
+/* From here on this process's kernel seems older: it answers getsockopt(SO_PEERPIDFD) and
+ * setsockopt(SO_PASSRIGHTS) as an older one does. */
 static void forget_options(unsigned without)
 {
     enum { PEERPIDFD = 77, PASSRIGHTS = 83 };
@@ -397,13 +399,14 @@ void agent_configure(const struct agent_process *agent, const char *config)
     write_config(agent, config);
 }
 
-/* The first process of a pid namespace has no parent there that it could look for. */
+/* The first process of a pid namespace cannot check for its parent, which has no pid there. */
 static pid_t fork_apart(void)
 {
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
-    if (pid < 0 && errno == EINVAL) { /* qemu's user mode; a process that is root by a namespace of
-                                       * users could not come back from this */
+    /* qemu's user mode cannot do it; and a process that is root only in a user namespace could not
+     * come back from this */
+    if (pid < 0 && errno == EINVAL) {
         int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         REQUIRE(own >= 0 && unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
         pid = fork();
@@ -460,14 +463,14 @@ void agent_await_socket(struct agent_process *agent)
         }
         sleep_ms(2);
     }
-    /* It has let go of this connection, too, when somebody counts its descriptors next. */
+    /* The agent has closed this connection, too, before a test counts its descriptors. */
     shutdown(pollfd.fd, SHUT_WR);
     REQUIRE(poll(&pollfd, 1, GUARD_MS) == 1, "the agent keeps who hung up");
     close(pollfd.fd);
     agent_note_regions(agent);
 }
 
-/* Whether none of its threads runs; true also when it has ended. */
+/* Whether none of its threads runs; also true when it has ended. */
 static bool process_stands(pid_t pid)
 {
     char path[64];
@@ -537,7 +540,7 @@ unsigned agent_logged(const struct agent_process *agent, const char *text)
     return count;
 }
 
-/* The first of its mapped files in /dev/shm whose name has that in it. */
+/* Finds the first of its mapped files in /dev/shm whose name contains `within`. */
 static void find_mapped(const struct agent_process *agent, const char *within, char *path,
                         size_t size)
 {

@@ -1,12 +1,12 @@
 /*
- * A client that is long gone has spoilt its namespace's region: a chain of seats that makes no
- * sense, memory that was given away, the header rewritten, the object cut. Over a restart of the
- * agent, and while it runs.
+ * A client that has ended has spoilt its namespace's region: an invalid chain of seats, memory that
+ * was given away, a rewritten header, a truncated object. This happens across a restart of the
+ * agent, and while the agent runs.
  *
- * In the namespace beside it nobody notices: the session goes on, a holder holds, a waiter waits
- * and is served in its turn. In the spoilt one nobody gets a lock before the last deadline that its
- * holder had, and the lock-delay, is over. Then it is served again, by itself, under higher tokens,
- * and the next agent goes on with it.
+ * The other namespace is not affected: the session goes on, a holder holds, and a waiter waits and
+ * is served in its turn. In the spoilt one no process gets a lock before its holder's last deadline
+ * and the lock-delay are over. Then the agent serves it again by itself, with higher tokens, and
+ * the next agent goes on with it.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -31,10 +31,10 @@ enum { TTL_MS = 2000, DELAY_MS = 700 };
 enum fault { CHAIN, PUNCHED, COMMIT, HEADER, CUT, CUT_IN_HALF, FAULTS };
 
 static struct agent_process agent;
-static char region_path[300]; /* of bad */
+static char region_path[300]; /* of namespace bad */
 static int kept_fd = -1;      /* a descriptor of that region, which a process keeps */
-static struct actor holder;   /* of good/a */
-static struct actor waiter;   /* for it */
+static struct actor holder;   /* holds good/a */
+static struct actor waiter;   /* waits for good/a */
 static struct actor victim;   /* holds bad/a */
 static struct hf_hold good_hold;
 static struct hf_hold bad_hold;
@@ -107,7 +107,7 @@ static void neighbours_are_well(void)
     ck_assert(!actor_receive(&waiter, &reply, 0));
 }
 
-/* A newcomer takes bad/a as soon as it can be had. Returns when that was. */
+/* A new client takes bad/a as soon as it can be had. Returns that time. */
 static int64_t take_anew(struct actor *actor, struct hf_hold *hold)
 {
     int error = HF_EUNSERVED;
@@ -136,7 +136,7 @@ static void neighbours_go_on(void)
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
 }
 
-/* The next agent adopts what this one made. */
+/* The next agent adopts the region that this one made. */
 static void next_agent_goes_on(struct actor *actor)
 {
     unsigned given_up = agent_logged(&agent, "event=region_rubbish");
@@ -150,7 +150,7 @@ static void next_agent_goes_on(struct actor *actor)
     ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
 }
 
-/* Nothing was lost that anybody could have. */
+/* Nothing was lost: the victim still holds, and new clients are served. */
 static void victim_goes_on(void)
 {
     struct actor late;
@@ -170,7 +170,8 @@ static void victim_goes_on(void)
     actor_end(&late);
 }
 
-/* A process that keeps a region that was given up keeps no memory with it, or that would add up. */
+/* A process that keeps a region that was given up must not keep memory with it, which would add
+ * up. */
 static void old_region_is_empty(void)
 {
     struct stat status;
@@ -183,7 +184,7 @@ static void old_region_is_empty(void)
     ck_assert_int_le(status.st_blocks * 512, HFI_HEADER_SIZE);
 }
 
-/* until_ns: nobody may have bad/a before that. */
+/* until_ns: no process may have bad/a before that. */
 static void namespace_is_begun_anew(int64_t until_ns)
 {
     struct actor late;
@@ -200,12 +201,13 @@ static void namespace_is_begun_anew(int64_t until_ns)
     actor_end(&late);
 }
 
-/* When the victim's hold ends at the earliest, and its lock-delay. */
+/* The earliest end of the victim's hold and its lock-delay. */
 static int64_t end_of_hold(void)
 {
     int64_t remaining_ns = actor_remaining(&victim, 0);
     ck_assert_int_gt(remaining_ns, 0);
-    return boottime_now() + remaining_ns + DELAY_MS * MS - 20 * MS; /* it took time to ask */
+    /* the question itself took time */
+    return boottime_now() + remaining_ns + DELAY_MS * MS - 20 * MS;
 }
 
 START_TEST(over_a_restart)
@@ -227,7 +229,7 @@ START_TEST(while_the_agent_runs)
 {
     int64_t until_ns = end_of_hold();
     spoil((enum fault)_i);
-    if (_i == COMMIT || _i == CHAIN || _i == HEADER) { /* the agent's own copies are as they were */
+    if (_i == COMMIT || _i == CHAIN || _i == HEADER) { /* the agent's own copies are unchanged */
         sleep_ms(TTL_MS / 4 + 500);
         victim_goes_on();
         ck_assert_uint_eq(agent_logged(&agent, "event=region_mended"), _i == HEADER);
@@ -237,13 +239,14 @@ START_TEST(while_the_agent_runs)
 }
 END_TEST
 
-/* Killed again while the namespace waits for the end of what was held: that makes it longer. */
+/* The agent is killed again while the namespace waits for the end of its holds, which makes the
+ * wait longer. */
 START_TEST(over_two_restarts)
 {
     agent_kill(&agent);
     spoil(CHAIN);
     agent_start(&agent);
-    sleep_ms(TTL_MS / 3 + 200); /* a later deadline than the region has */
+    sleep_ms(TTL_MS / 3 + 200); /* a renewal moves the deadline */
     agent_kill(&agent);
     int64_t until_ns = boottime_now() + actor_remaining(&holder, 0) + DELAY_MS * MS - 20 * MS;
     agent_start(&agent);
@@ -257,7 +260,7 @@ START_TEST(over_two_restarts)
 }
 END_TEST
 
-/* One that died as a holder has its lock closed for its lock-delay, which nobody has open any
+/* A holder that died leaves its lock closed for the lock-delay, although no process has it open any
  * more. */
 START_TEST(a_lock_that_was_closed)
 {
@@ -282,7 +285,7 @@ START_TEST(a_lock_that_was_closed)
 }
 END_TEST
 
-/* A waiter in the spoilt namespace goes on waiting, and is served when the namespace is there
+/* A waiter in the spoilt namespace goes on waiting, and is served when the namespace works
  * again. */
 START_TEST(a_waiter_waits_on)
 {
@@ -302,7 +305,7 @@ START_TEST(a_waiter_waits_on)
         sleep_ms(10);
     }
     pid_t command_pid = fork_tied();
-    if (command_pid == 0) { /* and one that comes now, with a wait */
+    if (command_pid == 0) { /* and so is a client that comes now and waits */
         execl(binary_path("holdfast"), "holdfast", "-s", agent.socket, "lock", "--wait", "20s",
               "bad/c", "--", "true", NULL);
         _exit(127);
@@ -321,8 +324,8 @@ END_TEST
 
 static struct faults *faults;
 
-/* A fresh region is made beside everything else: others come, take locks and keep their leases
- * however long that takes. */
+/* A fresh region is made beside everything else: other clients connect, take locks and keep their
+ * leases, however long that takes. */
 START_TEST(others_go_on_while_it_is_made)
 {
     struct faults_host *host = &faults->hosts[agent.host];
@@ -333,7 +336,7 @@ START_TEST(others_go_on_while_it_is_made)
         sleep_ms(10);
     }
     ck_assert_uint_eq(atomic_load(&host->making), 1);
-    int64_t end_ns = boottime_now() + 2 * TTL_MS * MS; /* more than any lease is */
+    int64_t end_ns = boottime_now() + 2 * TTL_MS * MS; /* longer than any lease */
     actor_ready(&other, agent.socket);
     do {
         ck_assert_int_eq(actor_open(&other, 0, "good/other", DELAY_MS), 0);
@@ -344,7 +347,7 @@ START_TEST(others_go_on_while_it_is_made)
         sleep_ms(20);
     } while (boottime_now() < end_ns);
     ck_assert_uint_eq(agent_logged(&agent, "event=region_begun_anew"), 0);
-    if (_i == 1) { /* it ends while that goes on: nothing of it is left to the next one */
+    if (_i == 1) { /* the agent ends meanwhile, and leaves nothing of it to the next one */
         kill(agent.pid, SIGTERM);
         sleep_ms(100);
         atomic_store(&host->making_stalled, 0);

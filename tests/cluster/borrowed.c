@@ -1,8 +1,7 @@
 /*
  * Things that processes hand each other: a connected socket passed on to another user, descriptors
  * that are sent to the agent, a process that becomes another user after it has connected, many
- * users that may not come at all. As root, which can become another user; else there is nothing to
- * try.
+ * users that may not come at all. It needs root, to become another user; else it is skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -50,7 +49,7 @@ static void start_with(const char *config)
     agent_start(&agent);
 }
 
-/* A busy machine is to end no session. */
+/* The long session_ttl keeps a busy machine from ending a session. */
 static void start(void)
 {
     start_with(CONFIG("10s"));
@@ -83,7 +82,7 @@ static int dial(void)
     return fd;
 }
 
-/* false: the kernel refuses to send that descriptor, as it has to. */
+/* Returns false if the kernel refuses to send that descriptor, as it should. */
 static bool try_frame(int to, const struct hfi_frame *frame, int with)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
@@ -143,8 +142,8 @@ static void say_hello(int fd)
     say_hello_as(fd, "");
 }
 
-/* The error of the DONE that comes, or the kind of another frame; 0: it hung up. Descriptors that
- * come with it are lost. */
+/* Returns the error of the next DONE, or the kind of another frame; 0: the agent hung up.
+ * Descriptors that come with it are closed. */
 static int answer(int fd)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -185,7 +184,7 @@ static void is_welcome(void)
     close(welcomed());
 }
 
-/* The agent must not ask it what it is, nor have it at all: both may wait for that mutex. */
+/* The agent must neither look at this descriptor nor receive it: both may wait for that mutex. */
 START_TEST(a_descriptor_that_lets_nobody_look_at_it)
 {
     if (!busy_open(NULL, 0)) {
@@ -211,14 +210,15 @@ static bool try_status(int fd, int with)
 
 enum pidfd_way { WITH_HELLO, WRONG_FRAME, BEHIND_WELCOME, UNREAD, HUNG_UP, PIDFD_WAYS };
 
-/* Sends a pidfd that the busy set has. The last one is the agent's: ours is closed while it stands
- * still. (What the kernel refuses is closed here when the process ends.) */
+/* Sends a pidfd that the busy set watches. The agent gets the last descriptor of it: this process
+ * closes its own while the agent stands still. (If the kernel refuses it, it is closed here when
+ * the process ends.) */
 static void send_busy(enum pidfd_way way, int pidfd)
 {
     bool hello = way == WITH_HELLO || way == HUNG_UP;
     int fd = way == BEHIND_WELCOME ? welcomed() : dial();
     agent_pause(&agent);
-    if (way == UNREAD) { /* it hangs up for the first, and never reads the second */
+    if (way == UNREAD) { /* the agent hangs up for the first, and never reads the second */
         REQUIRE(try_status(fd, -1), "send");
     }
     bool sent = hello ? try_hello(fd, pidfd, "") : try_status(fd, pidfd);
@@ -246,9 +246,8 @@ static void wait_for_log(const char *text)
     REQUIRE(agent_logged(&agent, text), "the log has no %s", text);
 }
 
-/* A process that keeps an epoll set's mutex delays each close of a file that the set has. The
- * agent's loop closes no pidfd that came to it: not when it was received, nor with a connection or
- * a client. */
+/* A process that holds an epoll set's mutex delays each close of a file in the set. The agent's
+ * loop closes no pidfd that was sent to it: not on receipt, nor with a connection or a client. */
 START_TEST(a_pidfd_whose_close_waits)
 {
     int pidfd = own_pidfd();
@@ -266,8 +265,8 @@ START_TEST(a_pidfd_whose_close_waits)
 }
 END_TEST
 
-/* A process of nobody's has the last pidfd of so many be the agent's to close, none of which can
- * be. */
+/* A process of the user nobody leaves the agent the last descriptors of so many pidfds, none of
+ * which can be closed. */
 static pid_t start_stuck(unsigned count, unsigned each_time)
 {
     int ends[2];
@@ -284,8 +283,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             pidfds[i] = own_pidfd();
         }
         bool can = busy_open(pidfds, count);
-        /* The user connects, and root may stop the agent. This thread only: the C library would
-         * wait for the one that is in the page. */
+        /* The user connects, but only root may stop the agent. This changes only this thread's
+         * user, for libc's setresuid() would wait for the thread that is stuck in the page. */
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {
@@ -295,7 +294,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             if (try_hello(fd, pidfds[i], "")) {
                 close(pidfds[i]);
             }
-            if ((i + 1) % each_time == 0) { /* it gets to all of them, unless it has no room */
+            /* the agent receives all of them, unless it has no room */
+            if ((i + 1) % each_time == 0) {
                 struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};
                 agent_continue(&agent);
                 (void)!poll(&pollfd, 1, 3000);
@@ -316,7 +316,7 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
     return byte == 'y' ? nobody : 0;
 }
 
-/* Others' are closed, and everybody is let in; the agent ends and is back at once. */
+/* Pidfds of others are closed, and every client is let in. The agent ends, and is back at once. */
 START_TEST(closes_that_wait_keep_nobody)
 {
     enum { TIMES = 100, STUCK = 600 };
@@ -348,8 +348,8 @@ START_TEST(closes_that_wait_keep_nobody)
 }
 END_TEST
 
-/* More than there is room for: nobody is let in, but connected clients are served. It helps to end
- * the culprit, or to begin anew. */
+/* More stuck closes than there is room for: no new client is let in, but connected ones are served.
+ * To end the culprit helps, and so does a restart. */
 START_TEST(more_closes_that_wait_than_there_is_room_for)
 {
     enum { STUCK = 5000 };
@@ -385,7 +385,7 @@ END_TEST
 
 /* ---- a process that lets nobody look at it ---- */
 
-/* The command line that the record has of the only client. */
+/* The command line in the record of the only client. */
 static void record_says(const char *expected)
 {
     char path[256];
@@ -400,11 +400,11 @@ static void record_says(const char *expected)
     REQUIRE(strcmp(line + strlen("command "), expected) == 0, "%s: expected %s", line, expected);
 }
 
-/* Sets the address of this process's command line in the kernel. false: the kernel does not allow
- * that. */
+/* Sets the start of this process's command line in the kernel. Returns false if the kernel does not
+ * allow that. */
 static bool put_command_line(uint64_t start)
 {
-    enum { FIELDS = 51 }; /* of proc(5), from 1 */
+    enum { FIELDS = 51 }; /* fields of proc(5)'s stat, counted from 1 */
     static char text[4096];
     uint64_t fields[FIELDS + 1] = {0};
     FILE *file = fopen("/proc/self/stat", "re");
@@ -429,8 +429,8 @@ static bool put_command_line(uint64_t start)
     return prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) == 0;
 }
 
-/* People see the command line that a client sends; of one that sends none, its name. The agent does
- * not read its memory: this one's command line lies in the page that nobody brings. */
+/* The command is the one that a client sends; a client that sends none has none. The agent does not
+ * read the client's memory: here the command line lies in the page that never comes. */
 START_TEST(a_process_that_lets_nobody_read_its_command_line)
 {
     pid_t other = fork_tied();
@@ -445,7 +445,7 @@ START_TEST(a_process_that_lets_nobody_read_its_command_line)
         int fd = dial();
         say_hello_as(fd, _i == 0 ? "" : "make all");
         REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "not welcomed");
-        record_says(_i == 0 ? "just?a name" : "make all");
+        record_says(_i == 0 ? "" : "make all"); /* nor does it look the name up in /proc */
         _exit(0);
     }
     ck_assert_int_eq(wait_for(other), 0);
@@ -455,7 +455,7 @@ END_TEST
 /* The process that greets must be the one that connected. */
 START_TEST(a_socket_that_was_not_greeted_is_of_no_use_to_another)
 {
-    int fd = dial(); /* as root, which may use everything */
+    int fd = dial(); /* as root, which may use every namespace */
     pid_t other = fork_tied();
     if (other == 0) {
         become(NOBODY);
@@ -486,7 +486,7 @@ static void is_refused_as(unsigned user, unsigned times)
 }
 
 /* How many refusals of that user the log reports: its lines, and the numbers of lines left out.
- * *lines: only the lines. */
+ * *lines: the number of lines alone. */
 static unsigned refusals_told(unsigned user, unsigned *lines)
 {
     char line[2048];
@@ -507,8 +507,8 @@ static unsigned refusals_told(unsigned user, unsigned *lines)
     return told + *lines;
 }
 
-/* So many users that lines are left out for being too many: the next line of a user counts its
- * own. */
+/* There are so many users that lines are left out. The next line of a user counts the ones that
+ * were left out. */
 START_TEST(refusals_that_the_log_left_out_are_counted)
 {
     enum { FIRST = 20000, USERS = 40, EACH = 4 };
@@ -518,14 +518,14 @@ START_TEST(refusals_that_the_log_left_out_are_counted)
         is_refused_as(user, EACH);
     }
     is_refused_as(last, EACH - 1);
-    sleep_ms(1000); /* there is room for five lines again */
+    sleep_ms(1000); /* the limit allows five lines again */
     is_refused_as(last, 1);
     ck_assert_uint_eq(refusals_told(last, &lines), EACH);
     ck_assert_uint_ge(lines, 1);
 }
 END_TEST
 
-/* The log has one line for one process, however often it comes; and one for another process of the
+/* The log has one line for one process, however often it comes, and one for another process of the
  * same user. */
 START_TEST(a_process_that_is_refused_again_and_again_is_told_of_once)
 {
@@ -539,7 +539,7 @@ START_TEST(a_process_that_is_refused_again_and_again_is_told_of_once)
 }
 END_TEST
 
-/* A connection that is handed on brings its maker's rights, and nothing else. */
+/* A connection that is passed on has the rights of the process that made it, and no others. */
 START_TEST(a_connection_that_is_passed_on_is_still_its_makers)
 {
     int ends[2];
@@ -581,7 +581,7 @@ static hf_lock *open_lock(hf_client *client, const char *name, int expected)
     return lock;
 }
 
-/* The rights of a process are looked up when it connects. It keeps its holds over the agent's
+/* The rights of a process are looked up when it connects. It keeps its holds across the agent's
  * restart, for it is the same process. */
 START_TEST(a_process_that_gives_up_its_user)
 {
@@ -601,7 +601,7 @@ START_TEST(a_process_that_gives_up_its_user)
         become(NOBODY);
         hf_close(open_lock(client, "other/a", 0)); /* root was let in */
         REQUIRE(write(ends[0], "x", 1) == 1 && read(ends[0], &byte, 1) == 1, "the test");
-        /* The agent is another one; after a first request it knows its client. */
+        /* The agent is a new one, and knows its client after the first request. */
         int result = 0;
         for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS; result != HF_EACCES;) {
             hf_lock *other = NULL;

@@ -1,8 +1,8 @@
 /*
- * An epoll set whose mutex is held: a process receives its event in a page that nobody brings
- * (userfaultfd, for root; others would use a FUSE file). A process that reads the set's fdinfo, or
- * closes the last descriptor of a file that it has, waits for that mutex; not even SIGKILL ends
- * that. One a process.
+ * An epoll set whose mutex is held, because a thread receives its event into a page that never
+ * comes (userfaultfd, for root; other users could use a FUSE file). A process that reads the set's
+ * fdinfo, or closes the last descriptor of a file in the set, waits for that mutex, and not even
+ * SIGKILL ends its wait. A process can have one such set.
  */
 #ifndef TESTS_CLUSTER_BUSY_H
 #define TESTS_CLUSTER_BUSY_H
@@ -20,15 +20,16 @@ struct busy {
 
 extern struct busy busy;
 
-/* It has those descriptors, too. false: page faults are not for us here. */
+/* Makes the set, with those descriptors in it, too. Returns false if this process may not handle
+ * page faults. */
 bool busy_open(const int *also, unsigned count);
-/* Brings the page. */
+/* Lets the page come, which frees the mutex. */
 void busy_close(void);
 
 enum { LINGER_S = 60 };
 
-/* One end of a TCP connection that lingers: to close its last descriptor takes LINGER_S, unless the
- * other end, *reader, is closed before, or the closing process is killed. */
+/* One end of a TCP connection that lingers: closing its last descriptor takes LINGER_S, unless the
+ * other end, *reader, is closed first, or the closing process is killed. */
 int lingering(int *reader);
 
 #endif

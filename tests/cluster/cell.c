@@ -1,4 +1,4 @@
-/* See cell.h: agents on hosts, their configuration, and what is done to a whole agent. */
+/* See cell.h: the agents on their hosts, their configuration, and changes to whole agents. */
 #include "cell.h"
 
 #include "../suite_main.h"
@@ -93,7 +93,7 @@ void cell_start(struct cell *cell, unsigned voters, unsigned observers)
 
 void cell_stop(struct cell *cell)
 {
-    for (unsigned i = cell->hosts; i-- > 0;) { /* a janitor holds the pipes of those before it */
+    for (unsigned i = cell->hosts; i-- > 0;) { /* each janitor has the pipes of those before it */
         agent_destroy(&cell->agents[i]);
     }
     network_unmake(&cell->network);
@@ -101,7 +101,7 @@ void cell_stop(struct cell *cell)
 
 void cell_kill_all(struct cell *cell)
 {
-    for (unsigned i = 0; i < cell->hosts; i++) { /* all before anybody is waited for */
+    for (unsigned i = 0; i < cell->hosts; i++) { /* all are started before the test waits for one */
         if (cell->agents[i].pid != 0) {
             kill(cell->agents[i].pid, SIGKILL);
         }

@@ -9,13 +9,13 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_cell_hostile PRIVATE hf_proto)
     target_link_libraries(test_cluster_cell_flush PRIVATE PkgConfig::SQLITE)
     add_dependencies(test_cluster_cell_flush holdfast_faults)
-    # All faults, for half a minute; ./dev torture goes on for as long as it is told.
+    # All faults, for half a minute. ./dev torture runs for as long as its option says.
     add_executable(torture torture.c torture_round.c torture_faults.c)
     set_target_properties(torture PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_link_libraries(torture PRIVATE hf_flags cluster_harness PkgConfig::SQLITE)
     add_dependencies(torture holdfastd holdfast_faults)
     set(faults)
-    if(CMAKE_CROSSCOMPILING) # an emulator has no switch, and needs memory and descriptors for itself
+    if(CMAKE_CROSSCOMPILING) # qemu has no such switch, and needs memory and descriptors itself
         set(faults --only "kill,terminate,stop,kill-worker,stop-worker,isolate,one-way,lose,\
 stall-disk,slow-disk,flush-error,write-error,full-disk,kill-all,roll,upgrade,clock")
     endif()

@@ -1,10 +1,10 @@
 /*
  * Strangers and bad links at the port on which agents talk to each other: scans, connections by the
  * thousand that say nothing or half a greeting, peers that are killed while they greet, links that
- * come and go. Workers use the cell's locks meanwhile (crowd.h). Afterwards no agent has fallen, is
- * deaf, or keeps a descriptor or memory for what is over.
+ * come and go. Workers use the cell's locks meanwhile (crowd.h). Afterwards every agent runs and
+ * accepts connections, and no agent keeps a descriptor or memory of the abuse.
  *
- * HOLDFAST_TEST_MINUTES=N does that for so long.
+ * HOLDFAST_TEST_MINUTES=N: the abuse lasts N minutes.
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -26,7 +26,7 @@
 
 enum {
     VOTERS = 3,
-    PORT = 7411, /* as cell.c has it */
+    PORT = 7411, /* as in cell.c */
     HALF_OPEN = 1500,
     ABUSE_MS = 6000,
     LONG_WAIT_MS = 10000,
@@ -79,7 +79,7 @@ static int dial(unsigned host, int flags)
     return fd;
 }
 
-/* With a reset, not with an end. */
+/* Closes with a reset. */
 static void slam(int fd)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
@@ -112,7 +112,7 @@ static void stay_half_open(unsigned host, uint64_t *draws)
     for (unsigned i = 0;; i = (i + 1) % HALF_OPEN) {
         char byte;
         if (fds[i] >= 0 && recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0) {
-            close(fds[i]); /* the agent had enough of it */
+            close(fds[i]); /* the agent has closed it */
             fds[i] = -1;
         }
         if (fds[i] < 0) {
@@ -127,8 +127,8 @@ static void stay_half_open(unsigned host, uint64_t *draws)
     }
 }
 
-/* A greeting up to some byte, or with a wrong bit, or a good one and a frame that does not come;
- * then it is gone. */
+/* Sends part of a greeting, or one with a wrong bit, or a good one and a frame that never comes.
+ * Then it hangs up. */
 static void greet_badly(unsigned host, uint64_t *draws)
 {
     static const char greeting[] = "holdfast\0\0\0\1\0\0\0\4\0\0\1\0frame";
@@ -174,7 +174,7 @@ static void is_as_before(unsigned host, unsigned descriptors_before, unsigned lo
     printf("host %u: %u descriptors, %u before; %lu KiB, %lu before\n", host,
            agent_descriptors(&cell.agents[host]), descriptors_before,
            agent_resident_kb(&cell.agents[host]), kb_before);
-#ifndef HF_SANITIZED /* whose allocator keeps freed memory */
+#ifndef HF_SANITIZED /* a sanitizer's allocator keeps freed memory */
     if (resident_is_its_own("an agent", cell.agents[host].pid, binary_path("holdfastd"))) {
         REQUIRE(agent_resident_kb(&cell.agents[host]) <= kb_before + RSS_SLACK_KB,
                 "agent %u has grown", host);
@@ -190,13 +190,13 @@ static int64_t how_long_ms(void)
     return minutes ? (int64_t)strtol(minutes, NULL, 10) * 60000 : ABUSE_MS;
 }
 
-/* The least that has to happen; a busy machine takes longer for that. */
+/* Whether the least number of each abuse has happened; a busy machine takes longer for that. */
 static bool abused(void)
 {
     return counts->scans > 20 && counts->half_open > 500 && counts->greetings > 20;
 }
 
-/* Links of host 1 come and go; host 2's agent is killed while it greets. */
+/* Links of host 1 are cut and healed again and again. Host 2's agent is killed while it greets. */
 static unsigned flap(int64_t until_ns)
 {
     uint64_t draws = 5;
@@ -221,7 +221,7 @@ static unsigned flap(int64_t until_ns)
     return rounds;
 }
 
-/* All of it at once, for so long. */
+/* Runs all kinds of abuse at once, for so long. */
 static void abuse_all(int64_t duration_ms)
 {
     pid_t abusers[4];
@@ -248,7 +248,7 @@ START_TEST(strangers_and_bad_links)
         descriptors_before[i] = agent_descriptors(&cell.agents[i]);
     }
     abuse_all(how_long_ms() / 3);
-    for (unsigned i = 0; i < 2; i++) { /* memory that it takes once is no leak */
+    for (unsigned i = 0; i < 2; i++) { /* memory that is taken only once is not a leak */
         is_as_before(i, descriptors_before[i], agent_resident_kb(&cell.agents[i]));
         kb_before[i] = agent_resident_kb(&cell.agents[i]);
     }
@@ -257,10 +257,10 @@ START_TEST(strangers_and_bad_links)
     for (unsigned i = 0; i < 2; i++) {
         is_as_before(i, descriptors_before[i], kb_before[i]);
     }
-    cell_restart(&cell, 2); /* an agent that is deaf does not notice that it comes back */
+    cell_restart(&cell, 2); /* an agent that accepts no connections would not notice its return */
     crowd_await_all(&crowd, 30);
     crowd_finish(&crowd, "strangers and bad links");
-    for (unsigned i = 0; i < 2; i++) { /* under AddressSanitizer: and nothing has leaked */
+    for (unsigned i = 0; i < 2; i++) { /* under AddressSanitizer this also finds leaks */
         int status = agent_stop(&cell.agents[i]);
         REQUIRE(status == 0, "agent %u ended with %x", i, (unsigned)status);
     }
@@ -273,7 +273,7 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, strangers_and_bad_links);
     network_need();
-    if (how_long_ms() > 30 * 60000) { /* of a forked test Check counts the time in 31 bits of us */
+    if (how_long_ms() > 30 * 60000) { /* in a forked test Check counts the time in 31 bits of us */
         setenv("CK_FORK", "no", 1);
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

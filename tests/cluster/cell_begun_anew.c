@@ -1,9 +1,9 @@
 /*
  * A process spoils its namespace's region on one host of a cell, while the agent runs and between
- * two agents. On that host somebody holds a lock of the namespace; on another one somebody waits
- * for it, and has it no sooner than the last deadline of the first one and its lock-delay are over:
- * under a session that goes on, so it is the host of the spoilt region that gives it back. In the
- * namespace beside it nobody notices.
+ * two agents. A process on that host holds a lock of the namespace, and one on another host waits
+ * for it. The waiter gets the lock only after the holder's last deadline and its lock-delay are
+ * over. The session goes on meanwhile, so the host of the spoilt region gives the lock back. The
+ * other namespace is not affected.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -81,12 +81,13 @@ static void spoil(enum fault fault)
     close(fd);
 }
 
-/* When the hold ends at the earliest, and its lock-delay. */
+/* The earliest end of the hold and its lock-delay. */
 static int64_t end_of_hold(void)
 {
     int64_t remaining_ns = actor_remaining(&here, 1);
     ck_assert_int_gt(remaining_ns, 0);
-    return boottime_now() + remaining_ns + DELAY_MS * MS - 20 * MS; /* it took time to ask */
+    /* the question itself took time */
+    return boottime_now() + remaining_ns + DELAY_MS * MS - 20 * MS;
 }
 
 static void taken_over_in_time(int64_t until_ns)
@@ -103,7 +104,7 @@ static void taken_over_in_time(int64_t until_ns)
     ck_assert_int_gt(actor_remaining(&here, 0), 0); /* of good/a */
     ck_assert_uint_eq(agent_logged(&cell.agents[0], "event=region_rubbish namespace=bad"), 1);
     ck_assert_uint_eq(agent_logged(&cell.agents[0], "event=session_new"), 1);
-    /* And back. */
+    /* The lock goes back to the first host. */
     ck_assert_int_eq(actor_release(&there, 0), 0);
     actor_ready(&late, cell.agents[0].socket);
     for (int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;

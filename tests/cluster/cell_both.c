@@ -1,8 +1,8 @@
 /*
  * A cell of agents of two builds, under load: this build's, and $HOLDFAST_OTHER_AGENT, which may be
  * of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). They vote
- * together, a store that one of them wrote is the other's after a restart, and no holder or waiter
- * notices more than a restart. (tests/cluster/crowd.h has the record and the check.)
+ * together, each can use a store that the other wrote, and no holder or waiter notices more than a
+ * restart. (tests/cluster/crowd.h has the record and the check.)
  */
 #include "actor.h"
 #include "crowd.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { OBSERVER = 3 }; /* the host of the observer, behind three voters */
+enum { OBSERVER = 3 }; /* the observer's host, after the three voters */
 
 static const struct crowd_plan plan = {.workers_per_host = 2,
                                        .locks = 8,
@@ -24,7 +24,7 @@ static struct cell cell;
 static struct crowd crowd;
 static const char *other;
 
-/* Which hosts begin with the other build, one bit each. */
+/* others: bit i: host i begins with the other build. */
 static void begin(unsigned others)
 {
     cell_make(&cell, OBSERVER, 1);
@@ -48,7 +48,8 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* One voter and the observer of the other build; each host changes its build, and back. */
+/* One voter and the observer have the other build. Each host changes its build, and changes
+ * back. */
 START_TEST(each_host_changes_its_build_under_load)
 {
     begin(1u << 1 | 1u << OBSERVER);
@@ -63,7 +64,7 @@ START_TEST(each_host_changes_its_build_under_load)
 }
 END_TEST
 
-/* A majority of the other build; the coordinator is killed, of whichever build it is. */
+/* A majority has the other build. The coordinator is killed, whichever build it has. */
 START_TEST(coordinators_of_both_builds_are_killed)
 {
     begin(1u << 0 | 1u << 2);

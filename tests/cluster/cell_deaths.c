@@ -1,6 +1,6 @@
 /*
- * Agents of a cell die and stand still, one and all, while workers on every host use its locks.
- * (tests/cluster/crowd.h says what is recorded and checked.)
+ * Agents of a cell die or stand still, single ones and all at once, while workers on every host use
+ * its locks. (tests/cluster/crowd.h says what is recorded and checked.)
  */
 #include "actor.h"
 #include "crowd.h"
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { OBSERVER = 3 }; /* the host of the observer, behind three voters */
+enum { OBSERVER = 3 }; /* the observer's host, after the three voters */
 
 static const struct crowd_plan plan = {.workers_per_host = 2,
                                        .locks = 8,
@@ -49,7 +49,8 @@ END_TEST
 START_TEST(a_voter_is_away_for_long)
 {
     agent_kill(&cell.agents[1]);
-    sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 1500); /* its session is dead, its holds are others' */
+    /* its session has ended, and other hosts have its locks */
+    sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 1500);
     crowd_await_progress(&crowd, 0, 20);
     crowd_await_progress(&crowd, 2, 20);
     agent_start(&cell.agents[1]);
@@ -62,7 +63,7 @@ START_TEST(all_are_killed_at_once)
 {
     for (int round = 0; round < 3; round++) {
         cell_kill_all(&cell);
-        sleep_ms(round * 1200); /* within the lease, within the grace period, beyond */
+        sleep_ms(round * 1200); /* within the lease, then within the grace period, then beyond */
         cell_launch(&cell);
         cell_await(&cell);
         crowd_await_all(&crowd, 10);
@@ -104,7 +105,7 @@ START_TEST(a_whole_host_stands_still)
 }
 END_TEST
 
-/* Its processes' locks go to others; with it back, they wait and hold as before. */
+/* The locks of its processes go to others. When it is back, they wait and hold as before. */
 START_TEST(an_observers_host_dies)
 {
     network_isolate(&cell.network, OBSERVER);

@@ -1,6 +1,6 @@
 /*
- * A voter's store is gone, old, or cannot be written any more, while workers on every host use the
- * cell's locks. (crowd.h has the record and the check.)
+ * A voter's store is lost, is an old copy, or cannot be written any more, while workers on every
+ * host use the cell's locks. (crowd.h has the record and the check.)
  */
 #include "crowd.h"
 #include "require.h"
@@ -40,7 +40,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* Runs a shell command in the victim's folder `state`; it must go well. */
+/* Runs a shell command in the victim's folder `state`. It must succeed. */
 static void in_state(const char *words)
 {
     char command[512];
@@ -49,7 +49,8 @@ static void in_state(const char *words)
     REQUIRE(status == 0, "%s: %x", command, (unsigned)status);
 }
 
-/* As its administrator would, on that host. The command's exit status. */
+/* Runs `holdfast member rejoin` on that host, as an administrator would. Returns its exit
+ * status. */
 static int rejoin(int host, const char *yes, const char *undo)
 {
     char config[96];
@@ -68,12 +69,12 @@ static int rejoin(int host, const char *yes, const char *undo)
     return WEXITSTATUS(wait_for(pid));
 }
 
-/* The victim starts over, and votes again: nothing goes on without it now. */
+/* The victim starts over, and votes again: the cell then depends on it. */
 static void start_over(void)
 {
-    ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 70); /* it runs */
+    ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 70); /* refused: the agent runs */
     agent_kill(&cell.agents[VICTIM]);
-    ck_assert_int_eq(rejoin(VICTIM, NULL, NULL), 64); /* only explained */
+    ck_assert_int_eq(rejoin(VICTIM, NULL, NULL), 64); /* refused: without --yes it only explains */
     ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 0);
     agent_start(&cell.agents[VICTIM]);
     cell_await_logged(&cell, VICTIM, "event=voter_votes number=1");
@@ -85,13 +86,13 @@ static void start_over(void)
     crowd_await_all(&crowd, 10);
 }
 
-/* It runs and serves its host, and does not vote. */
+/* The victim runs and serves its host, but does not vote. */
 static void is_refused(const char *why)
 {
     cell_await_logged(&cell, VICTIM, "event=voter_refused");
     cell_await_logged(&cell, VICTIM, why);
     crowd_await_all(&crowd, 10);
-    agent_kill(&cell.agents[0]); /* one voter is no majority */
+    agent_kill(&cell.agents[0]); /* so the one voter that is left is no majority */
     sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 500);
     uint64_t before = crowd_holds(&crowd, 2);
     sleep_ms(1000);
@@ -109,7 +110,7 @@ START_TEST(the_disk_is_full)
              cell_state_path(&cell, VICTIM, "ballast"));
     int status = system(command);
     REQUIRE(WEXITSTATUS(status) == 1, "the disk is not full");
-    status = wait_for(agent->pid); /* it says why, and ends */
+    status = wait_for(agent->pid); /* the agent says why, and ends */
     agent->pid = 0;
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 70, "it ended with %x", (unsigned)status);
     ck_assert(agent_logged(agent, "event=failed"));
@@ -119,7 +120,8 @@ START_TEST(the_disk_is_full)
     agent_start(agent);
     crowd_await_all(&crowd, 10);
     ck_assert(!agent_logged(agent, "event=voter_refused"));
-    agent_kill(&cell.agents[0]); /* it votes again: nothing was forgotten */
+    /* the victim votes again and has forgotten nothing, so this costs no majority */
+    agent_kill(&cell.agents[0]);
     crowd_await_progress(&crowd, 1, 10);
     agent_start(&cell.agents[0]);
     crowd_finish(&crowd, "disk full");
@@ -152,7 +154,7 @@ START_TEST(the_store_is_an_old_copy)
 }
 END_TEST
 
-/* They wait for each other, and the cell for them, until one of them has its store back. */
+/* The two wait for each other, and the cell waits for them, until one has its store back. */
 START_TEST(two_voters_start_over_at_the_same_time)
 {
     for (int host = VICTIM; host < 3; host++) {
@@ -161,21 +163,22 @@ START_TEST(two_voters_start_over_at_the_same_time)
     }
     agent_start(&cell.agents[VICTIM]);
     agent_start(&cell.agents[2]);
-    cell_await_logged(&cell, VICTIM, "not there yet: host-c (starts over as well");
-    cell_await_logged(&cell, 2, "not there yet: host-b (starts over as well");
+    cell_await_logged(&cell, VICTIM, "no answer yet from: host-c (starts over as well");
+    cell_await_logged(&cell, 2, "no answer yet from: host-b (starts over as well");
     cell_await_logged(&cell, 0, "event=voter_starts_over agent=host-b");
     cell_await_logged(&cell, 0, "event=voter_starts_over agent=host-c");
     ck_assert(!agent_logged(&cell.agents[0], "event=voter_silent"));
-    ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 70); /* it runs */
+    ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 70); /* refused: the agent runs */
     agent_kill(&cell.agents[VICTIM]);
-    ck_assert_int_eq(rejoin(VICTIM, "--undo", NULL), 64); /* only explained */
+    /* refused: without --yes it only explains */
+    ck_assert_int_eq(rejoin(VICTIM, "--undo", NULL), 64);
     ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 0);
     agent_start(&cell.agents[VICTIM]);
     cell_await_logged(&cell, 2, "event=voter_votes number=2");
     crowd_await_all(&crowd, 10);
     ck_assert(!agent_logged(&cell.agents[VICTIM], "event=voter_refused"));
     agent_kill(&cell.agents[2]);
-    ck_assert_int_eq(rejoin(2, "--yes", "--undo"), 70); /* it is done, and votes */
+    ck_assert_int_eq(rejoin(2, "--yes", "--undo"), 70); /* refused: it has finished, and votes */
     crowd_await_progress(&crowd, 0, 10);                /* the two others do not need it */
     crowd_await_progress(&crowd, 1, 10);
     agent_start(&cell.agents[2]);

@@ -1,8 +1,8 @@
 /*
- * A voter's disk stands still, or a flush fails, while workers on every host use the cell's locks:
- * the others go on. The voter ends on SIGTERM as soon as the disk lets it, and after a failed flush
- * at once; nothing that it did not flush is believed. (faults.h makes the faults; crowd.h has the
- * check.) And the other voters log a voter whose clock is off, and it logs them.
+ * A voter's disk stands still, or a flush fails, while workers on every host use the cell's locks.
+ * The other voters go on. On SIGTERM the voter ends as soon as its disk allows, and after a failed
+ * flush it ends at once. Nothing that it did not flush counts. (faults.h makes the faults; crowd.h
+ * has the check.) And the other voters log a voter whose clock is off, and it logs them.
  */
 #include "crowd.h"
 #include "require.h"
@@ -30,7 +30,8 @@ static struct faults_host *disk;
 
 static void start(void)
 {
-    /* The victim is silent while its disk stands still. So is a busy machine, but not so long. */
+    /* The victim is silent while its disk stands still. A busy machine may be silent, too, but not
+     * for this long. */
     cell_options = (struct cell_options){.ttl_ms = 3000, .grace_ms = 2000};
     cell_make(&cell, 3, 0);
     struct agent_process *agent = &cell.agents[VICTIM];
@@ -43,7 +44,7 @@ static void start(void)
     cell_launch(&cell);
     cell_await(&cell);
     crowd_start(&crowd, &cell, &plan);
-    ck_assert_uint_gt(atomic_load(&disk->flushes), 0); /* it is asked */
+    ck_assert_uint_gt(atomic_load(&disk->flushes), 0); /* flushes do go through faults.c */
 }
 
 static void stop(void)
@@ -51,7 +52,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* The victim's store is whole: its agent does not run. */
+/* The victim's store is whole. Its agent must not run. */
 static void look_at_store(void)
 {
     char path[128];
@@ -67,7 +68,7 @@ static void look_at_store(void)
     sqlite3_close(database);
 }
 
-/* Until a flush is under way that does not end. */
+/* Waits until a flush is under way that does not end. */
 static void stall(void)
 {
     uint64_t before = atomic_load(&disk->slow);
@@ -79,7 +80,7 @@ static void stall(void)
     }
 }
 
-/* The victim is back and votes: nothing goes on without it. */
+/* The victim is back and votes: the cell depends on it now. */
 static void goes_on(void)
 {
     agent_start(&cell.agents[VICTIM]);
@@ -98,7 +99,7 @@ START_TEST(told_to_end_while_the_disk_stands_still)
     cell_await_logged(&cell, VICTIM, "event=stopping"); /* its loop goes on */
     crowd_await_progress(&crowd, 0, 5);
     crowd_await_progress(&crowd, 2, 5);
-    ck_assert_int_eq(waitpid(agent->pid, NULL, WNOHANG), 0); /* it waits for what is under way */
+    ck_assert_int_eq(waitpid(agent->pid, NULL, WNOHANG), 0); /* it waits for the flush under way */
     atomic_store(&disk->stalled, 0);
     int status = wait_for(agent->pid);
     agent->pid = 0;
@@ -133,7 +134,7 @@ START_TEST(a_flush_that_fails_ends_the_agent)
     ck_assert_uint_gt(atomic_load(&disk->failed), 0);
     crowd_await_progress(&crowd, 0, 5);
     crowd_await_progress(&crowd, 2, 5);
-    agent_launch(agent); /* not before the disk is well again */
+    agent_launch(agent); /* no earlier than the disk is well again */
     status = wait_for(agent->pid);
     agent->pid = 0;
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED, "it ended with %x",

@@ -1,9 +1,9 @@
 /*
- * A hostile process on one host of a cell of three voters; the locks of another namespace are held
- * from it and from another host. It writes rubbish into its own namespace's region, while its agent
- * runs and between two agents. The other hosts have that namespace's locks all the same, a lock
- * that another host holds is given to nobody by what the region says, and no hold of the namespace
- * beside it ends. tests/cluster/spoilt.c has more such rubbish, on one host.
+ * A hostile process on one host of a cell of three voters. Locks of another namespace are held on
+ * this host and on another. The process writes rubbish into its own namespace's region, while its
+ * agent runs and between two agents. The other hosts still get that namespace's locks. A lock that
+ * another host holds is granted to no process because of what the region says. No hold of the other
+ * namespace ends. tests/cluster/spoilt.c has more such rubbish, on one host.
  */
 #include <check.h>
 #include <errno.h>
@@ -22,17 +22,17 @@
 enum { HOSTS = 3, TTL_MS = 3000, DELAY_MS = 300, SPOILT = 0, OTHER = 1 };
 
 static struct cell cell;
-/* On the host with the spoilt region. */
+/* Clients on the host with the spoilt region: */
 static struct actor good_here;
 static struct actor user_here;
-static struct actor waiter; /* for bad/held */
-/* On another host. */
+static struct actor waiter; /* waits for bad/held */
+/* Clients on another host: */
 static struct actor holder; /* holds good/b and bad/held */
 static struct actor user_there;
 static struct hf_hold held;
-static struct hfi_region region; /* of "bad" on the first */
+static struct hfi_region region; /* of "bad" on the first host */
 static uint32_t lock_slot;       /* of bad/lock */
-static uint32_t held_slot;       /* of bad/held: its grant is another host's */
+static uint32_t held_slot;       /* of bad/held, whose grant another host has */
 
 static uint32_t slot_of(const char *name)
 {
@@ -45,7 +45,7 @@ static uint32_t slot_of(const char *name)
     return slot;
 }
 
-/* As a client maps it. */
+/* Maps the region as a client does. */
 static void map_region(void)
 {
     char path[512];
@@ -61,7 +61,7 @@ static void map_region(void)
     held_slot = slot_of("bad/held");
 }
 
-/* Takes bad/lock and lets go of it; the token. */
+/* Takes and releases bad/lock. Returns the token. */
 static uint64_t have_it(struct actor *who)
 {
     struct hf_hold hold;
@@ -145,7 +145,8 @@ static void read_for_ever(void)
     }
 }
 
-/* A grant that another host has. Nobody frees the word, so nobody hands it to the waiter. */
+/* Writes a grant that another host has. No process frees the word, so none hands it to the
+ * waiter. */
 static void granted_here(void)
 {
     atomic_store(&region.slots[held_slot].token_top, held.token + 1000);
@@ -193,7 +194,8 @@ static void others_are_unharmed(void)
     }
 }
 
-/* The other host, then this one, then the other again; each time the lock changes hosts. */
+/* The other host takes the lock, then this one, then the other again: each time it changes
+ * hosts. */
 static void had_by_both(uint64_t token)
 {
     struct actor *turns[] = {&user_there, &user_here, &user_there};
@@ -204,7 +206,8 @@ static void had_by_both(uint64_t token)
     }
 }
 
-/* Nobody has it beside its holder. When that lets go, the waiter of the spoilt host is next. */
+/* No process has the lock but its holder. When that releases it, the waiter on the spoilt host is
+ * next. */
 static void held_by_one(void)
 {
     struct actor_reply reply;
@@ -219,7 +222,7 @@ static void held_by_one(void)
 
 START_TEST(a_lock_of_the_spoilt_namespace_goes_from_host_to_host)
 {
-    uint64_t token = have_it(&user_here); /* the grant stays there */
+    uint64_t token = have_it(&user_here); /* the grant stays on that host */
     tell((unsigned)_i);
     had_by_both(token);
     held_by_one();

@@ -49,7 +49,8 @@ END_TEST
 
 START_TEST(a_host_is_cut_off_for_a_moment)
 {
-    for (unsigned host = 0; host < cell.hosts; host++) { /* within the lease, then just beyond it */
+    /* a cut within the lease, then one just beyond */
+    for (unsigned host = 0; host < cell.hosts; host++) {
         network_isolate(&cell.network, host);
         sleep_ms(CELL_TTL_MS / 2 + host * (CELL_TTL_MS / 2));
         heal();
@@ -84,7 +85,7 @@ START_TEST(a_host_hears_and_is_not_heard)
 }
 END_TEST
 
-/* Each has a majority with the third: all of them must be served. */
+/* Each of the two has a majority with the third host, so all must be served. */
 START_TEST(two_hosts_do_not_reach_each_other)
 {
     network_cut(&cell.network, 0, 1);

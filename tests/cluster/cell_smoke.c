@@ -1,6 +1,6 @@
 /*
- * Three real agents on this machine's loopback, one cell: the same lock excludes across hosts, its
- * tokens rise, a waiter on another host is served, and a minority's death stops nobody.
+ * Three real agents on this machine's loopback, one cell: a lock excludes across hosts, its tokens
+ * rise, a waiter on another host is served, and the death of a minority stops no host.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -19,7 +19,7 @@ enum { HOSTS = 3, NAMES = 24, ROUNDS = 10 };
 
 static struct agent_process agents[HOSTS];
 static struct actor actors[HOSTS];
-static unsigned ports[HOSTS + 1]; /* the last one is an observer's */
+static unsigned ports[HOSTS + 1]; /* the last one is for an observer */
 
 static void describe(int host, const char *ttl, char *text, size_t size)
 {
@@ -52,7 +52,8 @@ static void start(void)
     start_with("5s");
 }
 
-/* For tests that wait for no session's end: a busy machine is not to end one, either. */
+/* Starts with a long session_ttl, for tests that wait for no session's end: so a busy machine ends
+ * none, either. */
 static void start_long(void)
 {
     start_with("20s");
@@ -63,12 +64,12 @@ static void stop(void)
     for (int i = 0; i < HOSTS; i++) {
         actor_end(&actors[i]);
     }
-    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor holds the pipes of those before it */
+    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor has the pipes of those before it */
         agent_destroy(&agents[i]);
     }
 }
 
-/* Acquires, notes that the token rose, releases. */
+/* Acquires, checks that the token rose, and releases. */
 static void take_once(int host, uint32_t lock, uint64_t *token)
 {
     struct hf_hold hold;
@@ -117,7 +118,7 @@ START_TEST(one_lock_on_three_hosts)
 }
 END_TEST
 
-/* A host's answer about a sequencer. */
+/* The answer of a host about a sequencer. */
 static int check(int host, const char *sequencer)
 {
     struct actor_request request = {.kind = ACTOR_CHECK};
@@ -125,8 +126,8 @@ static int check(int host, const char *sequencer)
     return actor_do(&actors[host], &request).result;
 }
 
-/* Holds lock 0 of that host, in that mode;
- * each host must say so, and must not say so afterwards. */
+/* Host `holder` holds lock 0 in that mode. Each host must confirm the sequencer meanwhile, and
+ * refuse it afterwards. */
 static void check_everywhere(int holder, enum hf_mode mode)
 {
     struct actor_reply written;
@@ -196,7 +197,8 @@ static void await_logged(const struct agent_process *agent, const char *text)
     }
 }
 
-/* And get no lease, whatever else they receive. */
+/* A stranger is another cell's agent, or one with other rules. It gets no lease, whatever messages
+ * it receives. */
 START_TEST(strangers_are_refused_in_words)
 {
     struct agent_process stranger;
@@ -205,13 +207,13 @@ START_TEST(strangers_are_refused_in_words)
     await_logged(&stranger, "event=voter_silent");
     await_logged(&agents[0], "it belongs to cell other, this agent to smoke");
     ck_assert(!agent_logged(&stranger, "state=safe"));
-    agent_await_socket(&stranger); /* its processes may ask it what is wrong */
+    agent_await_socket(&stranger); /* it serves, so that `holdfast doctor` can ask it */
     agent_destroy(&stranger);
     create_observer(&stranger, "smoke", "3s");
     agent_launch(&stranger);
     await_logged(&stranger, "session_ttl: 3s here, 5s there");
     ck_assert(agent_logged(&stranger, "event=rules_differ agent=host-"));
-    for (int i = 0; i < HOSTS; i++) { /* there is nothing to count */
+    for (int i = 0; i < HOSTS; i++) { /* the line counts nothing: it has no number */
         char counted[64];
         snprintf(counted, sizeof(counted), "event=rules_differ agent=host-%c number=", 'a' + i);
         ck_assert(!agent_logged(&stranger, counted));
@@ -242,7 +244,8 @@ START_TEST(an_observer_takes_part)
 }
 END_TEST
 
-/* Names of all coordinators, one after the other on each of the first hosts from `from` on. */
+/* Each of the first hosts from `from` on takes all names in turn, which involves all
+ * coordinators. */
 static void use_all_names(int from, uint64_t tokens[NAMES])
 {
     for (uint32_t lock = 1; lock <= NAMES; lock++) {
@@ -271,7 +274,8 @@ START_TEST(a_voter_dies_and_comes_back)
     ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
     agent_kill(&agents[0]);
     int64_t killed_ns = boottime_now();
-    /* Those that it coordinated too. Its host may keep its holds until its session is over. */
+    /* Also names that the dead voter coordinated. Its host may keep its holds until its session is
+     * over. */
     ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, GUARD_MS, &next), 0);
     ck_assert_int_gt(next.deadline_ns, hold.deadline_ns);
     ck_assert_int_ge(boottime_now(), hold.deadline_ns);
@@ -318,7 +322,7 @@ static int ask_doctor(const struct agent_process *agent, char *out, size_t size)
     return WEXITSTATUS(pclose(pipe));
 }
 
-/* Until it says so: its facts follow within seconds. */
+/* Waits until the doctor says that: facts follow within seconds. */
 static int await_diagnosis(const struct agent_process *agent, const char *said)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -334,7 +338,7 @@ static int await_diagnosis(const struct agent_process *agent, const char *said)
 
 START_TEST(the_doctor_sees_who_is_missing)
 {
-    (void)await_diagnosis(&agents[1], "3 of 3 answer"); /* a slow disk may be a warning here */
+    (void)await_diagnosis(&agents[1], "3 of 3 answer"); /* a slow disk may add a warning */
     (void)await_diagnosis(&agents[1], "host-a: its clock against this one");
     agent_kill(&agents[0]);
     ck_assert_int_ge(await_diagnosis(&agents[1], "host-a: it cannot be reached"), 1);
@@ -342,14 +346,14 @@ START_TEST(the_doctor_sees_who_is_missing)
     agent_kill(&agents[2]);
     ck_assert_int_eq(await_diagnosis(&agents[1], "1 of 3 answer"), 2);
     char text[8192];
-    (void)ask_doctor(&agents[1], text, sizeof(text)); /* that is no affair of its own store */
+    (void)ask_doctor(&agents[1], text, sizeof(text)); /* this is not about the agent's own store */
     ck_assert_msg(strstr(text, "does not vote") == NULL, "%s", text);
     agent_kill(&agents[1]);
     ck_assert_int_eq(await_diagnosis(&agents[1], "remedy"), 69);
 }
 END_TEST
 
-/* An only voter receives no heartbeats: it coordinates all. */
+/* The only voter of a cell receives no heartbeats: it coordinates all. */
 START_TEST(the_doctor_finds_an_only_voter_well)
 {
     struct agent_process alone;

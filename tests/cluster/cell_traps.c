@@ -1,6 +1,6 @@
 /*
- * Traps of many hosts in which other lock services were caught, each a test of its name. (Those
- * that need thousands of runs are the simulator's.)
+ * Traps across hosts that have caught other lock services, each a test of its own. (Those that need
+ * thousands of runs are the simulator's.)
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -33,7 +33,7 @@ static void start(void)
     start_with(CELL_TTL_MS);
 }
 
-/* Where no session ends: nor is a busy machine to end one. */
+/* Starts with a long session_ttl, so that even a busy machine ends no session. */
 static void start_calm(void)
 {
     start_with(CALM_TTL_MS);
@@ -70,15 +70,15 @@ static struct actor_reply served(unsigned host)
     return reply;
 }
 
-/* The waiter that waited longest is next, on whatever host; a holder that releases and asks again
- * goes to the end. */
+/* The waiter that has waited longest is next, on whatever host. A holder that releases and asks
+ * again goes to the end. */
 START_TEST(first_come_first_served_across_hosts)
 {
     open_all("queue", SHORT_MS);
     uint64_t token = take(0).token;
     actor_wait(&actors[1], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 1); /* another host knows of it */
-    sleep_ms(300);                               /* they ask again meanwhile, by another way */
+    sleep_ms(300); /* meanwhile its request is repeated over another way */
     actor_wait(&actors[2], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 2);
     sleep_ms(300);
@@ -97,7 +97,7 @@ END_TEST
 
 /*
  * etcd's Go client counts its lease from the arrival of the answer. Here each answer takes twice
- * DELAY_MS; so a holder that counts from the sending never sees more than the rest of its lease.
+ * DELAY_MS. So a holder that counts from the sending sees no more than the rest of its lease.
  */
 START_TEST(trap_lease_counted_from_the_answer)
 {
@@ -105,7 +105,7 @@ START_TEST(trap_lease_counted_from_the_answer)
     int64_t most_ns = 0;
     open_all("leased", SHORT_MS);
     network_delay(&cell.network, DELAY_MS);
-    sleep_ms(CELL_TTL_MS); /* leases renewed before are over */
+    sleep_ms(CELL_TTL_MS); /* leases that were renewed before are over */
     take(0);
     for (int i = 0; i < SAMPLES; i++) {
         int64_t remaining_ns = actor_remaining(&actors[0], 0);
@@ -118,7 +118,7 @@ START_TEST(trap_lease_counted_from_the_answer)
 }
 END_TEST
 
-/* Renewals arrive, their answers do not: the lock is not stuck with a host that receives
+/* Renewals arrive, but their answers do not: a lock must not stay with a host that receives
  * nothing. */
 START_TEST(trap_one_way_link_keeps_session_alive)
 {
@@ -141,22 +141,23 @@ static struct actor_reply next_event(unsigned host)
                     &(struct actor_request){.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS});
 }
 
-/* The grantors stand still for longer than the lease: when they go on, they must not take the
- * silence for a holder's death. It was in jeopardy, and is safe again under the same hold. false:
- * it was reported lost, but only when the grace period was over: the machine may have been slow. */
+/* The voters stand still for longer than the lease. When they go on, they must not take the silence
+ * for a holder's death: it was in jeopardy, and is safe again with the same hold. Returns false if
+ * the hold was reported lost, but only after the grace period: the machine may have been slow. */
 static bool stall_grantors(void)
 {
     struct actor_reply reply;
     open_all("stalled", SHORT_MS);
     struct hf_hold hold = take(0);
     ck_assert_int_eq(actor_do(&actors[0], &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
-    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* somebody would like it to be dead */
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* a waiter that would profit from its death */
     actor_await_waiters(&actors[1], "stalled", 1);
     sleep_ms(300);
     int64_t lost_from_ns = boottime_now() + actor_remaining(&actors[0], 0) + CELL_GRACE_MS * MS;
     cell_pause(&cell, 1);
     cell_pause(&cell, 2);
-    /* They go on only when the event was read: a jeopardy that is over is reported to nobody. */
+    /* The voters go on only after the event was read, for a jeopardy that is over is not
+     * reported. */
     reply = next_event(0);
     if (reply.event.kind == HF_EVENT_LOST && reply.time_ns >= lost_from_ns) {
         return false;
@@ -191,7 +192,8 @@ START_TEST(trap_stalled_grantor_expires_everybody)
 }
 END_TEST
 
-/* Jepsen on etcd: a waiter's lease ran out while it waited, and it was given the lock. */
+/* Jepsen on etcd: a waiter's lease ran out while it waited, and it was granted the lock all the
+ * same. */
 START_TEST(trap_granted_after_the_lease_ran_out_while_waiting)
 {
     open_all("waited", SHORT_MS);
@@ -213,7 +215,7 @@ START_TEST(trap_granted_after_the_lease_ran_out_while_waiting)
 }
 END_TEST
 
-/* All agents die with the holder; the next ones know that the lock is to stay closed. */
+/* All agents die with the holder. The next ones know that the lock must stay closed. */
 START_TEST(trap_lock_delay_kept_in_memory)
 {
     enum { DELAY_MS = 3000 };
@@ -231,7 +233,8 @@ START_TEST(trap_lock_delay_kept_in_memory)
 }
 END_TEST
 
-/* The same behind a session that ended: it counts from then on, not from when it is asked for. */
+/* The same after a session that ended: the lock-delay counts from that end, not from the next
+ * request. */
 START_TEST(lock_delay_behind_a_host_that_vanished)
 {
     enum { DELAY_MS = 2000 };
@@ -250,7 +253,7 @@ START_TEST(lock_delay_behind_a_host_that_vanished)
 END_TEST
 
 /* A holder whose agent stood still releases after the deadline. It learns that the lease had ended.
- * But it has said that it is done, and its session goes on, so the next host need not wait. */
+ * But it has released, and its session goes on, so the next host need not wait. */
 START_TEST(a_release_in_jeopardy_is_a_release)
 {
     enum { DELAY_MS = 20000 };
@@ -270,8 +273,8 @@ START_TEST(a_release_in_jeopardy_is_a_release)
 }
 END_TEST
 
-/* Curator 1121: a process finds what its own dead session held, and takes it for its own, or waits
- * for itself for ever. */
+/* Curator 1121: a process finds an entry of its own dead session, and takes that for a hold of its
+ * own, or waits for itself for ever. */
 START_TEST(trap_own_entry_of_a_dead_session)
 {
     open_all("own", SHORT_MS);
@@ -287,9 +290,9 @@ START_TEST(trap_own_entry_of_a_dead_session)
 }
 END_TEST
 
-/* Consul 9788: the child went on for minutes after the hold was lost. A timer of its own ends it,
- * agent or no agent. The lock-delay is there for what comes late, as that timer does on a busy
- * machine: it is a longer one than usual. */
+/* Consul 9788: the child went on for minutes after the hold was lost. Here the command's timer ends
+ * it, with or without an agent. The lock-delay covers a timer that is late on a busy machine, so it
+ * is longer here than usual. */
 START_TEST(trap_child_runs_on_after_the_hold_was_lost)
 {
     open_all("child", SHORT_MS);
@@ -318,8 +321,8 @@ START_TEST(trap_child_runs_on_after_the_hold_was_lost)
 }
 END_TEST
 
-/* A stopped holder wakes up when another host has the lock: the token of its acquire is lower than
- * the rightful holder's. */
+/* A stopped holder wakes up after another host has got the lock: the token of its hold is lower
+ * than the new holder's. */
 START_TEST(trap_stopped_holder_wakes_up_late)
 {
     open_all("stopped", SHORT_MS);
@@ -338,7 +341,7 @@ START_TEST(trap_stopped_holder_wakes_up_late)
 }
 END_TEST
 
-/* A host with many locks dies: another one gets them all, with its session, not one by one. */
+/* A host with many locks dies. Another one gets them all when the session ends, not one by one. */
 START_TEST(trap_everything_expires_at_once)
 {
     enum { LOCKS = 48 };

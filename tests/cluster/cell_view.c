@@ -1,6 +1,6 @@
 /*
- * People's view of a cell, on every host of it, an observer's too: holders and waiters elsewhere,
- * coordinators, changes as they come, voters that are down.
+ * What people see of a cell, on every host of it, an observer's included: holders and waiters on
+ * other hosts, coordinators, changes as they come, and voters that are down.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -46,12 +46,12 @@ static void stop(void)
     for (int i = 0; i < HOSTS; i++) {
         actor_end(&actors[i]);
     }
-    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor holds the pipes of those before it */
+    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor has the pipes of those before it */
         agent_destroy(&agents[i]);
     }
 }
 
-/* The command's output on that host. Static buffer. */
+/* The output of the command on that host. Static buffer. */
 static const char *command(int host, const char *words)
 {
     static char output[OUTPUT];
@@ -66,7 +66,7 @@ static const char *command(int host, const char *words)
     return output;
 }
 
-/* Until the command prints both texts there. The time that it took, in ms. */
+/* Repeats the command until it prints both texts. Returns the time that took, in ms. */
 static int64_t await(int host, const char *words, const char *one, const char *other)
 {
     int64_t from_ns = boottime_now();
@@ -82,7 +82,7 @@ static int64_t await(int host, const char *words, const char *one, const char *o
     }
 }
 
-/* Until all hosts name the same coordinator: another may have taken over just now. */
+/* Waits until all hosts name the same coordinator, for another may have taken over just now. */
 static void await_coordinator(const char *words)
 {
     enum { NAMED = 22 }; /* bytes of "coordinator":"host-a" */
@@ -200,7 +200,7 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     }
     snprintf(line, sizeof(line), "rm -r %s/state", agents[victim].folder);
     ck_assert_int_eq(system(line), 0);
-    agent_start(&agents[victim]); /* it serves its host all the same */
+    agent_start(&agents[victim]); /* it serves its host, though it does not vote */
     actor_ready(&actors[victim], agents[victim].socket);
     for (int i = 0; i < HOSTS; i++) {
         await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
@@ -214,8 +214,8 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     ck_assert_int_eq(system(line), 0);
     agent_start(&agents[victim]);
     actor_ready(&actors[victim], agents[victim].socket);
-    /* It is up when it votes, not when its connection is there: else the operator would start the
-     * next one over too early. */
+    /* A voter counts as up when it votes, not when it is connected: otherwise an operator would let
+     * the next one start over too early. */
     for (int i = 0; i < HOSTS; i++) {
         await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
     }
@@ -237,7 +237,8 @@ static void await_logged(const struct agent_process *agent, const char *text, un
     }
 }
 
-/* An agent that stood still for longer than its lease does not say that the others are silent. */
+/* An agent that stood still for longer than its lease must not report that the others are
+ * silent. */
 START_TEST(who_stood_still_accuses_nobody)
 {
     struct agent_process *agent = &agents[0];
@@ -249,7 +250,7 @@ START_TEST(who_stood_still_accuses_nobody)
     ck_assert(agent_logged(agent, "event=stalled"));
     ck_assert(!agent_logged(agent, "event=voter_silent"));
     ck_assert(!agent_logged(agent, "event=voter_unreachable"));
-    /* And an agent that is gone, and was reported, is not reported once more. */
+    /* An agent that was reported gone before is not reported again. */
     agent_kill(&agents[2]);
     await_logged(agent, "event=voter_unreachable", 1);
     agent_pause(agent);

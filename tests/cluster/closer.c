@@ -1,7 +1,7 @@
 /*
  * The process that closes (io/closer.h), with the test in the agent's place. It empties each socket
- * that it gets to the end. A process that makes a close wait keeps no other process's close
- * waiting. Nothing of it is left when all that waited is over.
+ * that it receives. A user that makes a close wait delays no other user's. When all waiting closes
+ * have ended, nothing of it is left.
  */
 #include <check.h>
 #include <errno.h>
@@ -30,11 +30,11 @@
 
 enum { HIS = 1, OTHERS = 2, ROOM = 1024, FEW_DESCRIPTORS = 64, STUCK = 100 };
 
-/* A connection of the agent's, with a packet that has the last descriptor of a pipe's end. */
+/* A connection of the agent, with a packet that has the last descriptor of a pipe's end. */
 struct connection {
-    int near; /* the agent's */
+    int near; /* the agent's end */
     int far;
-    int pipe; /* ends when that descriptor is closed */
+    int pipe; /* readable when that descriptor is closed */
 };
 
 static struct closer *closer;
@@ -44,7 +44,8 @@ static bool can_be_stuck;
 static void start_with(unsigned descriptors)
 {
     struct rlimit before;
-    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* its children are left to us */
+    /* orphans of the closer become this process's children */
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     struct rlimit limit = {.rlim_cur = descriptors, .rlim_max = before.rlim_max};
     ck_assert(descriptors == 0 || setrlimit(RLIMIT_NOFILE, &limit) == 0);
@@ -139,7 +140,7 @@ static void send_pipe(struct connection *connection)
     send_last(connection->far, ends[1]);
 }
 
-/* As the agent does. */
+/* Gives the closer a connection, as the agent does. */
 static void give(const struct connection *connection, uid_t uid)
 {
     int given = dup(connection->near);
@@ -163,7 +164,8 @@ static void is_closed(const struct connection *connection)
 
 enum way { ALONE, BEHIND_EMPTY, BEHIND_MANY, RESET, WAYS };
 
-/* As long as the test has the socket, only the process that empties it closes what is in it. */
+/* While the test has the socket open, only a process that empties it closes the descriptors in
+ * it. */
 START_TEST(a_socket_is_emptied)
 {
     char byte;
@@ -173,7 +175,7 @@ START_TEST(a_socket_is_emptied)
         ck_assert_int_ge(send(connection.far, "x", _i == BEHIND_MANY, MSG_NOSIGNAL), 0);
     }
     send_pipe(&connection);
-    if (_i == RESET) { /* it did not read what it was sent: that error comes first */
+    if (_i == RESET) { /* the peer did not read everything: that error comes first */
         ck_assert_int_eq(send(connection.near, "x", 1, MSG_NOSIGNAL), 1);
         close(connection.far);
     }
@@ -182,7 +184,7 @@ START_TEST(a_socket_is_emptied)
     ck_assert_int_eq(recv(connection.near, &byte, 1, MSG_DONTWAIT), 0);
     closer_close(closer);
     is_over();
-    if (_i != RESET) { /* nor does the peer get a reset */
+    if (_i != RESET) { /* and the peer gets no reset */
         close(connection.near);
         ck_assert_int_eq(recv(connection.far, &byte, 1, MSG_DONTWAIT), 0);
     }
@@ -202,7 +204,7 @@ static void give_stuck(unsigned from, unsigned to, uid_t uid)
     }
 }
 
-/* Before the threads of the busy set. */
+/* To be called before the threads of the busy set exist. */
 static void start_stuck(unsigned descriptors)
 {
     start_with(descriptors);
@@ -216,7 +218,7 @@ static void start_stuck(unsigned descriptors)
     }
 }
 
-/* More than the user has children for. */
+/* More stuck closes than a user may have children. */
 START_TEST(who_makes_it_wait_keeps_his_own)
 {
     start_stuck(0);
@@ -238,7 +240,7 @@ START_TEST(who_makes_it_wait_keeps_his_own)
 }
 END_TEST
 
-/* With all its children at closes that linger, the user's next socket is no reason to wait. */
+/* All its children are at closes that linger, but the user's next socket need not wait. */
 START_TEST(what_lingers_ends_for_the_next)
 {
     int readers[CLOSER_PER_USER];
@@ -264,8 +266,8 @@ START_TEST(what_lingers_ends_for_the_next)
 }
 END_TEST
 
-/* A socket that it has no descriptor for stays where it is, until there is room: the kernel would
- * close it in that process itself. */
+/* A socket for which it has no descriptor stays where it is until there is room: otherwise the
+ * kernel would close it within that process. */
 START_TEST(more_than_it_has_descriptors_for)
 {
     uint32_t count;
@@ -281,11 +283,11 @@ START_TEST(more_than_it_has_descriptors_for)
     ck_assert(!closer_push(closer));
     ck_assert_uint_eq(closer_most(closer, &count), HIS);
     ck_assert_uint_ge(count, FEW_DESCRIPTORS / 2);
-    sleep_ms(100); /* it has taken what it takes */
+    sleep_ms(100); /* it has received as many as it can */
     for (unsigned ms = 0; ms < GUARD_MS && state_of(pid) != 'S'; ms += 10) {
         sleep_ms(10);
     }
-    ck_assert_int_eq(state_of(pid), 'S'); /* it waits for us, and for no close */
+    ck_assert_int_eq(state_of(pid), 'S'); /* it waits for orders, and not within a close */
     busy_close();
     for (unsigned ms = 0; ms < GUARD_MS && !closer_push(closer); ms += 10) {
         sleep_ms(10);
@@ -296,11 +298,11 @@ START_TEST(more_than_it_has_descriptors_for)
 }
 END_TEST
 
-/* A listener cannot be emptied: it is closed when the process ends, and peers that were not
- * accepted learn it then, whatever waits. */
+/* A listener cannot be emptied. It is closed when the process ends, and connections that were not
+ * accepted end then, whatever still waits. */
 START_TEST(a_listener_stays_open)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel finds a name */
+    struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel chooses a name */
     socklen_t size = sizeof(sa_family_t);
     int fds[2];
     start_stuck(0);
@@ -321,9 +323,9 @@ START_TEST(a_listener_stays_open)
     ck_assert_int_eq(shutdown(listener, SHUT_RDWR), 0);
     closer_keep(closer, listener);
     (void)!closer_push(closer);
-    give_stuck(STUCK / 2, STUCK - 1, HIS);    /* for the process, as the user's children have
-                                               * enough */
-    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* for a child that has seen the listener */
+    /* for the process itself, as the user's children are busy */
+    give_stuck(STUCK / 2, STUCK - 1, HIS);
+    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* for a child that inherited the listener */
     struct connection connection = connect_one();
     send_pipe(&connection);
     give(&connection, OTHERS);
@@ -337,7 +339,7 @@ START_TEST(a_listener_stays_open)
 }
 END_TEST
 
-/* More than are on their way to it: the agent does not wait for it. */
+/* More than may be on their way to it: the agent does not wait for it. */
 START_TEST(it_does_not_read)
 {
     enum { GIVEN = 600 };
@@ -357,7 +359,7 @@ START_TEST(it_does_not_read)
 }
 END_TEST
 
-/* Before Linux 5.9, and where a container lets only older calls through. */
+/* Hides close_range(), as before Linux 5.9, or in a container that allows only older calls. */
 static void forget_close_range(void)
 {
     struct sock_filter code[] = {
@@ -371,7 +373,8 @@ static void forget_close_range(void)
     ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
 }
 
-/* Nor the agent's end of its link to the agent: it would never end. */
+/* Of the agent's descriptors it has none, not even the agent's end of their link: with that it
+ * would never see the link's end. */
 START_TEST(it_has_nothing_of_the_agents)
 {
     int ends[2];

@@ -20,7 +20,7 @@ enum { ARGUMENTS = 24, OUTPUT = 8192 };
 static struct agent_process agent;
 static struct actor other;
 static char output[OUTPUT];
-static bool weak; /* the command may not signal other users, and its errors are in its output */
+static bool weak; /* the command may not signal other users; its errors go into its output */
 static bool mute; /* it is started without standard output and standard error */
 
 static void start(void)
@@ -38,7 +38,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* Starts the command with its words (separated by |); its output goes to a file. */
+/* Starts the command with its words (separated by |). Its output goes to a file. */
 static pid_t begin(const char *words)
 {
     char path[128];
@@ -95,7 +95,7 @@ static int run(const char *words)
     return end(begin(words));
 }
 
-/* Until the lock is held by somebody. */
+/* Waits until the lock has a holder. */
 static void await_held(const char *name)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -105,7 +105,7 @@ static void await_held(const char *name)
     }
 }
 
-/* Until the command that runs has written that. */
+/* Waits until the running command has written that. */
 static void await_output(const char *text)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -134,7 +134,8 @@ END_TEST
 
 START_TEST(exit_codes_of_a_held_lock)
 {
-    /* This host has the grant of both: a try waits for one no longer than a second. */
+    /* This host gets the grant of both locks first, as a try waits no longer than a second for
+     * one. */
     ck_assert_int_eq(actor_open(&other, 1, "other", 10), 0);
     ck_assert_int_eq(actor_acquire(&other, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_eq(actor_release(&other, 1), 0);
@@ -142,7 +143,7 @@ START_TEST(exit_codes_of_a_held_lock)
     ck_assert_int_eq(run("lock|--no-wait|job|--|true"), 75);
     ck_assert_int_eq(run("lock|--wait|50ms|job|--|true"), 75);
     ck_assert_int_eq(run("lock|-E|42|--no-wait|job|--|true"), 42);
-    ck_assert_int_eq(run("lock|--no-wait|other|job|--|true"), 75); /* all or none */
+    ck_assert_int_eq(run("lock|--no-wait|other|job|--|true"), 75); /* all locks or none */
     ck_assert_int_eq(run("lock|--no-wait|other|--|true"), 0);
     ck_assert_int_eq(actor_release(&other, 0), 0);
     ck_assert_int_eq(run("lock|--no-wait|job|--|true"), 0);
@@ -158,8 +159,8 @@ START_TEST(child_sees_what_it_holds)
 }
 END_TEST
 
-/* Its output is not written to a descriptor that it opened in their place, the connection to the
- * agent. */
+/* The output must not go to a descriptor that was opened in their place, such as the connection to
+ * the agent. */
 START_TEST(streams_that_are_closed)
 {
     siginfo_t info = {.si_pid = 0};
@@ -172,9 +173,10 @@ START_TEST(streams_that_are_closed)
         sleep_ms(10);
         ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
     }
-    ck_assert_int_eq(end(pid), 0); /* as when nobody reads any more */
+    ck_assert_int_eq(end(pid), 0); /* as when the output has no reader any more */
     ck_assert(!agent_logged(&agent, "event=client_broke_rules"));
-    ck_assert_int_eq(run("lock|job|--|sh|-c|[ ! -e /proc/$$/fd/2 ]"), 0); /* closed there, too */
+    /* closed in the child, too */
+    ck_assert_int_eq(run("lock|job|--|sh|-c|[ ! -e /proc/$$/fd/2 ]"), 0);
     mute = false;
 }
 END_TEST
@@ -196,7 +198,8 @@ START_TEST(break_ends_the_child)
 }
 END_TEST
 
-/* As behind sudo. The command cannot end it: it says so, and does not pretend to have ended it. */
+/* As behind sudo. The command cannot end it: it says so, and does not pretend that the child
+ * ended. */
 START_TEST(a_child_of_another_user_is_told_of)
 {
     if (geteuid() != 0) {
@@ -207,7 +210,7 @@ START_TEST(a_child_of_another_user_is_told_of)
                          "|setpriv|--reuid=65534|--clear-groups|sleep|1"),
                      76);
     REQUIRE(strstr(output, "goes on WITHOUT the lock") != NULL, "%s", output);
-    /* Its own is ended, the other user's is not. */
+    /* The user's own process is ended, and the other user's is not. */
     ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--|sh|-c"
                          "|setpriv --reuid=65534 --clear-groups sleep 5 & wait"),
                      76);
@@ -218,13 +221,13 @@ START_TEST(a_child_of_another_user_is_told_of)
 }
 END_TEST
 
-/* Consul 9788: the child went on for minutes. Here a timer ends it, with no agent alive. */
+/* Consul 9788: the child went on for minutes. Here a timer ends it, without an agent. */
 START_TEST(trap_child_keeps_running_after_loss)
 {
     pid_t pid = begin("lock|job|--|sleep|600");
     await_held("job");
     agent_kill(&agent);
-    ck_assert_int_eq(end(pid), 76); /* how soon: cell_traps has that */
+    ck_assert_int_eq(end(pid), 76); /* cell_traps checks how soon */
 }
 END_TEST
 
@@ -242,13 +245,13 @@ START_TEST(signals_are_passed_on)
 {
     pid_t pid = begin("lock|job|--|sh|-c|trap 'exit 9' TERM; echo up; "
                       "while :; do sleep 0.01; done");
-    await_output("up"); /* it has its trap */
+    await_output("up"); /* it has set its trap */
     kill(pid, SIGTERM);
     ck_assert_int_eq(end(pid), 9);
 }
 END_TEST
 
-/* The child dies with the command, and the lock closes behind it. */
+/* The child dies with the command, and the lock closes afterwards. */
 START_TEST(command_killed)
 {
     pid_t pid = begin("lock|--lock-delay|300ms|job|--|sleep|600");
@@ -296,7 +299,7 @@ START_TEST(check_answers_by_its_exit_code)
     ck_assert_int_eq(actor_release(&other, 0), 0);
     ck_assert_int_eq(run(words), 1);
     ck_assert_int_eq(run("check|nonsense"), 64);
-    weak = true; /* an error must not steer the terminal, nor end its line in the middle */
+    weak = true; /* an error must neither control the terminal nor contain a line end */
     ck_assert_int_eq(run("check|hf1/\x1b[31m\nholdfast check: well"), 64);
     ck_assert_ptr_null(strchr(output, '\x1b'));
     ck_assert_ptr_eq(strchr(output, '\n'), output + strlen(output) - 1);

@@ -1,8 +1,8 @@
 /*
- * One user makes each packet of its connection dear: the kernel walks, in the agent, all epoll
- * entries by which the peer watches its own end, here 200,000 of them. The agent pays for that
- * twice a connection that was prepared so, and at most a twentieth of its time; another user's new
- * locks do not wait beyond that. Needs root, for two users.
+ * One user makes each packet of its connection costly: the kernel walks, on the agent's thread, all
+ * epoll entries by which the client watches its own end, here 200,000 of them. The agent pays for
+ * that twice for each connection that was prepared so, and at most a twentieth of its time. Another
+ * user's new locks wait no longer than that. Needs root, for two users.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -28,13 +28,13 @@
 
 enum {
     NOBODY = 65534,
-    COPIES = 1000, /* of a descriptor: an epoll set takes each once */
+    COPIES = 1000, /* copies of a descriptor: an epoll set takes each only once */
     ENTRIES = 200000,
     ALONE_MS = 3000,
     BESIDE_MS = 4000,
     PREPARED_AT_LEAST = 1,
     COST_MAX_MS = 50,
-    STALLS = 2, /* of a connection that was prepared */
+    STALLS = 2, /* stalls of the agent for each prepared connection */
     SAMPLES = 100000,
 };
 
@@ -68,7 +68,7 @@ static void watch_often(int fd, uint32_t events)
     atomic_fetch_add(prepared, 1);
 }
 
-/* Asks without end, and never reads an answer. */
+/* Sends requests without end, and never reads an answer. */
 static void ask_dearly(void)
 {
     int fd = enter();
@@ -81,7 +81,7 @@ static void ask_dearly(void)
     }
 }
 
-/* One connection after the other. Each is given as long as it takes to be set aside. */
+/* Uses one connection after the other, each until the agent sets it aside. */
 static void ask_dearly_again(void)
 {
     for (;;) {
@@ -97,7 +97,7 @@ static void ask_dearly_again(void)
     }
 }
 
-/* Says that it is gone, and is not: the agent hangs up. */
+/* Shuts its end for writing, and stays: the agent hangs up. */
 static void leave_dearly(void)
 {
     for (;;) {
@@ -116,7 +116,7 @@ static void leave_dearly(void)
     }
 }
 
-/* RING has no answer: it is what is received that is dear. */
+/* RING has no answer, so here receiving is costly. */
 static void ring_dearly(void)
 {
     int fd = enter();
@@ -148,7 +148,7 @@ static pid_t attack(void (*run)(void))
 
 static void end(pid_t pid)
 {
-    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* all went as it should */
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* the attacker found nothing unexpected */
     kill(-pid, SIGKILL);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
@@ -188,8 +188,7 @@ static int compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Opens and takes locks that nobody had before, for so long. Apart from a few, none of that costs
- * the agent more than COST_MAX_MS. */
+/* Opens and takes new locks for so long. All but a few cost the agent no more than COST_MAX_MS. */
 static void expect_served(const char *what, int64_t lasts_ms)
 {
     static int64_t costs_ns[SAMPLES];
@@ -277,7 +276,8 @@ END_TEST
 START_TEST(who_makes_rings_dear_has_few)
 {
     if (geteuid() == 0) {
-        /* Few are received, so the socket stays too full to wake who waits to send. */
+        /* The agent receives few of them, so the socket stays too full to wake a sender that
+         * waits. */
         run("rings", ring_dearly, 12, EITHER);
     }
 }

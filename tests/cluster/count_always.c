@@ -26,7 +26,8 @@ static void *count(void *arg)
     return arg;
 }
 
-/* From now on the process's own end writes the counts. */
+/* Runs at the process's own exit, which writes the counts: the thread must not write them at the
+ * same time. */
 static void end(void)
 {
     pthread_mutex_lock(&writing);

@@ -1,4 +1,4 @@
-/* See crowd.h: workers, what they record, and how it is checked. */
+/* See crowd.h: the workers, their record, and its check. */
 #include "crowd.h"
 
 #include "holdfast/holdfast.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 enum { LOG_EVENTS = 2000000, TRIES_MAX = 2000, PAUSE_US_MAX = 3000, LONG_ONE_OF = 16 };
-enum { DRIFT_PERCENT = 10 }; /* max_drift, which the cell does not configure */
+enum { DRIFT_PERCENT = 10 }; /* max_drift's default, which the cell uses */
 
 /* In memory that all processes share. */
 struct crowd_shared {
@@ -63,7 +63,7 @@ static void record(const struct worker *worker, enum history_kind kind, unsigned
     history_add(worker->crowd->history, event_of(worker, kind, lock, mode));
 }
 
-/* The clock is read first: the record of that moment is true however late it is written. */
+/* The clock is read first, so the record is true for that moment however late it is written. */
 static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode mode)
 {
     struct history_event event = event_of(worker, HISTORY_HELD, lock, mode);
@@ -80,7 +80,7 @@ static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode
     return true;
 }
 
-/* Holds for a while, looking now and then whether it still does. */
+/* Holds for a while, and checks now and then that the hold still counts. */
 static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
 {
     const struct crowd_plan *plan = &worker->crowd->plan;
@@ -93,20 +93,21 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
         sleep_ms(step_ms);
         left_ms -= step_ms;
     }
-    /* A release at once lets the next one in; the others show whether the lock stays closed. */
+    /* A worker that releases at once lets the next one in. The others show whether the lock stays
+     * closed. */
     if (left_ms > 0 && crowd_draw(&worker->random, 2) == 0) {
         sleep_ms(3 * (int64_t)plan->lock_delay_ms);
     }
 }
 
-/* An error that an agent may answer with when it lacks something: not for good. */
+/* Whether an agent may answer with this error only because it lacks something for a while. */
 static bool is_refusal(const struct worker *worker, int error)
 {
     return worker->crowd->plan.starved &&
            (error == HF_EFULL || error == HF_ENOMEM || error == HF_EPROTO);
 }
 
-/* The record of a hold in true time: deadline and lock-delay are counted by a host's clock. */
+/* Records a hold in true time, for a host's clock counts its deadline and its lock-delay. */
 static void record_acquired(const struct worker *worker, unsigned lock, enum hf_mode mode,
                             const struct hf_hold *hold)
 {
@@ -123,7 +124,7 @@ static void record_acquired(const struct worker *worker, unsigned lock, enum hf_
     history_add(worker->crowd->history, event);
 }
 
-/* One attempt. Whether it had the lock. */
+/* Makes one attempt. Returns whether the worker held the lock. */
 static bool take(struct worker *worker, unsigned lock, enum hf_mode mode, int64_t timeout_ns)
 {
     struct crowd_shared *shared = worker->crowd->shared;
@@ -152,7 +153,7 @@ static bool take(struct worker *worker, unsigned lock, enum hf_mode mode, int64_
     return true;
 }
 
-/* An agent that is away now is back in a while. */
+/* If the agent is away, it comes back in a while. */
 static void open_locks(struct worker *worker)
 {
     const struct hf_options options = {.size = sizeof(options),
@@ -303,7 +304,7 @@ static void read_line(const char *path, const char *key, char *line, int size)
     line[found ? strcspn(line, "\n") : 0] = '\0';
 }
 
-/* How each ended, or where it is: to see why one does not end. */
+/* Prints how each worker ended or where it is, to show why one does not end. */
 static void tell_stuck(const struct crowd *crowd)
 {
     for (unsigned i = 0; i < crowd->count; i++) {
@@ -361,7 +362,7 @@ void crowd_look(struct crowd *crowd)
     }
 }
 
-/* Until all have ended, or the guard says that somebody never will. */
+/* Waits until all have ended, or the guard's time is over. */
 static void await_ends(const struct crowd *crowd)
 {
     int64_t end_ns = boottime_now() + 2 * (int64_t)crowd->plan.guard_ms * MS;

@@ -1,9 +1,10 @@
 /*
  * Workers on every host of a cell: processes that take a few locks again and again, wait for them
  * without a limit or with one, read, write, and record what they do (history.h). Faults happen
- * meanwhile; then everything is healed, everybody takes every lock once more, and the record is
- * checked: nobody held together by true time (one machine has one clock, and a hold lasts until the
- * deadline that its worker knew), tokens rose, lock-delays were waited out, nobody waits any more.
+ * meanwhile. Then all faults are healed, each worker takes every lock once more, and the record is
+ * checked. By true time no two holds excluded each other (the machine has one clock, and a hold
+ * lasts until the deadline that its worker knew), tokens rose, lock-delays were waited out, and no
+ * worker still waits.
  */
 #ifndef TESTS_CLUSTER_CROWD_H
 #define TESTS_CLUSTER_CROWD_H
@@ -17,18 +18,18 @@ enum { CROWD_WORKERS_MAX = 40, CROWD_LOCKS_MAX = 24 };
 struct crowd_plan {
     unsigned workers_per_host;
     unsigned locks;
-    unsigned shared_percent; /* how many of a hundred holds are shared */
+    unsigned shared_percent; /* percent of the holds that are shared */
     unsigned lock_delay_ms;
-    unsigned hold_ms; /* how long most holds last at most */
-    unsigned long_ms; /* and some, so that faults meet holders */
+    unsigned hold_ms; /* most holds last at most so long */
+    unsigned long_ms; /* and some last so long, so that faults meet holders */
     uint64_t seed;
-    struct faults *faults;    /* the host's faults for a worker; NULL: none */
-    const char *history_path; /* a new file for the record; NULL: none */
-    unsigned guard_ms;        /* how long anybody may wait when all is well; 0: GUARD_MS */
-    bool starved;             /* agents may lack memory or descriptors: refusals are tried again */
+    struct faults *faults;    /* the faults of each host for its workers; NULL: none */
+    const char *history_path; /* a new file for the record; NULL: memory */
+    unsigned guard_ms;        /* how long a worker may wait when all is well; 0: GUARD_MS */
+    bool starved;             /* agents may lack memory or descriptors: a refusal is tried again */
 };
 
-/* The outcome of the record's check. */
+/* The result of the check. */
 struct crowd_result {
     uint64_t holds;
     uint64_t lost;
@@ -39,7 +40,7 @@ struct crowd_result {
 struct crowd_worker {
     pid_t pid;
     unsigned host;
-    uint64_t holds_seen; /* by crowd_tell_waiting(), and since when there have been so many */
+    uint64_t holds_seen; /* for crowd_tell_waiting(): holds seen, and since when */
     int64_t seen_ns;
     bool told;
 };
@@ -52,39 +53,38 @@ struct crowd {
     unsigned count;
     struct crowd_worker workers[CROWD_WORKERS_MAX];
     uint64_t seed;              /* of the next worker */
-    struct crowd_result result; /* after crowd_finish() */
+    struct crowd_result result; /* set by crowd_finish() */
 };
 
-/* Starts them and waits until each has had a lock. */
+/* Starts the workers, and waits until each has held a lock. */
 void crowd_start(struct crowd *crowd, struct cell *cell, const struct crowd_plan *plan);
 
-/* The name of a lock of theirs. Static buffer. */
+/* The name of one of the workers' locks. Static buffer. */
 const char *crowd_lock(unsigned lock);
 
-/* kill -9 of one of them, with whatever it holds, and a new one in its place. */
+/* Kills a worker (SIGKILL), with whatever it holds, and starts another in its place. */
 void crowd_replace(struct crowd *crowd, unsigned worker);
 
-/* Waits until a host's workers have had so many holds more (all together). */
+/* Waits until a host's workers together have had so many more holds. */
 void crowd_await_progress(struct crowd *crowd, unsigned host, uint64_t holds);
-/* The same for one host after the other, all of the cell's, or all but one. */
+/* The same for every host of the cell in turn, or for every host but one. */
 void crowd_await_all(struct crowd *crowd, uint64_t holds);
 void crowd_await_others(struct crowd *crowd, unsigned but, uint64_t holds);
-/* How many they had. */
+/* The number of holds that a host's workers have had. */
 uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
 
 /* Names on stderr, once each, the workers that have had no lock for so long, and each that gets one
- * again, so that one can see afterwards which wait was the long one, and when. Called now and
- * then. */
+ * again: so one can see later which wait was long, and when. To be called from time to time. */
 void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns);
 
-/* That no worker has ended by itself, as one that crashed has. */
+/* Checks that no worker has ended by itself, as one that crashed has. */
 void crowd_look(struct crowd *crowd);
 
-/* Each takes every lock once more and ends; then the record is checked. Everything must be healed.
- * Prints one line about what happened. */
+/* Lets each worker take every lock once more and end, checks the record, and prints one line about
+ * the run. All faults must be healed. */
 void crowd_finish(struct crowd *crowd, const char *what);
 
-/* A number below `below`, from *state (not 0). */
+/* A random number below `below`, from *state (not 0). */
 uint64_t crowd_draw(uint64_t *state, uint64_t below);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Starts and ends of the agent: clients that it refuses, state that a stop keeps and a start
- * continues, and one commit for the first acquire of a name.
+ * Starts and ends of the agent: command lines that it refuses, state that outlives a stop, and the
+ * one commit of a name's first acquire.
  */
 #include <check.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static hf_lock *take(hf_client *client, const char *name, struct hf_hold *hold)
     return lock;
 }
 
-/* Runs holdfastd with these arguments; its exit code, and what it said on standard error. */
+/* Runs holdfastd with these arguments. Returns its exit code, and its standard error in said. */
 static int run(const char *const *arguments, char *said, size_t size)
 {
     int ends[2];
@@ -137,8 +137,8 @@ static void write_folders_config(const char *path, const char *state_dir, const 
     write_file(path, text);
 }
 
-/* A folder that the start refuses is not good for --check-config, which says the same; and what is
- * said to be expected is then taken. */
+/* If the start refuses a folder, so does --check-config, with the same text. And a folder as the
+ * text expects is then accepted. */
 START_TEST(a_folder_that_others_may_write_to)
 {
     char config[160];
@@ -155,7 +155,7 @@ START_TEST(a_folder_that_others_may_write_to)
         const char *state_dir;
         const char *socket;
         mode_t mode;
-        const char *expected; /* NULL: good */
+        const char *expected; /* NULL: the folder is accepted */
     } cases[] = {
         {"f", "f/agent.sock", 0777, "/f: found owner "},
         {"f", "f/agent.sock", 01777, "/f: found owner "},
@@ -184,13 +184,12 @@ START_TEST(a_folder_that_others_may_write_to)
     write_folders_config(config, "missing", "nor/agent.sock");
     ck_assert_int_eq(run(check, checked, sizeof(checked)), 0);
     snprintf(folder, sizeof(folder), "%s/missing", agent.folder);
-    ck_assert_int_ne(stat(folder, &status), 0); /* nothing was made */
+    ck_assert_int_ne(stat(folder, &status), 0); /* the check has made nothing */
     agent_destroy(&agent);
 }
 END_TEST
 
-/* An agent that is started without standard streams has none: whatever it opens, the log is not
- * written there. */
+/* An agent that is started without standard streams: no file that it opens may become its log. */
 START_TEST(no_standard_streams)
 {
     struct agent_process bare;
@@ -237,7 +236,7 @@ START_TEST(a_second_agent_is_refused)
     ck_assert_int_eq(run(same_socket, said, sizeof(said)), 70);
     ck_assert_ptr_nonnull(strstr(said, "in use by another agent"));
     ck_assert_ptr_nonnull(strstr(said, agent.socket));
-    hf_disconnect(connect_to(&agent)); /* the first one did not notice */
+    hf_disconnect(connect_to(&agent)); /* the first agent noticed nothing */
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_destroy(&agent);
 }
@@ -254,7 +253,7 @@ START_TEST(a_dead_socket_is_replaced_a_file_is_not)
     agent_start(&agent);
     hf_disconnect(connect_to(&agent));
     ck_assert_int_eq(agent_stop(&agent), 0);
-    ck_assert_int_ne(lstat(agent.socket, &status), 0); /* a clean stop leaves none */
+    ck_assert_int_ne(lstat(agent.socket, &status), 0); /* a clean stop removes the socket */
     write_file(agent.socket, "precious");
     const char *const arguments[] = {"holdfastd", "--dev", "--state-dir", agent.folder, NULL};
     ck_assert_int_eq(run(arguments, said, sizeof(said)), 70);
@@ -286,7 +285,7 @@ START_TEST(nothing_is_open_to_others)
     agent_region_path(&agent, "default", path, sizeof(path));
     ck_assert_int_eq(lstat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 0777, 0600);
-    for (unsigned i = 0; i < 2; i++) { /* its folder, and the agent's */
+    for (unsigned i = 0; i < 2; i++) { /* the folder of the test, then the agent's */
         *strrchr(path, '/') = '\0';
         ck_assert_int_eq(lstat(path, &status), 0);
         ck_assert_uint_eq(status.st_mode & 07777, 0700);
@@ -297,7 +296,7 @@ START_TEST(nothing_is_open_to_others)
 }
 END_TEST
 
-/* Holds over a stop that is asked for, and over kill -9. A busy machine keeps this lease, too. */
+/* A hold outlives SIGTERM and SIGKILL. Even a busy machine keeps a lease of this length. */
 START_TEST(a_hold_outlives_the_agent)
 {
     static const char config[] = "[agent]\nname = a\ncell = c\nstate_dir = %D\n"
@@ -314,10 +313,12 @@ START_TEST(a_hold_outlives_the_agent)
     ck_assert(agent_logged(&agent, "event=session_continued"));
     agent_kill(&agent);
     int64_t remaining_ns = hf_remaining_ns(lock);
-    int64_t left_ns = boottime_now() + remaining_ns; /* by then the lease would be over */
+    /* when the lease would be over without a new agent */
+    int64_t left_ns = boottime_now() + remaining_ns;
     int64_t renewed_ns = 0;
     agent_start(&agent);
-    while (renewed_ns < left_ns + 1000 * MS) { /* ends: the new agent renews it, or it is over */
+    /* ends: the new agent renews the lease, or it is over */
+    while (renewed_ns < left_ns + 1000 * MS) {
         sleep_ms(10);
         renewed_ns = boottime_now();
         remaining_ns = hf_remaining_ns(lock);
@@ -330,7 +331,7 @@ START_TEST(a_hold_outlives_the_agent)
 }
 END_TEST
 
-/* Away past deadline and grace period: the session is not continued, and the token rises. */
+/* Without an agent past deadline and grace period the session ends, and the token rises. */
 START_TEST(too_late_is_a_new_session)
 {
     static const char config[] = "[agent]\nname = a\ncell = c\nstate_dir = %D\n"
@@ -388,12 +389,12 @@ START_TEST(the_first_acquire_of_a_name_is_one_commit)
     agent_create(&agent, NULL);
     (void)commits_of_a_run(1, "a");
     uint64_t begin = commits_of_a_run(0, "");
-    uint64_t start = commits_of_a_run(0, "") - begin; /* the cost of a start alone */
+    uint64_t start = commits_of_a_run(0, "") - begin; /* the commits of a start alone */
     uint64_t before = commits_so_far();
     uint64_t after = commits_of_a_run(NAMES, "b");
     ck_assert_uint_eq(after - before - start, NAMES);
     before = after;
-    after = commits_of_a_run(NAMES, "b"); /* they are known: nothing is written */
+    after = commits_of_a_run(NAMES, "b"); /* the names are known, so nothing is written */
     ck_assert_uint_eq(after - before - start, 0);
     agent_destroy(&agent);
 }
@@ -409,7 +410,7 @@ static void start_alone(char *state, size_t size)
     snprintf(state, size, "%s/state", agent.folder);
 }
 
-/* The exit status of the command, and what it says. */
+/* The exit status of the command, and its output. */
 static int run_command(const char *words, char *said, size_t size)
 {
     char command[256];
@@ -466,7 +467,7 @@ START_TEST(what_is_moved_or_removed_is_told)
 }
 END_TEST
 
-/* The reason why nobody answers, as far as it can be seen; and the users that may write to the
+/* The doctor reports why no agent answers, as far as it can see, and users that may write to the
  * configuration. */
 START_TEST(the_doctor_tells_who_is_silent)
 {
@@ -491,7 +492,7 @@ START_TEST(the_doctor_tells_who_is_silent)
 }
 END_TEST
 
-/* Whether the kernel's list of locks has that of the agent's socket. */
+/* Whether the kernel's list of locks has the one beside the agent's socket. */
 static bool lock_is_listed(void)
 {
     char path[160];
@@ -512,7 +513,8 @@ static bool lock_is_listed(void)
     return listed;
 }
 
-/* A voter of a new cell has no socket while it waits for the others: that is not "not started". */
+/* A voter of a new cell has no socket while it waits for the others. The doctor must not call that
+ * "not started". */
 START_TEST(the_doctor_sees_an_agent_that_starts)
 {
     char text[1024];
@@ -548,7 +550,8 @@ START_TEST(the_doctor_sees_an_agent_that_starts)
 }
 END_TEST
 
-/* As with a full disk: no file for a new client. The client does not get "no agent". */
+/* As with a full disk, the agent cannot make a file for a new client. The client must not get "no
+ * agent". */
 START_TEST(no_room_for_a_new_client_is_told)
 {
     char state[128];
@@ -572,7 +575,7 @@ START_TEST(no_room_for_a_new_client_is_told)
 END_TEST
 
 #ifdef HF_HAVE_SYSTEMD
-/* Waits until somebody says words. */
+/* Waits until the agent sends those words. */
 static void await_word(int inbox, const char *words)
 {
     char said[256];
@@ -588,7 +591,7 @@ static void await_word(int inbox, const char *words)
     }
 }
 
-/* The agent's messages to the service manager: it serves, it lives, it ends. */
+/* The agent tells the service manager that it serves, lives and ends. */
 START_TEST(the_service_manager_is_told)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

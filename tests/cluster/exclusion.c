@@ -46,12 +46,13 @@ static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %
 /* In memory that all processes share. */
 struct shared {
     _Atomic uint32_t stop;
-    _Atomic uint64_t begun; /* increments that were begun */
-    _Atomic uint64_t ended; /* and that ended while the hold still counted */
+    _Atomic uint64_t begun; /* increments that began */
+    _Atomic uint64_t ended; /* increments that ended while the hold still counted */
     _Atomic uint64_t canceled;
     _Atomic uint64_t timed_out;
-    _Atomic uint64_t children; /* forked in between, with errors that they own nothing */
-    bool tries_children;       /* written before there are workers */
+    /* forked children, which must get errors from all their parents' objects */
+    _Atomic uint64_t children;
+    bool tries_children; /* set before the workers start */
     volatile uint64_t counters[NAMES];
 };
 
@@ -64,7 +65,7 @@ struct worker {
     hf_client *client;
     hf_lock *locks[HANDLES];
     uint32_t names[HANDLES];
-    _Atomic uint32_t waiting; /* handle + 1 that the canceller may cancel */
+    _Atomic uint32_t waiting; /* handle + 1 of a wait that the canceller may cancel */
     uint64_t random;
 };
 
@@ -101,7 +102,7 @@ static void *cancel_now_and_then(void *arg)
     return NULL;
 }
 
-/* A child does what it must not: nothing of it may have an effect. */
+/* A child uses its parent's objects, which must have no effect. */
 static void try_as_child(struct worker *worker, uint32_t handle)
 {
     fflush(NULL);
@@ -118,12 +119,12 @@ static void try_as_child(struct worker *worker, uint32_t handle)
     }
 }
 
-/* Writes without any care for others. */
+/* Increments without any atomic operation. */
 static void write_alone(struct worker *worker, uint32_t handle)
 {
     volatile uint64_t *counter = &shared->counters[worker->names[handle]];
     if (hf_remaining_ns(worker->locks[handle]) < 100 * MS) {
-        return; /* a lease that is about to end: a stall could carry us past it */
+        return; /* the lease is about to end: a stall could carry this write past it */
     }
     atomic_fetch_add(&shared->begun, 1);
     uint64_t value = *counter;
@@ -134,7 +135,7 @@ static void write_alone(struct worker *worker, uint32_t handle)
     atomic_fetch_add(&shared->ended, 1);
 }
 
-/* One handle on a lock of the worker's choice. */
+/* A handle on a random lock of the worker. */
 static uint32_t pick_handle(struct worker *worker)
 {
     uint32_t handle = (uint32_t)draw(&worker->random, HANDLES);
@@ -152,7 +153,7 @@ static uint32_t pick_handle(struct worker *worker)
         snprintf(text, sizeof(text), "%sitem %u", spaces[name % 3], name);
         int error = hf_open(worker->client, text, &options, &worker->locks[handle]);
         worker->names[handle] = name;
-        if (error == HF_ENOAGENT) { /* it is being killed just now */
+        if (error == HF_ENOAGENT) { /* the agent was killed just now */
             worker->locks[handle] = NULL;
             return HANDLES;
         }
@@ -244,7 +245,7 @@ static void worker_end(pid_t pid)
     log_event(HISTORY_KILLED, (uint32_t)pid, 0, HF_EXCLUSIVE, NULL);
 }
 
-/* Whether all has happened that is to be tried. */
+/* Whether everything that shall be tried has happened. */
 static bool is_enough(unsigned kills, unsigned restarts)
 {
     return kills > 5 && restarts > 1 && atomic_load(&shared->ended) > 500 &&
@@ -252,8 +253,8 @@ static bool is_enough(unsigned kills, unsigned restarts)
            (atomic_load(&shared->children) > 0 || !shared->tries_children);
 }
 
-/* Kills and replaces workers and the agent until the time is over, and on a busy machine for as
- * long as it takes; the test's guard is one against never. */
+/* Kills and replaces workers and the agent until the time is over, and on a busy machine until
+ * enough has happened. The test's time-out bounds that. */
 static void disturb(pid_t *workers, uint64_t seed, unsigned *kills, unsigned *restarts)
 {
     int64_t end_ns = boottime_now() + (test_is_deep() ? RUN_DEEP_MS : RUN_MS) * MS;
@@ -321,7 +322,7 @@ START_TEST(never_two_holders)
             report.first);
     REQUIRE(sum >= ended && sum <= begun, "%llu increments of %llu to %llu",
             (unsigned long long)sum, (unsigned long long)ended, (unsigned long long)begun);
-    /* It happened at all. */
+    /* Checks that the attempts and the kills did happen. */
     ck_assert_uint_gt(report.holds, 500);
     ck_assert_uint_gt(kills, 5);
     ck_assert_uint_gt(restarts, 1);

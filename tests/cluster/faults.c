@@ -20,7 +20,7 @@
 enum { STALL_STEP_MS = 2, MILLION = 1000000 };
 
 static const int64_t second_ns = 1000000000;
-static struct faults_host *own; /* NULL: nothing happens here */
+static struct faults_host *own; /* NULL: no faults in this process */
 
 static struct faults *map_file(const char *path, int flags)
 {
@@ -55,7 +55,7 @@ __attribute__((constructor)) static void find_file(void)
     }
 }
 
-/* The functions below take libc's place, also where the build hides names. */
+/* These functions replace libc's, also where the build hides names. */
 #pragma GCC visibility push(default)
 
 /* ---- the clock ---- */
@@ -136,7 +136,7 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *request,
     return syscall(SYS_clock_nanosleep, clock, flags, &until, left) == 0 ? 0 : errno;
 }
 
-/* All timers here that have a moment are of BOOTTIME. */
+/* Every absolute timer of these processes is of BOOTTIME. */
 int timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *old)
 {
     struct itimerspec copy = *when;
@@ -150,7 +150,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *when, struct iti
 
 /* ---- the disk ---- */
 
-/* Whether the flush shall go on; else errno says why not. */
+/* Whether the flush may go on; if not, errno is set. */
 static bool flush_may_go_on(void)
 {
     if (!own) {
@@ -164,7 +164,7 @@ static bool flush_may_go_on(void)
     if (delay_ms != 0) {
         poll(NULL, 0, (int)delay_ms);
     }
-    while (atomic_load(&own->stalled)) { /* the test that stalls it bounds it */
+    while (atomic_load(&own->stalled)) { /* the test that stalls it sets the bound */
         poll(NULL, 0, STALL_STEP_MS);
     }
     errno = atomic_load(&own->flush_error);

@@ -3,7 +3,7 @@
  * are slow or fail, a thread that gets no processor, and a clock that runs too fast or too slow, or
  * is reported to.
  *
- * faults.c stands between these processes and libc: preloaded into agents (FAULTS_LIBRARY), and
+ * faults.c stands between these processes and libc: preloaded into agents, and
  * linked into the test itself for the workers that it forks. The faults stand in a file that all of
  * them map, so they change while they run. Reads are left alone.
  *

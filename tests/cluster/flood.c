@@ -3,9 +3,8 @@
  * are too large or nested without end, or ask for answers that nobody reads. Another user's lock is
  * served all the time.
  *
- * The agent's descriptors and memory stay below the user's part by its configuration, a few lines
- * of log name the user, all connections are hung up, and everything is given back when the user
- * ends.
+ * The agent's descriptors and memory stay below the user's share, a few lines of the log name the
+ * user, all connections are closed, and everything is given back when the user's processes end.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -33,28 +32,29 @@
 enum {
     NOBODY = 65534,
     PROCESSES = 5,
-    EACH = 2000,            /* connections of one */
+    EACH = 2000,            /* connections of each process */
     CLIENTS_OF_USER = 2048, /* half of [limits] clients, by default */
     SILENT_MAX = 128,       /* io/socket.h: SOCKET_GREETING_MAX_PER_USER */
     DESCRIPTORS_MORE_MAX = 3 * CLIENTS_OF_USER + SILENT_MAX + 64,
-    /* For each client 64 KiB that wait to be sent, in up to 1,024 packets; and what a client is. */
+    /* For each client 64 KiB of unsent bytes, in up to 1,024 packets, and the client itself. */
     MEMORY_MORE_MAX_KB = CLIENTS_OF_USER * (64 + 64 + 8),
-    LOG_MORE_MAX = 64 * 1024, /* and so much a second: the lines about clients that come and go */
+    /* and so much each second, for lines about clients that come and go */
+    LOG_MORE_MAX = 64 * 1024,
     LOG_A_SECOND_MAX = 2 * 1024,
-    ANSWERS = 400,      /* asked for by one that does not read */
-    LARGE = 100 * 1000, /* bytes, and depth */
+    ANSWERS = 400,      /* requests of a client that does not read */
+    LARGE = 100 * 1000, /* bytes of a frame, and depth of a nested one */
 };
 
-/* What a connection does. */
+/* What a connection does wrong. */
 enum manner { SILENT, NEVER_READS, BYTE_BY_BYTE, TOO_LARGE, NESTED, MANNERS };
 
 static struct agent_process agent;
 
 static struct {
     _Atomic unsigned connected;                /* connections that were made */
-    _Atomic unsigned refused;                  /* or not */
-    _Atomic unsigned done;                     /* processes that have made theirs */
-    _Atomic unsigned open[PROCESSES][MANNERS]; /* as last looked at */
+    _Atomic unsigned refused;                  /* connections that could not be made */
+    _Atomic unsigned done;                     /* processes that have made all their connections */
+    _Atomic unsigned open[PROCESSES][MANNERS]; /* open connections at the last look */
 } * shared;
 
 /* ---- the flood ---- */
@@ -83,7 +83,7 @@ static void greet(int fd)
     (void)!send(fd, bytes, hfi_frame_encode(&frame, bytes, sizeof(bytes)), MSG_NOSIGNAL);
 }
 
-/* An OPEN whose name is an array in an array in an array ... */
+/* Sends an OPEN whose name is an array in an array in an array ... */
 static void nest(int fd, size_t depth)
 {
     static unsigned char bytes[LARGE];
@@ -94,7 +94,7 @@ static void nest(int fd, size_t depth)
     (void)!send(fd, bytes, depth, MSG_NOSIGNAL);
 }
 
-/* Whether the other end has not hung up. What is there to be read stays unread. */
+/* Whether the agent has not hung up. What could be read stays unread. */
 static bool is_open(int fd)
 {
     struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};
@@ -113,7 +113,7 @@ static void ask_and_never_read(int fd)
     }
 }
 
-/* Few ask and never read: the agent has to do as much for one of them as for all others. */
+/* Only a few send requests and never read: one of them costs the agent as much as all others. */
 static enum manner manner_of(unsigned number)
 {
     static const enum manner others[] = {SILENT, BYTE_BY_BYTE, TOO_LARGE, NESTED};
@@ -170,7 +170,7 @@ static void flood(unsigned process)
     atomic_fetch_add(&shared->done, 1);
     for (;;) {
         for (unsigned i = 0; i < EACH; i++) {
-            if (fds[i] >= 0 && manner_of(i) == BYTE_BY_BYTE) { /* a second */
+            if (fds[i] >= 0 && manner_of(i) == BYTE_BY_BYTE) { /* one byte each second */
                 (void)!send(fds[i], "\x01", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
             } else if (fds[i] >= 0 && manner_of(i) == NEVER_READS && is_open(fds[i])) {
                 ask_and_never_read(fds[i]);
@@ -191,7 +191,7 @@ struct most {
 
 static hf_client *honest;
 
-/* A lock that nobody had before, so that the agent has to do with it. */
+/* Takes a new lock, which the agent has to grant. */
 static void serve_one(struct most *most)
 {
     static unsigned locks;
@@ -199,7 +199,8 @@ static void serve_one(struct most *most)
     hf_lock *lock;
     int64_t begin_ns = boottime_now();
     snprintf(name, sizeof(name), "honest/%u", locks++);
-    /* An agent that gets no processor time for long is none to the library: it may try again. */
+    /* If the agent gets no processor for long, the library takes it for absent, and the test tries
+     * again. */
     int result = hf_open(honest, name, NULL, &lock);
     for (int64_t end_ns = begin_ns + 60000 * MS;
          result == HF_ENOAGENT && boottime_now() < end_ns;) {
@@ -282,7 +283,8 @@ START_TEST(ten_thousand_connections)
     while (atomic_load(&shared->done) < PROCESSES) {
         serve_one(&most);
     }
-    /* A million requests are to be read before all are hung up: what counts is that it goes on. */
+    /* The agent reads a million requests before all are closed, so the test only checks that the
+     * number falls. */
     unsigned fewest = UINT_MAX;
     int64_t end_ns = 0;
     for (unsigned open = open_in_all(); open > 0; open = open_in_all()) {
@@ -308,7 +310,7 @@ START_TEST(ten_thousand_connections)
     ck_assert_uint_le(most.memory_kb, before.memory_kb + MEMORY_MORE_MAX_KB);
     ck_assert_int_le(agent_log_size(&agent) - log_before,
                      LOG_MORE_MAX + LOG_A_SECOND_MAX * ((boottime_now() - begin_ns) / (1000 * MS)));
-    /* Four a minute and kind, not one for each connection. */
+    /* Four lines a minute for each kind, and not one for each connection. */
     unsigned told = agent_logged(&agent, "event=client_broke_rules");
     ck_assert_uint_ge(told, 1);
     ck_assert_uint_le(told, 4 * (2 + (unsigned)((boottime_now() - begin_ns) / (60000 * MS))));

@@ -55,7 +55,7 @@ static void close_lock(struct actor *actor, uint32_t lock)
     actor_do(actor, &(struct actor_request){.kind = ACTOR_CLOSE, .lock = lock});
 }
 
-/* The agent frees what was closed after a moment. */
+/* Repeats the open, for the agent frees what was closed after a moment. */
 static int open_eventually(struct actor *actor, uint32_t lock, const char *format, unsigned number)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -78,7 +78,7 @@ START_TEST(locks_full)
     }
     ck_assert_int_eq(open_numbered(actor, LOCKS, "name/%u", LOCKS), HF_EFULL);
     ck_assert(actor_remaining(actor, 0) > 0);
-    for (uint32_t i = 1; i < LOCKS; i++) { /* every one of them works */
+    for (uint32_t i = 1; i < LOCKS; i++) { /* each of them works */
         ck_assert_int_eq(actor_acquire(actor, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
         ck_assert_int_eq(actor_release(actor, i), 0);
     }
@@ -141,7 +141,7 @@ START_TEST(clients_full)
 }
 END_TEST
 
-/* Seats are needed to wait and to share: two blocks are two locks with waiters. */
+/* A lock with waiters or readers needs a block of seats: two blocks are enough for two locks. */
 START_TEST(blocks_full)
 {
     struct actor *holder = new_actor();
@@ -151,7 +151,7 @@ START_TEST(blocks_full)
         ck_assert_int_eq(open_numbered(waiter, i, "lock/%u", i), 0);
         ck_assert_int_eq(actor_acquire(holder, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     }
-    for (uint32_t i = 0; i < BLOCKS; i++) { /* shown as waiting, it has its seat */
+    for (uint32_t i = 0; i < BLOCKS; i++) { /* a lock that is shown with a waiter has its seats */
         char name[32];
         struct actor_reply waited;
         snprintf(name, sizeof(name), "lock/%u", i);
@@ -164,13 +164,13 @@ START_TEST(blocks_full)
         ck_assert_int_eq(actor_acquire(holder, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     }
     ck_assert_int_eq(actor_acquire(waiter, BLOCKS, HF_EXCLUSIVE, GUARD_MS, NULL), HF_EFULL);
-    for (uint32_t i = 0; i < BLOCKS + 1; i++) { /* nothing is lost */
+    for (uint32_t i = 0; i < BLOCKS + 1; i++) { /* no lock is lost */
         ck_assert(actor_remaining(holder, i) > 0);
         ck_assert_int_eq(actor_release(holder, i), 0);
         ck_assert_int_eq(actor_acquire(waiter, i, HF_EXCLUSIVE, 0, NULL), 0);
         ck_assert_int_eq(actor_release(waiter, i), 0);
     }
-    /* What they share a block for: a wait of a lock that has one still works. */
+    /* A lock that has a block is still served: another wait works. */
     ck_assert_int_eq(actor_acquire(holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     actor_wait(waiter, 0, HF_EXCLUSIVE);
     actor_await_waiters(holder, "lock/0", 1);

@@ -1,6 +1,6 @@
 /*
- * A FUSE server of one file, and a mount of it that no folder has. It answers what is asked before
- * a file can be mapped, and leaves every READ alone.
+ * A FUSE server of one file, on a mount that lies in no folder. It answers every request that is
+ * needed to map the file, and never answers READ.
  */
 #include "fuse_page.h"
 
@@ -42,7 +42,8 @@ static void reply_init(int device, uint64_t unique, const struct fuse_init_in *w
 {
     struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
                                 .minor = FUSE_KERNEL_MINOR_VERSION,
-                                .flags = FUSE_ASYNC_READ, /* or no waiting process can be killed */
+                                /* otherwise no waiting process could be killed */
+                                .flags = FUSE_ASYNC_READ,
                                 .max_readahead = wish->max_readahead,
                                 .max_write = 4096};
     if (wish->minor < out.minor) {
@@ -93,12 +94,12 @@ static void serve_one(int device, const struct fuse_in_header *header, const voi
     case FUSE_OPEN:
         reply(device, header->unique, 0, &opened, sizeof(opened));
         break;
-    case FUSE_READ: /* never */
+    case FUSE_READ: /* never answered */
         (void)!write(asked, "", 1);
         break;
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
-    case FUSE_INTERRUPT: /* they take no answer */
+    case FUSE_INTERRUPT: /* these requests need no answer */
         break;
     default:
         reply(device, header->unique, ENOSYS, NULL, 0);
@@ -117,7 +118,7 @@ static void serve(int device, int asked)
             if (size < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN)) {
                 continue;
             }
-            _exit(0); /* nobody has a file of it any more */
+            _exit(0); /* no process has the file open any more */
         }
         request.bytes[size] = '\0';
         serve_one(device, &request.header, request.bytes + sizeof(request.header), asked);
@@ -151,7 +152,7 @@ static bool set(int context, const char *key, const char *value)
     return syscall(SYS_fsconfig, context, command, key, value, 0) == 0;
 }
 
-/* A mount that no folder has; -1. */
+/* Makes a mount that lies in no folder; -1 on failure. */
 static int make_mount(int device)
 {
     char number[16];
@@ -190,7 +191,8 @@ static void start_server(struct fuse_page *page, int device)
         serve(device, ends[1]);
     }
     close(ends[1]);
-    close(device); /* the server's is the last: with it the kernel gives up what waits */
+    /* the server has the last one: when that closes, the kernel ends all waiting calls */
+    close(device);
     page->asked = ends[0];
 }
 

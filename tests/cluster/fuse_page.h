@@ -1,7 +1,7 @@
 /*
  * Memory whose pages never come: a mapped file of a FUSE server that answers no READ. A system call
- * that copies from or to it waits in the kernel, with all the locks that it has then, until
- * its process is killed or the server ends. For tests of what such a caller can keep from the
+ * that copies from or to it waits in the kernel, with all the locks that it has then, until its
+ * process is killed or the server ends. It is for tests of what such a caller can withhold from the
  * agent.
  *
  *     struct fuse_page page;
@@ -19,9 +19,9 @@
  *     kill_process(culprit);
  *     fuse_page_destroy(&page);
  *
- * As root, on Linux 5.2 or later, with /dev/fuse or the right to make such a node. Nothing is
- * mounted anywhere that anybody sees, and nothing stays behind: the server dies with the thread
- * that created it.
+ * As root, on Linux 5.2 or later, with /dev/fuse or the right to make such a node. The mount is
+ * visible to no other process, and nothing stays behind: the server dies with the thread that
+ * created it.
  */
 #ifndef TESTS_CLUSTER_FUSE_PAGE_H
 #define TESTS_CLUSTER_FUSE_PAGE_H
@@ -33,24 +33,24 @@
 enum { FUSE_PAGE_BYTES = 16 * 4096 };
 
 struct fuse_page {
-    char *memory; /* FUSE_PAGE_BYTES, shared, to read and to write; to touch any of it waits */
-    int file;     /* the file behind it, open for both; to be mapped by others */
+    char *memory; /* FUSE_PAGE_BYTES, shared, readable and writable; any access waits */
+    int file;     /* the file behind it, open for both, for other mappings */
     pid_t server;
-    int asked; /* of a pipe: a byte for each READ that the server leaves unanswered */
+    int asked; /* a pipe, with a byte for each READ that the server leaves unanswered */
 };
 
-/* false: that cannot be had here, and one line on stderr says why. */
+/* Returns false if this machine cannot do it; a line on stderr says why. */
 bool fuse_page_create(struct fuse_page *page);
 
-/* Waits until a first process has touched it. The kernel may ask for all pages then, so a later one
- * is not noticed. */
+/* Waits until a process has accessed it. The kernel may then ask for all pages at once, so a later
+ * process is not noticed. */
 void fuse_page_await(struct fuse_page *page);
 
-/* Ends the server: calls that wait fail with EFAULT (or return what they did before), and a process
- * that touches the memory gets SIGBUS. The caller's mapping stays. May be called twice. */
+/* Ends the server: waiting calls fail with EFAULT (or return a partial result), and a process that
+ * accesses the memory gets SIGBUS. The caller's mapping stays. May be called twice. */
 void fuse_page_abort(struct fuse_page *page);
 
-/* The same, and the mapping and the descriptors are gone. */
+/* Ends the server, and removes the mapping and the descriptors. */
 void fuse_page_destroy(struct fuse_page *page);
 
 #endif

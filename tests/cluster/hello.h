@@ -1,6 +1,6 @@
 /*
- * A client without the library: a connection and frames by hand, for tests of what the library
- * never does. Everything is for one thread.
+ * A client without the library, for tests of what the library never does: it connects and writes
+ * its frames itself. One thread at a time may use a connection.
  */
 #ifndef TESTS_CLUSTER_HELLO_H
 #define TESTS_CLUSTER_HELLO_H
@@ -10,29 +10,30 @@
 
 #include "proto/frame.h"
 
-/* The client that comes back; zeroed: a new one. */
+/* The identity of a client that comes back; zeros: a new client. */
 struct hello_as {
     uint32_t client;
     uint64_t nonce;
 };
 
-/* A connection; -1: errno says why not. */
+/* Connects. Returns -1, with errno, on failure. */
 int hello_dial(const char *socket);
 
-/* Sends a frame. false: it was not sent. */
+/* Sends a frame. Returns false if it was not sent. */
 bool hello_say(int fd, const struct hfi_frame *frame, int flags);
 
-/* Receives a frame, whose text is good until the next one, and the descriptor that comes with it,
- * the caller's; -1: none. with NULL: it is closed. false: none came. */
+/* Receives a frame, whose texts are valid until the next one. *with: the descriptor that came with
+ * it, which the caller owns, or -1; if with is NULL, it is closed. Returns false if no frame
+ * came. */
 bool hello_hear(int fd, struct hfi_frame *frame, int *with);
 
 /* Sends HELLO as that client. */
 bool hello_greet(int fd, const struct hello_as *as);
 
-/* The same, until it is welcomed; then as is who it was welcomed as. */
+/* Sends HELLO and waits for WELCOME; then *as is the identity that WELCOME gave. */
 bool hello_welcome(int fd, struct hello_as *as);
 
-/* A connection that was welcomed, and as which client (as: NULL: a new one). -1: not now. */
+/* Connects and greets as that client (NULL: a new one). Returns -1 if that fails now. */
 int hello_enter(const char *socket, struct hello_as *as);
 
 #endif

@@ -34,7 +34,7 @@ struct record {
 
 struct history {
     uint64_t capacity;
-    _Atomic uint64_t next; /* may pass the capacity: what is above was dropped */
+    _Atomic uint64_t next; /* may exceed the capacity: the events above it were dropped */
     struct record records[];
 };
 
@@ -106,7 +106,7 @@ void history_add(struct history *history, struct history_event event)
         syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now); /* the true one: faults.h */
         event.time_ns = (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     }
-    /* relaxed: it only hands out places */
+    /* relaxed: it only hands out positions */
     uint64_t place = atomic_fetch_add_explicit(&history->next, 1, memory_order_relaxed);
     if (place >= history->capacity) {
         return;
@@ -119,7 +119,7 @@ void history_add(struct history *history, struct history_event event)
 
 size_t history_count(const struct history *history)
 {
-    /* relaxed: a count of what was reserved, nothing is read by it */
+    /* relaxed: it only counts reserved records */
     uint64_t next = atomic_load_explicit(&history->next, memory_order_relaxed);
     return next < history->capacity ? next : history->capacity;
 }
@@ -128,7 +128,7 @@ size_t history_count(const struct history *history)
 
 enum { OPEN_MAX = 64 };
 
-/* An event and its place in the log, which orders events of one nanosecond. */
+/* An event and its position in the log, which orders events of the same nanosecond. */
 struct step {
     struct history_event event;
     size_t place;
@@ -141,9 +141,10 @@ struct hold {
     uint64_t token;
     int64_t attempt_ns; /* when ATTEMPT was */
     int64_t begin_ns;   /* when ACQUIRED was logged */
-    int64_t end_ns;     /* it certainly lasted until then */
-    int64_t closed_ns;  /* nobody else may hold before; end_ns, or later behind one that vanished */
-    bool ordered;       /* it certainly held at begin_ns */
+    int64_t end_ns;     /* the hold certainly lasted until then */
+    /* no other process may hold before this: end_ns, or later after a holder that vanished */
+    int64_t closed_ns;
+    bool ordered; /* it certainly held at begin_ns */
     uint8_t host;
     size_t top; /* in the order of beginnings: of its lock's ordered holds, itself included, the one
                    with the highest token; NO_HOLD: there is none */
@@ -153,15 +154,15 @@ static const size_t NO_HOLD = SIZE_MAX;
 
 enum stage { STAGE_NONE, STAGE_WAITING, STAGE_HOLDING, STAGE_RELEASED };
 
-/* What one actor does with one lock. */
+/* The state of one actor at one lock. */
 struct relation {
     uint32_t lock;
     enum stage stage;
     int64_t attempt_ns;
-    int64_t sure_ns;     /* the last moment at which it certainly held, without its end's help */
+    int64_t sure_ns;     /* the last time at which it certainly held, whatever ended the hold */
     int64_t deadline_ns; /* 0: not known */
     int64_t delay_ns;
-    int64_t said_ns; /* when its holder said that it has finished; INT64_MAX: it did not */
+    int64_t logged_ns; /* when the holder said that it was done; INT64_MAX: it did not */
     bool firm;
     struct hold hold;
 };
@@ -198,8 +199,8 @@ static void emit_hold(struct check *check, struct relation *relation, int64_t en
     struct hold *hold = &relation->hold;
     hold->end_ns = end_ns;
     hold->closed_ns = released ? end_ns : end_ns + relation->delay_ns;
-    if (hold->closed_ns > relation->said_ns) {
-        hold->closed_ns = relation->said_ns > end_ns ? relation->said_ns : end_ns;
+    if (hold->closed_ns > relation->logged_ns) {
+        hold->closed_ns = relation->logged_ns > end_ns ? relation->logged_ns : end_ns;
     }
     hold->ordered = released || relation->deadline_ns == 0 ||
                     hold->begin_ns < relation->deadline_ns;
@@ -231,7 +232,7 @@ static struct relation *find_relation(struct check *check, uint32_t lock)
     }
     for (size_t i = 0; i < OPEN_MAX && relation == NULL; i++) {
         struct relation *old = &actor->relations[i];
-        settle_release(check, old); /* no LOST came until many other locks were used */
+        settle_release(check, old); /* many other locks were used since, and no LOST came */
         relation = old->stage == STAGE_NONE ? old : NULL;
     }
     if (relation != NULL) {
@@ -252,7 +253,7 @@ static void on_acquired(struct check *check, struct relation *relation,
     relation->deadline_ns = event->deadline_ns;
     relation->firm = event->firm;
     relation->delay_ns = event->mode == HISTORY_EXCLUSIVE ? event->delay_ns : 0;
-    relation->said_ns = INT64_MAX;
+    relation->logged_ns = INT64_MAX;
     relation->hold = (struct hold){
         .lock = event->lock,
         .pid = event->pid,
@@ -264,8 +265,8 @@ static void on_acquired(struct check *check, struct relation *relation,
     };
 }
 
-/* How long a hold certainly lasted that its holder did not release. until_ns: the loss was reported
- * then, or nobody looked any more. */
+/* How long a hold that its holder did not release certainly lasted. until_ns: when the loss was
+ * reported, or when the record ended. */
 static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 {
     int64_t end_ns = relation->sure_ns;
@@ -285,7 +286,7 @@ static void on_killed(struct check *check)
     for (size_t i = 0; i < actor->relation_count; i++) {
         struct relation *relation = &actor->relations[i];
         if (relation->stage == STAGE_RELEASED) {
-            relation->delay_ns = 0; /* nor that it vanished */
+            relation->delay_ns = 0; /* and it did not vanish */
             emit_hold(check, relation, relation->sure_ns, false);
         } else if (relation->stage == STAGE_HOLDING) {
             int64_t end_ns = actor->kill_sent ? actor->kill_sent_ns : relation->sure_ns;
@@ -300,7 +301,7 @@ static void on_killed(struct check *check)
     actor->kill_sent = false;
 }
 
-/* What an event demands of the actor's relation to the lock. */
+/* Whether an event of that kind may come while the actor is at that stage of the lock. */
 static bool may_follow(enum stage stage, enum history_kind kind)
 {
     switch (kind) {
@@ -345,7 +346,7 @@ static void on_lock_event(struct check *check, const struct history_event *event
         break;
     case HISTORY_RELEASED:
         relation->stage = STAGE_RELEASED;
-        relation->said_ns = event->time_ns;
+        relation->logged_ns = event->time_ns;
         relation->hold.end_ns = event->time_ns;
         break;
     case HISTORY_LOST:
@@ -356,7 +357,7 @@ static void on_lock_event(struct check *check, const struct history_event *event
         break;
     case HISTORY_KILL_SENT:
     case HISTORY_KILLED:
-        break; /* not about a lock: on_event has dealt with them */
+        break; /* this event is not about a lock */
     }
 }
 
@@ -460,11 +461,11 @@ static void report_token(struct check *check, const struct hold *first, const st
           second->host, second->token, second->begin_ns);
 }
 
-/* What came before, in the order of beginnings, on one lock. */
+/* The holds before the present one, in the order of their beginnings, on one lock. */
 struct sweep {
-    const struct hold *last_exclusive; /* that ends last */
-    const struct hold *last_shared;    /* that ends last */
-    const struct hold *last_closed;    /* that keeps the lock closed longest */
+    const struct hold *last_exclusive; /* the one that ends last */
+    const struct hold *last_shared;    /* the one that ends last */
+    const struct hold *last_closed;    /* the one that keeps the lock closed longest */
     const struct hold *top_exclusive;  /* with the highest token */
     const struct hold *top_any;        /* with the highest token */
 };
@@ -521,8 +522,9 @@ static void check_order(struct check *check)
 }
 
 /*
- * No hold has a lower token than one whose acquire had returned before its own was called. Of
- * exclusive holds more than that was looked at. The holds are in the order of their beginnings.
+ * No hold may have a lower token than a hold whose acquire had returned before this one's acquire
+ * was called. check_order has looked at exclusive holds more strictly. The holds are in the order
+ * of their beginnings.
  */
 static void check_calls(struct check *check)
 {
@@ -543,20 +545,21 @@ static void check_calls(struct check *check)
         top = low > first ? check->holds[low - 1].top : NO_HOLD;
         if (hold->ordered && hold->mode == HISTORY_SHARED && top != NO_HOLD &&
             hold->token < check->holds[top].token &&
-            check->holds[top].mode == HISTORY_SHARED) { /* else check_order has reported it */
+            check->holds[top].mode == HISTORY_SHARED) { /* otherwise check_order has reported it */
             report_token(check, &check->holds[top], hold);
         }
     }
 }
 
-/* No order is needed for this one: it sees what check_order must leave out. */
+/* Needs no order, so it also sees the holds that check_order leaves out. */
 static void check_given_twice(struct check *check)
 {
     qsort(check->holds, check->hold_count, sizeof(check->holds[0]), compare_holds_by_token);
     for (size_t i = 1; i < check->hold_count; i++) {
         const struct hold *first = &check->holds[i - 1];
         const struct hold *second = &check->holds[i];
-        bool both_ordered = first->ordered && second->ordered; /* reported by check_order */
+        /* then check_order has reported it */
+        bool both_ordered = first->ordered && second->ordered;
         if (first->lock == second->lock && first->mode == HISTORY_EXCLUSIVE &&
             second->mode == HISTORY_EXCLUSIVE && first->token == second->token && !both_ordered) {
             report_token(check, first, second);
@@ -616,7 +619,7 @@ int history_check(const struct history *history, struct history_report *report)
     size_t room = history_count(history) + 1;
     struct check check = {.report = report};
     struct step *steps = calloc(room, sizeof(*steps));
-    check.holds = calloc(room, sizeof(*check.holds)); /* at most one an event */
+    check.holds = calloc(room, sizeof(*check.holds)); /* at most one hold for each event */
     *report = (struct history_report){.overlaps = 0};
     if (steps != NULL && check.holds != NULL) {
         size_t count = copy_events(history, steps);

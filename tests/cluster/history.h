@@ -48,41 +48,42 @@ enum history_kind {
     HISTORY_KILLED,
 };
 
-enum history_mode { HISTORY_EXCLUSIVE = 0, HISTORY_SHARED = 1 }; /* the values of hf_mode */
+enum history_mode { HISTORY_EXCLUSIVE = 0, HISTORY_SHARED = 1 }; /* with the values of hf_mode */
 
 struct history_event {
     int64_t time_ns; /* CLOCK_BOOTTIME; 0: history_add reads the clock */
     enum history_kind kind;
-    uint32_t pid;  /* who: the number of a process or a thread, unique among the living */
-    uint32_t lock; /* which: the test's own numbers */
+    uint32_t pid;  /* a process or a thread: a number that is unique among the living */
+    uint32_t lock; /* the test's number of the lock */
     enum history_mode mode;
     uint64_t token;
-    int64_t deadline_ns; /* ACQUIRED, HELD: how long it counts by what is known; 0: not known */
-    bool firm;           /* ACQUIRED, with a deadline: only that ends it while its holder lives */
-    int64_t delay_ns;    /* ACQUIRED, exclusive: its lock-delay; 0: none, or it is not checked */
-    uint8_t host;        /* where, printed with each finding */
+    int64_t deadline_ns; /* ACQUIRED, HELD: the deadline as far as it is known; 0: not known */
+    bool firm;           /* ACQUIRED with a deadline: only that ends it while its holder lives */
+    int64_t delay_ns;    /* ACQUIRED, exclusive: its lock-delay; 0: none, or not checked */
+    uint8_t host;        /* printed with each finding */
 };
 
 /* The findings of the check. A violation is a defect of the tested code. */
 struct history_report {
     size_t overlaps;     /* holds that certainly overlapped and are not both shared */
-    size_t token_faults; /* tokens that are not as holdfast.h says, or given twice */
-    size_t delay_faults; /* holds within the lock-delay behind a holder that vanished */
-    size_t unserved;     /* attempts that neither ended nor died */
+    size_t token_faults; /* tokens that break the rules of holdfast.h, or were given twice */
+    size_t delay_faults; /* holds during the lock-delay after a holder vanished */
+    size_t unserved;     /* attempts that neither ended nor whose process died */
     size_t malformed;    /* events that cannot follow each other: a defect of the test */
-    size_t dropped;      /* events that found the log full: the check is worth nothing */
+    size_t dropped;      /* events for which the log had no room: the check is then worthless */
     size_t holds;        /* seen in all */
     size_t exclusive_holds;
-    size_t apart;            /* shared holds whose token no exclusive hold had: no fault */
+    size_t apart;            /* shared holds with a token that no exclusive hold had; not a fault */
     int64_t longest_wait_ns; /* from ATTEMPT to ACQUIRED */
-    char first[256];         /* the first thing that was found, for people; "" is nothing */
+    char first[256];         /* the first finding, as text; "": none */
 };
 
 struct history;
 
 /*
- * Makes an empty log of that capacity: in a new file at path, or anonymous if path is NULL; the
- * children of fork share it either way. The caller destroys it; the file stays. NULL with errno.
+ * Makes an empty log with that capacity: in a new file at path, or in memory if path is NULL.
+ * Either way children of fork share it. The caller destroys it, and the file stays. Returns NULL,
+ * with errno, on failure.
  */
 struct history *history_create(const char *path, size_t capacity);
 
@@ -90,13 +91,15 @@ struct history *history_create(const char *path, size_t capacity);
 struct history *history_attach(const char *path);
 void history_destroy(struct history *history);
 
-/* Appends; from any process and thread that maps the log. Full: counted and dropped. */
+/* Appends an event; from any process and thread that maps the log. If the log is full, the event is
+ * counted and dropped. */
 void history_add(struct history *history, struct history_event event);
 
-/* How many events there are, those that a kill cut short included. */
+/* The number of events, including those that a kill cut short. */
 size_t history_count(const struct history *history);
 
-/* Checks it all, when nobody appends any more. 0: nothing found; 1: see *report; -1: no memory. */
+/* Checks the log, when no process appends any more. Returns 0 if nothing was found, 1 with the
+ * findings in *report, or -1 without memory. */
 int history_check(const struct history *history, struct history_report *report)
     __attribute__((warn_unused_result));
 

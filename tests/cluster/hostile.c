@@ -1,8 +1,8 @@
 /*
- * Clients that break the rules, one way at a time, against a real agent: each hurts itself alone.
- * After every attack an honest client takes and releases a lock, and the agent has no descriptor
- * more than before. The attacks with descriptors are tried again as on a kernel that has no option
- * to refuse them.
+ * Clients that break the rules of a real agent, in one way at a time: each hurts only itself. After
+ * every attack an honest client takes and releases a lock, and the agent has no more descriptors
+ * than before. The attacks with descriptors are tried again as on a kernel that has no option to
+ * refuse them.
  */
 #include <check.h>
 #include <dirent.h>
@@ -36,7 +36,7 @@ static struct agent_process agent;
 static unsigned descriptors_before;
 static bool refuses; /* the kernel refuses to send the agent descriptors */
 
-/* An honest client is served. */
+/* Checks that an honest client is served. */
 static void honest(void)
 {
     hf_client *client;
@@ -71,7 +71,7 @@ static void set_up_older(void)
     start_without(WITHOUT_PEERPIDFD | WITHOUT_PASSRIGHTS);
 }
 
-/* The agent lives, serves, and kept nothing of the attack. */
+/* Checks that the agent lives, serves, and kept nothing of the attack. */
 static void tear_down(void)
 {
     honest();
@@ -123,7 +123,7 @@ static ssize_t send_all(int fd, const void *bytes, size_t size, const int *with,
     return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* Whether a packet with descriptors is on its way. */
+/* Whether a packet with descriptors was sent. */
 static bool is_sent(ssize_t sent)
 {
     if (refuses) {
@@ -156,7 +156,7 @@ static size_t hello_of(unsigned char *bytes, uint32_t version)
     return size;
 }
 
-/* The agent's answer: the error of a DONE; 1: another frame; 0: it hung up. */
+/* The agent's answer: the error of a DONE; 1: another frame; 0: the agent hung up. */
 static int answer(int fd, uint64_t *request)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -176,7 +176,7 @@ static int answer(int fd, uint64_t *request)
     return frame.kind == HFI_FRAME_DONE ? frame.error : 1;
 }
 
-/* It gets that error, then nothing more. */
+/* Checks that the client gets that error, and nothing more. */
 static void is_refused(int fd, int error)
 {
     ck_assert_int_eq(answer(fd, NULL), error);
@@ -184,7 +184,7 @@ static void is_refused(int fd, int error)
     close(fd);
 }
 
-/* A connection that was welcomed. */
+/* Makes a connection that is welcomed. */
 static int greeted(void)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -224,7 +224,7 @@ START_TEST(a_packet_that_is_too_large)
 }
 END_TEST
 
-/* It is as if it had said nothing, or is hung up: the agent gets none. */
+/* The agent answers as without the descriptor, or hangs up: it never receives it. */
 START_TEST(a_hello_with_a_descriptor)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -242,7 +242,7 @@ START_TEST(a_hello_with_a_descriptor)
 }
 END_TEST
 
-/* Whatever an older or a newer library says behind the version. */
+/* An older or newer library may send anything behind the version. */
 START_TEST(another_protocol_version)
 {
     static const struct {
@@ -298,7 +298,7 @@ START_TEST(a_frame_that_only_an_agent_sends)
 }
 END_TEST
 
-/* A flood of descriptors, before and after HELLO. tear_down counts the agent's. */
+/* Sends many descriptors, before and after HELLO. tear_down() counts the agent's. */
 START_TEST(descriptors_that_nobody_asked_for)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -317,7 +317,7 @@ START_TEST(descriptors_that_nobody_asked_for)
             ck_assert_int_eq(answer(fd, NULL), 0);
         }
         close(fd);
-        /* Packets that the agent never gets to read. */
+        /* The agent never reads these packets. */
         fd = greeted();
         ck_assert_int_gt(send(fd, "x", 1, 0), 0);
         for (unsigned j = 0; j < 5; j++) {
@@ -333,8 +333,8 @@ END_TEST
 
 enum way { ALONE, EMPTY, SECOND, ONE_OF_MANY, BOTH_ENDS, UNREAD, BEHIND_EMPTY, REFUSED, WAYS };
 
-/* Sends a descriptor that lingers, and closes it here. The agent has to stand still meanwhile, so
- * that the last reference is with it. The connection. */
+/* Sends a descriptor whose close lingers, and closes it here. The agent must stand still meanwhile,
+ * so that it gets the last reference. Returns the connection. */
 static int send_last_lingering(enum way way, int *reader)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -349,13 +349,13 @@ static int send_last_lingering(enum way way, int *reader)
     if (way == UNREAD || way == BEHIND_EMPTY) {
         ck_assert_int_eq(send(fd, "x", way == UNREAD, MSG_NOSIGNAL), way == UNREAD);
     }
-    if (way == BEHIND_EMPTY) { /* by the first the agent finds that it hung up */
+    if (way == BEHIND_EMPTY) { /* at the first one the agent notices that the client hung up */
         ck_assert_int_eq(send(fd, "", 0, MSG_NOSIGNAL), 0);
     }
     all[count - 1] = lingering(reader);
     all[0] = way == BOTH_ENDS ? *reader : all[0];
     if (!is_sent(send_all(fd, bytes, way == EMPTY ? 0 : size, all, count))) {
-        close(*reader); /* else it is the test that waits */
+        close(*reader); /* otherwise the test itself would wait */
         *reader = -1;
     }
     if (way == BOTH_ENDS && *reader >= 0) {
@@ -384,7 +384,7 @@ static hf_lock *hold_by(const struct hf_options *options, hf_client **client)
     return lock;
 }
 
-/* Another client's hold meanwhile. */
+/* Takes another client's hold, which lasts meanwhile. */
 static hf_lock *hold(hf_client **client)
 {
     struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
@@ -399,7 +399,7 @@ static void still_holds(hf_client *client, hf_lock *lock)
     hf_disconnect(client);
 }
 
-/* The agent waits for none of them. */
+/* The agent waits for none of these closes. */
 START_TEST(descriptors_whose_close_waits)
 {
     static const int errors[WAYS] = {[UNREAD] = HF_EPROTO, [REFUSED] = HF_EFULL};
@@ -412,8 +412,7 @@ START_TEST(descriptors_whose_close_waits)
             silent[i] = dial();
         }
         int fd = send_lingering(way, &readers[way]);
-        if (errors[way] != 0) { /* it gets its answer, and sees the end, long before all is
-                                 * closed */
+        if (errors[way] != 0) { /* the answer and the end come long before all is closed */
             ck_assert_int_eq(answer(fd, NULL), errors[way]);
         }
         if (errors[way] != 0 || way == BEHIND_EMPTY || !refuses) {
@@ -432,8 +431,8 @@ START_TEST(descriptors_whose_close_waits)
 }
 END_TEST
 
-/* More than may be closing at a time. The others are served, and the agent ends, and is back, at
- * once: no hold is lost. */
+/* More closes than may be under way at a time. Other clients are served, and the agent ends and is
+ * back at once: no hold is lost. */
 START_TEST(too_many_descriptors_whose_close_waits)
 {
     hf_client *client;
@@ -467,7 +466,7 @@ START_TEST(too_many_descriptors_whose_close_waits)
 }
 END_TEST
 
-/* The process of that name whose parent is the agent, and which has not ended. */
+/* The agent's child process of that name that has not ended. */
 static pid_t find_closer(void)
 {
     char line[256];
@@ -496,7 +495,7 @@ static pid_t find_closer(void)
     return found;
 }
 
-/* Sends a descriptor, and is hung up on. */
+/* Sends a descriptor, for which the agent hangs up. */
 static void give_descriptor(int other)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -508,7 +507,7 @@ static void give_descriptor(int other)
     honest();
 }
 
-/* The agent says so, and closes by itself. */
+/* The agent logs that, and closes by itself. */
 START_TEST(the_process_that_closes_is_killed)
 {
     char path[64];
@@ -521,13 +520,15 @@ START_TEST(the_process_that_closes_is_killed)
     ck_assert(file != NULL && fgets(name, sizeof(name), file) != NULL);
     fclose(file);
     ck_assert_str_eq(name, "holdfastd-close");
-    ck_assert_int_eq(kill(closer, SIGTERM), 0); /* as to all of a terminal or a service */
+    /* as a signal to all of a terminal or a service would */
+    ck_assert_int_eq(kill(closer, SIGTERM), 0);
     ck_assert_int_eq(kill(closer, SIGINT), 0);
     give_descriptor(other);
     give_descriptor(other);
     ck_assert(!agent_logged(&agent, "event=closer_ended"));
     ck_assert_int_eq(kill(closer, SIGKILL), 0);
-    /* A child of it that did not run yet keeps the agent from noticing, until it has. */
+    /* The agent notices only when the last child of that process, which may not have run yet, has
+     * ended, too. */
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
          !agent_logged(&agent, "event=closer_ended");) {
         ck_assert_int_lt(boottime_now(), end_ns);
@@ -541,7 +542,7 @@ START_TEST(the_process_that_closes_is_killed)
 }
 END_TEST
 
-/* Until it waits for something to do, and has closed what it wanted to close. */
+/* Waits until the process is idle, and has closed everything. */
 static void await_idle(void)
 {
     char path[64];
@@ -556,14 +557,14 @@ static void await_idle(void)
     }
 }
 
-/* So many descriptors more the agent may have from now on; -1: as many as ever. */
+/* Allows the agent so many further descriptors; -1: as many as before. */
 static void allow_descriptors(int more)
 {
     char path[64];
     struct rlimit limit;
     await_idle();
     ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* the number of each counts */
+    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* each free number counts */
     for (int left = more; left >= 0 && limit.rlim_cur < limit.rlim_max; limit.rlim_cur++) {
         snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)agent.pid, (unsigned)limit.rlim_cur);
         if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && left-- == 0) {
@@ -573,17 +574,17 @@ static void allow_descriptors(int more)
     ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
-/* It says that it lacks descriptors, and not that a client broke the rules: in its log and to the
- * client, which got "no agent answers" before. */
+/* The agent reports that it lacks descriptors, and not that a client broke the rules: in its log,
+ * and to the client, which used to get "no agent answers". */
 START_TEST(without_descriptors_nobody_is_blamed)
 {
-    allow_descriptors(_i); /* for the connection, but not for the look at its process; or none */
+    allow_descriptors(_i); /* 0: none; 1: one for the connection, and none for its process */
     pid_t stranger = fork_tied();
     if (stranger == 0) { /* the agent does not know its process yet */
         struct hf_options options = {
             .size = sizeof(options), .socket = agent.socket, .connect_timeout_ns = 500 * MS};
         hf_client *client;
-        int heard = HF_ENOAGENT; /* as long as it had no time for us */
+        int heard = HF_ENOAGENT; /* the agent may have had no time for it yet */
         for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
              heard == HF_ENOAGENT && boottime_now() < end_ns;) {
             heard = hf_connect(&options, &client);
@@ -603,9 +604,9 @@ START_TEST(without_descriptors_nobody_is_blamed)
 }
 END_TEST
 
-/* A process that comes back while the agent has no descriptor left to look at it keeps its holds,
- * and gets the answer to try again. It comes back no earlier: its way to the socket is gone while
- * the agent starts. */
+/* A process that comes back while the agent has no descriptor to look at it keeps its holds, and is
+ * asked to try again. It cannot come back earlier, for the socket's path is hidden while the agent
+ * starts. */
 START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
 {
     char way[128];
@@ -619,7 +620,7 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
     agent_kill(&agent);
     ck_assert_int_eq(unlink(way), 0);
     agent_start(&agent);
-    allow_descriptors(0); /* its process is known from its record, and needs none */
+    allow_descriptors(0); /* the agent knows its process from the record, and needs none for it */
     ck_assert_int_eq(symlink(agent.socket, way), 0);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
     while (heard != 0) {
@@ -630,7 +631,8 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
         }
         heard = hf_open(client, "another", NULL, &other);
     }
-    /* It was not taken for another process, and is let in as soon as there is a descriptor. */
+    /* The agent did not take it for another process, and lets it in as soon as there is a
+     * descriptor. */
     ck_assert(agent_logged(&agent, "event=connection_refused"));
     ck_assert(!agent_logged(&agent, "event=record_failed"));
     still_holds(client, lock);
@@ -639,7 +641,7 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
 }
 END_TEST
 
-/* A clock that stands still while the agent or this process waits for a processor. */
+/* A clock that does not count time in which the agent or this process waits for a processor. */
 static int64_t served_now(void)
 {
     return boottime_now() - process_unserved_ns(agent.pid) - process_unserved_ns(getpid());
@@ -688,7 +690,7 @@ START_TEST(too_many_silent_connections)
     }
     sleep_ms(300);
     unsigned ended = hung_up(fds, 3 * SILENT);
-    /* After five seconds the others go as well. */
+    /* After five seconds the agent closes the others as well. */
     ck_assert(ended == TOO_MANY || boottime_now() - begin_ns >= 4500 * MS);
     for (unsigned i = 0; i < 3 * SILENT; i++) {
         close(fds[i]);
@@ -697,7 +699,7 @@ START_TEST(too_many_silent_connections)
 }
 END_TEST
 
-/* A client that asks and asks and never reads is hung up; the agent does not keep its answers. */
+/* The agent closes a client that sends requests and never reads, and does not keep its answers. */
 START_TEST(a_client_that_does_not_read)
 {
     unsigned char bytes[64];
@@ -710,7 +712,7 @@ START_TEST(a_client_that_does_not_read)
         size_t size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
         hung_up = send(fd, bytes, size, MSG_NOSIGNAL) < 0;
         if (i % 1000 == 0) {
-            honest(); /* the others are served meanwhile */
+            honest(); /* other clients are served meanwhile */
         }
     }
     ck_assert(hung_up);
@@ -719,7 +721,8 @@ START_TEST(a_client_that_does_not_read)
 }
 END_TEST
 
-/* Its request is read when it is gone: nobody is there for the answer, and that is all. */
+/* The agent reads its request after it has gone: the answer has no receiver, and nothing else
+ * happens. */
 START_TEST(a_client_that_ends_while_the_agent_stands_still)
 {
     unsigned char bytes[64];
@@ -730,7 +733,7 @@ START_TEST(a_client_that_ends_while_the_agent_stands_still)
     ck_assert_int_eq(send(fd, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
     close(fd);
     agent_continue(&agent);
-    honest(); /* asks later, so what was before has been read */
+    honest(); /* its request comes later, so the earlier one has been read */
     ck_assert(!agent_logged(&agent, "client_hung_up"));
 }
 END_TEST
@@ -740,14 +743,14 @@ START_TEST(a_truncated_region)
 {
     char path[512];
     agent_region_path(&agent, "default", path, sizeof(path));
-    pid_t attacker = fork_tied(); /* it may well die of what it does */
+    pid_t attacker = fork_tied(); /* it may die of what it does */
     if (attacker == 0) {
         hf_client *client;
         hf_lock *lock;
         struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
         REQUIRE(hf_connect(&options, &client) == 0, "connect");
         REQUIRE(truncate(path, 0) == 0, "truncate");
-        (void)!hf_open(client, "any", NULL, &lock); /* the agent touches its region for it */
+        (void)!hf_open(client, "any", NULL, &lock); /* the agent then uses its region */
         _exit(0);
     }
     (void)wait_for(attacker);
@@ -761,7 +764,7 @@ START_TEST(a_truncated_region)
     /* The next one makes a new region. */
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_start(&agent);
-    honest(); /* its process is known from here on */
+    honest(); /* from now on its process is known */
     sleep_ms(200);
     descriptors_before = agent_descriptors(&agent);
 }

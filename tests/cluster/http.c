@@ -1,6 +1,6 @@
 /*
- * The agents' answers by HTTP: counters that move when locks do, health that goes with the
- * majority. And a process that may connect can neither stop that nor cost the agent its
+ * The agents' answers by HTTP: counters that move when locks do, health that depends on the
+ * majority. A process that may connect can neither stop these answers nor use up the agent's
  * descriptors.
  */
 #include "../suite_main.h"
@@ -30,11 +30,11 @@ enum {
 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP */
+static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP servers */
 
 static void stop(unsigned hosts)
 {
-    for (unsigned i = hosts; i > 0; i--) { /* each janitor holds the pipes of those before it */
+    for (unsigned i = hosts; i > 0; i--) { /* each janitor has the pipes of those before it */
         agent_destroy(&agents[i - 1]);
     }
 }
@@ -59,7 +59,7 @@ static int dial(unsigned host)
     return connect_to(host, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
-/* All that is answered to these bytes; "" if the agent does not run. Static buffer. */
+/* Sends these bytes and returns the whole answer; "" if the agent does not run. Static buffer. */
 static const char *exchange(unsigned host, const char *request, size_t size)
 {
     static char output[OUTPUT];
@@ -86,7 +86,7 @@ static const char *get(unsigned host, const char *path)
     return exchange(host, request, (size_t)size);
 }
 
-/* A sample's value; -1: there is none. */
+/* The value of a sample; -1 if it is missing. */
 static double metric(unsigned host, const char *sample)
 {
     char line[160];
@@ -202,7 +202,8 @@ START_TEST(health_goes_and_comes_with_the_majority)
 }
 END_TEST
 
-/* It goes on within the grace period; what was held had no agent to say that it ended. */
+/* The session goes on within the grace period. While no agent ran, none could report the
+ * interruption. */
 START_TEST(a_lease_that_ran_out_without_an_agent_is_counted)
 {
     start(1);
@@ -234,7 +235,7 @@ START_TEST(what_is_no_request_for_a_page_is_refused)
         {"GET metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "},
         {"rubbish\n\n", "HTTP/1.1 400 "},
         {"\n\n", "HTTP/1.1 400 "},
-        /* A page of somewhere else whose name was made to lead here. */
+        /* A foreign page whose name was made to resolve to this host. */
         {"GET / HTTP/1.1\r\nHost: evil.example:7412\r\n\r\n", "HTTP/1.1 421 "},
         {"GET / HTTP/1.1\r\nA: b\r\nhost:  127.0.0.1.evil.example\r\n\r\n", "HTTP/1.1 421 "},
         {"HEAD / HTTP/1.1\r\nHost: \r\n\r\n", "HTTP/1.1 421 "},
@@ -282,11 +283,12 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
 }
 END_TEST
 
-/* Lines of the log that a limit left out are counted, whichever limit it was; those of an agent
- * that somebody stops and continues all the time as well. */
+/* The metrics count lines of the log that any limit left out, also those about an agent that is
+ * stopped and continued all the time. */
 START_TEST(lines_that_are_left_out_are_counted)
 {
-    enum { OFFENCES = 10, TOLD = 1, STOPS = 120 }; /* the same of one process is logged once */
+    /* the log has the same text of one process only once */
+    enum { OFFENCES = 10, TOLD = 1, STOPS = 120 };
     static const char missing[] = "holdfast_log_lines_missing_total{reason=\"limit\"}";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     start(1);
@@ -311,7 +313,7 @@ START_TEST(lines_that_are_left_out_are_counted)
 }
 END_TEST
 
-/* What the agent's first thread, its loop, has had of a processor; ns. */
+/* The processor time of the agent's first thread, its loop, in ns. */
 static int64_t loop_spent_ns(void)
 {
     char name[64];
@@ -325,7 +327,8 @@ static int64_t loop_spent_ns(void)
     return spent_ns;
 }
 
-/* The kernel walks all epoll entries by which a client watches its end, in whoever sends to it. */
+/* A client watches its end by many epoll entries, which the kernel walks in each process that sends
+ * to it. That must not be the loop. */
 START_TEST(who_watches_its_end_often_costs_the_loop_nothing)
 {
     static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -336,7 +339,7 @@ START_TEST(who_watches_its_end_often_costs_the_loop_nothing)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     start(1);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    for (unsigned i = 0; i < COPIES; i++) { /* a set takes each once */
+    for (unsigned i = 0; i < COPIES; i++) { /* an epoll set takes each only once */
         copies[i] = dup(fd);
         ck_assert_int_ge(copies[i], 0);
     }

@@ -1,14 +1,13 @@
 /*
- * An agent that nobody asks anything writes nothing to its disk: embedded hosts live on flash.
- * With locks that are held and at rest, in a cell of one host and in one of three, sessions
- * being renewed meanwhile.
+ * An idle agent writes nothing to its disk, for embedded hosts have flash. The locks are held and
+ * at rest, in a cell of one host and in one of three, while sessions are renewed.
  *
- * Counted is what the kernel charges the agent for (write_bytes in /proc/PID/io: also a page of a
- * mapped file that was clean) and what changed in the state folder. A busy machine may have a cell
- * do something now and then that is rightly written (a host that stood still, a coordinator that
- * was taken for dead), so one window of time without a write is enough; a write with each renewal
- * would be in every window. With HOLDFAST_TEST_MINUTES=N all writes of N minutes are counted and
- * printed, of a thousand locks held.
+ * The test counts the bytes that the kernel charges to the agent (write_bytes in /proc/PID/io,
+ * which includes pages of mapped files), and changes in the state folder. On a busy machine a cell
+ * may rightly write now and then (a host stood still, a coordinator was suspected), so one window
+ * without a write is enough: a write with each renewal would be in every window. With
+ * HOLDFAST_TEST_MINUTES=N all writes of N minutes are counted and printed, of a thousand locks
+ * held.
  */
 #include "../suite_main.h"
 #include "agent_process.h"
@@ -44,7 +43,7 @@ struct file {
 };
 
 struct written {
-    uint64_t bytes[HOSTS]; /* charged to the agents */
+    uint64_t bytes[HOSTS]; /* charged to each agent */
     unsigned count;
     struct file files[FILES];
 };
@@ -115,7 +114,7 @@ static uint64_t charged(const struct agent_process *agent)
     return bytes;
 }
 
-/* Adds the state folder's files. Files in folders below change with clients only. */
+/* Adds the files of the state folder. Files in the folders below it change only with clients. */
 static void look_at_files(unsigned host, struct written *written)
 {
     char path[96];
@@ -159,7 +158,7 @@ static const struct file *find(const struct written *written, const struct file 
     return NULL;
 }
 
-/* Whether that file is as it was; says what became of it if not. */
+/* Whether the file is unchanged; if not, prints what has changed. */
 static bool same_file(const struct file *before, const struct file *after)
 {
     if (after == NULL) {
@@ -177,7 +176,7 @@ static bool same_file(const struct file *before, const struct file *after)
     return false;
 }
 
-/* Whether nothing was written in between; says what was if something was. */
+/* Whether nothing was written in between; if not, prints what was. */
 static bool same(const struct written *before, const struct written *after)
 {
     bool is_same = true;
@@ -203,8 +202,8 @@ static bool same(const struct written *before, const struct written *after)
     return is_same;
 }
 
-/* A page of a mapped file is charged, and its file's time changed, when it is written the first
- * time since it was clean. */
+/* Makes pages clean: only the first write to a clean page of a mapped file is charged, and changes
+ * the file's time. */
 static void clean_pages(void)
 {
     int fd = open(agents[0].folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -212,7 +211,7 @@ static void clean_pages(void)
     close(fd);
 }
 
-/* Looks again and again, so that what is written can be found in the agents' logs by its time. */
+/* Looks again and again, so that each write can be found in the agents' logs by its time. */
 static void count_long(unsigned how_long)
 {
     static struct written looks[2];
@@ -250,7 +249,7 @@ static void nothing_is_written(void)
     }
     do {
         REQUIRE(windows++ < WINDOWS, "idle agents write to their disks all the time");
-        look(&before); /* before the pages are clean: nothing is written unseen in between */
+        look(&before); /* before pages are made clean, so that no write is missed in between */
         clean_pages();
         sleep_ms(WINDOW_MS); /* at least two renewals */
         look(&after);
@@ -258,7 +257,7 @@ static void nothing_is_written(void)
     printf("%u agents idle: nothing written in window %u\n", hosts, windows);
 }
 
-/* Held by the first host's clients, and nobody else wants them. */
+/* The first host's clients hold them, and no other client wants them. */
 static void with_locks_held(void)
 {
     unsigned count = minutes() > 0 ? LOCKS_LONG : LOCKS;

@@ -1,7 +1,8 @@
 /*
- * Locks of the kernel that a stranger keeps for as long as it likes, by a call from or to memory
- * that never comes (fuse_page.h): that of a region, by a client that has it; that of /dev/shm, and
- * of the folders on the way to the agent's own, by anybody. As root, with a /dev/shm of its own.
+ * Locks of the kernel that a stranger keeps for as long as it likes, with a system call on memory
+ * that never comes (fuse_page.h). A client keeps the lock of a region that it has. Any user can
+ * keep the lock of /dev/shm, and of the folders on the way to the agent's own. It needs root, and
+ * has a /dev/shm of its own.
  */
 #include <check.h>
 #include <dirent.h>
@@ -28,7 +29,7 @@ enum { TTL_MS = 2000, DELAY_MS = 300, NOBODY = 65534, PAGE = 4096, PER_SPACE = 4
 
 static struct fuse_page page;
 static struct agent_process agent;
-static struct actor holder; /* of good/a */
+static struct actor holder; /* holds good/a */
 static struct actor late;   /* wants bad/a */
 static char memory[256];    /* the agent's folder in /dev/shm */
 static pid_t culprits[8];
@@ -48,8 +49,8 @@ static pid_t start_culprit(void (*act)(int), int fd)
     return pid;
 }
 
-/* A page behind the region's end, and then what never comes: the region has another size by then,
- * and its lock is kept. */
+/* Writes a page behind the region's end, and then memory that never comes: the region's size has
+ * changed by then, and its lock is kept. */
 static void write_behind(int fd)
 {
     static char good[PAGE];
@@ -59,7 +60,7 @@ static void write_behind(int fd)
     (void)!pwritev(fd, parts, 2, (status.st_size + PAGE - 1) / PAGE * PAGE);
 }
 
-/* The same into it, whose size stays. */
+/* Writes memory that never comes into the region, whose size stays. */
 static void write_into(int fd)
 {
     const struct iovec part = {page.memory, PAGE};
@@ -95,7 +96,7 @@ static int open_region(const char *space)
     return fd;
 }
 
-/* A client of bad, that has its descriptor, spoils it and keeps its lock. */
+/* A client of bad, which has the region's descriptor, spoils the region and keeps its lock. */
 static void spoil_and_keep(void)
 {
     struct stat before;
@@ -114,8 +115,8 @@ static void spoil_and_keep(void)
     close(fd);
 }
 
-/* The lock of that folder, and a process that waits for it: so even one that only looks waits
- * there. */
+/* Keeps the lock of that folder, with a second process that waits for it: then even a process that
+ * only looks at the folder waits. */
 static void keep_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -193,7 +194,7 @@ static void stop_and_start(bool killed)
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
 }
 
-/* How many processes that remove wait for a lock. */
+/* The number of removing processes that wait for a lock. */
 static unsigned count_waiting(void)
 {
     unsigned count = 0;
@@ -235,8 +236,8 @@ START_TEST(a_region_is_given_up_whose_lock_is_kept)
 }
 END_TEST
 
-/* Kept while no agent runs, in a region of which a page that nobody uses is missing: it is adopted,
- * and has that page again. */
+/* The lock is kept while no agent runs, and a page of the region that nobody uses is missing. The
+ * next agent adopts the region, which has that page again. */
 START_TEST(a_region_is_adopted_whose_lock_is_kept)
 {
     struct stat before;
@@ -260,7 +261,8 @@ START_TEST(a_region_is_adopted_whose_lock_is_kept)
 }
 END_TEST
 
-/* Each time that it is begun anew: no more regions than some are kept, and the namespace waits. */
+/* Each time the namespace begins anew, its region is spoilt and kept again. Only a few regions may
+ * wait for removal, and then the namespace waits. */
 START_TEST(a_region_is_given_up_again_and_again)
 {
     const unsigned before = count_waiting(); /* of other agents of this machine */
@@ -277,7 +279,7 @@ START_TEST(a_region_is_given_up_again_and_again)
     neighbour_is_well();
     for (unsigned i = 1; i <= 3; i++) {
         agent_kill(&agent);
-        agent_start(&agent); /* which finds them all, and leaves none that waits but those */
+        agent_start(&agent); /* it finds them all; only removals that wait for a lock stay */
         ck_assert_uint_eq(agent_logged(&agent, "event=session_continued"), i);
     }
     sleep_ms(TTL_MS + DELAY_MS);
@@ -309,13 +311,14 @@ START_TEST(memory_behind_the_end)
         sleep_ms(10);
         ck_assert_int_eq(fstat(fd, &status), 0);
     }
-    ck_assert_int_le(status.st_blocks * 512, PAGE); /* all of it was given back */
+    ck_assert_int_le(status.st_blocks * 512, PAGE); /* all memory was given back */
     bad_is_served();
     close(fd);
 }
 END_TEST
 
-/* Put there while no agent runs: nothing of such a region is touched. */
+/* Memory is put behind the end while no agent runs. The next agent touches nothing of such a
+ * region. */
 START_TEST(memory_behind_the_end_before_a_start)
 {
     struct stat status;
@@ -363,8 +366,8 @@ static void first_start_fails(void)
     ck_assert_int_lt(boottime_now() - began_ns, GUARD_MS * MS);
 }
 
-/* An agent that has no folder yet ends and says why; that starts again and again leaves one process
- * that waits, not many. */
+/* An agent without a folder waits for a while and logs that, then ends and says why. Many such
+ * starts leave one waiting process, not many. */
 START_TEST(somebody_lists_shared_memory_at_the_first_start)
 {
     const unsigned before = count_waiting(); /* of other agents of this machine */
@@ -375,14 +378,17 @@ START_TEST(somebody_lists_shared_memory_at_the_first_start)
     ck_assert_int_eq(rename(memory, folder), 0); /* as after a boot */
     keep_folder("/dev/shm");
     first_start_fails();
-    ck_assert_uint_eq(agent_logged(&agent, "some process keeps /dev/shm locked"), 1);
-    for (unsigned i = 0; i < 3; i++) {
-        first_start_fails();
-    }
-    ck_assert_uint_eq(agent_logged(&agent, "some process keeps /dev/shm locked"), 4);
+    ck_assert_uint_eq(agent_logged(&agent, "event=memory_locked"), 1);
+    ck_assert_uint_eq(agent_logged(&agent, "locked, by a call of the kernel's"), 1);
+    first_start_fails();
+    ck_assert_uint_eq(agent_logged(&agent, "event=memory_locked"), 2);
+    ck_assert_uint_eq(agent_logged(&agent, "locked, by a call of the kernel's"), 2);
     ck_assert_uint_le(count_waiting(), before + 1);
+    agent_launch(&agent);
+    await_log("event=memory_locked", 3);
     end_culprits();
-    agent_start(&agent);
+    agent_await_socket(&agent);
+    ck_assert_uint_eq(agent_logged(&agent, "locked, by a call of the kernel's"), 2);
     ck_assert_uint_eq(agent_logged(&agent, "event=session_new"), 2);
     actor_ready(&holder, agent.socket);
 }

@@ -1,13 +1,13 @@
 /*
  * A peer that lies. Three real agents on the loopback are one cell; their messages go through this
  * process, which carries them faithfully, and lies on connections of its own, as a process with a
- * certificate of the cell could: packets of before again, of another cell, in the name of agents
- * that there are not, ballots, epochs and generations that nothing could follow, renewals for
- * others, rubbish, frames without an end, floods of large packets.
+ * certificate of the cell could: it repeats old packets, and sends packets of another cell or in
+ * the name of invented agents; ballots, epochs and generations so high that none could follow;
+ * renewals for others; rubbish, frames without an end, and floods of large packets.
  *
- * Meanwhile processes on all three hosts take locks and write down what they do: nobody ever holds
- * together, tokens rise. Nobody's agent ends, none takes more memory than it may, none logs without
- * end. When the lies stop, every host is served.
+ * Meanwhile processes on all three hosts take locks and record that: no two exclusive holds
+ * overlap, and tokens rise. No agent ends, exceeds its bound of memory, or logs without end. When
+ * the lies stop, every host is served.
  *
  * Packets with a bit altered are another test: the result may be a voter's lie, against which Paxos
  * has nothing. There the agents must stay alive and answer their clients. Another test has an agent
@@ -62,24 +62,24 @@ struct way {
     int own; /* the connection for lies; -1: none */
     uint64_t random;
     unsigned kept;
-    struct packet *now; /* the packet that is being carried */
-    struct packet *old; /* an earlier packet, of which a lie is made */
+    struct packet *now; /* the packet that is carried now */
+    struct packet *old; /* an earlier packet, from which a lie is made */
     struct packet *lie;
-    pthread_mutex_t lock; /* of kept and before: */
+    pthread_mutex_t lock; /* for kept and before: */
     struct packet *before[KEPT];
 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[HOSTS + WAYS]; /* the agents' own, then the ways' */
+static unsigned ports[HOSTS + WAYS]; /* of the agents, then of the ways */
 static struct way ways[WAYS];
 static struct history *history;
-static uint64_t rules_digest; /* of the cell's configuration, which the liar knows */
+static uint64_t rules_digest; /* a hash of the cell's configuration, which the liar knows */
 
 /* Of all processes. */
 static struct {
     _Atomic int lies;
     _Atomic bool end;
-    _Atomic uint64_t told; /* how many lies */
+    _Atomic uint64_t told; /* the number of lies */
     _Atomic uint64_t turns[HOSTS][WORKERS];
 } * shared;
 
@@ -123,7 +123,7 @@ static int dial(unsigned port, bool lies)
     const struct timeval patience = {.tv_usec = 500000};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    if (lies) { /* it is on another host */
+    if (lies) { /* this agent seems to be on another host */
         struct sockaddr_in elsewhere = {.sin_family = AF_INET,
                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
         (void)bind(fd, (struct sockaddr *)&elsewhere, sizeof(elsewhere));
@@ -170,7 +170,7 @@ static void name(struct message_agent *out, const char *text)
     message_agent_set(out, text, strlen(text));
 }
 
-/* Something that a voter might say, with a number to end all numbers. */
+/* Makes a message that a voter might send, with a number so high that none could follow. */
 static void impossible(struct way *way, struct message *message)
 {
     const uint64_t ballot = (uint64_t)UINT32_MAX << 16 | (way->from + 1);
@@ -212,7 +212,8 @@ static void impossible(struct way *way, struct message *message)
     }
 }
 
-/* Renewals in the name of others: nobody's session is made longer or ended by them. */
+/* Makes a renewal in the name of another agent. It must neither prolong nor end that agent's
+ * session. */
 static void renewal(struct way *way, struct wire_header *header, struct message *message)
 {
     static const char *const others[] = {"host-a", "host-b", "host-c", "host-z"};
@@ -228,7 +229,7 @@ static void renewal(struct way *way, struct wire_header *header, struct message 
     renew->echo.issued_ns = (int64_t)draw(way, INT64_MAX);
 }
 
-/* A packet of its own making, in way->lie, with the header of one that was carried. */
+/* Makes a packet of its own in way->lie, with the header of a carried one. */
 static bool invent(struct way *way)
 {
     static _Thread_local struct message message;
@@ -263,7 +264,7 @@ static bool invent(struct way *way)
     return fits;
 }
 
-/* Changes a few bits of what was carried. */
+/* Flips a few bits of the carried packet. */
 static void alter(struct way *way)
 {
     *way->lie = *way->old;
@@ -288,7 +289,7 @@ static void hang_up(struct way *way)
     way->own = -1;
 }
 
-/* One of the packets of before, in way->old. false: there is none yet. */
+/* Copies an earlier packet into way->old. Returns false if there is none yet. */
 static bool choose(struct way *way)
 {
     pthread_mutex_lock(&way->lock);
@@ -302,7 +303,7 @@ static bool choose(struct way *way)
     return count > 0;
 }
 
-/* Makes a lie; false: there is none this time. */
+/* Makes a lie. Returns false if there is none this time. */
 static bool make(struct way *way)
 {
     uint64_t which = draw(way, 16);
@@ -310,7 +311,7 @@ static bool make(struct way *way)
         alter(way);
         return true;
     }
-    if (which < 6) { /* the truth of before */
+    if (which < 6) { /* an earlier packet, unchanged */
         *way->lie = *way->old;
         return true;
     }
@@ -329,7 +330,7 @@ static void lie(struct way *way)
     if (way->own < 0 || !choose(way) || !make(way)) {
         return;
     }
-    if (draw(way, 64) == 0) { /* a frame that is larger than any may be, or never ends */
+    if (draw(way, 64) == 0) { /* a frame that is too large, or never ends */
         uint32_t size = htonl(draw(way, 2) == 0 ? UINT32_MAX : WIRE_PACKET_MAX);
         (void)write_all(way->own, &size, sizeof(size));
         hang_up(way);
@@ -426,7 +427,7 @@ static void start_ways(void)
         way->lie = calloc(1, sizeof(*way->lie));
         pthread_mutex_init(&way->lock, NULL);
         for (unsigned k = 0; k < KEPT; k++) {
-            way->before[k] = calloc(1, sizeof(struct packet)); /* untouched pages cost nothing */
+            way->before[k] = calloc(1, sizeof(struct packet)); /* untouched pages take no memory */
         }
         REQUIRE(pthread_create(&thread, NULL, run_way, way) == 0 &&
                     pthread_create(&thread, NULL, run_lies, way) == 0,
@@ -541,7 +542,7 @@ static void start_workers(pid_t pids[HOSTS * WORKERS])
     }
 }
 
-/* Each worker gets so many turns more. */
+/* Waits until each worker has had so many more turns. */
 static void await_turns(uint64_t more)
 {
     uint64_t before[HOSTS * WORKERS];
@@ -586,7 +587,7 @@ static bool any_logged(const char *text)
     return logged;
 }
 
-/* Until some were sent; a busy machine takes longer for that. */
+/* Waits until some lies were sent; a busy machine takes longer for that. */
 static void await_lies(void)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -609,7 +610,7 @@ START_TEST(lies_harm_nobody)
     atomic_store(&shared->lies, LIES_ALL);
     sleep_ms(lie_for_ms());
     await_lies();
-    await_turns(3); /* while they are sent */
+    await_turns(3); /* while the lies are sent */
     look_at_agents(before_kb);
     atomic_store(&shared->lies, LIES_NONE);
     await_turns(5);
@@ -664,7 +665,7 @@ END_TEST
 
 /* ---- an agent without a vote that speaks in its own name ---- */
 
-/* Adds that host-a gives lock-0 back, under every version that it may well have. */
+/* Adds give-backs of lock-0 in host-a's name, with every version that host-a may have. */
 static void add_give_backs(struct wire_writer *writer, unsigned to)
 {
     static struct message message;
@@ -684,7 +685,7 @@ static void add_give_backs(struct wire_writer *writer, unsigned to)
     }
 }
 
-/* To a voter, which is to pass them on to that one. */
+/* Sends a voter give-backs that it is to pass on to `to`. */
 static void send_give_backs(struct way *way, unsigned to)
 {
     struct wire_reader reader;

@@ -2,10 +2,10 @@
  * The agent's knowledge of which clients live, however hostile they are, over kill -9 and restart.
  * A number that another process has now does not deceive it.
  *
- * An attacker breaks one POSIX lock into many, which every look at the file's locks and every close
- * of it goes through, on each file that it can open too: those that the agent gave it, and its own
- * pidfd. The test measures the processor time of the agent's loop, which a busy machine does not
- * change.
+ * An attacker splits one POSIX lock into many, which the kernel walks at every look at the file's
+ * locks and at every close. It does so on each file that the agent can have, too: those that the
+ * agent gave it, and its own pidfd. The test measures the processor time of the agent's loop, which
+ * a busy machine does not change.
  */
 #include <check.h>
 #include <errno.h>
@@ -31,13 +31,13 @@
 #include "require.h"
 
 enum {
-    PIECES = 100000,  /* of a lock; one look at them takes ten ms or more */
-    CONNECTIONS = 15, /* each with files of its own, as far as the agent gives any */
+    PIECES = 100000,  /* pieces of a lock; one walk takes ten ms or more */
+    CONNECTIONS = 15, /* each is given files of its own, if the agent gives any */
     RESUMES = 400,
     FILES_MAX = 64,
     CONNECTS = 500,
     DELAY_MS = 300,
-    /* Of the agent's loop, for what takes it several times as long if it looks at the pieces. */
+    /* Processor time of the loop, which would be several times as long if it walked the pieces. */
     GREETINGS_MS_MAX = 1500,
     LOOKS_MS_MAX = 250,
 };
@@ -73,7 +73,7 @@ struct raw {
     uint64_t nonce;
 };
 
-/* Files that the agent gave this process. */
+/* The files that the agent gave this process. */
 static int files[FILES_MAX];
 static unsigned file_count;
 
@@ -94,7 +94,7 @@ static void say(int fd, const struct hfi_frame *frame)
     REQUIRE(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size, "send: %s", strerror(errno));
 }
 
-/* The next frame; descriptors with it are kept, as far as there is room. */
+/* Receives the next frame. Keeps descriptors that come with it, as far as there is room. */
 static void hear(int fd, struct hfi_frame *frame)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
@@ -144,7 +144,7 @@ static void greet(struct raw *raw)
     raw->nonce = frame.welcome.nonce;
 }
 
-/* Has the agent give it the region. */
+/* Lets the agent send the region. */
 static void map(const struct raw *raw)
 {
     struct hfi_frame frame = {
@@ -161,21 +161,21 @@ static void break_lock(int fd)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 1};
     if (fcntl(fd, F_SETLK, &lock) != 0) {
-        lock.l_type = F_WRLCK; /* of what is open for writing alone */
+        lock.l_type = F_WRLCK; /* only a file that is open for writing allows this */
         if (fcntl(fd, F_SETLK, &lock) != 0) {
             return;
         }
     }
     lock.l_type = F_UNLCK;
     lock.l_len = 1;
-    for (off_t i = PIECES; i > 0; i--) { /* from the top down: each is found at once */
+    for (off_t i = PIECES; i > 0; i--) { /* downwards, so that each piece is found at once */
         lock.l_start = 2 * i;
         REQUIRE(fcntl(fd, F_SETLK, &lock) == 0, "unlock: %s", strerror(errno));
     }
 }
 
-/* A child of the attacker breaks them, and lives on; then the attacker locks what a client of a
- * release before locks: that is found behind all pieces. */
+/* A child of the attacker splits the locks and lives on. Then the attacker takes the lock that a
+ * client of an older release takes, which the kernel finds only behind all pieces. */
 static void break_locks(const struct raw *raws)
 {
     int ends[2];
@@ -184,7 +184,7 @@ static void break_locks(const struct raw *raws)
     pid_t attacker = getpid();
     if (fork_tied() == 0) {
         for (unsigned i = 0; i < CONNECTIONS; i++) {
-            close(raws[i].socket); /* the attacker's to hang up */
+            close(raws[i].socket); /* the attacker itself hangs up */
         }
         int pidfd = (int)syscall(SYS_pidfd_open, attacker, 0);
         REQUIRE(pidfd >= 0, "pidfd: %s", strerror(errno));
@@ -232,7 +232,7 @@ static void await(int fd)
     REQUIRE(poll(&ready, 1, 3 * GUARD_MS) == 1 && read(fd, &byte, 1) == 1, "nothing heard");
 }
 
-/* Reports when it is ready, does its worst on request, reports that, and lives on. */
+/* Reports when it is ready, attacks on request, reports that, and lives on. */
 static struct attacker attack(void (*worst)(struct raw *raws))
 {
     struct attacker attacker;
@@ -320,8 +320,7 @@ START_TEST(clients_that_hang_up_and_live)
 }
 END_TEST
 
-/* And the kernel's work for an agent that ends is printed: it closes the files that are open
- * then. */
+/* Also prints how long the kernel takes to close the files of an agent that ends. */
 START_TEST(a_restart_beside_clients_that_hang_up_and_live)
 {
     agent_kill(&agent);
@@ -408,7 +407,8 @@ static bool begins(const char *line, const char *key)
     return strncmp(line, key, strlen(key)) == 0;
 }
 
-/* Writes the record of that process anew, with one thing changed. false: it has no inode. */
+/* Rewrites the record of that process, with one thing changed. Returns false if the record has no
+ * inode. */
 static bool forge(pid_t pid, enum change change)
 {
     char path[160];
@@ -455,7 +455,7 @@ static bool forge(pid_t pid, enum change change)
     return inode != 0;
 }
 
-/* Where a record's number is another process's now, its client is dead; else it goes on. */
+/* If the pid of a record is another process's now, the client is dead; otherwise it goes on. */
 START_TEST(the_record_says_whose_number_it_was)
 {
     struct actor holder;
@@ -479,7 +479,7 @@ START_TEST(the_record_says_whose_number_it_was)
         ck_assert_int_eq(actor_acquire(&waiter, 0, HF_EXCLUSIVE, (int64_t)2 * DELAY_MS, NULL),
                          HF_ETIMEDOUT);
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
-        actor_kill(&holder); /* it is watched */
+        actor_kill(&holder); /* the agent watches it */
     }
     ck_assert_int_eq(actor_acquire(&waiter, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_le(lives ? 0 : actor_remaining(&holder, 0), 0);
@@ -488,7 +488,7 @@ START_TEST(the_record_says_whose_number_it_was)
 }
 END_TEST
 
-/* Makes a process with that number. false: not allowed here. */
+/* Makes a process with that pid. Returns false if that is not allowed here. */
 static bool fork_as(pid_t pid, pid_t *made)
 {
     struct clone_args arguments = {
@@ -548,8 +548,8 @@ ssize_t send(int fd, const void *bytes, size_t size, int flags)
     return syscall(SYS_sendto, fd, bytes, size, flags, NULL, 0);
 }
 
-/* A client of the release before keeps its hold over the upgrade, and lets go of it for a waiter of
- * this release; and one that dies does so. It can open nothing new. */
+/* A client of the release before keeps its hold across the upgrade, and its release serves a waiter
+ * of this release. So does its death. It cannot open new locks. */
 START_TEST(clients_of_the_release_before)
 {
     struct actor holder;

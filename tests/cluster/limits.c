@@ -84,11 +84,12 @@ START_TEST(fixed_lease_ends_by_itself)
     struct actor_reply reply = served();
     ck_assert(reply.time_ns >= hold.deadline_ns + 200 * MS);
     ck_assert(reply.hold.token > hold.token);
-    told_lost_once(hold.token); /* a release before the agent has evicted it would pass it on */
+    /* if the agent has not evicted it yet, a release would pass the lock on */
+    told_lost_once(hold.token);
 }
 END_TEST
 
-/* The trap: a heartbeat of a library or an agent would keep it for ever. */
+/* A heartbeat of the library or the agent would keep such a hold for ever. */
 START_TEST(stopped_holder_is_evicted_after_max_stall)
 {
     struct hf_hold hold = take_limited(0, 400, 100);
@@ -101,12 +102,12 @@ START_TEST(stopped_holder_is_evicted_after_max_stall)
 }
 END_TEST
 
-/* Reports progress for twice as long as the hold may stand still, then no more. false: the test
- * stood still for so long itself, and the hold ended before. */
+/* Reports progress for twice max_stall, then no more. Returns false if the test itself stood still
+ * for so long that the hold ended before. */
 static bool keep_by_progress(int64_t stall_ms)
 {
     enum { REPORTS = 16 };
-    int64_t told_ns = boottime_now(); /* the hold counts from then or later */
+    int64_t told_ns = boottime_now(); /* the hold counts from then, or later */
     struct hf_hold hold = take_limited(0, stall_ms, 100);
     int result = 0;
     for (int i = 0; i < REPORTS && result == 0; i++) {
@@ -118,13 +119,14 @@ static bool keep_by_progress(int64_t stall_ms)
         told_ns = result == 0 ? telling_ns : told_ns;
     }
     ck_assert_int_ge(served().time_ns, told_ns + (stall_ms + 100) * MS);
-    told_lost_once(hold.token); /* a release before the agent has evicted it would pass it on */
+    /* if the agent has not evicted it yet, a release would pass the lock on */
+    told_lost_once(hold.token);
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
     ck_assert_int_eq(actor_do(&holder, &(struct actor_request){.kind = ACTOR_CLOSE}).result, 0);
     return result == 0;
 }
 
-/* A machine may be too busy for the test to report in time; then all takes twice as long. */
+/* If the machine is too busy for the test to report in time, all times are doubled. */
 START_TEST(progress_keeps_the_hold)
 {
     bool kept = false;
@@ -135,12 +137,12 @@ START_TEST(progress_keeps_the_hold)
 }
 END_TEST
 
-/* Reports progress until the lease is over. false: the test stood still before the end for so long
- * that the hold may have ended by that, and nothing is shown. */
+/* Reports progress until the lease is over. Returns false if the test stood still for so long that
+ * max_stall may have ended the hold: then nothing is shown. */
 static bool outlasted_by_lease(int64_t lease_ms)
 {
     int64_t stall_ns = lease_ms / 8 * 7 * MS;
-    int64_t told_ns = boottime_now(); /* the hold counts from then or later */
+    int64_t told_ns = boottime_now(); /* the hold counts from then, or later */
     struct hf_hold hold = take_limited(lease_ms, lease_ms / 8 * 7, 10);
     int64_t end_ns = hold.deadline_ns + lease_ms * MS / 2;
     int result = 0;
@@ -152,17 +154,18 @@ static bool outlasted_by_lease(int64_t lease_ms)
     }
     ck_assert_int_eq(result, HF_ELOST);
     int64_t lost_ns = boottime_now();
-    bool shown = lost_ns - told_ns < stall_ns; /* else that would have ended it, too */
+    bool shown = lost_ns - told_ns < stall_ns; /* otherwise max_stall would have ended it, too */
     ck_assert(!shown || lost_ns >= hold.deadline_ns);
     served();
-    told_lost_once(hold.token); /* a release before the agent has evicted it would pass it on */
+    /* if the agent has not evicted it yet, a release would pass the lock on */
+    told_lost_once(hold.token);
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
     ck_assert_int_eq(actor_do(&holder, &(struct actor_request){.kind = ACTOR_CLOSE}).result, 0);
     return shown;
 }
 
-/* A lease is a lease: progress does not extend it. On a machine that is too busy for reports all
- * takes twice as long. */
+/* Progress must not extend a lease. If the machine is too busy for reports, all times are
+ * doubled. */
 START_TEST(progress_does_not_extend_a_lease)
 {
     bool shown = false;
@@ -173,7 +176,7 @@ START_TEST(progress_does_not_extend_a_lease)
 }
 END_TEST
 
-/* The eviction needs the agent; the holder's own view does not. */
+/* Only the eviction needs the agent; the holder itself knows when its lease ends. */
 START_TEST(lease_ends_without_an_agent)
 {
     struct hf_hold hold = take_limited(500, 0, 10);
@@ -182,7 +185,7 @@ START_TEST(lease_ends_without_an_agent)
     ck_assert_int_eq(reply.event.kind, HF_EVENT_LOST);
     ck_assert(reply.time_ns >= hold.deadline_ns);
     agent_start(&agent);
-    ck_assert(served().hold.token > hold.token); /* the holder has not said a word since */
+    ck_assert(served().hold.token > hold.token); /* the holder made no call since */
     ck_assert_int_eq(actor_release(&holder, 0), HF_ELOST);
 }
 END_TEST

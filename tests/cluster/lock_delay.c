@@ -33,7 +33,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* The holder holds `name`, the waiter waits for it. */
+/* `holder` holds the lock `name`, and the waiter waits for it. */
 static struct hf_hold held_and_awaited(const char *name, int64_t lock_delay_ms, enum hf_mode mode)
 {
     struct hf_hold hold;
@@ -64,7 +64,8 @@ START_TEST(dead_holders_lock_is_closed_for_its_lock_delay)
     actor_kill(&holder);
     sleep_ms(delay_ms / 2);
     struct actor_show show = actor_show(&looker, "delay");
-    if (boottime_now() < died_ns + delay_ms * MS) { /* else this machine was too slow to look */
+    /* otherwise the machine was too slow for this look */
+    if (boottime_now() < died_ns + delay_ms * MS) {
         ck_assert_int_eq(show.state, HF_STATE_FREE);
         ck_assert_int_eq(show.holders, 0);
         ck_assert_int_eq(show.waiters, 1);
@@ -100,14 +101,15 @@ START_TEST(a_try_of_a_closed_lock_is_busy)
 }
 END_TEST
 
-/* With a lock-delay of a minute: had it been waited out, the guard would have ended the test. */
+/* The lock-delay is a minute: to wait it out would exceed the test's time limit. */
 START_TEST(a_release_passes_on_at_once)
 {
     struct hf_hold hold = held_and_awaited("delay", 60000, HF_EXCLUSIVE);
     ck_assert_int_eq(actor_release(&holder, 0), 0);
     ck_assert(served().hold.token > hold.token);
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
-    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, 0, NULL), 0); /* open, free, ours */
+    /* the lock is open, free, and this host's */
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, 0, NULL), 0);
 }
 END_TEST
 
@@ -130,11 +132,11 @@ START_TEST(no_lock_delay_passes_on_at_a_death)
     actor_wait(&waiter, 0, HF_EXCLUSIVE);
     actor_await_waiters(&looker, "other", 1);
     actor_kill(&holder);
-    served(); /* well before the minute that others' handles ask for */
+    served(); /* long before the minute that other handles ask for */
 }
 END_TEST
 
-/* Closed-until outlives the agent. */
+/* The time until which a lock is closed outlives the agent. */
 START_TEST(lock_stays_closed_over_a_restart)
 {
     held_and_awaited("delay", 2500, HF_EXCLUSIVE);
@@ -152,7 +154,7 @@ START_TEST(lock_stays_closed_over_a_restart)
 }
 END_TEST
 
-/* The process goes on as another program, which owns nothing. */
+/* The process goes on as another program, which has none of its holds. */
 START_TEST(exec_ends_the_hold_as_a_death_does)
 {
     held_and_awaited("delay", 300, HF_EXCLUSIVE);

@@ -31,7 +31,7 @@ static void write_text(const char *path, const char *text)
     REQUIRE(written, "%s: %s", path, strerror(errno));
 }
 
-/* A user becomes root in a user namespace, for everything that the test starts from now on. */
+/* Makes the user root in a user namespace, for everything that the test starts from now on. */
 static bool become_root(void)
 {
     char map[64];
@@ -98,14 +98,14 @@ static void enter_one(pid_t keeper, const char *kind, int flag)
 
 void network_enter(pid_t keeper)
 {
-    /* A thread that shares its root and working folder with another one may not enter a mount
-     * namespace; under emulation the emulator has such a thread. */
+    /* A thread that shares its root and working folder with another may not enter a mount
+     * namespace. An emulator has such a second thread. */
     REQUIRE(unshare(CLONE_FS) == 0, "unshare: %s", strerror(errno));
     enter_one(keeper, "net", CLONE_NEWNET);
     enter_one(keeper, "mnt", CLONE_NEWNS);
 }
 
-/* Runs a program in the keeper's namespaces that reads `script` as its standard input. */
+/* Runs a program in the keeper's namespaces, with `script` as its standard input. */
 static void run_script(pid_t keeper, const char *const *words, const char *script)
 {
     int input[2];
@@ -178,7 +178,7 @@ void network_unmake(struct network *network)
     *network = (struct network){.hosts = 0};
 }
 
-/* The packets that a host's filter drops as they arrive. The table is replaced in one step. */
+/* Sets which arriving packets a host's filter drops. The table is replaced in one step. */
 static void apply(struct network *network, unsigned to)
 {
     static const char *const words[] = {"nft", "-f", "-", NULL};
@@ -213,7 +213,7 @@ void network_cut(struct network *network, unsigned from, unsigned to)
     network_lose(network, from, to, CUT);
 }
 
-/* Changes every link of one host, both ways, or of all (host >= hosts). */
+/* Changes every link of one host in both directions, or all links (host >= hosts). */
 static void set_links(struct network *network, unsigned host, uint8_t percent)
 {
     bool all = host >= network->hosts;
@@ -248,7 +248,7 @@ void network_heal(struct network *network)
     network_delay(network, 0);
 }
 
-/* The bridge if nothing happens on any link, else a relay. */
+/* Uses the bridge if no link has a fault, else a relay. */
 static void carry_anew(struct network *network)
 {
     static const struct relay_link well;

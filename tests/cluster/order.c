@@ -1,12 +1,12 @@
 /*
  * First come, first served: a waiter that has its ticket is never overtaken.
  *
- * Precisely: waiter B begins its call after hf_show told that A is in the queue (its cell says
- * WAITING). Then B's hold comes after A's: it has the higher token. The same for a process that
- * only ever tries, which must not get the lock before anybody who was seen in the queue when its
- * try began. (A try that finds a range of tokens used up waits for the next one, in the queue: it
- * may stand there before them.) Waiters join one by one, each after the one before was seen in the
- * queue; others try all the time.
+ * Precisely: if waiter B begins its call after hf_show() has shown A in the queue (its cell says
+ * WAITING), then B's hold has a higher token than A's. The same holds for a process that only
+ * tries: it must not get the lock before any waiter that was seen in the queue when the try began.
+ * (A try that finds a range of tokens used up waits for the next one, in the queue: it may stand
+ * there before them.) Waiters join one by one, each after the one before was seen in the queue;
+ * others try all the time.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -18,13 +18,13 @@
 
 enum { WAITERS = 8, TRIERS = 2, ROUNDS = 12, ROUNDS_DEEP = 200, TAKEN = 1 << 20 };
 
-/* Tokens that the triers got. */
+/* The tokens of successful tries. */
 struct taken {
     _Atomic uint32_t stop;
     _Atomic uint32_t count;
     _Atomic uint64_t tries;
     _Atomic uint64_t tokens[TAKEN];
-    _Atomic int64_t began_ns[TAKEN]; /* when that try did */
+    _Atomic int64_t began_ns[TAKEN]; /* when that try began */
 };
 
 static struct agent_process agent;
@@ -84,16 +84,16 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* The holder has it, or reads; then everybody joins in turn; *first is the holder's token. Beside a
- * reader the word names a process that tries, for a moment: it is not to be shown as waiting for
- * that. When the first of them was seen in the queue. */
+/* The holder takes the lock, to write or to read. Then all waiters join in turn. *first: the
+ * holder's token. A try beside a reader is named by the word for a moment, and must not be shown as
+ * a waiter. Returns when the first waiter was seen in the queue. */
 static int64_t join_all(unsigned round, struct hf_hold *first)
 {
     int64_t seen_ns = 0;
     enum hf_mode held = round % 3 == 1 ? HF_SHARED : HF_EXCLUSIVE;
     ck_assert_int_eq(actor_acquire(&holder, 0, held, GUARD_MS, first), 0);
     for (unsigned i = 0; i < WAITERS; i++) {
-        /* every third round readers are among them; they may share, but not pass a writer */
+        /* in every third round there are readers, which may share but not pass a writer */
         enum hf_mode mode = round % 3 == 2 && i % 3 != 0 ? HF_SHARED : HF_EXCLUSIVE;
         actor_wait(&waiters[i], 0, mode);
         actor_await_waiter(&holder, "order", &waiters[i]);
@@ -132,7 +132,7 @@ START_TEST(nobody_is_overtaken)
                     (unsigned long long)token, (unsigned long long)first.token,
                     (unsigned long long)last);
         }
-        atomic_store(&taken->count, 0); /* an entry that is late is judged by its token anyway */
+        atomic_store(&taken->count, 0); /* an entry that comes late is judged by its token anyway */
     }
     ck_assert_uint_gt(atomic_load(&taken->tries), 100);
     atomic_store(&taken->stop, 1);

@@ -1,7 +1,7 @@
 /*
- * A client whose memory never comes (fuse_page.h): with it, it makes every call that it can on what
- * it has of the agent (docs/SECURITY.md, "Locks of the kernel that a client can keep"). As root,
- * which can have such memory and be another user; else skipped.
+ * A client with memory that never comes (fuse_page.h). With that memory it makes every possible
+ * call on all that it has of the agent (docs/SECURITY.md, "Locks of the kernel that a client can
+ * keep"). As root, which can have such memory and be another user; else skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ static pid_t start_writer(int to)
     return pid;
 }
 
-/* A process that writes it waits until it is killed, or until the server ends. */
+/* A process that writes to it waits until it is killed, or until the server ends. */
 START_TEST(such_memory_keeps_its_writer)
 {
     int status = 0;
@@ -63,7 +63,7 @@ END_TEST
 /* ---- on what a client has of its agent ---- */
 
 static struct agent_process agent;
-static int got[GOT_MAX]; /* descriptors: its end of the connection, and what came over it */
+static int got[GOT_MAX]; /* its end of the connection, and the descriptors that came over it */
 static unsigned got_count;
 
 static void say(int fd, const struct hfi_frame *frame)
@@ -73,7 +73,7 @@ static void say(int fd, const struct hfi_frame *frame)
     REQUIRE(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size, "send: %s", strerror(errno));
 }
 
-/* The kind of what comes; the descriptors that come with it are got. */
+/* Receives a frame and returns its kind. Descriptors that come with it go into got. */
 static enum hfi_frame_kind hear(int fd)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
@@ -101,7 +101,7 @@ static enum hfi_frame_kind hear(int fd)
     return frame.kind;
 }
 
-/* Has all that a client can have, in got. */
+/* Gets everything that a client can have, into got. */
 static void enter(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -172,7 +172,7 @@ static void call_ioctl(int fd)
     (void)!ioctl(fd, FIONREAD, page.memory);
 }
 
-/* It keeps the lock of the set, which has the descriptor if it may. */
+/* Holds the lock of an epoll set, which has the descriptor, if that is allowed. */
 static void call_epoll(int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT};
@@ -185,7 +185,7 @@ static void call_epoll(int fd)
 static const struct {
     const char *name;
     void (*call)(int fd);
-    bool waits; /* on every descriptor */
+    bool waits; /* the call waits on every descriptor */
 } calls[] = {{"write", call_write, true},        {"pwritev", call_pwritev, false},
              {"send", call_send, false},         {"sendmsg", call_sendmsg, false},
              {"sendfile", call_sendfile, false}, {"read", call_read, true},
@@ -194,7 +194,8 @@ static const struct {
 
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
-/* A process of another user for each call on each descriptor, all under way. */
+/* Starts a process of another user for each call on each descriptor. All calls are under way
+ * then. */
 static unsigned start_culprits(pid_t pids[CULPRITS_MAX])
 {
     unsigned count = 0;
@@ -215,7 +216,7 @@ static unsigned start_culprits(pid_t pids[CULPRITS_MAX])
     return count;
 }
 
-/* One process has it all, and its children do what they can with it, from now on. */
+/* One process has everything, and its children make the calls from now on. */
 static pid_t start_client(void)
 {
     int ends[2];
@@ -257,8 +258,8 @@ static void expect_served(hf_client *honest)
     }
 }
 
-/* Whatever it keeps, it keeps from itself: the agent serves others, ends, and the next one starts
- * and goes on with what others hold. */
+/* Whatever it blocks, it blocks only for itself: the agent serves others and ends, and the next one
+ * starts and goes on with the holds of others. */
 START_TEST(it_keeps_nothing_from_the_agent)
 {
     hf_client *honest;

@@ -1,8 +1,8 @@
 /*
- * Another user of the host laid things in the agent's way before it started: folders, links, files,
- * sockets, regions. The agent refuses each in a line that names it, or does not use it; it follows
- * none, and the target of a link stays as it is. As root, which can be the others; the agent runs
- * as a user of its own, as it should.
+ * Before the agent started, another user of the host put folders, links, files, sockets and regions
+ * where the agent has its own. The agent refuses each in a line that names it, or does not use it.
+ * It follows no link, and the target of a link stays unchanged. As root, which can be the others;
+ * the agent runs as a user of its own, as it should.
  */
 #include <check.h>
 #include <dirent.h>
@@ -33,9 +33,9 @@
 
 enum { AGENT_USER = 1, OTHER_USER = 65534, TEXT_MAX = 8192 };
 
-static struct agent_process place; /* only its folder is used, and that it is removed */
-static char said[TEXT_MAX];        /* by the agent that ran last */
-static char cell[32];              /* of this process alone: its regions are known by it */
+static struct agent_process place; /* only its folder, and the folder's removal, are used */
+static char said[TEXT_MAX];        /* the output of the agent that ran last */
+static char cell[32]; /* the cell's name, which no other process uses: it identifies the regions */
 
 static const char *path_of(const char *name)
 {
@@ -138,7 +138,7 @@ static void tear_down(void)
     agent_destroy(&place);
 }
 
-/* So that the janitor removes them, however the test ends: the store's id is in their names. */
+/* Lets the janitor remove them, however the test ends: their names contain the store's id. */
 static void note_objects(void)
 {
     char folder[300];
@@ -157,7 +157,7 @@ static void read_said(const char *path)
     close(fd);
 }
 
-/* To the configuration that there is. */
+/* Adds a namespace to the configuration. */
 static void add_namespace(void)
 {
     static const char second[] = "[namespace.second]\n";
@@ -166,9 +166,9 @@ static void add_namespace(void)
     close(fd);
 }
 
-static void (*hobble)(void); /* the kernel features that the agents of a test lack; NULL: none */
+static void (*hobble)(void); /* takes kernel features away from a test's agents; NULL: none */
 
-/* Runs the agent as its user until it ends or serves; then it is ended. Its exit code. */
+/* Runs the agent as its user until it ends or serves, and then ends it. Returns its exit code. */
 static int run_agent(void)
 {
     const char *log = path_of("said");
@@ -209,7 +209,7 @@ static int run_agent(void)
     return 0;
 }
 
-/* It ends with that code and one line that has this text. */
+/* The agent ends with that code, and with one line that has this text. */
 static void refuses(int code, const char *text)
 {
     int found = run_agent();
@@ -225,7 +225,7 @@ START_TEST(nothing_is_planted)
 }
 END_TEST
 
-/* A user that may connect need not list the folder: see SECURITY.md, "Locks of the kernel". */
+/* A user that connects need not list the folder: see SECURITY.md, "Locks of the kernel". */
 START_TEST(the_folder_of_the_socket_is_not_listed)
 {
     char text[512];
@@ -259,14 +259,14 @@ START_TEST(a_folder_for_the_state)
     make_folder("everybodys", 0, 0777);
     configure("everybodys/state", "own/run/agent.sock");
     refuses(69, "everybodys: found a folder that everybody may write to");
-    make_folder("others", OTHER_USER, 0755); /* the user that may put another one in its place */
+    make_folder("others", OTHER_USER, 0755); /* a user that could put another folder in its place */
     make_folder("others/state", AGENT_USER, 0700);
     configure("others/state", "own/run/agent.sock");
     refuses(69, "others: expected a folder of this agent's user or root");
 }
 END_TEST
 
-/* As if the folder had been open to others for a while. */
+/* As if other users could have written to the folder for a while. */
 START_TEST(links_in_the_state)
 {
     static const char *const names[] = {"holdfast.db", "lease", "lock", "clients"};
@@ -276,7 +276,7 @@ START_TEST(links_in_the_state)
         if (i == 0) {
             make_folder("own/state", AGENT_USER, 0700);
         }
-        (void)remove(path_of(name)); /* of the run before */
+        (void)remove(path_of(name)); /* left by the run before */
         make_link(name, i < 3 ? "victim" : "shared", OTHER_USER);
         int code = run_agent();
         ck_assert_msg(code == 69 || code == 70, "%s: code %d: %s", name, code, said);
@@ -288,7 +288,7 @@ START_TEST(links_in_the_state)
 }
 END_TEST
 
-/* Nothing of it is changed, its size neither. */
+/* Its content and its size stay unchanged. */
 START_TEST(a_lease_of_somebody_else)
 {
     struct stat status;
@@ -314,7 +314,7 @@ START_TEST(something_at_the_sockets_place)
     make_link("shared/agent.sock", "victim", OTHER_USER);
     refuses(70, "found a file that is no socket");
     ck_assert_int_eq(unlink(path_of("shared/agent.sock")), 0);
-    /* Somebody else's socket, whose owner would be taken for the agent. */
+    /* Another user's socket, whose owner would pass for the agent. */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", path_of("shared/agent.sock"));
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -338,7 +338,8 @@ START_TEST(a_folder_for_the_socket)
     make_folder("others", OTHER_USER, 0755);
     configure("own/state", "others/agent.sock");
     refuses(69, "others: expected a folder of this agent's user or root");
-    make_folder("sticky", OTHER_USER, 01777); /* its owner may remove what is in it all the same */
+    /* the owner of a sticky folder may still remove what is in it */
+    make_folder("sticky", OTHER_USER, 01777);
     configure("own/state", "sticky/agent.sock");
     refuses(69, "sticky: expected a folder of this agent's user or root");
     make_folder("everybodys", 0, 0777);
@@ -387,12 +388,12 @@ START_TEST(a_folder_in_shared_memory)
     refuses(69, "found no folder");
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_eq(rename(kept, path), 0);
-    ck_assert_int_eq(run_agent(), 0); /* as soon as it is gone */
+    ck_assert_int_eq(run_agent(), 0); /* it starts once that is gone */
     ck_assert_ptr_nonnull(strstr(said, "event=session_"));
 }
 END_TEST
 
-/* What is left over in the agent's folder goes; what is none of its regions stays. */
+/* Left-overs in the agent's folder are removed. What is not a region of its own stays. */
 START_TEST(left_overs_in_shared_memory)
 {
     char path[300];
@@ -406,7 +407,7 @@ START_TEST(left_overs_in_shared_memory)
         ck_assert(mkdir(inner, 0700) == 0 && chown(inner, AGENT_USER, AGENT_USER) == 0);
     }
     snprintf(inner, sizeof(inner), "%s/%s/region", path, names[0]);
-    ck_assert_int_eq(symlink(path_of("victim"), inner), 0); /* the link goes, and nothing else */
+    ck_assert_int_eq(symlink(path_of("victim"), inner), 0); /* only the link is removed */
     snprintf(inner, sizeof(inner), "%s/something", path);
     ck_assert_int_eq(mkdir(inner, 0700), 0);
     ck_assert_int_eq(run_agent(), 0);
@@ -418,8 +419,8 @@ START_TEST(left_overs_in_shared_memory)
 }
 END_TEST
 
-/* A user that fills /dev/shm first keeps an agent from starting, and nothing of that agent stays
- * behind that takes up room: the namespace that there was room for had its region already. */
+/* A user that fills /dev/shm first keeps an agent from starting. Nothing that takes up room stays
+ * of that agent, not even the first namespace's region, for which there was room. */
 START_TEST(no_room_in_shared_memory)
 {
     char object[300];
@@ -433,14 +434,14 @@ START_TEST(no_room_in_shared_memory)
     ck_assert_ptr_nonnull(strstr(said, "make room in /dev/shm"));
     find_folder(object, sizeof(object));
     ck_assert_uint_eq(count_regions(object), 0);
-    refuses(69, "make room in /dev/shm"); /* no session is used up by it */
+    refuses(69, "make room in /dev/shm"); /* the failed start uses up no session */
     ck_assert_int_eq(mount("", "/dev/shm", "", MS_REMOUNT, "mode=1777,size=64M"), 0);
     ck_assert_int_eq(run_agent(), 0);
     REQUIRE(strstr(said, "event=session_new epoch=1 ") != NULL, "%s", said);
 }
 END_TEST
 
-/* It is killed when it makes a region: as by the kernel for want of memory. */
+/* Lets the kernel kill the agent when it makes a region, as for want of memory. */
 static void kill_at_a_region(void)
 {
     struct sock_filter filter[] = {
@@ -467,12 +468,12 @@ static void allow_descriptors(void)
     REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
 }
 
-/* A start that ends before anybody knows of its session takes no number from those that there are,
- * wherever it ends: systemd begins eight a second, for ever. */
+/* A start that ends before another process knows of its session uses up no session number, wherever
+ * it ends: systemd may begin eight a second, for ever. */
 START_TEST(starts_that_fail_use_up_no_session)
 {
     unsigned late = 0;
-    add_namespace(); /* so that there are two regions to run out of descriptors at */
+    add_namespace(); /* so that it can run out of descriptors between two regions */
     hobble = kill_at_a_region;
     for (unsigned i = 0; i < 3 && agent_can_be_without("an agent that is killed"); i++) {
         ck_assert_int_eq(run_agent(), 128 + SIGSYS);
@@ -481,10 +482,11 @@ START_TEST(starts_that_fail_use_up_no_session)
     for (descriptors = 8; run_agent() != 0; descriptors++) {
         ck_assert_uint_lt(descriptors, 100);
         REQUIRE(strstr(said, "event=session_new epoch=2 ") == NULL, "%s", said);
-        late += strstr(said, "event=session_new epoch=1 ") != NULL; /* it was durable already */
+        /* the session was durable already */
+        late += strstr(said, "event=session_new epoch=1 ") != NULL;
     }
     REQUIRE(strstr(said, " epoch=1 ") != NULL, "%s", said);
-    ck_assert_uint_gt(late, 1); /* the first of them gave it back */
+    ck_assert_uint_gt(late, 1); /* and the start gave it back */
 }
 END_TEST
 
@@ -515,17 +517,18 @@ static void lose_regions(void)
     ck_assert_uint_eq(lost, 1);
 }
 
-/* The last number that there is, and none after it: said as what it is, and nothing is damaged. */
+/* The last session number can be used. After it the agent refuses to start, says why, and damages
+ * nothing. */
 START_TEST(the_last_session)
 {
     ck_assert_int_eq(run_agent(), 0);
     number_sessions((1U << 24) - 3);
-    ck_assert_int_eq(run_agent(), 0); /* the only voter believes its own host, whatever it was */
+    ck_assert_int_eq(run_agent(), 0); /* the only voter believes its own host */
     REQUIRE(strstr(said, "event=session_numbers_few number=1 ") != NULL, "%s", said);
     lose_regions();
     ck_assert_int_eq(run_agent(), 0);
     REQUIRE(strstr(said, "event=session_new epoch=16777215 ") != NULL, "%s", said);
-    ck_assert_int_eq(run_agent(), 0); /* it goes on */
+    ck_assert_int_eq(run_agent(), 0); /* the session goes on */
     REQUIRE(strstr(said, "event=session_continued epoch=16777215 ") != NULL, "%s", said);
     lose_regions();
     for (unsigned i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 /*
- * See relay.h. Every kernel has packet sockets; netem it may not have. Frames go from port to port
- * as they are, together with what the kernel says about checksums it has not computed yet and
- * segments it has not cut yet (struct virtio_net_hdr), which it then does behind the next port.
+ * See relay.h. It uses packet sockets, because not every kernel has netem. Frames go from port to
+ * port unchanged, together with the kernel's note about checksums that are not computed yet and
+ * segments that are not cut yet (struct virtio_net_hdr). The kernel does that behind the next port.
  *
  * The waiting frames are a heap in the order of their times. A frame that finds it full is lost, as
  * in any switch.
@@ -57,7 +57,7 @@ struct relay {
     uint64_t random;
     uint64_t numbers;
     int fds[RELAY_PORTS_MAX];
-    bool known[RELAY_PORTS_MAX]; /* the host behind the port has sent something */
+    bool known[RELAY_PORTS_MAX]; /* the host behind the port has sent a frame */
     unsigned char addresses[RELAY_PORTS_MAX][ETH_ALEN];
     struct frame queue[QUEUE_FRAMES]; /* a heap: none is due before the one at (index - 1) / 2 */
     unsigned count;
@@ -153,7 +153,7 @@ static void enqueue(struct relay *relay, const unsigned char *bytes, size_t size
 
 /* ---- what happens to it ---- */
 
-/* Where the TCP header of a whole frame is; 0: it is not TCP over IPv4. */
+/* The offset of the TCP header in a whole frame; 0 if it is not TCP over IPv4. */
 static size_t tcp_at(const unsigned char *bytes, size_t size)
 {
     struct ether_header header;
@@ -167,7 +167,7 @@ static size_t tcp_at(const unsigned char *bytes, size_t size)
     return ip.protocol == IPPROTO_TCP && size >= at + sizeof(struct tcphdr) ? at : 0;
 }
 
-/* true: it is lost instead. */
+/* Returns true if the frame is to be lost instead. */
 static bool corrupt(struct relay *relay, unsigned char *bytes, size_t size)
 {
     struct virtio_net_hdr header;
@@ -181,7 +181,7 @@ static bool corrupt(struct relay *relay, unsigned char *bytes, size_t size)
     return false;
 }
 
-/* One bit behind the TCP header. */
+/* Flips one bit behind the TCP header. */
 static void alter(struct relay *relay, unsigned char *bytes, size_t size, size_t tcp)
 {
     struct virtio_net_hdr header;
@@ -193,7 +193,7 @@ static void alter(struct relay *relay, unsigned char *bytes, size_t size, size_t
     }
 }
 
-/* Its checksum is still to be computed, so it will be right. */
+/* The checksum is still to be computed, so it will fit. */
 static void make_reset(unsigned char *bytes, size_t tcp)
 {
     enum { FLAGS = 13, RST = 4 };
@@ -237,7 +237,7 @@ static void carry(struct relay *relay, unsigned from, unsigned to, const unsigne
     }
 }
 
-/* To the port behind which the address is; if that is not known, to all others. */
+/* Sends to the port of that address; if the address is not known, to all others. */
 static void pass_on(struct relay *relay, unsigned from, const unsigned char *bytes, size_t size)
 {
     struct ether_header header;
@@ -264,7 +264,7 @@ static void take_in(struct relay *relay, unsigned port)
     for (unsigned turn = 0; turn < TURN_FRAMES; turn++) {
         ssize_t size = recv(relay->fds[port], bytes, sizeof(bytes), 0);
         if (size <= (ssize_t)IP_AT) {
-            return; /* nothing there, or no frame */
+            return; /* nothing arrived, or it is not a frame */
         }
         pass_on(relay, port, bytes, (size_t)size);
     }
@@ -276,7 +276,7 @@ static void give_out(struct relay *relay)
     while (relay->count > 0 && relay->queue[0].due_ns <= now_ns) {
         struct frame frame = pop(relay);
         ssize_t ignored = send(relay->fds[frame.to], frame.bytes, frame.size, 0);
-        (void)ignored; /* a port that takes no more loses it */
+        (void)ignored; /* a port that takes no more loses the frame */
         free(frame.bytes);
     }
 }

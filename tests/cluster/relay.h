@@ -8,19 +8,19 @@
 
 enum { RELAY_PORTS_MAX = 8 };
 
-/* The faults on the way from one port to another; the chances are in a myriad of frames. */
+/* The faults from one port to another. The chances are per 10,000 frames. */
 struct relay_link {
     uint32_t delay_us;
-    uint32_t jitter_us; /* at most that much longer; frames overtake each other */
+    uint32_t jitter_us; /* up to so much is added, so frames overtake each other */
     uint16_t lost;
-    uint16_t doubled;   /* the second one comes up to a millisecond later */
-    uint16_t late;      /* some ms later than those behind it */
-    uint16_t corrupted; /* a bit is another; the checksum stays as it was */
-    uint16_t altered;   /* a bit of what TCP carries is another, and the checksum fits */
-    uint16_t reset;     /* a TCP segment that ends its connection, wherever its stream stands */
+    uint16_t doubled;   /* the copy comes up to a millisecond later */
+    uint16_t late;      /* the frame comes some ms after those behind it */
+    uint16_t corrupted; /* one bit is flipped, and the checksum is left as it was */
+    uint16_t altered;   /* one bit of TCP's payload is flipped, and the checksum is made right */
+    uint16_t reset;     /* a TCP segment becomes a reset of its connection */
 };
 
-/* In memory that the relay shares with the test. */
+/* Counts, in memory that the relay shares with the test. */
 struct relay_counts {
     _Atomic uint64_t frames;
     _Atomic uint64_t lost;
@@ -38,8 +38,8 @@ struct relay_plan {
     struct relay_counts *counts;
 };
 
-/* Does so until the process is killed, in the namespace that has the interfaces port0, port1, ...;
- * ends the process if it cannot. */
+/* Carries packets until the process is killed, in the namespace with the interfaces port0, port1,
+ * ... Ends the process if it cannot. */
 void relay_run(const struct relay_plan *plan) __attribute__((noreturn));
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The process that removes (io/remover.h), with the test in the agent's place: the objects
- * that it makes, marks, empties, removes and leaves alone; and it ends with the agent.
+ * The process that removes (io/remover.h), with the test in the agent's place: which objects it
+ * makes, marks, empties, removes and leaves alone, and that it ends with the agent.
  */
 #include "io/remover.h"
 
@@ -54,7 +54,7 @@ static void tear_down(void)
     nftw(top, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A folder with a region in it that this process has mapped. */
+/* Makes a folder with a region that this process has mapped. */
 static void make_region(off_t size)
 {
     char object[160];
@@ -99,7 +99,7 @@ START_TEST(a_folder_is_made_once)
         ck_assert_int_eq(fstat(folder, &status), 0);
         ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
         close(folder);
-        close(lock); /* the process has let go of it, or does */
+        close(lock); /* the process has released the lock, or is about to */
         lock = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         for (unsigned ms = 0; ms < GUARD_MS && flock(lock, LOCK_EX | LOCK_NB) != 0; ms += 5) {
             sleep_ms(5);
@@ -114,14 +114,14 @@ START_TEST(a_folder_is_made_once)
 }
 END_TEST
 
-/* Somebody else's start waits still: it is not begun a second time. */
+/* The removal of another start still waits, and is not begun a second time. */
 START_TEST(a_folder_that_another_start_waits_for)
 {
     int lock = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int other = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck_assert_int_eq(flock(other, LOCK_EX), 0);
     snprintf(path, sizeof(path), "%s/mine", top);
-    ck_assert_int_eq(remover_open_folder(remover, path, lock, GUARD_MS), -1);
+    ck_assert_int_eq(remover_open_folder(remover, path, lock, 100), -1);
     ck_assert_int_eq(errno, ETIMEDOUT);
     ck_assert_int_eq(access(path, F_OK), -1);
     close(other);
@@ -129,7 +129,7 @@ START_TEST(a_folder_that_another_start_waits_for)
 }
 END_TEST
 
-/* Its processes learn it, and keep what they had. */
+/* Processes that map the region learn that it was given up, and keep their mapping. */
 START_TEST(a_region_is_left)
 {
     make_region(SIZE);
@@ -140,7 +140,7 @@ START_TEST(a_region_is_left)
 }
 END_TEST
 
-/* Of another layout nothing is known. */
+/* The remover knows nothing of another layout, and leaves such a region. */
 START_TEST(a_region_of_another_layout_is_left)
 {
     make_region(SIZE);
@@ -151,7 +151,7 @@ START_TEST(a_region_of_another_layout_is_left)
 }
 END_TEST
 
-/* Whatever was done to it: a process that maps it reads zeros, and it takes up no memory. */
+/* Whatever was done to the region: a process that maps it reads zeros, and it takes no memory. */
 START_TEST(a_region_is_emptied)
 {
     static const off_t sizes[] = {SIZE, 0, SIZE / 2, 3 * SIZE};
@@ -168,7 +168,7 @@ START_TEST(a_region_is_emptied)
 }
 END_TEST
 
-/* What is not a region of its own: a link, and a folder with something else in it. */
+/* Links, and folders with something else in them, are not regions of the agent. */
 START_TEST(what_is_no_region_is_left_alone)
 {
     char object[160];
@@ -196,7 +196,7 @@ START_TEST(what_is_no_region_is_left_alone)
 }
 END_TEST
 
-/* Its death by a kill is noticed; orders after that are not taken. */
+/* The agent notices that the remover was killed, and later orders fail. */
 START_TEST(it_is_killed)
 {
     char children[128];
@@ -219,7 +219,7 @@ START_TEST(it_is_killed)
 }
 END_TEST
 
-/* What was ordered before is begun all the same. */
+/* Orders that came before the agent's end are still carried out. */
 START_TEST(the_agent_ends)
 {
     int status;

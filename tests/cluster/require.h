@@ -1,7 +1,7 @@
 /*
- * The assertion of tests that consist of many processes: says what is wrong and ends the process
- * that found it, which the process that waits for it then reports. (Check's own assertions jump
- * back into the test, which only the test's first process may do.)
+ * The assertion for tests of many processes: it prints what is wrong and ends the process that
+ * found it. The process that waits for that one then reports the failure. (Check's own assertions
+ * jump back into the test, which only the test's first process may do.)
  */
 #ifndef TESTS_CLUSTER_REQUIRE_H
 #define TESTS_CLUSTER_REQUIRE_H

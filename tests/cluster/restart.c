@@ -1,9 +1,9 @@
 /*
  * The agent is killed with kill -9 under live holds and waiters.
  *
- * Back within the lease: every holder still holds, no holder got a LOST, every waiter is served, in
- * order, under the same token line. Kept down past the lease: every holder learns it from its own
- * timer, in time, with no agent alive.
+ * If it is back within the lease, every holder still holds, none got LOST, and every waiter is
+ * served in order, with rising tokens. If it stays away past the lease, every holder learns that
+ * from its own timer, in time, without an agent.
  */
 #include "actor.h"
 #include "faults.h"
@@ -109,7 +109,8 @@ START_TEST(killed_agent_back_within_the_lease)
     ck_assert(agent_logged(&agent, "session_continued"));
     for (unsigned i = 0; i < HOLDERS; i++) {
         struct actor_reply reply;
-        ck_assert(!actor_receive(&waiters[i], &reply, 0)); /* not served while another holds */
+        /* not served while another process holds */
+        ck_assert(!actor_receive(&waiters[i], &reply, 0));
         ck_assert_int_eq(actor_release(&holders[i], 0), 0);
         REQUIRE(actor_receive(&waiters[i], &reply, GUARD_MS), "waiter %u is not served", i);
         REQUIRE(reply.result == 0 && reply.hold.token > holds[i].token, "waiter %u: %s, token %llu",
@@ -121,7 +122,7 @@ START_TEST(killed_agent_back_within_the_lease)
 }
 END_TEST
 
-/* Many waiters of one lock, the agent killed between their turns: the order stays. */
+/* Many waiters of one lock keep their order, although the agent is killed between their turns. */
 START_TEST(waiters_served_in_order_over_restarts)
 {
     take_all(1);
@@ -144,7 +145,7 @@ START_TEST(waiters_served_in_order_over_restarts)
         if (i % 10 == 5) {
             agent_kill(&agent);
         }
-        ck_assert_int_eq(actor_release(&waiters[i], 0), 0); /* agent alive or not */
+        ck_assert_int_eq(actor_release(&waiters[i], 0), 0); /* with or without an agent */
         if (i % 10 == 7) {
             agent_start(&agent);
         }
@@ -158,14 +159,15 @@ START_TEST(waiters_served_in_order_over_restarts)
 }
 END_TEST
 
-/* No agent: JEOPARDY at the lease's end, LOST at the end of the grace period, by own timers. */
+/* Without an agent each holder gets JEOPARDY at the lease's end and LOST at the end of the grace
+ * period, by its own timer. */
 START_TEST(every_holder_is_told_in_time_without_an_agent)
 {
     take_all(HOLDERS);
     agent_kill(&agent);
     int64_t killed_ns = boottime_now();
     int64_t unserved_ns[HOLDERS];
-    for (unsigned i = 0; i < HOLDERS; i++) { /* all at once: each looks from now on */
+    for (unsigned i = 0; i < HOLDERS; i++) { /* each waits from now on */
         unserved_ns[i] = process_unserved_ns(holders[i].pid);
         const struct actor_request wait = {.kind = ACTOR_EVENT,
                                            .timeout_ns = (TTL_MS + GUARD_MS) * MS};
@@ -177,8 +179,8 @@ START_TEST(every_holder_is_told_in_time_without_an_agent)
         REQUIRE(reply.result == 1 && reply.event.kind == HF_EVENT_JEOPARDY &&
                     reply.event.lock == 0 && reply.event.token == holds[i].token,
                 "holder %u was told %d", i, (int)reply.event.kind);
-        /* A lease that the dead agent renewed ends a ttl after that at the latest. That the holder
-         * had no processor is not the library's fault. */
+        /* A lease that the dead agent renewed ends a ttl later at most. Time in which the holder
+         * had no processor does not count. */
         int64_t late_ns = process_unserved_ns(holders[i].pid) - unserved_ns[i];
         REQUIRE(reply.time_ns - late_ns < killed_ns + (TTL_MS + 3000) * MS,
                 "holder %u was told too late", i);
@@ -203,7 +205,7 @@ START_TEST(jeopardy_ends_when_the_agent_is_back_within_the_grace_period)
     agent_start(&agent);
     reply = event_within(&holders[0], GUARD_MS);
     ck_assert_int_eq(reply.result, 1);
-    if (agent_logged(&agent, "session_continued")) { /* else this machine was too slow */
+    if (agent_logged(&agent, "session_continued")) { /* otherwise the machine was too slow */
         ck_assert_int_eq(reply.event.kind, HF_EVENT_SAFE);
         ck_assert(actor_remaining(&holders[0], 0) > 0);
         ck_assert_int_eq(actor_release(&holders[0], 0), 0);
@@ -214,7 +216,7 @@ START_TEST(jeopardy_ends_when_the_agent_is_back_within_the_grace_period)
 }
 END_TEST
 
-/* SIGTERM keeps what is held, for the next start. */
+/* After SIGTERM the next start goes on with all holds. */
 START_TEST(stopped_agent_keeps_every_hold)
 {
     take_all(5);
@@ -237,8 +239,8 @@ static int64_t memory_of(const char *path)
     return (int64_t)status.st_blocks * 512;
 }
 
-/* A region that no process maps has no memory where there is nothing in it, until the next start:
- * the session goes on, and no token comes twice. */
+/* A stop gives back the empty pages of a region that no process maps. After the next start the
+ * session goes on, and no token comes twice. */
 START_TEST(stopped_agent_without_clients_keeps_little_memory)
 {
     char path[512];
@@ -247,14 +249,14 @@ START_TEST(stopped_agent_without_clients_keeps_little_memory)
     take_all(1);
     ck_assert_int_eq(actor_release(&holders[0], 0), 0);
     ck_assert_int_eq(agent_stop(&agent), 0);
-    ck_assert_int_eq(memory_of(path), whole); /* that process maps it */
+    ck_assert_int_eq(memory_of(path), whole); /* a process still maps it */
     agent_start(&agent);
     actor_end(&holders[0]);
     for (unsigned waited_ms = 0; waited_ms < GUARD_MS && !agent_logged(&agent, "client_died");
          waited_ms += 20) {
         sleep_ms(20);
     }
-    sleep_ms(200); /* and is forgotten */
+    sleep_ms(200); /* until the agent has forgotten that client */
     ck_assert_int_eq(agent_stop(&agent), 0);
     ck_assert_int_lt(memory_of(path), whole / 4);
     uint64_t token = holds[0].token;
@@ -268,7 +270,7 @@ START_TEST(stopped_agent_without_clients_keeps_little_memory)
 }
 END_TEST
 
-/* A holder that dies while no agent runs: the next agent finds out and closes its lock. */
+/* A holder dies while no agent runs. The next agent notices, and closes its lock. */
 START_TEST(holder_that_died_without_an_agent)
 {
     take_all(3);
@@ -280,7 +282,7 @@ START_TEST(holder_that_died_without_an_agent)
     actor_kill(&holders[1]);
     int64_t died_ns = boottime_now();
     struct actor_reply reply;
-    ck_assert(!actor_receive(&waiters[0], &reply, 300)); /* nobody knows yet */
+    ck_assert(!actor_receive(&waiters[0], &reply, 300)); /* no agent runs that could notice */
     agent_start(&agent);
     REQUIRE(actor_receive(&waiters[0], &reply, GUARD_MS), "the waiter is stuck");
     ck_assert_int_eq(reply.result, 0);
@@ -300,8 +302,8 @@ static void in_folder(const char *command)
     REQUIRE(system(text) == 0, "%s", text);
 }
 
-/* An old copy of the store is put back within the lease, while the region is as it was: it does not
- * know which slot is which lock, so the session is not continued. */
+/* An old copy of the store is put back within the lease, while the region is unchanged. The copy
+ * does not know which lock each slot is, so the session must not go on. */
 START_TEST(old_copy_of_the_store_does_not_go_on_with_the_session)
 {
     take_all(1);
@@ -320,7 +322,7 @@ START_TEST(old_copy_of_the_store_does_not_go_on_with_the_session)
 }
 END_TEST
 
-/* A first holder, and an agent under what the file at path says. */
+/* Starts an agent with the faults in the file at path, and a first holder. */
 static struct faults *start_with_faults(char *path, size_t size)
 {
     agent_kill(&agent);
@@ -336,7 +338,7 @@ static struct faults *start_with_faults(char *path, size_t size)
     return faults;
 }
 
-/* The agent stands still in the middle of a turn, with an answer in its hand. */
+/* The agent stands still in the middle of a turn, while it sends an answer. */
 START_TEST(a_stall_within_a_turn_is_told)
 {
     char path[96];
@@ -368,7 +370,7 @@ START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
         REQUIRE(boottime_now() < end_ns, "it was not told");
         sleep_ms(20);
     }
-    sleep_ms(TTL_MS); /* two looks and more */
+    sleep_ms(TTL_MS); /* two looks at the clock, and more */
     REQUIRE(actor_remaining(&holders[0], 0) > 0, "the hold was lost");
     REQUIRE(agent_logged(&agent, "is counted by one clock, and goes on"), "the wrong was told");
     REQUIRE(!agent_logged(&agent, "nothing that this host holds counts"), "the wrong was told");

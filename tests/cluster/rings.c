@@ -1,9 +1,9 @@
 /*
- * RING, the frame by which a client has the agent look at its locks: what it is about, what it is
- * not, how rubbish is refused; what is found without it; and what one costs that rings without end,
- * from one connection or from many: the agent little, other users of the same namespace nothing,
- * and other processes of its own user no more than 60 ms at a time. The last needs root, for two
- * users.
+ * RING, the frame by which a client asks the agent to look at its locks: which locks it concerns,
+ * how invalid ones are refused, and what the agent finds without it. A client that rings without
+ * end, over one connection or many, costs the agent little, other users of the same namespace
+ * nothing, and other processes of its own user at most 60 ms at a time. The last part needs root,
+ * for two users.
  */
 #include <check.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ enum {
     NOBODY = 65534,
     MANY = 500, /* connections */
     FLOOD_MS = 3000,
-    COST_MAX_MS = 50,     /* of the agent's time, of 999 new locks in 1000 */
+    COST_MAX_MS = 50,     /* of the agent's time, for 999 of 1000 new locks */
     PERCENT_NOTHING = 15, /* of a processor, without a cause; it is promised 2, and some for what */
     PERCENT_CAUSE = 75,   /* many connections cost; with one: half, and some */
     SAMPLES = 100000,
@@ -53,7 +53,7 @@ struct raw {
     uint32_t client;
     uint64_t nonce;
     int region_fd;
-    struct hfi_region region; /* the last that came */
+    struct hfi_region region; /* of the last REGION */
 };
 
 static bool say(const struct raw *raw, const struct hfi_frame *frame)
@@ -64,7 +64,7 @@ static bool say(const struct raw *raw, const struct hfi_frame *frame)
     return send(raw->socket, bytes, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* The next frame. false: the agent hung up. */
+/* Receives the next frame. Returns false if the agent hung up. */
 static bool hear(struct raw *raw, struct hfi_frame *frame)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
@@ -118,7 +118,7 @@ static bool ring(const struct raw *raw)
     return say(raw, &(struct hfi_frame){.kind = HFI_FRAME_RING});
 }
 
-/* Connects, or comes back; whether it is the one that it was. */
+/* Connects, or comes back. Returns whether the agent resumed the client. */
 static bool enter(struct raw *raw)
 {
     struct hfi_frame frame;
@@ -129,14 +129,14 @@ static bool enter(struct raw *raw)
     return frame.welcome.resumed;
 }
 
-/* Everything that was sent before has been seen to when this has come back. */
+/* Waits for an answer: the agent has then handled every earlier packet. */
 static void wait_for_it(struct raw *raw)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS, .request = 3};
     REQUIRE(say(raw, &frame) && hear(raw, &frame) && frame.kind == HFI_FRAME_DONE, "no answer");
 }
 
-/* Has the region of that name's namespace given to it, by OPEN or by MAP. */
+/* Gets the region of that name's namespace, by OPEN or by MAP. */
 static void have_region(struct raw *raw, const char *name, enum hfi_frame_kind how)
 {
     struct stat status;
@@ -184,7 +184,7 @@ static void start_with(const char *config)
 
 static void start(void)
 {
-    start_with(CONFIG("60s")); /* what is not asked for is looked at every 12 s */
+    start_with(CONFIG("60s")); /* without a ring a lock is looked at every 12 s */
 }
 
 static void stop(void)
@@ -192,7 +192,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* What asks to be looked at stays there, unless the regular look falls into that moment. */
+/* Whether a dirty bit stays set, unless the regular look falls into that moment. */
 static bool stays(struct raw *owner, struct raw *who, bool rings)
 {
     for (unsigned i = 0; i < TRIES; i++) {
@@ -214,13 +214,13 @@ START_TEST(a_ring_is_about_the_regions_of_who_rings)
     ck_assert(!enter(&other));
     have_region(&both, "both/a", HFI_FRAME_OPEN);
     have_region(&other, "other/a", HFI_FRAME_OPEN);
-    ck_assert(stays(&both, &both, false)); /* another frame is not one */
-    ck_assert(stays(&both, &other, true)); /* nor is that of one that has another region */
+    ck_assert(stays(&both, &both, false)); /* another frame is not a ring */
+    ck_assert(stays(&both, &other, true)); /* nor does a ring for another region count */
     ck_assert(has_bit(&both));
     ck_assert(ring(&both));
     wait_for_it(&both);
     ck_assert(!has_bit(&both));
-    /* Of more than one region it is about all. */
+    /* A ring concerns all regions of the client. */
     have_region(&other, "both/a", HFI_FRAME_MAP);
     set_bit(&both);
     ck_assert(ring(&other));
@@ -231,7 +231,7 @@ START_TEST(a_ring_is_about_the_regions_of_who_rings)
 }
 END_TEST
 
-/* Where the socket is full of it a ring is not sent. */
+/* If the socket is full of CLOSE, a ring is not sent. */
 START_TEST(a_close_counts_as_one)
 {
     struct raw raw = {0};
@@ -247,7 +247,7 @@ START_TEST(a_close_counts_as_one)
 }
 END_TEST
 
-/* Its rings did not arrive, or could not be sent. */
+/* The client's rings were lost, or could not be sent. */
 START_TEST(who_comes_back_is_looked_at)
 {
     struct raw raw = {0};
@@ -299,7 +299,7 @@ START_TEST(a_ring_that_is_none_is_refused)
     } rubbish[] = {
         {"\x92\x11\x07", 3},                     /* with a number, as a request has */
         {"\x93\x11\x00\x00", 4},                 /* with a region, of its own */
-        {"\x93\x11\x00\xce\xff\xff\xff\xff", 8}, /* and of nobody */
+        {"\x93\x11\x00\xce\xff\xff\xff\xff", 8}, /* and an unknown one */
         {"\x91\x11", 2},
         {"\x92\x11\xc0", 3},
     };
@@ -318,7 +318,7 @@ START_TEST(a_ring_that_is_none_is_refused)
 }
 END_TEST
 
-/* Another thread may ring as soon as there is a connection, before anybody was welcomed. */
+/* Another thread may ring as soon as there is a connection, before WELCOME. */
 START_TEST(a_ring_behind_hello_is_harmless)
 {
     struct raw raw = {0};
@@ -352,7 +352,8 @@ static int64_t agent_cpu_ns(void)
     return spent.tv_sec * 1000 * MS + spent.tv_nsec;
 }
 
-/* As fast as it can, on so many connections; bits: every lock asks to be looked at, each time. */
+/* Rings as fast as it can, on so many connections. bits: each time every lock has its dirty bit
+ * set. */
 static void flood(unsigned connections, bool bits, int begun)
 {
     static struct raw raws[MANY];
@@ -382,7 +383,7 @@ static void become(uid_t user)
     REQUIRE(setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0, "user");
 }
 
-/* It has begun. */
+/* Starts the flood, and waits until it has begun. */
 static pid_t start_flood(unsigned connections, bool bits)
 {
     int ends[2];
@@ -409,7 +410,7 @@ static int compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Opens and takes locks in that namespace that nobody had before, for so long. */
+/* Opens and takes new locks in that namespace, for so long. */
 static void ask_for(hf_client *client, int64_t lasts_ms)
 {
     static unsigned locks;
@@ -455,8 +456,8 @@ static hf_client *connect_to_agent(void)
     return client;
 }
 
-/* Of the time that passed; busy: of that in which it could have had a processor, for one that would
- * use all of it, where the machine is busy with other things. */
+/* Checks the percentage of the passed time. busy: of the time in which the agent could have had a
+ * processor, as a process that would use all of it on a busy machine. */
 static void expect_percent(const char *what, bool busy, int64_t most)
 {
     int64_t unserved_ns = process_unserved_ns(agent.pid);
@@ -505,7 +506,7 @@ START_TEST(who_rings_without_end_costs_little)
 }
 END_TEST
 
-/* An honest process of the user that rings without end: what it asks for is answered. */
+/* An honest process of the user that rings without end gets its answers. */
 START_TEST(who_shares_the_user_is_served)
 {
     if (geteuid() != 0) {

@@ -1,14 +1,14 @@
 /*
  * A process with write access to a region writes rubbish into it without end, while the agent runs:
  * it flips bits, forges holds and seats out of what is there, writes over the header, truncates and
- * grows the object, and locks it as files can be locked. Clients of that namespace go on trying.
+ * grows the object, and locks it as files can be locked. Clients of that namespace keep trying.
  *
  * The agent lives, answers, logs no bug and little else, and takes a bounded share of the
- * processor. In the namespace beside it workers take locks of all kinds and write down what they
- * do: they are served all the time, nobody holds together, tokens rise. An agent that is started
- * again serves the spoilt namespace, too.
+ * processor. In the other namespace workers take locks in all ways and record that: they are served
+ * all the time, no two exclusive holds overlap, and tokens rise. An agent that is started again
+ * also serves the spoilt namespace.
  *
- * HOLDFAST_TEST_MINUTES=N: for so long.
+ * HOLDFAST_TEST_MINUTES=N: the test lasts N minutes.
  */
 #include <check.h>
 #include <errno.h>
@@ -47,11 +47,11 @@ static struct history *history;
 
 static struct {
     _Atomic bool end;
-    _Atomic bool truncate; /* may be begun with */
+    _Atomic bool truncate; /* truncating may begin */
     _Atomic uint64_t written;
     _Atomic uint64_t truncated;
     _Atomic uint64_t turns[WORKERS];
-    _Atomic uint64_t victims_had; /* holds in the spoilt namespace, whatever they are worth */
+    _Atomic uint64_t victims_had; /* holds in the spoilt namespace, be they worth anything or not */
     _Atomic uint64_t victims_told;
 } * shared;
 
@@ -114,11 +114,11 @@ static void work(unsigned worker)
     while (!atomic_load(&shared->end)) {
         unsigned lock = (unsigned)draw(&random, LOCKS);
         one_turn(locks[lock], lock, draw(&random, 4) == 0 ? HF_SHARED : HF_EXCLUSIVE);
-        /* In a long run, or on a machine that does nothing else, the record would be too long. */
+        /* Otherwise the record of a long run, or of a fast machine, would be too long. */
         if (atomic_fetch_add(&shared->turns[worker], 1) % 16 == 0 || run_ms() > RUN_MS) {
             sleep_ms(1);
         }
-        if (draw(&random, 256) == 0) { /* the agent has to do with it */
+        if (draw(&random, 256) == 0) { /* this makes the agent look at it */
             hf_close(locks[lock]);
             char name[32];
             snprintf(name, sizeof(name), "good/%u", lock);
@@ -139,7 +139,7 @@ static uint64_t turns(void)
 
 /* ---- the spoilt one ---- */
 
-/* A process that goes on working there: whatever comes of it, it dies of it alone. */
+/* A process that keeps working in the spoilt namespace. If that kills it, only it dies. */
 static void be_a_victim(void)
 {
     hf_client *client;
@@ -169,7 +169,7 @@ static void be_a_victim(void)
     _exit(0);
 }
 
-/* Keeps so many of them alive. */
+/* Keeps so many of them running. */
 static void mind_victims(void)
 {
     pid_t pids[VICTIMS] = {0};
@@ -184,11 +184,10 @@ static void mind_victims(void)
         }
         sleep_ms(20);
     }
-    _exit(0); /* they are tied to this one */
+    _exit(0); /* the victims die with this process */
 }
 
-/* Values that may be written into a word: bits flipped, another word of the region, a value that
- * might be one. */
+/* A value to write into a word: flipped bits, another word of the region, or a plausible value. */
 static uint64_t forge(uint64_t *random, const _Atomic uint64_t *words, uint64_t count, uint64_t old)
 {
     switch (draw(random, 5)) {
@@ -206,7 +205,7 @@ static uint64_t forge(uint64_t *random, const _Atomic uint64_t *words, uint64_t 
     }
 }
 
-/* Most of what is in use is at the beginning: there most is written. */
+/* Writes mostly at the beginning, where most of what is in use lies. */
 static void write_some(uint64_t *random, _Atomic uint64_t *words, uint64_t count)
 {
     for (unsigned i = 0; i < BURST; i++) {
@@ -268,7 +267,7 @@ static int64_t agent_time_ms(void)
     return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
-/* A lock of that namespace, by a client that comes now. */
+/* Takes a lock of that namespace, as a new client. */
 static int try_lock(const char *name)
 {
     hf_client *client;
@@ -286,7 +285,7 @@ static int try_lock(const char *name)
     return result;
 }
 
-/* Waits for that long; the neighbours are served in every second of it. */
+/* Waits for that long, and checks that the other namespace is served in every second. */
 static void pass(int64_t duration_ms)
 {
     for (int64_t end_ns = boottime_now() + duration_ms * MS; boottime_now() < end_ns;) {
@@ -362,7 +361,7 @@ START_TEST(a_region_full_of_rubbish)
     ck_assert(agent_logged(&agent, "event=session_continued"));
     ck_assert_int_eq(try_lock("good/new"), 0);
     int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;
-    int result; /* the next one has a region that is whole */
+    int result; /* the next agent has a whole region */
     while ((result = try_lock("bad/new")) == HF_EUNSERVED && boottime_now() < late_ns) {
         sleep_ms(50);
     }

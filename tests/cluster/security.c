@@ -68,7 +68,8 @@ START_TEST(only_who_may_opens)
     ck_assert_int_eq(actor_acquire(&nobody, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_eq(actor_open(&nobody, 1, "secret/a", 10), HF_EACCES);
     ck_assert_int_eq(actor_open(&nobody, 1, "team/a", 10), HF_EACCES);
-    ck_assert_int_eq(actor_open(&nobody, 1, "plain", 10), HF_EACCES); /* default: the agent's */
+    /* [agent]'s default applies */
+    ck_assert_int_eq(actor_open(&nobody, 1, "plain", 10), HF_EACCES);
     ck_assert_int_eq(actor_open(&member, 0, "team/a", 10), 0);
     ck_assert_int_eq(actor_open(&member, 1, "secret/a", 10), HF_EACCES);
     ck_assert_int_eq(actor_open(&root, 0, "secret/a", 10), 0);
@@ -87,12 +88,12 @@ START_TEST(nobody_sees_what_is_not_his)
     ck_assert_int_eq(ask(&nobody, ACTOR_SHOW, "secret/a"), HF_EACCES);
     ck_assert_int_eq(ask(&nobody, ACTOR_SHOW, "open/a"), 0);
     ck_assert_int_eq(actor_do(&nobody, &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
-    ck_assert_int_eq(ask(&nobody, ACTOR_WATCH, ""), 0); /* whatever the user may see */
+    ck_assert_int_eq(ask(&nobody, ACTOR_WATCH, ""), 0); /* it covers what the user may see */
     ck_assert_int_eq(actor_release(&root, 0), 0);
     ck_assert_int_eq(actor_release(&root, 1), 0);
     ck_assert_int_eq(actor_acquire(&root, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    /* The user learns of locks that it may see, and of no other, though others changed before and
-     * after. */
+    /* The user gets events of locks that it may see, and of no others, though others changed before
+     * and after. */
     struct actor_request next = {.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS};
     struct actor_reply event = actor_do(&nobody, &next);
     ck_assert_int_eq(event.result, 1);
@@ -125,7 +126,7 @@ START_TEST(break_needs_an_admin)
 }
 END_TEST
 
-/* Regions, records and state: nobody but the agent's user. */
+/* Only the agent's user has access to regions, records and state. */
 START_TEST(nothing_is_open_to_the_world)
 {
     static const char *const spaces[] = {"default", "open", "secret", "team"};
@@ -142,7 +143,7 @@ START_TEST(nothing_is_open_to_the_world)
 }
 END_TEST
 
-/* --dev: a socket for its own user and root. */
+/* With --dev only the agent's own user and root may connect. */
 START_TEST(a_development_agent_is_ones_own)
 {
     struct agent_process own;

@@ -1,6 +1,6 @@
 /*
- * Processes and agents with a /dev/shm of their own, and one that somebody fills. As root, which
- * can make such a thing and become another user; else there is nothing to try.
+ * Processes and agents with a /dev/shm of their own, and one that somebody fills. It needs root, to
+ * make a /dev/shm and to become another user; else it is skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -38,13 +38,13 @@ static void start_with(const char *config)
     agent_start(&agent);
 }
 
-/* A busy machine is to end no session. */
+/* The long session_ttl keeps a busy machine from ending a session. */
 static void start(void)
 {
     start_with(CONFIG("10s"));
 }
 
-/* For a test that waits for the end of one. */
+/* For a test that waits for the end of a session. */
 static void start_short(void)
 {
     start_with(CONFIG("1s"));
@@ -80,7 +80,7 @@ static void leave_shared_memory(const char *options)
             "mount namespace: %s", strerror(errno));
 }
 
-/* Regions come over the socket: it is the same lock. */
+/* Regions come over the socket, so the client and others use the same lock. */
 START_TEST(a_client_with_a_shm_of_its_own)
 {
     struct actor here;
@@ -109,8 +109,8 @@ START_TEST(a_client_with_a_shm_of_its_own)
 }
 END_TEST
 
-/* An agent that cannot see the regions of the one before: nobody is granted a lock beside the
- * holder in the region that is there still; that holder learns that its hold is lost. */
+/* An agent cannot see the regions of the one before. No process is granted a lock beside the holder
+ * in the old region, and that holder learns that its hold is lost. */
 START_TEST(an_agent_with_a_shm_of_its_own)
 {
     int ready[2];
@@ -150,7 +150,7 @@ START_TEST(an_agent_with_a_shm_of_its_own)
     ck_assert_int_eq(actor_release(&before, 0), HF_ELOST);
     actor_end(&after);
     actor_end(&before);
-    agent_kill(&agent); /* its regions go with the namespace */
+    agent_kill(&agent); /* its regions end with the namespace */
     kill_process(keeper);
     agent.keeper = 0;
     close(ready[0]);
@@ -244,7 +244,7 @@ static void take_many(const char *format, unsigned count)
     ck_assert_int_eq(wait_for(process), 0);
 }
 
-/* Pages that nobody has touched yet are there all the same. */
+/* The memory of a region's pages is reserved, also for pages that were never touched. */
 START_TEST(who_fills_shared_memory_harms_nobody)
 {
     struct actor holder;
@@ -254,7 +254,7 @@ START_TEST(who_fills_shared_memory_harms_nobody)
     have_keeper_do("f");
     take_many("open/%u", 2000);
     take_many("both/%u", 100);
-    ck_assert_int_eq(agent_stop(&agent), 0); /* the next one adopts what there is */
+    ck_assert_int_eq(agent_stop(&agent), 0); /* the next agent adopts the regions */
     agent_start(&agent);
     take_many("open/after/%u", 100);
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
@@ -277,7 +277,7 @@ static int run_lock(const char *name)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* As a release before left it, or a process of the namespace: where the seats are. */
+/* Punches a hole where the seats are: an older release left regions so, and a client can do it. */
 static void punch_hole(const char *space)
 {
     struct stat status;
@@ -294,8 +294,8 @@ static void punch_hole(const char *space)
     close(fd);
 }
 
-/* It is adopted, and the log says that it has a hole. A process that needs the missing page ends
- * that namespace, whose clients learn it, and no other one. */
+/* The region is adopted, and the log mentions the hole. A process that needs the missing page ends
+ * that namespace, whose clients learn of it, and no other one. */
 START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
 {
     struct actor both;
@@ -323,7 +323,7 @@ START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
     ck_assert_int_eq(hf_open(client, "open/d", NULL, &lock), HF_EUNSERVED);
     ck_assert_int_eq(run_lock("open/b"), 70);
     ck_assert_int_eq(run_lock("both/b"), 0);
-    /* A process with locks of both goes on with the other's. */
+    /* A process with locks of both goes on with those of the other namespace. */
     ck_assert_int_eq(actor_open(&both, 2, "both/c", 10), 0);
     ck_assert_int_eq(actor_open(&both, 3, "open/c", 10), HF_EUNSERVED);
     ck_assert_int_gt(actor_remaining(&both, 0), 0);

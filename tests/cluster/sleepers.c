@@ -1,7 +1,8 @@
 /*
- * Processes that sleep where nobody honest does: in their thousands on a futex word of a region,
- * which makes each wake of it dear, and on the lease while it counts. The agent's loop makes two
- * dear wakes, its other thread the rest; a lease that is renewed in time wakes nobody.
+ * Processes that sleep where no honest client does: by the thousand on one futex word of a region,
+ * which makes each wake of it costly, and on the lease while it is in force. The agent's loop makes
+ * two costly wakes, and another thread of it the rest. A lease that is renewed in time wakes no
+ * thread.
  */
 #include <check.h>
 #include <dirent.h>
@@ -76,7 +77,8 @@ static void stop(void)
 
 /* ---- dear wakes ---- */
 
-/* Sleeps with many entries on one word, again and again: each wake takes those of one away. */
+/* Sleeps with many entries on one word, again and again, because each wake removes those of one
+ * thread. */
 static void *sleep_on(void *arg)
 {
     struct futex_waitv entries[ENTRIES];
@@ -113,7 +115,7 @@ static pid_t fill(_Atomic uint32_t *word)
     return pid;
 }
 
-/* What the thread of that name of the agent's has had of a processor, ns; -1: there is none. */
+/* The processor time of the agent's thread of that name, in ns; -1 if there is none. */
 static int64_t spent_by(const char *name)
 {
     char path[64];
@@ -143,7 +145,7 @@ static int64_t spent_by(const char *name)
     return spent_ns;
 }
 
-/* Writes a token that is beyond all, which the agent puts right, and wakes the sleepers. */
+/* Writes an impossible token, which the agent repairs, and that wakes the sleepers. */
 static void have_it_repaired(void)
 {
     _Atomic uint64_t *word = &region.words[slot].word;
@@ -172,7 +174,7 @@ START_TEST(the_loop_makes_two_dear_wakes)
     int64_t before_ns = spent_by("holdfastd-wake");
     for (unsigned i = 0; i < REPAIRS; i++) {
         have_it_repaired();
-        usleep(100000); /* they fall asleep again */
+        usleep(100000); /* time to fall asleep again */
     }
     int64_t spent_ns = spent_by("holdfastd-wake") - before_ns;
     printf("%d dear wakes: %.1f ms of the thread's processor time\n", REPAIRS,

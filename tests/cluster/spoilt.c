@@ -1,7 +1,7 @@
 /*
  * A client writes rubbish into its namespace's region and is gone; see docs/REGION.md. A holder in
- * the namespace beside it goes on holding, also over a restart of the agent, and the spoilt locks
- * can be had again: within a quarter of session_ttl, or the lock-delay of a hold that was lost.
+ * the other namespace goes on holding, also across a restart of the agent. The spoilt locks can be
+ * had again within a quarter of session_ttl, or after the lock-delay of a hold that was lost.
  */
 #include <check.h>
 #include <errno.h>
@@ -35,7 +35,8 @@ static hf_client *connect_to_it(void)
     return client;
 }
 
-/* A client that comes now: takes the lock and lets go of it. How long that took, ms; the token. */
+/* A new client takes and releases the lock. Returns how long that took, in ms. *token: its
+ * token. */
 static int64_t have_it(uint64_t *token)
 {
     hf_lock *lock;
@@ -53,7 +54,7 @@ static int64_t have_it(uint64_t *token)
     return (end_ns - begin_ns) / MS;
 }
 
-/* As a client maps it. */
+/* Maps the region as a client does. */
 static void map_region(void)
 {
     char path[512];
@@ -98,7 +99,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* The rubbish that is written; the culprit is a process, and ends. */
+/* The kinds of rubbish. A process writes one of them, and ends. */
 static void closed_for_ever(void)
 {
     atomic_store(&region.slots[slot].closed_until_ns, UINT64_C(1) << 62);
@@ -164,7 +165,7 @@ static void everything_at_once(void)
 
 static void (*const lies[])(void) = {closed_for_ever, all_tokens_used, held_by_nobody,
                                      read_for_ever, no_lease, everything_at_once,
-                                     /* which the next agent cannot recognise: */
+                                     /* the next agent cannot recognise these: */
                                      no_tokens_used, other_chains};
 enum { LIES = sizeof(lies) / sizeof(lies[0]), LIES_TO_THE_NEXT = LIES - 2 };
 
@@ -186,7 +187,7 @@ START_TEST(a_spoilt_lock_is_had_again)
     sleep_ms(TTL_MS / 4); /* the agent looks */
     tell((unsigned)_i);
     if (lies[_i] == no_tokens_used) {
-        sleep_ms(TTL_MS / 4); /* before that a process that takes it gets one again */
+        sleep_ms(TTL_MS / 4); /* before that, a process that takes the lock gets it once more */
     }
     int64_t took_ms = have_it(&after);
     printf("lie %d: had again after %lld ms\n", _i, (long long)took_ms);
@@ -195,7 +196,7 @@ START_TEST(a_spoilt_lock_is_had_again)
 }
 END_TEST
 
-/* Written while no agent runs: the next one believes no more of it than may be. */
+/* It is written while no agent runs. The next one believes no more of it than it may. */
 START_TEST(a_lie_to_the_next_agent)
 {
     uint64_t before = 0;

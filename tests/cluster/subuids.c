@@ -1,6 +1,6 @@
 /*
- * A user with a range of subordinate numbers is one user, whichever of them its processes have: all
- * together have half of the places for clients. Needs root, to be others.
+ * A user with a range of subordinate uids is one user, whichever of them its processes have: all of
+ * them together get half of the clients that the agent takes. Needs root, to be others.
  */
 #include <check.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static struct agent_process agent;
 static pid_t connected[CLIENTS + 1];
 static unsigned count;
 
-/* What hf_connect() of a process of that user returns; if it is 0 the process stays. */
+/* The result of hf_connect() in a process of that user. If it is 0, the process stays. */
 static int connect_as(uid_t uid)
 {
     int result = -1;
@@ -81,7 +81,7 @@ START_TEST(subordinate_users_share_one_half)
     ck_assert_int_eq(connect_as(FIRST + CLIENTS / 2), HF_EFULL);
     ck_assert_int_eq(connect_as(NOBODY), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);
-    agent_kill(&agent); /* the next agent counts those that it finds in the same way */
+    agent_kill(&agent); /* the next agent counts the clients that it finds in the same way */
     agent_start(&agent);
     ck_assert_int_eq(connect_as(FIRST + 1), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);

@@ -1,6 +1,6 @@
 /*
- * A process whose CLOCK_BOOTTIME is another than its agent's, in a real time namespace: it is
- * refused, ahead or behind, however little, and learns why and by how much. Needs root.
+ * A process in a time namespace, whose CLOCK_BOOTTIME differs from its agent's. It is refused,
+ * whether it is ahead or behind, however little, and learns why and by how much. Needs root.
  */
 #include <check.h>
 #include <errno.h>
@@ -25,7 +25,8 @@ enum { TRIES = 20 };
 
 static struct agent_process agent;
 
-/* The next child lives in a time namespace that is so far apart. false: not here. */
+/* Puts the next child into a time namespace with that difference. Returns false if that is not
+ * possible here. */
 static bool go_apart(int64_t apart_ns)
 {
     char text[64];
@@ -41,7 +42,8 @@ static bool go_apart(int64_t apart_ns)
     return set;
 }
 
-/* In the namespace. It is let in only if the greeting took longer than the clocks are apart. */
+/* Runs in that namespace. The process is let in only if the greeting took longer than the clocks
+ * differ. */
 static void be_refused(int64_t apart_ns)
 {
     char why[160] = "";
@@ -64,7 +66,7 @@ static void be_refused(int64_t apart_ns)
              apart_ns < 0 ? "behind" : "ahead");
     char *said = strstr(why, expected);
     REQUIRE(error == HF_EPROTO && said != NULL, "error %d: %s", error, why);
-    /* The difference that it prints is at least so much, and no more than it is. */
+    /* It prints a lower bound of the difference. */
     double said_s = atof(said + strlen(expected));
     REQUIRE(said_s > 0 && said_s <= (double)far_ns / 1e9 + 1e-6, "%s", why);
 }

@@ -24,7 +24,7 @@ enum {
     EXIT_USAGE = 64,
     ROUND_S = 120,
     ROUND_S_MIN = 5,
-    ROUND_GUARD_S = 600, /* on top of the faults: a round that hangs is a failure */
+    ROUND_GUARD_S = 600, /* added to the time of the faults: a round that hangs has failed */
     STEP_MS = 20,
 };
 
@@ -54,7 +54,7 @@ struct command_line {
     unsigned rounds;
     unsigned voters;
     uint64_t seed;
-    const char *only_given; /* --only as it was given; NULL: it was not */
+    const char *only_given; /* the argument of --only; NULL: not given */
     uint32_t only;          /* a bit for each kind of fault that it names; 0: all */
 };
 
@@ -64,11 +64,11 @@ struct session {
     char folder[32];
     unsigned rounds;
     unsigned failed;
-    bool keep; /* the folders of rounds that went well too */
+    bool keep; /* also keep the folders of good rounds */
     int64_t start_ns;
 };
 
-static volatile sig_atomic_t interrupted; /* the table comes at once */
+static volatile sig_atomic_t interrupted; /* print the table at once */
 
 static void on_interrupt(int number)
 {
@@ -96,7 +96,8 @@ static unsigned read_number(const char *option, const char *text, unsigned min)
     return (unsigned)value;
 }
 
-/* The kinds that a list names; none, one that is not known or that cannot come alone: ends. */
+/* The kinds that a list names. Ends the program if the list is empty, or names a kind that is
+ * unknown or cannot come alone. */
 static uint32_t read_kinds(const char *text)
 {
     uint32_t kinds = 0;
@@ -176,7 +177,7 @@ static void read_options(int argc, char **argv, struct command_line *line)
     line->round_s = line->round_s < line->seconds ? line->round_s : line->seconds;
 }
 
-/* Waits for a round's end; its status, or -1 if it hangs. An interrupt ends it. */
+/* Waits for a round's end. Returns its status, or -1 if it hangs. An interrupt ends the round. */
 static int await_round(pid_t pid, unsigned round_s)
 {
     int64_t end_ns = boottime_now() + (int64_t)(round_s + ROUND_GUARD_S) * 1000 * MS;
@@ -219,7 +220,7 @@ static void play(struct session *session)
     printf("round %u, seed %llu\n", session->rounds + 1, (unsigned long long)plan.seed);
     pid_t pid = fork_tied();
     if (pid == 0) {
-        signal(SIGINT, SIG_IGN); /* its parent ends it */
+        signal(SIGINT, SIG_IGN); /* the parent ends it */
         signal(SIGTERM, SIG_DFL);
         int file = open(story, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         dup2(file, 1);

@@ -1,8 +1,8 @@
 /*
  * See torture.h: the faults of a cell.
  *
- * A host with a fault keeps it until it is mended: by a draw of its own, or with all the others. In
- * most rounds only so many hosts suffer at once that a majority is well; links come on top.
+ * A host keeps a fault until a later draw mends this host, or all hosts. In most rounds so few
+ * hosts have faults at a time that a majority is well. Faults of links are not counted in that.
  */
 #include "torture.h"
 
@@ -24,7 +24,7 @@ enum {
     MEND_ONE_OF = 4,
     EXIT_UNAVAILABLE = 69,
     EXIT_FAILURE_OWN = 70,
-    HEALED_MS = 60000, /* a guard */
+    HEALED_MS = 60000, /* a guard against hanging */
     DESCRIPTORS_SPARE = 3,
     MEMORY_SPARE_KB = 512,
 };
@@ -98,7 +98,8 @@ void torture_tell(struct torture *torture, const char *format, ...)
 {
     char what[96];
     char clock[32];
-    struct timespec now; /* as in the agents' logs, which the story is read beside */
+    /* the wall clock, as in the agents' logs, to compare them with the story */
+    struct timespec now;
     struct tm parts;
     va_list args;
     va_start(args, format);
@@ -155,7 +156,8 @@ void torture_reap(struct torture *torture)
         }
         agent->pid = 0;
         int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-        /* By the signal itself if it came before the agent had a handler for it. */
+        /* If the signal came before the agent had a handler for it, the signal itself ended the
+         * agent. */
         bool told = torture->terminated[i] &&
                     (code == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
         bool excused = torture->excused[i] &&
@@ -168,7 +170,7 @@ void torture_reap(struct torture *torture)
     }
 }
 
-/* A limit of an agent that runs; RLIM_INFINITY: as far as it was. */
+/* Sets a limit of a running agent. RLIM_INFINITY: the limit that it had. */
 static void limit(const struct torture *torture, unsigned host, int resource, rlim_t value)
 {
     struct rlimit limits;
@@ -197,7 +199,7 @@ static bool disk_is_hurt(const struct torture *torture, unsigned host)
            atomic_load(&disk->flush_delay_ms) != 0;
 }
 
-/* The host, not its links; the agent runs then, unless it is on its way down. */
+/* Mends the host, but not its links. Its agent runs afterwards, unless it is ending. */
 static void mend(struct torture *torture, unsigned host)
 {
     struct agent_process *agent = &torture->cell.agents[host];
@@ -240,7 +242,7 @@ static void heal_links(struct torture *torture)
     torture->flawed_links = false;
 }
 
-/* An agent that got SIGTERM must end once nothing keeps it. */
+/* An agent that got SIGTERM must end when no fault hinders it. */
 static void await_ends(struct torture *torture)
 {
     int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;
@@ -268,7 +270,7 @@ void torture_heal(struct torture *torture)
         mend(torture, i);
     }
     await_ends(torture);
-    /* An agent that fails because of a fault that is over now needs a moment to say so. */
+    /* An agent that fails because of a fault that has ended needs a moment to report that. */
     int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;
     for (unsigned i = 0; i < torture->cell.hosts; i++) {
         while (!agent_takes_connections(&torture->cell.agents[i])) {
@@ -316,7 +318,7 @@ static void starve(struct torture *torture, unsigned host, int resource)
         used = used * (unsigned long)sysconf(_SC_PAGESIZE) +
                torture_draw(torture, MEMORY_SPARE_KB) * 1024UL;
     } else {
-        for (int fd = 0; fd < 1024; fd++) { /* the lowest that is free: the next one to be used */
+        for (int fd = 0; fd < 1024; fd++) { /* the lowest free one, which is used next */
             snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
             if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
                 used = (unsigned long)fd;
@@ -456,7 +458,7 @@ static void kill_all(struct torture *torture)
     }
 }
 
-/* As an administrator does it: the next one when this one serves. */
+/* Restarts the agents one by one, as an administrator does: the next when this one serves. */
 static void roll(struct torture *torture, bool upgrade)
 {
     torture_heal(torture);
@@ -530,7 +532,7 @@ void torture_disturb(struct torture *torture)
     }
     enum torture_fault fault = choose(torture);
     if (is_of_resources(fault) && !agent_takes_connections(&torture->cell.agents[host])) {
-        fault = TORTURE_KILL; /* an agent that starts names what it cannot read, not why */
+        fault = TORTURE_KILL; /* an agent that fails to start names the file, but not the reason */
     }
     if (is_of_worker(fault)) {
         torture_tell(torture, "%s", names[fault]);
@@ -542,7 +544,7 @@ void torture_disturb(struct torture *torture)
         torture_tell(torture, "%s", names[fault]);
         hurt_all(torture, fault);
     } else if (is_hurt(torture, host) || count_hurt(torture) >= torture->hurt_max) {
-        while (!is_hurt(torture, host)) { /* somebody is */
+        while (!is_hurt(torture, host)) { /* ends: at least one host is hurt */
             host = (host + 1) % torture->cell.hosts;
         }
         if (torture->cut_off[host]) {

@@ -12,10 +12,11 @@
 #include <sys/wait.h>
 
 enum { DRIFT_PPM_MAX = 99000, PAUSE_MS_MIN = 50, PAUSE_MS_MAX = 900, HOLDS_AFTER = 5 };
-/* A busy machine keeps agents waiting for most of a second; that must not end every session. */
+/* A busy machine keeps agents waiting for most of a second, which must not end every session. */
 enum { TTL_MS = 3000, GRACE_MS = 2000, SERVED_MS = 60000 };
 
-/* What a round leaves out it cannot hide behind: not every kind comes in every round. */
+/* Not every kind of fault comes in every round, so that a frequent kind cannot hide the defects of
+ * others. */
 static void choose_weights(struct torture *torture)
 {
     static const unsigned usual[TORTURE_FAULTS] = {
@@ -31,7 +32,8 @@ static void choose_weights(struct torture *torture)
         torture->weights[i] = torture_draw(torture, 4) == 0 ? 0 : usual[i];
     }
     torture->weights[TORTURE_ALTER] = torture->tls ? usual[TORTURE_ALTER] : 0;
-    torture->weights[TORTURE_KILL_WORKER] = usual[TORTURE_KILL_WORKER]; /* so that some remains */
+    /* so that some kind remains */
+    torture->weights[TORTURE_KILL_WORKER] = usual[TORTURE_KILL_WORKER];
     for (unsigned i = 0; torture->plan->only != 0 && i < TORTURE_FAULTS; i++) {
         torture->weights[i] = torture->plan->only >> i & 1 ? usual[i] : 0;
     }
@@ -56,7 +58,7 @@ static void choose_clocks(struct torture *torture)
     }
 }
 
-/* In a third of the rounds. */
+/* One third of the rounds has TLS. */
 static void choose_tls(struct torture *torture)
 {
     torture->tls = torture_draw(torture, 3) == 0;
@@ -139,7 +141,7 @@ static void look_at_stores(struct torture *torture)
 
 static void raise_to(_Atomic int64_t *highest, int64_t value)
 {
-    if (atomic_load(highest) < value) { /* rounds come one after the other */
+    if (atomic_load(highest) < value) { /* rounds run one after the other */
         atomic_store(highest, value);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Traps of one host in which other lock services were caught, each a test of its name. (Those of
- * several hosts are the simulator's.)
+ * Traps on one host that have caught other lock services, each a test of its own. (Those of several
+ * hosts are the simulator's.)
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -102,7 +102,7 @@ START_TEST(trap_heartbeat_keeps_hung_holder_alive)
 }
 END_TEST
 
-/* Each owner dies just when it got the lock: nobody behind it sleeps on. */
+/* Each owner dies just after it got the lock. No waiter behind it must sleep on. */
 START_TEST(trap_lost_wakeup_owner_dies)
 {
     enum { CHAIN = 12 };
@@ -127,10 +127,10 @@ START_TEST(trap_lost_wakeup_owner_dies)
 }
 END_TEST
 
-/* Dead waiters cost nobody their lock-delay, and their places are used again. */
+/* Dead waiters cost other waiters no lock-delay, and their seats are used again. */
 START_TEST(trap_dead_waiters_fill_slots)
 {
-    enum { DEAD = 36, AT_ONCE = 6 }; /* of 28 places */
+    enum { DEAD = 36, AT_ONCE = 6 }; /* of 28 seats */
     struct hf_hold hold;
     open_all(LONG_DELAY_MS);
     take(&one, &hold);
@@ -146,7 +146,7 @@ START_TEST(trap_dead_waiters_fill_slots)
             actor_end(&dead[j]);
         }
         actor_await_waiters(&three, "trap", 0);
-        sleep_ms(1100); /* a place is free again at the next sweep */
+        sleep_ms(1100); /* a seat is free again after the next sweep */
     }
     actor_wait(&two, 0, HF_EXCLUSIVE);
     actor_await_waiters(&three, "trap", 1);
@@ -162,7 +162,8 @@ START_TEST(trap_readers_starve_writers)
     ck_assert_int_eq(actor_acquire(&one, 0, HF_SHARED, GUARD_MS, NULL), 0);
     actor_wait(&three, 0, HF_EXCLUSIVE);
     actor_await_waiters(&two, "trap", 1);
-    ck_assert_int_eq(actor_acquire(&two, 0, HF_SHARED, 0, NULL), HF_EBUSY); /* not past it */
+    /* it must not pass the writer */
+    ck_assert_int_eq(actor_acquire(&two, 0, HF_SHARED, 0, NULL), HF_EBUSY);
     actor_wait(&two, 0, HF_SHARED);
     actor_await_waiters(&one, "trap", 2);
     ck_assert_int_eq(actor_release(&one, 0), 0);
@@ -186,14 +187,14 @@ START_TEST(trap_upgrade_deadlock)
     actor_wait(&one, 0, HF_EXCLUSIVE);
     actor_await_waiters(&three, "trap", 1); /* the first upgrader has to be there first */
     ck_assert_int_eq(actor_acquire(&two, 0, HF_EXCLUSIVE, 10 * GUARD_MS, NULL), HF_EDEADLK);
-    ck_assert(actor_remaining(&two, 0) > 0); /* it still reads */
+    ck_assert(actor_remaining(&two, 0) > 0); /* it still has its shared hold */
     ck_assert_int_eq(actor_release(&two, 0), 0);
     served(&one);
 }
 END_TEST
 
-/* 1: the agent has no number for any client (peer credentials say pid 0), nor have they for each
- * other; 2: its kernel gives no pidfd of the process that connected. */
+/* 1: the agent has no pid for any client (peer credentials say pid 0), and the clients have none
+ * for each other. 2: its kernel gives no pidfd of the process that connected. 3: both. */
 static bool start_apart(int how)
 {
     if (geteuid() != 0 || (how >= 2 && !agent_can_be_without("no pidfd of who connected"))) {
@@ -206,15 +207,15 @@ static bool start_apart(int how)
     return true;
 }
 
-/* The first two are let in; the third (no number, and a kernel that gives no pidfd of the process
- * that connected) cannot be watched, and is not. */
+/* The agent admits the first two cases. In the third it could not watch the process, and refuses
+ * it. */
 static bool is_let_in(int how)
 {
     return how != 3;
 }
 
-/* Its pidfd shows that it lives, and died. The agent after one that had no number for it cannot see
- * it before it has come back. */
+/* Its pidfd shows its life and its death. An agent that has no pid for a client of the agent before
+ * cannot see it until it has come back. */
 START_TEST(trap_pid_reused_or_other_namespace)
 {
     struct actor foreign;
@@ -239,7 +240,7 @@ START_TEST(trap_pid_reused_or_other_namespace)
     agent_start(&agent);
     ck_assert_uint_eq(agent_logged(&agent, "event=survivors_unproven number=") > 0, _i == 1);
     ck_assert(actor_remaining(&foreign, 0) > 0);
-    if (_i == 1) { /* it comes back, and from then on is watched */
+    if (_i == 1) { /* it comes back, and from then on the agent watches it */
         ck_assert_int_eq(actor_open(&foreign, 1, "another", 400), 0);
         ck_assert(agent_logged(&agent, " resumed=yes"));
     }
@@ -253,7 +254,7 @@ START_TEST(trap_pid_reused_or_other_namespace)
 }
 END_TEST
 
-/* A process forks, and dies: its child, which has its connection open, keeps nothing of it. */
+/* A process forks and dies. Its child has the connection open, but keeps no hold by that. */
 START_TEST(trap_child_keeps_the_connection)
 {
     int ends[2];
@@ -297,7 +298,7 @@ START_TEST(trap_child_keeps_the_connection)
 }
 END_TEST
 
-/* Curator 1121: an entry left by one's own session that died. */
+/* Curator 1121: an entry that a process's own dead session left. */
 START_TEST(trap_own_entry_left_by_dead_session)
 {
     struct hf_hold before;
@@ -315,7 +316,7 @@ START_TEST(trap_own_entry_left_by_dead_session)
 }
 END_TEST
 
-/* etcd 11456: the lease had run out while its owner waited. */
+/* etcd 11456: the lease ran out while its owner waited. */
 START_TEST(trap_granted_after_lease_ran_out_while_waiting)
 {
     struct actor_request request = {.kind = ACTOR_OPEN, .name = "trap"};
@@ -330,8 +331,9 @@ START_TEST(trap_granted_after_lease_ran_out_while_waiting)
     actor_await_waiters(&three, "trap", 1);
     actor_signal(&one, SIGSTOP);
     actor_wait(&three, 0, HF_EXCLUSIVE);
-    ck_assert_int_eq(actor_release(&two, 0), 0); /* handed to a process that is stopped */
-    struct actor_reply third = served(&three);   /* after the lease's end */
+    /* the lock is handed to a process that is stopped */
+    ck_assert_int_eq(actor_release(&two, 0), 0);
+    struct actor_reply third = served(&three); /* after the lease's end */
     ck_assert_int_eq(actor_release(&three, 0), 0);
     actor_signal(&one, SIGCONT);
     struct actor_reply reply = served(&one);
@@ -347,7 +349,7 @@ START_TEST(trap_old_handle_hits_recycled_slot)
     open_all(SHORT_MS);
     take(&one, &hold);
     ck_assert_int_eq(actor_release(&one, 0), 0);
-    for (unsigned i = 0; i < 300; i++) { /* many times the table's 64 */
+    for (unsigned i = 0; i < 300; i++) { /* many times the table's 64 slots */
         char name[32];
         snprintf(name, sizeof(name), "passing/%u", i);
         int result;
@@ -366,7 +368,7 @@ START_TEST(trap_old_handle_hits_recycled_slot)
 }
 END_TEST
 
-/* A region is one trust domain: rubbish in one neither stops the agent nor harms another. */
+/* A region is one trust domain: rubbish in one neither stops the agent nor harms another region. */
 START_TEST(trap_mapped_client_forges_lock_words)
 {
     char path[256];

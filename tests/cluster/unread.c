@@ -1,8 +1,8 @@
 /*
- * Descriptors that a client is sent and does not receive: the kernel counts them for the agent, and
- * sends none to anybody when there are as many as it may have open. One user has few of them on the
- * way, on connections that are open and on such that ended, and others get their regions. Needs
- * root, for two users.
+ * Descriptors that the agent sends and a client does not receive. The kernel counts them for the
+ * agent, and lets it send no more to any client once there are as many as it may have open. So each
+ * user may have only a few on the way, on open and on closed connections, and other users get their
+ * regions. Needs root, for two users.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 
 enum {
     NOBODY = 65534,
-    FILES = 600,      /* the agent's own */
+    FILES = 600,      /* of the agent itself */
     CONNECTIONS = 80, /* held open at a time, and never read */
     ROUNDS = 10,
-    ASKED = 200, /* on each; as many as its socket takes */
+    ASKED = 200, /* requests on each, as many as its socket takes */
     KEPT_MAX = CONNECTIONS * ROUNDS,
     CLIENTS = 90,
 };
@@ -35,8 +35,8 @@ static struct hfi_frame map_request(uint64_t request)
         .kind = HFI_FRAME_MAP, .request = request, .text = {.bytes = "open/a", .size = 6}};
 }
 
-/* Asks for the region again and again and reads nothing, on one connection after the other: its own
- * end stays open, whatever the agent does with the other one. */
+/* Asks for the region again and again and reads nothing, on one connection after the other. It
+ * keeps its own end open, whatever the agent does with the other one. */
 static void hoard(int told)
 {
     struct rlimit limit = {KEPT_MAX + 100, KEPT_MAX + 100};
@@ -60,7 +60,7 @@ static void hoard(int told)
     }
 }
 
-/* What a new process of root's gets: a lock of its own namespace, with its region. */
+/* Checks that a new process of root gets a lock of its own namespace, with its region. */
 static void expect_served(void)
 {
     struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
@@ -108,7 +108,7 @@ START_TEST(who_receives_no_regions_keeps_none_from_others)
     ck_assert_uint_eq(agent_logged(&agent, "Too many references"), 0);
     ck_assert_uint_gt(agent_logged(&agent, "it does not read its answers"), 0);
     kill_process(pid);
-    /* All of it is forgotten then: as many descriptors are there as without. */
+    /* The agent forgets all of that: it has as many descriptors as before. */
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS; agent_descriptors(&agent) > CLIENTS;) {
         ck_assert_int_lt(boottime_now(), end_ns);
         sleep_ms(20);
@@ -118,7 +118,8 @@ START_TEST(who_receives_no_regions_keeps_none_from_others)
 }
 END_TEST
 
-/* One that reads in the end gets all that was sent, and then the end; its place is free again. */
+/* A client that reads in the end gets everything that was sent, and then the end of the connection.
+ * Its place is free again. */
 START_TEST(what_was_sent_is_received)
 {
     struct hfi_frame frame;

@@ -1,10 +1,10 @@
 /*
  * A cell of three voters and an observer on this machine's loopback, upgraded and taken back agent
- * by agent while its locks are in use: no hold is lost, no waiter is forgotten or loses its place,
- * nobody is passed over while its agent, which coordinates the lock, is stopped, and the two
- * versions of the messages work side by side on the way. And an agent that finds a
- * region of another layout: it does not start while somebody may hold a lock there. And what an
- * orderly end leaves for an agent of an older release.
+ * by agent while its locks are in use: no hold is lost, no waiter is forgotten or loses its
+ * position in the queue, no waiter is passed over while its agent, which coordinates the lock, is
+ * stopped, and the two versions of the messages work side by side meanwhile. Other tests: an agent
+ * that finds a region of another layout does not start while a process may hold a lock there; and
+ * an orderly end leaves the deadline for an agent of an older release.
  */
 #include "actor.h"
 #include "require.h"
@@ -30,7 +30,7 @@ enum {
     APART_MS = 1200,
     COPY_SIZE = 1 << 16,
     NAMES_TRIED = 60,
-    PASSED_MS = 500 /* far more than a waiter waits that is not waited for */
+    PASSED_MS = 500 /* far longer than another waiter would wait if the lock were not kept */
 };
 
 static struct agent_process agents[HOSTS];
@@ -42,9 +42,9 @@ static unsigned ports[HOSTS];
 /* Shared by the load's processes. */
 struct load {
     _Atomic uint32_t inside; /* how many hold the one lock that all want */
-    _Atomic uint32_t wrong;  /* how often somebody was not alone, or lost its hold */
+    _Atomic uint32_t wrong;  /* how often a process was not alone, or lost its hold */
     _Atomic uint64_t holds[HOSTS];
-    _Atomic int64_t longest_ns[HOSTS]; /* that a process waited for the lock */
+    _Atomic int64_t longest_ns[HOSTS]; /* the longest wait of a process for the lock */
     _Atomic bool end;
 };
 static struct load *load;
@@ -78,7 +78,7 @@ static void start(void)
 
 static void stop(void)
 {
-    for (unsigned i = HOSTS; i-- > 0;) { /* each janitor holds the pipes of those before it */
+    for (unsigned i = HOSTS; i-- > 0;) { /* each janitor has the pipes of those before it */
         agent_destroy(&agents[i]);
     }
 }
@@ -124,7 +124,7 @@ static void load_start(void)
     }
 }
 
-/* Every host has had the lock so many times more. */
+/* Waits until every host has had the lock so many more times. */
 static void load_await(uint64_t more)
 {
     for (unsigned i = 0; i < HOSTS; i++) {
@@ -172,8 +172,8 @@ static void hold_and_wait(void)
             ck_assert_int_eq(actor_open(&waiters[i][at], 0, "queue", 100), 0);
             actor_wait(&waiters[i][at], 0, HF_EXCLUSIVE);
             actor_await_waiters(&owner, "queue", (size_t)at * HOSTS + i + 1);
-            /* A host that came so much earlier stays ahead when another voter coordinates
-             * (TIMEOUTS.md). */
+            /* A host that came so much earlier stays ahead when another voter becomes the
+             * coordinator (TIMEOUTS.md). */
             sleep_ms(at == 0 && i + 1 < HOSTS ? APART_MS : 0);
         }
     }
@@ -197,7 +197,7 @@ static void check_all_hold(void)
     REQUIRE(actor_remaining(&owner, 0) > 0, "the owner of the queue's lock holds it no more");
 }
 
-/* Which waiter has been served: host * WAITERS + place. */
+/* The waiter that was served: host * WAITERS + its number. */
 static unsigned await_served(void)
 {
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS;;) {
@@ -214,8 +214,8 @@ static unsigned await_served(void)
     }
 }
 
-/* All are served: the hosts in the order in which their first waiters came, beginning with the one
- * that has the lock; and those of a host in theirs. */
+/* Checks that all are served: the hosts in the order in which their first waiters came, beginning
+ * with the one that has the lock, and the waiters of a host in their own order. */
 static void serve_all(void)
 {
     unsigned served[HOSTS] = {0};
@@ -237,7 +237,7 @@ static void serve_all(void)
 
 /* ---- rolling ---- */
 
-/* What `holdfast status` on a host says has that text; waits for it. */
+/* Waits until `holdfast status` on a host prints that text. */
 static void await_status(unsigned host, const char *has, const char *has_not)
 {
     char command[256];
@@ -259,8 +259,9 @@ static void await_status(unsigned host, const char *has, const char *has_not)
 
 /* ---- a turn that comes while the agent is away ---- */
 
-static struct actor taker, first, second; /* of one lock: holds it, waits for it, waits behind */
-static unsigned handed_over;              /* voters that were stopped and got that done in time */
+/* of one lock: one holds it, one waits for it, one waits behind */
+static struct actor taker, first, second;
+static unsigned handed_over; /* stopped voters that handed over in time */
 
 static void queue_up(unsigned voter)
 {
@@ -271,7 +272,8 @@ static void queue_up(unsigned voter)
     actor_ready(&first, agents[voter].socket);
     actor_ready(&second, agents[(voter + 1) % VOTERS].socket);
     unsigned number = 0;
-    do { /* one that this voter coordinates; it may not have got its own back yet */
+    /* a lock that this voter coordinates; it may not coordinate its own partitions again yet */
+    do {
         REQUIRE(boottime_now() < end_ns, "host %u coordinates nothing", voter);
         snprintf(name, sizeof(name), "turn/%u/%u", voter, number++ % NAMES_TRIED);
         sleep_ms(number % NAMES_TRIED == 0 ? 100 : 0);
@@ -282,13 +284,13 @@ static void queue_up(unsigned voter)
     ck_assert_int_eq(actor_open(&second, 0, name, 100), 0);
     actor_wait(&first, 0, HF_EXCLUSIVE);
     actor_await_waiters(&taker, name, 1);
-    sleep_ms(10); /* times are sent in milliseconds */
+    sleep_ms(10); /* messages have times in milliseconds */
     actor_wait(&second, 0, HF_EXCLUSIVE);
     actor_await_waiters(&taker, name, 2);
 }
 
-/* The voter's agent was stopped: the lock waits for its host, however free it is. Where nothing
- * runs for a second it may not have handed over, which it says. */
+/* The voter's agent was stopped: the lock is kept for its host's waiter, although it is free. If
+ * nothing runs for a second, the voter may not have handed over, and its log says so. */
 static void release_and_see(unsigned voter)
 {
     struct actor_reply reply;
@@ -320,9 +322,9 @@ static void end_turns(unsigned voter)
 
 enum how { BY_TERM, BY_KILL };
 
-/* One agent after the other comes up again, in that version; the cell is whole before the next. In
- * the end not in the order in which their hosts wait: hosts that asked anew would be served in that
- * of the restarts. */
+/* Restarts the agents one after the other with that version; the cell is whole before the next one.
+ * The last roll does not go in the order in which the hosts wait, because hosts that ask anew would
+ * be served in the order of the restarts. */
 static void roll(unsigned protocol, enum how how, const char *program)
 {
     char text[640];
@@ -393,7 +395,7 @@ START_TEST(a_cell_is_upgraded_and_taken_back)
     serve_all();
     for (unsigned i = 0; i < HOSTS; i++) {
         ck_assert_int_eq(actor_release(&holders[i], 0), 0);
-        ck_assert(!agent_logged(&agents[i], "event=session_new epoch=2")); /* one for all */
+        ck_assert(!agent_logged(&agents[i], "event=session_new epoch=2")); /* one session for all */
         actor_end(&holders[i]);
     }
     actor_end(&owner);
@@ -432,14 +434,14 @@ START_TEST(another_layout_is_refused_while_somebody_holds)
     agent.pid = 0;
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 78);
     ck_assert(agent_logged(&agent, "found layout 2, expected 1, and 1 living processes"));
-    /* The one that knows the layout is started again: nobody has lost anything. */
+    /* The release that knows the layout is started again, and no hold was lost. */
     set_layout(region, HFI_REGION_VERSION);
     agent_start(&agent);
-    if (agent_logged(&agent, "session_continued")) { /* else this machine was too slow */
+    if (agent_logged(&agent, "session_continued")) { /* otherwise the machine was too slow */
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
         ck_assert_int_eq(actor_release(&holder, 0), 0);
     }
-    /* No process lives that could hold anything: it begins anew, and tokens go on. */
+    /* No process lives that could hold a lock, so the agent begins anew, and tokens go on. */
     actor_kill(&holder);
     actor_end(&holder);
     agent_kill(&agent);
@@ -470,7 +472,7 @@ static int64_t read_deadline(const char *path)
     return deadline_ns;
 }
 
-/* One from before the page of shared memory knows the file alone. */
+/* An agent from before the shared page knows only the file. */
 START_TEST(an_orderly_end_leaves_the_deadline_in_the_file)
 {
     struct agent_process agent;
@@ -484,11 +486,11 @@ START_TEST(an_orderly_end_leaves_the_deadline_in_the_file)
     int64_t first_ns = read_deadline(file);
     ck_assert_int_gt(first_ns, 0);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (read_deadline(page) == first_ns) { /* renewed */
+    while (read_deadline(page) == first_ns) { /* until the lease was renewed */
         REQUIRE(boottime_now() < end_ns, "the session is never renewed");
         sleep_ms(20);
     }
-    ck_assert_int_eq(read_deadline(file), first_ns); /* written once a session */
+    ck_assert_int_eq(read_deadline(file), first_ns); /* the file is written once a session */
     ck_assert_int_eq(agent_stop(&agent), 0);
     ck_assert_int_gt(read_deadline(file), first_ns);
     ck_assert_int_eq(read_deadline(file), read_deadline(page));

@@ -104,7 +104,7 @@ static void victim_run(const struct scenario *scenario, const struct scene *scen
     REQUIRE(error == 0, "hf_connect: %s", hf_strerror(error));
     error = hf_open(victim.client, scene->name, &lock_options, &victim.lock);
     REQUIRE(error == 0, "hf_open: %s", hf_strerror(error));
-    atomic_store_explicit(&scene->notes->holder, atomic_load(&victim.lock->place)->holder,
+    atomic_store_explicit(&scene->notes->holder, atomic_load(&victim.lock->binding)->holder,
                           memory_order_relaxed);
     scenario->prepare(&victim);
     step_traced();

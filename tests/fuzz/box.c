@@ -87,7 +87,7 @@ static int64_t kernel_now(void *arg)
     return ((struct box *)arg)->now_ns;
 }
 
-static void kernel_bell(void *arg)
+static void kernel_ring(void *arg)
 {
     (void)arg;
 }
@@ -600,9 +600,9 @@ void box_open(struct draw draw)
     box->now_ns = 1000000 * BOX_MS;
     box->random = shape;
     box->tokens = 1;
-    box->kernel = (struct hfi_kernel){kernel_sleep_agent, kernel_wake, kernel_now, kernel_bell,
+    box->kernel = (struct hfi_kernel){kernel_sleep_agent, kernel_wake, kernel_now, kernel_ring,
                                       box};
-    box->client_kernel = (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_bell,
+    box->client_kernel = (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_ring,
                                              box};
     HF_CHECK(start(false));
 }

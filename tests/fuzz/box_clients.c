@@ -343,7 +343,7 @@ void box_act(void)
         queue(handle);
     }
     if (what & 4) { /* with a ring */
-        struct host_event event = {.kind = HOST_BELL};
+        struct host_event event = {.kind = HOST_RING};
         atomic_fetch_or(&box->client_region.dirty[0], UINT64_C(1) << handle->opened.slot);
         driver_event(box->driver, &event);
     }
@@ -399,7 +399,7 @@ void box_scribble(void)
         }
     }
     if (draw_bool(&box->draw)) { /* and every client is notified to look */
-        struct host_event event = {.kind = HOST_BELL};
+        struct host_event event = {.kind = HOST_RING};
         atomic_store(&box->client_region.dirty[0], UINT64_MAX);
         driver_event(box->driver, &event);
     }

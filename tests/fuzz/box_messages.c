@@ -142,7 +142,7 @@ static void hello_answer(const struct message_hello *asked, struct message *out)
 {
     struct message_hello *hello = &out->as.hello;
     hello->answer = true;
-    hello->standing = MESSAGE_STANDING_VOTING;
+    hello->status = MESSAGE_STATUS_VOTING;
     hello->incarnation = OTHER_INCARNATION;
     hello->echo = asked->incarnation;
     hello->rules = asked->rules;
@@ -202,12 +202,12 @@ static bool round_answer(const struct message *asked, struct message *out)
         out->as.accepted.order = asked->as.accept.order;
         out->as.accepted.name = asked->as.accept.name;
         return !asked->as.accept.chosen;
-    case MESSAGE_PULL:
-        out->kind = MESSAGE_PULLED;
-        out->as.pulled.what = asked->as.pull.what;
-        out->as.pulled.partition = asked->as.pull.partition;
-        out->as.pulled.id = asked->as.pull.id;
-        out->as.pulled.kind = MESSAGE_PULLED_END;
+    case MESSAGE_SYNC:
+        out->kind = MESSAGE_SYNCED;
+        out->as.synced.what = asked->as.sync.what;
+        out->as.synced.partition = asked->as.sync.partition;
+        out->as.synced.id = asked->as.sync.id;
+        out->as.synced.kind = MESSAGE_SYNCED_END;
         return true;
     case MESSAGE_POLL:
     case MESSAGE_MARK:
@@ -230,17 +230,17 @@ static bool round_answer(const struct message *asked, struct message *out)
 bool box_honest(const struct box_sent *sent, struct message *out)
 {
     const struct message *asked = &sent->message;
-    answer_header(&sent->to, MESSAGE_BEAT, out);
+    answer_header(&sent->to, MESSAGE_HEARTBEAT, out);
     switch (asked->kind) {
     case MESSAGE_HELLO:
         out->kind = MESSAGE_HELLO;
         hello_answer(&asked->as.hello, out);
         return !asked->as.hello.answer;
-    case MESSAGE_BEAT:
-        out->as.beat.number = asked->as.beat.number + 7;
-        out->as.beat.echo = asked->as.beat.number;
-        out->as.beat.majority = true;
-        out->as.beat.votes = true;
+    case MESSAGE_HEARTBEAT:
+        out->as.heartbeat.number = asked->as.heartbeat.number + 7;
+        out->as.heartbeat.echo = asked->as.heartbeat.number;
+        out->as.heartbeat.majority = true;
+        out->as.heartbeat.votes = true;
         return true;
     case MESSAGE_RENEW:
         out->kind = MESSAGE_RENEW_ACK;
@@ -297,15 +297,15 @@ static void lie_round(struct message *message)
         message->as.accepted.higher = draw_bool(&box->draw) ? draw_ballot() : 0;
         message->as.accepted.full = draw_bool(&box->draw);
         break;
-    case MESSAGE_PULLED:
-        message->as.pulled.kind = 1 + draw_byte(&box->draw) % 5;
-        message->as.pulled.index = draw_byte(&box->draw) % 3;
-        message->as.pulled.next = (uint32_t)draw_number(&box->draw);
-        message->as.pulled.checkpoint = draw_checkpoint();
-        message->as.pulled.mark = (struct message_session){box_draw_agent(), draw_epoch()};
-        message->as.pulled.name = box_draw_name();
-        message->as.pulled.accepted = draw_order();
-        draw_value(&message->as.pulled.value);
+    case MESSAGE_SYNCED:
+        message->as.synced.kind = 1 + draw_byte(&box->draw) % 5;
+        message->as.synced.index = draw_byte(&box->draw) % 3;
+        message->as.synced.next = (uint32_t)draw_number(&box->draw);
+        message->as.synced.checkpoint = draw_checkpoint();
+        message->as.synced.mark = (struct message_session){box_draw_agent(), draw_epoch()};
+        message->as.synced.name = box_draw_name();
+        message->as.synced.accepted = draw_order();
+        draw_value(&message->as.synced.value);
         break;
     case MESSAGE_POLLED:
     case MESSAGE_MARKED:
@@ -324,7 +324,7 @@ static void lie_hello(struct message_hello *hello)
 {
     uint8_t what = draw_byte(&box->draw);
     struct message_member *member = &hello->members[what % BOX_VOTERS];
-    hello->standing = what % (MESSAGE_STANDING_REJOINING + 1);
+    hello->status = what % (MESSAGE_STATUS_REJOINING + 1);
     hello->bootstrapped = (what & 8) != 0;
     hello->answer = (what & 16) != 0;
     member->store_id[0] = draw_number(&box->draw);
@@ -384,11 +384,11 @@ static void lie_about(struct message *message)
     case MESSAGE_HELLO:
         lie_hello(&message->as.hello);
         break;
-    case MESSAGE_BEAT:
-        draw_partitions(&message->as.beat.owned);
-        message->as.beat.majority = draw_bool(&box->draw);
-        message->as.beat.votes = draw_bool(&box->draw);
-        message->as.beat.number = draw_number(&box->draw);
+    case MESSAGE_HEARTBEAT:
+        draw_partitions(&message->as.heartbeat.owned);
+        message->as.heartbeat.majority = draw_bool(&box->draw);
+        message->as.heartbeat.votes = draw_bool(&box->draw);
+        message->as.heartbeat.number = draw_number(&box->draw);
         break;
     default:
         if (message_is_for_host(message->kind)) {
@@ -484,13 +484,13 @@ static void make_round(struct message *message)
         message->as.checkpoint.checkpoint = draw_checkpoint();
         message->as.checkpoint.live = draw_number(&box->draw);
         break;
-    case MESSAGE_PULL:
-        message->as.pull.what = 1 + draw_byte(&box->draw) % 2;
-        message->as.pull.partition = draw_byte(&box->draw);
-        message->as.pull.id = draw_number(&box->draw);
-        message->as.pull.after = draw_bool(&box->draw) ? (uint32_t)draw_number(&box->draw) : 0;
-        message->as.pull.digest = draw_number(&box->draw);
-        message->as.pull.checkpoint = draw_checkpoint();
+    case MESSAGE_SYNC:
+        message->as.sync.what = 1 + draw_byte(&box->draw) % 2;
+        message->as.sync.partition = draw_byte(&box->draw);
+        message->as.sync.id = draw_number(&box->draw);
+        message->as.sync.after = draw_bool(&box->draw) ? (uint32_t)draw_number(&box->draw) : 0;
+        message->as.sync.digest = draw_number(&box->draw);
+        message->as.sync.checkpoint = draw_checkpoint();
         break;
     default: /* POLL, MARK */
         message->as.session = (struct message_session){box_draw_agent(), draw_epoch()};
@@ -567,7 +567,7 @@ static void make_any(struct message *message)
     case MESSAGE_READ:
     case MESSAGE_ACCEPT:
     case MESSAGE_CHECKPOINT:
-    case MESSAGE_PULL:
+    case MESSAGE_SYNC:
     case MESSAGE_POLL:
     case MESSAGE_MARK:
         make_round(message);

@@ -62,22 +62,22 @@ static void check_facts(struct hfi_listed_cursor *cursor, const struct hfi_frame
                         const uint8_t *bytes, size_t size)
 {
     static uint8_t again[HFI_FRAME_MAX];
-    struct hfi_told_builder builder;
+    struct hfi_facts_builder builder;
     struct hfi_fact_frame fact;
     uint32_t facts = 0;
 
-    hfi_told_begin(&builder, again, sizeof again, frame->request);
-    while (hfi_told_next(cursor, &fact)) {
+    hfi_facts_begin(&builder, again, sizeof again, frame->request);
+    while (hfi_facts_next(cursor, &fact)) {
         HF_CHECK(fact.subject.size <= HFI_LABEL_MAX && fact.key.size > 0);
         HF_CHECK(fact.text.size <= HFI_FRAME_COMMAND_MAX);
         check_inside(fact.subject, bytes, size);
         check_inside(fact.key, bytes, size);
         check_inside(fact.text, bytes, size);
-        HF_CHECK(hfi_told_add(&builder, &fact) || size > HFI_FRAME_MAX - 4);
+        HF_CHECK(hfi_facts_add(&builder, &fact) || size > HFI_FRAME_MAX - 4);
         facts++;
     }
     HF_CHECK(facts == frame->fact_count && facts <= HFI_FRAME_FACTS_MAX);
-    HF_CHECK(hfi_told_finish(&builder) > 0);
+    HF_CHECK(hfi_facts_finish(&builder) > 0);
 }
 
 static void frame_entry(const uint8_t *bytes, size_t size)

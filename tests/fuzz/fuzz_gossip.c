@@ -97,7 +97,8 @@ static void gossip_entry(const uint8_t *bytes, size_t size)
     }
     bool answer = reader.answer;
     uint32_t left = reader.left;
-    gossip_begin(&writer, again, sizeof again, reader.kind, reader.incarnation, reader.beat_ms);
+    gossip_begin(&writer, again, sizeof again, reader.kind, reader.incarnation,
+                 reader.heartbeat_ms);
     if (reader.kind == GOSSIP_ITEMS) {
         check_items(&reader, &writer);
     } else {

@@ -24,7 +24,7 @@ enum { SAID_MAX = HTTP_REQUEST_MAX, PENDING_MAX = 6000, BODY_MAX = 3000, ANSWER_
 #define MS INT64_C(1000000)
 
 /* A client; its descriptor is FIRST_FD and its number. */
-struct client {
+struct http_client {
     bool open; /* at the server */
     bool gone; /* it will send nothing more */
     bool reset;
@@ -49,13 +49,13 @@ static struct {
     uint32_t connected;
     size_t body_size;
     char body[BODY_MAX];
-    struct client clients[CLIENTS];
+    struct http_client clients[CLIENTS];
 } world;
 
-static struct client *client_of(int fd)
+static struct http_client *client_of(int fd)
 {
     HF_CHECK(fd >= FIRST_FD && fd < FIRST_FD + CLIENTS);
-    struct client *client = &world.clients[fd - FIRST_FD];
+    struct http_client *client = &world.clients[fd - FIRST_FD];
     HF_CHECK(client->open);
     return client;
 }
@@ -99,9 +99,9 @@ int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     if (number < 0) {
         return -1;
     }
-    struct client *client = &world.clients[number];
+    struct http_client *client = &world.clients[number];
     world.connected++;
-    memset(client, 0, offsetof(struct client, pending));
+    memset(client, 0, offsetof(struct http_client, pending));
     client->open = true;
     client->accepted_ns = kernel.now_ns;
     client->window = UINT32_MAX;
@@ -110,7 +110,7 @@ int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 
 ssize_t fuzz_recv(int fd, void *buffer, size_t size, int flags)
 {
-    struct client *client = client_of(fd);
+    struct http_client *client = client_of(fd);
     HF_CHECK(world.turned && size > 0 && (flags & MSG_DONTWAIT) != 0);
     if (client->reset) {
         errno = ECONNRESET;
@@ -134,11 +134,11 @@ ssize_t fuzz_recv(int fd, void *buffer, size_t size, int flags)
     return (ssize_t)size;
 }
 
-static void check_answer(const struct client *client, bool whole);
+static void check_answer(const struct http_client *client, bool whole);
 
 ssize_t fuzz_send(int fd, const void *buffer, size_t size, int flags)
 {
-    struct client *client = client_of(fd);
+    struct http_client *client = client_of(fd);
     HF_CHECK(world.turned && size > 0 && (flags & MSG_NOSIGNAL) != 0 && !client->shut);
     client->body_size = client->answered ? client->body_size : world.body_size;
     client->answered = true;
@@ -161,7 +161,7 @@ ssize_t fuzz_send(int fd, const void *buffer, size_t size, int flags)
 
 int fuzz_shutdown(int fd, int how)
 {
-    struct client *client = client_of(fd);
+    struct http_client *client = client_of(fd);
     HF_CHECK(how == SHUT_WR && !client->shut && client->answer_size > 0);
     check_answer(client, true);
     client->shut = true;
@@ -175,7 +175,7 @@ int fuzz_close(int fd)
         kernel.listener_open = false;
         return 0;
     }
-    struct client *client = client_of(fd);
+    struct http_client *client = client_of(fd);
     HF_CHECK(client->end.events == 0); /* libuv's rule */
     client->open = false;
     world.connected--;
@@ -243,7 +243,7 @@ static bool names_another(const char *head, size_t size)
 }
 
 /* METHOD PATH HTTP/1.x; 0: none yet. */
-static int expected_status(const struct client *client, bool *head)
+static int expected_status(const struct http_client *client, bool *head)
 {
     const char *at = client->said;
     const char *end = at + client->said_size;
@@ -276,7 +276,7 @@ static int expected_status(const struct client *client, bool *head)
 }
 
 /* The answer so far, or all of it. */
-static void check_answer(const struct client *client, bool whole)
+static void check_answer(const struct http_client *client, bool whole)
 {
     char first[32];
     bool head;
@@ -321,16 +321,16 @@ static void on_turn(void *arg)
 
 /* ---- events ---- */
 
-static struct client *draw_client(void)
+static struct http_client *draw_client(void)
 {
     if (kernel.accepted == 0) {
         return NULL;
     }
-    struct client *client = &world.clients[draw_byte(&kernel.draw) % kernel.accepted];
+    struct http_client *client = &world.clients[draw_byte(&kernel.draw) % kernel.accepted];
     return client->open ? client : NULL;
 }
 
-static void add(struct client *client, const void *bytes, size_t size)
+static void add(struct http_client *client, const void *bytes, size_t size)
 {
     size_t room = PENDING_MAX - client->pending_size;
     size = size < room ? size : room;
@@ -338,7 +338,7 @@ static void add(struct client *client, const void *bytes, size_t size)
     client->pending_size += size;
 }
 
-static void say(struct client *client)
+static void say(struct http_client *client)
 {
     static const char *const pieces[] = {"GET ",
                                          "HEAD ",
@@ -380,7 +380,7 @@ static void say(struct client *client)
 }
 
 /* What libuv would call, if there is a reason. */
-static void call(struct client *client, int status)
+static void call(struct http_client *client, int status)
 {
     bool readable = client->gone || client->reset || client->pending_read < client->pending_size;
     bool writable = client->window > 0 || client->reset;
@@ -391,7 +391,7 @@ static void call(struct client *client, int status)
     client->end.callback(client->end.poll, status, events & client->end.events);
 }
 
-static void change(struct client *client, uint8_t what)
+static void change(struct http_client *client, uint8_t what)
 {
     switch (what % 8) {
     case 0:
@@ -429,7 +429,7 @@ static void accept_some(uint8_t what)
 
 static void pass(uint8_t what)
 {
-    static const int64_t spans_ms[] = {1, 20, 101, 400, 1000, 1001, 4999, HTTP_PATIENCE_MS};
+    static const int64_t spans_ms[] = {1, 20, 101, 400, 1000, 1001, 4999, HTTP_TIMEOUT_MS};
     kernel.now_ns += spans_ms[what % 8] * MS;
     if (http_next_tick_ns(world.server) > kernel.now_ns) {
         return;
@@ -437,15 +437,15 @@ static void pass(uint8_t what)
     http_tick(world.server, kernel.now_ns);
     HF_CHECK(http_next_tick_ns(world.server) > kernel.now_ns);
     for (uint32_t i = 0; i < kernel.accepted; i++) {
-        const struct client *client = &world.clients[i];
-        HF_CHECK(!client->open || client->accepted_ns + HTTP_PATIENCE_MS * MS > kernel.now_ns);
+        const struct http_client *client = &world.clients[i];
+        HF_CHECK(!client->open || client->accepted_ns + HTTP_TIMEOUT_MS * MS > kernel.now_ns);
     }
 }
 
 static void play_event(void)
 {
     uint8_t what = draw_byte(&kernel.draw);
-    struct client *client = NULL;
+    struct http_client *client = NULL;
     world.turned = false;
     switch (what % 8) {
     case 0:

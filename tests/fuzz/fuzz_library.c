@@ -375,20 +375,20 @@ static void say_facts(uint64_t request)
 {
     static const char *const keys[] = {"round_trip_ns", "up", "address"};
     struct packet *packet = add_packet();
-    struct hfi_told_builder builder;
+    struct hfi_facts_builder builder;
     uint8_t what = draw_byte(&world.draw);
     if (packet == NULL) {
         return;
     }
-    hfi_told_begin(&builder, packet->bytes, sizeof(packet->bytes), request);
+    hfi_facts_begin(&builder, packet->bytes, sizeof(packet->bytes), request);
     for (uint32_t i = 0; i < what % 8u * 40; i++) { /* also more than a packet has room for */
         struct hfi_fact_frame fact = {.subject = text(i % 2 != 0 ? "host-b" : ""),
                                       .key = text(keys[i % 3]),
                                       .value = (int64_t)((uint64_t)i << what % 64),
                                       .text = text(what & 8 ? "tcp://10.0.0.1:7411" : "")};
-        (void)!hfi_told_add(&builder, &fact);
+        (void)!hfi_facts_add(&builder, &fact);
     }
-    packet->size = hfi_told_finish(&builder);
+    packet->size = hfi_facts_finish(&builder);
     if (what & 64) {
         packet->bytes[draw_byte(&world.draw) % packet->size] = draw_byte(&world.draw);
     }

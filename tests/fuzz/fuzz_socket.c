@@ -33,7 +33,7 @@ struct pending {
 };
 
 /* A client; its descriptor is FIRST_FD and its number here. */
-struct client {
+struct socket_client {
     bool open;
     bool gone; /* sends nothing more */
     bool reset;
@@ -63,13 +63,13 @@ static struct {
     bool closer_ended; /* it closes itself */
     bool alone;        /* that was reported */
     bool stuck;        /* nobody may be accepted */
-    struct client clients[CLIENTS];
+    struct socket_client clients[CLIENTS];
 } world;
 
-static struct client *client_of(int fd)
+static struct socket_client *client_of(int fd)
 {
     HF_CHECK(fd >= FIRST_FD && fd < FIRST_FD + CLIENTS);
-    struct client *client = &world.clients[fd - FIRST_FD];
+    struct socket_client *client = &world.clients[fd - FIRST_FD];
     HF_CHECK(client->open);
     return client;
 }
@@ -82,13 +82,13 @@ struct kernel_end *kernel_end_of(int fd)
 /* ---- descriptors ---- */
 
 /* Receives, or throws away, the next packet. */
-static void take_pending(struct client *client)
+static void take_pending(struct socket_client *client)
 {
     HF_CHECK(client->pending[client->pending_read % PENDING].fds == 0);
     client->pending_read++;
 }
 
-static void close_client(struct client *client)
+static void close_client(struct socket_client *client)
 {
     HF_CHECK(client->end.events == 0); /* libuv's rule */
     client->open = false;
@@ -103,7 +103,7 @@ int fuzz_close(int fd)
         HF_CHECK(world.spare_open);
         world.spare_open = false;
     } else { /* descriptors of packets are not the connection's to close */
-        struct client *client = client_of(fd);
+        struct socket_client *client = client_of(fd);
         HF_CHECK(client->shut);
         while (client->pending_read < client->pending_count) { /* the kernel does that */
             HF_CHECK(world.refuses); /* a few were thrown away, and nothing else is known of it */
@@ -250,8 +250,8 @@ int fuzz_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     if (number < 0) {
         return -1;
     }
-    struct client *client = &world.clients[number];
-    memset(client, 0, offsetof(struct client, pending));
+    struct socket_client *client = &world.clients[number];
+    memset(client, 0, offsetof(struct socket_client, pending));
     client->told = client->sent = 0;
     client->open = true;
     client->accepted_ns = kernel.now_ns;
@@ -294,7 +294,7 @@ static void attach(struct msghdr *message, const struct pending *packet)
 }
 
 /* The size of the next packet; 0, -1 as in recv(2). */
-static ssize_t next_size(struct client *client)
+static ssize_t next_size(struct socket_client *client)
 {
     static uint8_t bytes[2 * HFI_FRAME_MAX];
     if (client->reset && draw_byte(&kernel.draw) % 2 == 0) {
@@ -308,7 +308,7 @@ static ssize_t next_size(struct client *client)
     return (ssize_t)fill(bytes, sizeof(bytes), &client->pending[client->pending_read % PENDING]);
 }
 
-static void say(struct client *client)
+static void say(struct socket_client *client)
 {
     uint8_t what = draw_byte(&kernel.draw);
     uint32_t count = what >= 248 ? PENDING : 1;
@@ -322,7 +322,7 @@ static void say(struct client *client)
 
 ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags)
 {
-    struct client *client = client_of(fd);
+    struct socket_client *client = client_of(fd);
     bool peek = (flags & MSG_PEEK) != 0;
     HF_CHECK((flags & ~MSG_PEEK) == (MSG_TRUNC | MSG_DONTWAIT));
     HF_CHECK(!peek || (!world.refuses && message->msg_iovlen == 0));
@@ -352,7 +352,7 @@ ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags)
 ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
 {
     static const int refusals[] = {EAGAIN, EINTR, ENOBUFS};
-    struct client *client = client_of(fd);
+    struct socket_client *client = client_of(fd);
     size_t size = message->msg_iov->iov_len;
     uint32_t number;
     HF_CHECK((flags & MSG_DONTWAIT) != 0 && (flags & MSG_NOSIGNAL) != 0);
@@ -390,7 +390,7 @@ ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
 
 /* ---- the handler ---- */
 
-static struct client *client_with(const struct connection *connection)
+static struct socket_client *client_with(const struct connection *connection)
 {
     return client_of(connection_socket(connection));
 }
@@ -399,7 +399,7 @@ static struct client *client_with(const struct connection *connection)
 static void tell(struct connection *connection, bool unasked)
 {
     static uint8_t bytes[HFI_FRAME_MAX];
-    struct client *client = client_with(connection);
+    struct socket_client *client = client_with(connection);
     uint8_t what = draw_byte(&kernel.draw);
     uint32_t number = client->told + 1;
     struct connection_output output = {.bytes = bytes, .fd = -1, .unasked = unasked};
@@ -431,7 +431,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
 {
     struct hfi_frame frame;
     struct hfi_frame_error error;
-    struct client *client = client_with(connection);
+    struct socket_client *client = client_with(connection);
     struct connection *other;
     HF_CHECK(arg == &world && size > 0 && size <= HFI_FRAME_MAX && sender == 5);
     bool good = hfi_frame_decode(bytes, size, &frame, NULL, &error) == 0;
@@ -492,16 +492,16 @@ static void on_alone(void *arg)
 
 /* ---- events ---- */
 
-static struct client *draw_client(void)
+static struct socket_client *draw_client(void)
 {
     if (kernel.accepted == 0) {
         return NULL;
     }
-    struct client *client = &world.clients[draw_byte(&kernel.draw) % kernel.accepted];
+    struct socket_client *client = &world.clients[draw_byte(&kernel.draw) % kernel.accepted];
     return client->open ? client : NULL;
 }
 
-static void call(struct client *client, int status)
+static void call(struct socket_client *client, int status)
 {
     bool readable = client->gone || client->reset || client->pending_read < client->pending_count;
     bool writable = client->window > 0 || client->reset;
@@ -513,7 +513,7 @@ static void call(struct client *client, int status)
     client->end.callback(client->end.poll, status, status != 0 ? 0 : events & client->end.events);
 }
 
-static void change(struct client *client, uint8_t what)
+static void change(struct socket_client *client, uint8_t what)
 {
     struct connection *connection = socket_find(world.server, client->number);
     switch (what % 8) {
@@ -566,7 +566,7 @@ static void pass(uint8_t what)
     socket_tick(world.server, kernel.now_ns);
     HF_CHECK(socket_next_tick_ns(world.server) > kernel.now_ns);
     for (uint32_t i = 0; i < kernel.accepted; i++) {
-        const struct client *client = &world.clients[i];
+        const struct socket_client *client = &world.clients[i];
         HF_CHECK(!client->open || client->greeted ||
                  client->accepted_ns + SOCKET_GREETING_MS * MS > kernel.now_ns);
     }
@@ -575,7 +575,7 @@ static void pass(uint8_t what)
 static void play_event(void)
 {
     uint8_t what = draw_byte(&kernel.draw);
-    struct client *client = NULL;
+    struct socket_client *client = NULL;
     uint32_t open = 0;
     switch (what % 8) {
     case 0:

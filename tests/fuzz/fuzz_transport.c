@@ -218,26 +218,26 @@ int nng_stream_get_addr(nng_stream *stream, const char *option, nng_sockaddr *ad
     return NNG_ECLOSED;
 }
 
-bool transport_work_init(struct transport_work *work, struct transport_works *works,
-                         enum transport_work_kind kind, void *owner)
+bool transport_op_init(struct transport_op *work, struct transport_ops *works,
+                       enum transport_op_kind kind, void *owner)
 {
-    *work = (struct transport_work){.works = works, .kind = kind, .owner = owner};
-    work->aio = kind == TRANSPORT_WORK_SEND ? &world.send : &world.receive;
+    *work = (struct transport_op){.ops = works, .kind = kind, .owner = owner};
+    work->aio = kind == TRANSPORT_OP_SEND ? &world.send : &world.receive;
     return true;
 }
 
-void transport_work_fini(struct transport_work *work)
+void transport_op_fini(struct transport_op *work)
 {
     (void)work;
 }
 
-void transport_work_begin(struct transport_work *work, size_t quiet_size)
+void transport_op_begin(struct transport_op *work, size_t quiet_size)
 {
     (void)work;
     (void)quiet_size;
 }
 
-bool transport_work_running(struct transport_work *work)
+bool transport_op_running(struct transport_op *work)
 {
     (void)work;
     return false;
@@ -282,10 +282,10 @@ static void converse(struct transport_link *link, uint8_t how)
             transport_link_ready(link, EPOLLIN, false);
         } else {
             deliver(link->receive.aio);
-            transport_link_worked(link, TRANSPORT_WORK_RECEIVE);
+            transport_link_worked(link, TRANSPORT_OP_RECEIVE);
         }
         if ((how & HOW_STUCK) != 0) {
-            transport_link_worked(link, TRANSPORT_WORK_SEND);
+            transport_link_worked(link, TRANSPORT_OP_SEND);
         }
     }
 }
@@ -314,7 +314,7 @@ static void transport_entry(const uint8_t *bytes, size_t size)
     }
     const struct transport_link_start start = {.dialled = dialled,
                                                .secure = (bytes[0] & HOW_SECURE) != 0,
-                                               .says = newer ? NEWER : TRANSPORT_VERSION_FIRST};
+                                               .newest = newer ? NEWER : TRANSPORT_VERSION_FIRST};
     struct transport_link *link = transport_link_create(&links, NULL, start, NULL);
     HF_CHECK(link != NULL);
     converse(link, bytes[0]);

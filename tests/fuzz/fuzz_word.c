@@ -84,7 +84,7 @@ static int64_t kernel_now(void *arg)
     return world.now_ns += MS; /* a loop that only spins gets there, too */
 }
 
-static void kernel_bell(void *arg)
+static void kernel_ring(void *arg)
 {
     (void)arg;
 }
@@ -102,7 +102,7 @@ static void make_world(struct draw draw)
     hfi_region_format(world.memory, &sizes, &identity);
     HF_CHECK(hfi_region_attach(world.memory, size, &world.region) == NULL);
     world.now_ns = INT64_C(1) << 40;
-    world.kernel = (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_bell, NULL};
+    world.kernel = (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_ring, NULL};
     world.agents = world.region;
     world.agents.own_slot_blocks = world.own_slot_blocks;
     world.agents.own_block_next = world.own_block_next;
@@ -178,7 +178,7 @@ static void call_client(uint8_t what)
     struct hfi_actor actor = {&world.region, &world.kernel, holder};
     struct hfi_request request = {
         .slot = slot, .seat = seat, .limit_ns = more & 64 ? 50 * MS : 0, .barging = more & 128};
-    struct hfi_patience patience = {world.now_ns + 100 * (int64_t)MS, &world.cancel, 0};
+    struct hfi_wait_limit patience = {world.now_ns + 100 * (int64_t)MS, &world.cancel, 0};
     struct hfi_held *held = &world.held[holder];
     bool gone;
     switch (more / 4 % 16) {

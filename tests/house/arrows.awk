@@ -1,5 +1,5 @@
-# Compares the #include lines of the product with a part of tests/house/modules (first file), or draws
-# that part as SVG. The other files are the product's sources.
+# Compares the #include lines and the declared functions of the product with a part of
+# tests/house/modules (first file), or draws that part as SVG. The other files are the sources.
 #
 # Variables: `room`, what stands between [ and ] above it, "": what stands above the first one;
 # `files`, all sources, separated by blanks; `draw`, 1: draw instead of comparing.
@@ -89,6 +89,52 @@ FNR == 1 {
     }
 }
 
+# ---- functions: a header declares what its own module defines ----
+
+FNR == 1 {
+    statement = ""
+    declares = FILENAME ~ /\.h$/ && FILENAME !~ /\/reactions\.h$/
+    if (FILENAME ~ /\.c$/) {
+        has_code[current] = 1
+    }
+}
+
+# What begins in the first column goes on up to its ; or to the { that stands alone.
+current != "" && (statement != "" || /^[a-z_A-Z]/) {
+    if (statement == "") {
+        statement_line = FNR
+    }
+    statement = statement " " $0
+    if ($0 == "{" || /;/ || /{$/) {
+        if (statement ~ /^ [a-z_A-Z0-9 *]+\(/ && statement !~ /^ (static|typedef|extern) /) {
+            name = statement
+            sub(/\(.*/, "", name)
+            sub(/.*[ *]/, "", name)
+            if ($0 == "{") {
+                defines[name] = defines[name] " " current
+            } else if (declares && name != "_Static_assert") {
+                where[name, current] = FILENAME ":" statement_line
+            }
+        }
+        statement = ""
+    }
+}
+
+# A module without a .c file is an interface: others define what it declares.
+function compare_functions(key, i, n, part, parts, own) {
+    for (key in where) {
+        split(key, part, SUBSEP)
+        n = split(defines[part[1]], parts, " ")
+        own = !(part[2] in has_code)
+        for (i = 1; i <= n; i++) {
+            own = own || parts[i] == part[2]
+        }
+        if (!own) {
+            complain(where[key] ": " part[2] " declares " part[1] "(), which is defined in" (n == 0 ? " no file" : defines[part[1]]))
+        }
+    }
+}
+
 # Whether one leads to the other by way of a third: such an arrow is not drawn.
 function leads(from, to, i, n, next_one) {
     n = split(below[from], next_one, " ")
@@ -153,6 +199,7 @@ END {
         draw_all()
         exit 0
     }
+    compare_functions()
     for (i = 1; i <= modules; i++) {
         n = split(below[module[i]], parts, " ")
         for (j = 1; j <= n; j++) {

@@ -144,6 +144,57 @@ static void operation_session(void *arg, enum renewal_state state, uint32_t epoc
     sim_tell("host %u: session %u is %s", agent->index, epoch, words[state]);
 }
 
+/* ---- a host core that is held up in a region: see agent/run/keeper.h ---- */
+
+static void keep_session(struct sim_agent *agent)
+{
+    struct net_packet *packet;
+    driver_keep_begin(agent->driver);
+    while ((packet = agent->taken = net_take(agent->index)) != NULL) {
+        const struct message_agent *from = &world.agents[packet->from].name;
+        if (packet->kind == NET_LINK) {
+            driver_link(agent->driver, from, packet->up);
+        } else if (packet->kind == NET_GOSSIP) {
+            driver_received_gossip(agent->driver, from, packet->bytes, packet->size);
+        } else {
+            driver_received(agent->driver, (void *)packet->bytes);
+        }
+        agent->taken = NULL;
+        free(packet);
+    }
+    driver_keep(agent->driver);
+    driver_keep_end(agent->driver);
+}
+
+static void operation_lend(void *arg)
+{
+    struct sim_agent *agent = arg;
+    if (!agent->serving || !sim_chance(2 * world.faults.held)) {
+        return;
+    }
+    int64_t until_ns = sim_now() + 1 + (int64_t)(sim_random() % (uint64_t)(4 * SIM_TTL_NS));
+    sim_tell("host %u: its host core is held up for %lld us", agent->index,
+             (long long)(until_ns - sim_now()) / 1000);
+    agent->stalled_ns = agent->stalled_ns == 0 ? sim_now() : agent->stalled_ns;
+    while (sim_now() < until_ns) {
+        fiber_wait(sim_now() + 20 * SIM_MS);
+        keep_session(agent);
+    }
+}
+
+static void operation_take_back(void *arg)
+{
+    (void)arg;
+}
+
+static void operation_prolong(void *arg, uint32_t epoch, int64_t deadline_ns)
+{
+    struct sim_agent *agent = arg;
+    if (agent->note.given_up == 0) {
+        hfi_prolong(agent->mapped.header, &agent->kernel, deadline_ns, epoch);
+    }
+}
+
 static int64_t operation_now(void *arg)
 {
     return clock_now(arg);
@@ -258,6 +309,9 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
                                                   .log = operation_log,
                                                   .promise = operation_promise,
                                                   .session = operation_session,
+                                                  .lend = operation_lend,
+                                                  .take_back = operation_take_back,
+                                                  .prolong = operation_prolong,
                                                   .now_ns = operation_now,
                                                   .random = operation_random,
                                                   .arg = agent}};
@@ -414,9 +468,9 @@ static bool turn(struct sim_agent *agent)
     if (region_see(agent)) {
         return true;
     }
-    if (agent->bell && sim_draw(2) == 0) {
-        agent->bell = false;
-        struct host_event event = {.kind = HOST_BELL};
+    if (agent->rung && sim_draw(2) == 0) {
+        agent->rung = false;
+        struct host_event event = {.kind = HOST_RING};
         driver_event(agent->driver, &event);
         return true;
     }
@@ -438,7 +492,7 @@ static bool turn(struct sim_agent *agent)
         driver_tick(agent->driver);
         return true;
     }
-    return agent->bell;
+    return agent->rung;
 }
 
 static void check_cores(struct sim_agent *agent)
@@ -525,7 +579,7 @@ void agent_start(struct sim_agent *agent)
     kernel_fill(&agent->kernel, agent);
     agent->up = true;
     agent->serving = false;
-    agent->bell = true; /* rings while nobody listened */
+    agent->rung = true; /* rings while nobody listened */
     agent->stalled_ns = 0;
     agent->stops_ns = 0;
     agent->resigns = false;

@@ -96,11 +96,11 @@ void sessions_mark(struct quorum *quorum, const struct message *message)
     uint32_t index = 0;
     if (broken == BREAK_MARK && agents_find(quorum, &message->as.session.agent, &index)) {
         struct session *agent = &quorum->sessions->of[index];
-        int64_t heard_ns = agent->heard_ns;
+        int64_t seen_ns = agent->seen_ns;
         int64_t since_ns = quorum->sessions->fresh_since_ns;
-        agent->heard_ns = agent->heard_older_ns = quorum->sessions->fresh_since_ns = INT64_MIN / 2;
+        agent->seen_ns = agent->seen_older_ns = quorum->sessions->fresh_since_ns = INT64_MIN / 2;
         real_sessions_mark(quorum, message);
-        agent->heard_ns = heard_ns;
+        agent->seen_ns = seen_ns;
         quorum->sessions->fresh_since_ns = since_ns;
         return;
     }

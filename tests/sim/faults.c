@@ -36,7 +36,7 @@ static const struct fault table[] = {
     FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
-    FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),
+    FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),     CHANCE(held),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");

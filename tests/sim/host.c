@@ -40,10 +40,10 @@ static int64_t kernel_now(void *arg)
     return clock_now(arg);
 }
 
-static void kernel_bell(void *arg)
+static void kernel_ring(void *arg)
 {
     struct sim_agent *agent = arg;
-    agent->bell = true;
+    agent->rung = true;
     fiber_tell(&agent->fiber);
 }
 
@@ -52,7 +52,7 @@ void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent)
     *kernel = (struct hfi_kernel){.sleep = kernel_sleep,
                                   .wake = kernel_wake,
                                   .now_ns = kernel_now,
-                                  .bell = kernel_bell,
+                                  .ring = kernel_ring,
                                   .arg = agent};
 }
 

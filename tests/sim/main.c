@@ -96,7 +96,7 @@ static bool all_done(void)
     }
     for (uint32_t i = 0; i < world.voters; i++) {
         if (!world.agents[i].up ||
-            quorum_standing(world.agents[i].quorum) != MESSAGE_STANDING_VOTING) {
+            quorum_voter_status(world.agents[i].quorum) != MESSAGE_STATUS_VOTING) {
             return false;
         }
     }
@@ -205,9 +205,9 @@ static void fail_unserved(void)
     }
     for (uint32_t i = 0; i < world.voters; i++) {
         if (!world.agents[i].up ||
-            quorum_standing(world.agents[i].quorum) != MESSAGE_STANDING_VOTING) {
+            quorum_voter_status(world.agents[i].quorum) != MESSAGE_STATUS_VOTING) {
             sim_fail("voter %u never votes again: standing %d", i,
-                     world.agents[i].up ? (int)quorum_standing(world.agents[i].quorum) : -1);
+                     world.agents[i].up ? (int)quorum_voter_status(world.agents[i].quorum) : -1);
         }
     }
     sim_fail("it never ends");

@@ -27,9 +27,9 @@
 #include "sim.h"
 
 void real_queues_request(struct quorum *quorum, const struct message *message);
-void real_answered_keep(struct quorum *quorum, const struct request *request,
+void real_answered_keep(struct quorum *quorum, const struct queued_request *request,
                         const struct message_grant *grant);
-void answered_keep(struct quorum *quorum, const struct request *request,
+void answered_keep(struct quorum *quorum, const struct queued_request *request,
                    const struct message_grant *grant);
 
 enum {
@@ -173,7 +173,7 @@ static bool is_queued(const struct quorum *quorum, const struct message_acquire 
         return false;
     }
     for (; at != NONE; at = quorum->queues->requests[at].next) {
-        const struct request *request = &quorum->queues->requests[at];
+        const struct queued_request *request = &quorum->queues->requests[at];
         if (request->kind == MESSAGE_ACQUIRE && request->agent == agent &&
             request->epoch == acquire->epoch && request->id == acquire->request_id) {
             return true;
@@ -188,7 +188,8 @@ static struct queued *queued_at(const struct quorum *quorum, uint16_t agent, uin
 }
 
 /* NULL: it is not known any more when that request came. */
-static const struct queued *queued_find(const struct quorum *quorum, const struct request *request)
+static const struct queued *queued_find(const struct quorum *quorum,
+                                        const struct queued_request *request)
 {
     const struct queued *at = queued_at(quorum, request->agent, request->id);
     bool same = at->agent == request->agent && at->epoch == request->epoch &&
@@ -236,19 +237,19 @@ void order_request(struct quorum *quorum, const struct message *message,
 }
 
 /* Whether that request's session is over as far as the coordinator knows: it is refused. */
-static bool is_over(const struct quorum *quorum, const struct request *request)
+static bool is_over(const struct quorum *quorum, const struct queued_request *request)
 {
     const struct session *agent = &quorum->sessions->of[request->agent];
     return request->epoch <= agent->ended || request->epoch < agent->epoch;
 }
 
 static void check_queue(const struct quorum *quorum, const struct operation *operation,
-                        const struct request *granted, uint32_t lock)
+                        const struct queued_request *granted, uint32_t lock)
 {
     const struct queued *mine = queued_find(quorum, granted);
     for (uint32_t at = operation->first; mine != NULL && at != NONE;
          at = quorum->queues->requests[at].next) {
-        const struct request *other = &quorum->queues->requests[at];
+        const struct queued_request *other = &quorum->queues->requests[at];
         const struct queued *its = queued_find(quorum, other);
         if (other->kind == MESSAGE_ACQUIRE && other->outcome == OUTCOME_NONE && its != NULL &&
             its->came_ns < mine->came_ns && its->arrived_ns < operation->began_ns &&
@@ -320,7 +321,7 @@ static bool is_new(const struct quorum *quorum, const struct operation *operatio
     return first;
 }
 
-void answered_keep(struct quorum *quorum, const struct request *request,
+void answered_keep(struct quorum *quorum, const struct queued_request *request,
                    const struct message_grant *grant)
 {
     const struct operation *operation = operation_of(quorum, &grant->name);

@@ -271,7 +271,7 @@ static void took(struct sim_process *process, struct sim_handle *handle)
 
 /* Handles a wait that did not end well. false: the taking is over. */
 static bool go_on(struct sim_process *process, struct sim_handle *handle, enum hfi_outcome outcome,
-                  const struct hfi_patience *patience)
+                  const struct hfi_wait_limit *patience)
 {
     if (outcome == HFI_CANCELED || outcome == HFI_TIMED_OUT || outcome == HFI_DEADLOCK) {
         return false;
@@ -307,7 +307,7 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     for (uint32_t i = 0; i < HANDLES; i++) {
         others = others || process->handles[i].holds;
     }
-    struct hfi_patience patience = {
+    struct hfi_wait_limit patience = {
         .deadline_ns = INT64_MAX, .cancel = &process->cancel, .cancel_seen = process->cancel};
     if (others || (world.faults.timeouts && sim_draw(2) == 0)) { /* no deadlock for ever */
         patience.deadline_ns = now_of(process) + sim_draw(60) * SIM_MS + sim_draw(1000000);
@@ -422,9 +422,9 @@ static void upgrade(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_actor actor = actor_of(process, handle);
     struct hfi_request request = request_of(handle);
-    struct hfi_patience patience = {.deadline_ns = now_of(process) + 20 * SIM_MS,
-                                    .cancel = &process->cancel,
-                                    .cancel_seen = process->cancel};
+    struct hfi_wait_limit patience = {.deadline_ns = now_of(process) + 20 * SIM_MS,
+                                      .cancel = &process->cancel,
+                                      .cancel_seen = process->cancel};
     handle->takes_ns = 0;
     check_takes(handle);
     if (hfi_upgrade(&actor, &request, &patience, &handle->held) == HFI_HELD) {

@@ -60,12 +60,13 @@ enum {
 struct faults {
     uint32_t kill, stop, hang_up, cancel, disturb; /* of processes */
     uint32_t crash, stall, reboot, recall;         /* of agents */
-    uint32_t crash_all, suspend;                   /* of all agents at once; of a whole host */
-    uint32_t cut, reset, drift;                    /* of links; of clocks */
-    uint32_t restore, lose, mistake;               /* of disks */
-    uint32_t spoil;                                /* of regions */
-    uint32_t fail;                                 /* one commit in so many fails */
-    uint32_t loss, repeat, late;                   /* one packet in so many */
+    uint32_t held;                   /* of agents, in a step of the host core; with --often only */
+    uint32_t crash_all, suspend;     /* of all agents at once; of a whole host */
+    uint32_t cut, reset, drift;      /* of links; of clocks */
+    uint32_t restore, lose, mistake; /* of disks */
+    uint32_t spoil;                  /* of regions */
+    uint32_t fail;                   /* one commit in so many fails */
+    uint32_t loss, repeat, late;     /* one packet in so many */
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
@@ -229,7 +230,7 @@ struct sim_agent {
     struct client_record records[RECORDS];
     struct region_memory regions[REGIONS_MAX]; /* all there ever were; the last is in use */
     uint32_t region_count;
-    bool bell;
+    bool rung;
     int64_t stalled_ns; /* the process stood still since; 0: it did not */
     int64_t starves_ns; /* when it is next kept from running */
     int64_t stops_ns;   /* it got SIGTERM, and ends at the latest then; 0: it did not */

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "host/state.h"
+#include "host/spaces_private.h"
 #include "proto/check.h"
 #include "sim.h"
 
@@ -20,8 +20,8 @@ void region_spoil(struct sim_agent *agent)
     sim_tell("host %u: its region is spoilt", agent->index);
     agent->spoilt = true;
     agent->noticed_ns = sim_now() + sim_draw(2) * sim_draw(300) * SIM_MS;
-    if (agent->up && agent->host != NULL && agent->host->spaces[0].used) {
-        struct hfi_region *seen = &agent->host->spaces[0].region;
+    if (agent->up && agent->host != NULL && agent->host->spaces->table[0].used) {
+        struct hfi_region *seen = &agent->host->spaces->table[0].region;
         last->zeros = calloc(1, last->region.size);
         HF_CHECK(last->zeros != NULL);
         unsigned char *zeros = last->zeros;

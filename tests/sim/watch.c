@@ -348,7 +348,7 @@ static bool is_vote(enum message_kind kind)
 {
     return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
            kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_RENEW_ACK ||
-           kind == MESSAGE_CHECKPOINTED || kind == MESSAGE_PULLED;
+           kind == MESSAGE_CHECKPOINTED || kind == MESSAGE_SYNCED;
 }
 
 static const char *kind_name(enum message_kind kind)
@@ -369,10 +369,10 @@ static const char *kind_name(enum message_kind kind)
         [MESSAGE_AMEND] = "AMEND",
         [MESSAGE_GIVE_BACK] = "GIVE_BACK",
         [MESSAGE_BREAK] = "BREAK",
-        [MESSAGE_BEAT] = "BEAT",
+        [MESSAGE_HEARTBEAT] = "BEAT",
         [MESSAGE_HELLO] = "HELLO",
-        [MESSAGE_PULL] = "PULL",
-        [MESSAGE_PULLED] = "PULLED",
+        [MESSAGE_SYNC] = "PULL",
+        [MESSAGE_SYNCED] = "PULLED",
         [MESSAGE_CHECKPOINT] = "CHECKPOINT",
         [MESSAGE_CHECKPOINTED] = "CHECKPOINTED",
         [MESSAGE_RENEW_ACK] = "RENEW_ACK",

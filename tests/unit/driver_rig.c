@@ -10,7 +10,7 @@
 struct driver *driver;
 struct renewal renewal;
 int64_t now_ns;
-enum message_standing standing_of_b = MESSAGE_STANDING_VOTING;
+enum message_voter_status status_of_b = MESSAGE_STATUS_VOTING;
 char trace[4096];
 
 static void note(const char *word)
@@ -38,12 +38,12 @@ static const struct {
     {MESSAGE_ACCEPTED, "accepted"},   {MESSAGE_RENEW, "renew"},
     {MESSAGE_ACQUIRE, "acquire"},     {MESSAGE_GIVE_BACK, "give-back"},
     {MESSAGE_GRANT, "grant"},         {MESSAGE_RECALL, "recall"},
-    {MESSAGE_RENEW_ACK, "renew-ack"}, {MESSAGE_BEAT, "beat"},
+    {MESSAGE_RENEW_ACK, "renew-ack"}, {MESSAGE_HEARTBEAT, "beat"},
     {MESSAGE_HELLO_ACK, "hello-ack"}, {MESSAGE_CHECKPOINT, "checkpoint"},
     {MESSAGE_AMEND, "amend"},         {MESSAGE_BREAK, "break"},
     {MESSAGE_CHECK, "check"},         {MESSAGE_HELLO, "hello"},
     {MESSAGE_POLLED, "polled"},       {MESSAGE_MARKED, "marked"},
-    {MESSAGE_PULLED, "pulled"},       {MESSAGE_CHECKPOINTED, "checkpointed"},
+    {MESSAGE_SYNCED, "pulled"},       {MESSAGE_CHECKPOINTED, "checkpointed"},
 };
 
 const char *word_of(enum message_kind kind)
@@ -103,16 +103,16 @@ void quorum_committing(struct quorum *quorum)
     (void)quorum;
 }
 
-uint64_t quorum_told_commit(const struct quorum *quorum)
+uint64_t quorum_reported_commit(const struct quorum *quorum)
 {
     (void)quorum;
     return told_commit;
 }
 
-enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter)
+enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter)
 {
     (void)quorum;
-    return voter == 1 ? standing_of_b : MESSAGE_STANDING_VOTING;
+    return voter == 1 ? status_of_b : MESSAGE_STATUS_VOTING;
 }
 
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)
@@ -176,11 +176,18 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
     if (event->kind != QUORUM_MESSAGE) {
         return;
     }
-    if (event->as.message->kind == MESSAGE_BEAT) {
+    if (event->as.message->kind == MESSAGE_HEARTBEAT) {
         follow_plan(actions);
     } else {
         note_about("own:", word_of(event->as.message->kind));
     }
+}
+
+void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struct actions *actions)
+{
+    (void)quorum;
+    (void)actions;
+    note_about("kept:", word_of(event->as.message->kind));
 }
 
 /* ---- the host core: notes what it gets; on a frame it persists a slot, asks, gives back ---- */
@@ -385,7 +392,7 @@ void do_plan(const struct step *steps, unsigned count)
 {
     memcpy(plan, steps, count * sizeof(*steps));
     plan_count = count;
-    receive(MESSAGE_BEAT, 1);
+    receive(MESSAGE_HEARTBEAT, 1);
 }
 
 void do_frame(const char *what)

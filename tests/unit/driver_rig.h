@@ -34,7 +34,7 @@ extern int64_t logged_number;    /* of the last line of the log */
 extern char reached[8];          /* the agents in the core's events, by the letters of their
                                   * names */
 /* What the cores say. */
-extern enum message_standing standing_of_b;
+extern enum message_voter_status status_of_b;
 extern bool asks_only;
 extern bool decides_only;
 

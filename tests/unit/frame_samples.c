@@ -234,7 +234,7 @@ void sample_large(size_t index, struct hfi_frame *out)
 
 static size_t sample_told(unsigned char *buffer)
 {
-    struct hfi_told_builder builder;
+    struct hfi_facts_builder builder;
     const struct hfi_fact_frame facts[] = {
         {.key = sample_text("k")},
         {.subject = sample_text("b"),
@@ -244,11 +244,11 @@ static size_t sample_told(unsigned char *buffer)
         {.subject = long_of(32), .key = long_of(64), .value = INT64_MAX, .text = long_of(160)},
     };
 
-    hfi_told_begin(&builder, buffer, HFI_FRAME_MAX, 7);
+    hfi_facts_begin(&builder, buffer, HFI_FRAME_MAX, 7);
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        HF_CHECK(hfi_told_add(&builder, &facts[i]));
+        HF_CHECK(hfi_facts_add(&builder, &facts[i]));
     }
-    return hfi_told_finish(&builder);
+    return hfi_facts_finish(&builder);
 }
 
 size_t sample_page(size_t index, unsigned char *buffer)

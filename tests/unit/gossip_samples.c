@@ -126,7 +126,7 @@ size_t gossip_sample(uint32_t index, unsigned char *bytes)
     for (uint32_t i = 0; i < 3 && kind == GOSSIP_DIGEST; i++) {
         struct gossip_digest digest = {.author = i ? large_name : small_name,
                                        .incarnation = 1 + i,
-                                       .beat_ms = i ? INT64_MAX : 0,
+                                       .heartbeat_ms = i ? INT64_MAX : 0,
                                        .age_ms = i ? UINT32_MAX : 0,
                                        .hash = i ? UINT64_MAX : 0};
         HF_CHECK(gossip_add_digest(&writer, &digest));

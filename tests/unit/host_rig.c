@@ -29,9 +29,9 @@ static int64_t kernel_now(void *arg)
     return ((struct rig *)arg)->now_ns;
 }
 
-static void kernel_bell(void *arg)
+static void kernel_ring(void *arg)
 {
-    ((struct rig *)arg)->bells++;
+    ((struct rig *)arg)->rings++;
 }
 
 static void host_make(struct rig *rig, bool adopted)
@@ -91,7 +91,7 @@ static struct rig *create(const struct host_limits *limits, uint32_t voters, uin
                                               : rig->config.voters[self];
     rig->now_ns = 1000 * RIG_MS;
     rig->token_next = 1;
-    rig->kernel = (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_bell, rig};
+    rig->kernel = (struct hfi_kernel){kernel_sleep, kernel_wake, kernel_now, kernel_ring, rig};
     rig->replies = calloc(RIG_REPLIES, sizeof(*rig->replies));
     rig->actions = (struct host_actions){.items = calloc(ACTIONS, sizeof(struct host_action)),
                                          .capacity = ACTIONS,
@@ -250,7 +250,7 @@ void rig_pass(struct rig *rig, int64_t duration_ns)
 
 void rig_ring(struct rig *rig)
 {
-    rig_step(rig, (struct host_event){.kind = HOST_BELL});
+    rig_step(rig, (struct host_event){.kind = HOST_RING});
 }
 
 /* ---- clients ---- */

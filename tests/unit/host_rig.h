@@ -44,7 +44,7 @@ struct rig {
     struct hfi_kernel kernel;
     int64_t now_ns;
     uint32_t wakes;
-    uint32_t bells;
+    uint32_t rings;
     uint64_t requests;
     uint64_t restarts;
     uint32_t connections;

@@ -45,7 +45,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     abort(); /* an agent never sleeps on a region */
 }
 
-static void kernel_bell(void *arg)
+static void kernel_ring(void *arg)
 {
     (void)arg;
 }
@@ -373,14 +373,14 @@ static void answer_status(struct agent *agent, int at, uint64_t request)
 static void answer_facts(struct agent *agent, int at, uint64_t request)
 {
     unsigned char packet[HFI_FRAME_MAX];
-    struct hfi_told_builder told;
+    struct hfi_facts_builder told;
     struct hfi_fact_frame facts[] = {
         {.key = text("first"), .value = -7},
         {.subject = text("fake"), .key = text("second"), .value = 8, .text = text("words")},
     };
-    hfi_told_begin(&told, packet, sizeof(packet), request);
-    ck_assert(hfi_told_add(&told, &facts[0]) && hfi_told_add(&told, &facts[1]));
-    send_packet(agent->connections[at], packet, hfi_told_finish(&told), NULL, 0);
+    hfi_facts_begin(&told, packet, sizeof(packet), request);
+    ck_assert(hfi_facts_add(&told, &facts[0]) && hfi_facts_add(&told, &facts[1]));
+    send_packet(agent->connections[at], packet, hfi_facts_finish(&told), NULL, 0);
 }
 
 static void answer_good(struct agent *agent, int at, const struct hfi_frame *frame)
@@ -390,6 +390,7 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
         answer_hello(agent, at, frame);
         break;
     case HFI_FRAME_OPEN:
+        atomic_store(&agent->lock_delay_ns, frame->open.lock_delay_ns);
         answer_open(agent, at, frame);
         break;
     case HFI_FRAME_SEAT:
@@ -569,7 +570,7 @@ void agent_create(struct agent *agent, int64_t ttl_ns)
     hfi_region_format(agent->memory, &sizes, &identity);
     ck_assert_ptr_null(hfi_region_attach(agent->memory, size, &agent->region));
     agent->kernel = (struct hfi_kernel){
-        .sleep = kernel_sleep, .wake = kernel_wake, .now_ns = now_ns, .bell = kernel_bell};
+        .sleep = kernel_sleep, .wake = kernel_wake, .now_ns = now_ns, .ring = kernel_ring};
     agent->actor = (struct hfi_actor){
         .region = &agent->region, .kernel = &agent->kernel, .holder = HFI_HOLDER_AGENT};
     agent->ttl_ns = ttl_ns;

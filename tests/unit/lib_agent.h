@@ -60,6 +60,7 @@ struct agent {
     _Atomic uint32_t closes;
     _Atomic uint32_t rings; /* which are not counted in requests */
     _Atomic uint32_t last_kind;
+    _Atomic int64_t lock_delay_ns; /* of the last OPEN */
 
     pthread_t thread;
     int stop_fd;

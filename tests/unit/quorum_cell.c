@@ -461,7 +461,7 @@ static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
         cell_header(cell, from, MESSAGE_HELLO, &message);
         fill_id(cell, from, message.store_id);
         hello->answer = true;
-        hello->standing = MESSAGE_STANDING_VOTING;
+        hello->status = MESSAGE_STATUS_VOTING;
         hello->echo = incarnation;
         hello->incarnation = 1;
         hello->bootstrapped = true;
@@ -472,7 +472,7 @@ static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
         }
         node_receive(cell, node, &message);
     }
-    ck_assert_int_eq(quorum_standing(cell->nodes[node].quorum), MESSAGE_STANDING_VOTING);
+    ck_assert_int_eq(quorum_voter_status(cell->nodes[node].quorum), MESSAGE_STATUS_VOTING);
 }
 
 /* A core with what its disk has, not started. */

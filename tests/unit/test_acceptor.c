@@ -245,7 +245,7 @@ END_TEST
 
 enum { ROUNDS_FREE = 1 << 24, EPOCHS_FREE = 1 << 20, GENERATIONS_FREE = 1 << 16 };
 
-static bool is_told(struct did did)
+static bool is_notified(struct did did)
 {
     return did.promises == 0 && did.registers == 0 && did.sends == 0 && did.impossible;
 }
@@ -254,7 +254,7 @@ static bool is_told(struct did did)
 START_TEST(an_impossible_ballot_is_not_promised)
 {
     struct cell *cell = start();
-    ck_assert(is_told(prepare(cell, UINT32_MAX, NULL)));
+    ck_assert(is_notified(prepare(cell, UINT32_MAX, NULL)));
     ck_assert_uint_eq(read_name(cell, UINT32_MAX, "a").sends, 0);
     ck_assert_uint_eq(accept_token(cell, ROUNDS_FREE + 1000000, 1, "a", 1).sends, 0);
     struct message message = accept_message(cell, 100, 1, "a", 1);
@@ -274,7 +274,7 @@ START_TEST(an_impossible_ballot_is_not_promised)
     cell_header(cell, 2, MESSAGE_PREPARE, &message);
     message.as.prepare.ballot = (uint64_t)UINT32_MAX << 16 | 3;
     message_partition_add(&message.as.prepare.partitions, 7);
-    ck_assert(is_told(tell(cell, &message)));
+    ck_assert(is_notified(tell(cell, &message)));
     /* Jump after jump: they are measured by what was known at the start. */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 0);
     cell_destroy(cell);
@@ -333,7 +333,7 @@ START_TEST(an_impossible_epoch_is_not_marked)
     cell_header(cell, 1, MESSAGE_MARK, &message);
     message_agent_set(&message.as.session.agent, "host-z", 6);
     message.as.session.epoch = MESSAGE_EPOCH_LIMIT - 1;
-    ck_assert(is_told(tell(cell, &message)));
+    ck_assert(is_notified(tell(cell, &message)));
     message.as.session.epoch = EPOCHS_FREE;
     struct did did = tell(cell, &message);
     ck_assert(did.sends == 1 && did.answer.as.session_answer.yes);
@@ -362,7 +362,7 @@ START_TEST(an_impossible_generation_is_not_learned)
     struct message message;
     cell_header(cell, 1, MESSAGE_HELLO, &message);
     struct message_hello *hello = &message.as.hello;
-    hello->standing = MESSAGE_STANDING_VOTING;
+    hello->status = MESSAGE_STATUS_VOTING;
     hello->bootstrapped = true;
     hello->rules.voter_count = 3;
     memcpy(hello->rules.voters, cell->config.voters, sizeof(hello->rules.voters));
@@ -371,7 +371,7 @@ START_TEST(an_impossible_generation_is_not_learned)
             .store_id = {7 + i, 7}, .generation = i == 2 ? MESSAGE_GENERATION_LIMIT - 1 : 1};
     }
     ck_assert(message_valid(&message));
-    ck_assert(is_told(tell(cell, &message)));
+    ck_assert(is_notified(tell(cell, &message)));
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_uint_lt(cell->nodes[0].disk.members[i].generation, GENERATIONS_FREE);
     }
@@ -401,9 +401,9 @@ static void make_bools(struct message *message, bool value)
     case MESSAGE_BREAK:
         message->as.break_lock.now = value;
         break;
-    case MESSAGE_BEAT:
-        message->as.beat.majority = value;
-        message->as.beat.votes = value;
+    case MESSAGE_HEARTBEAT:
+        message->as.heartbeat.majority = value;
+        message->as.heartbeat.votes = value;
         break;
     case MESSAGE_HELLO:
         message->as.hello.answer = value;

@@ -69,7 +69,7 @@ static void link_to(struct address_entry *entry, uint32_t link, bool up, int64_t
 static enum address_verdict say(struct address_entry *entry, const char *address, uint64_t host,
                                 int64_t now_ns)
 {
-    return address_said(&addresses, entry, &agent, address, host, now_ns);
+    return address_announced(&addresses, entry, &agent, address, host, now_ns);
 }
 
 static const char *current(const struct address_entry *entry)
@@ -82,7 +82,7 @@ static void nothing_is_left(void)
 {
     for (uint32_t i = 0; i < ADDRESSES_HOSTS; i++) {
         ck_assert_uint_eq(addresses.guests[i], 0);
-        ck_assert_uint_eq(addresses.said[i], 0);
+        ck_assert_uint_eq(addresses.announced[i], 0);
     }
     ck_assert_uint_eq(dialled_count, 0);
 }
@@ -95,7 +95,7 @@ static void make_known(struct address_entry *entry)
     link_to(entry, 0, true, 1 * MS);
     ck_assert_str_eq(current(entry), "home");
     ck_assert_uint_eq(addresses.guests[HONEST], 0);
-    ck_assert_uint_eq(addresses.said[HONEST], 1);
+    ck_assert_uint_eq(addresses.announced[HONEST], 1);
 }
 
 START_TEST(what_is_connected_stays)
@@ -144,7 +144,7 @@ START_TEST(it_moves_when_home_has_gone)
     ck_assert(address_look(&addresses, &entry, (11 + ADDRESSES_MOVE_MS) * MS));
     ck_assert_uint_eq(dialled_count, 1);
     ck_assert_str_eq(current(&entry), "new");
-    ck_assert_uint_eq(addresses.said[HONEST], 1);
+    ck_assert_uint_eq(addresses.announced[HONEST], 1);
     ck_assert_uint_eq(addresses.guests[HONEST], 0);
     link_to(&entry, 1, false, 200000 * MS); /* and for good */
     ck_assert(address_look(&addresses, &entry, (200000 + ADDRESSES_FORGET_MS) * MS));
@@ -187,8 +187,9 @@ START_TEST(the_first_that_answers_is_its_home)
     link_to(&entry, 1, true, 3 * MS);
     ck_assert_str_eq(current(&entry), "home");
     ck_assert_uint_eq(dialled_count, 1);
-    ck_assert_uint_eq(addresses.guests[LIAR] + addresses.guests[HONEST] + addresses.said[LIAR], 0);
-    ck_assert_uint_eq(addresses.said[HONEST], 1);
+    ck_assert_uint_eq(addresses.guests[LIAR] + addresses.guests[HONEST] + addresses.announced[LIAR],
+                      0);
+    ck_assert_uint_eq(addresses.announced[HONEST], 1);
 }
 END_TEST
 
@@ -210,22 +211,22 @@ START_TEST(a_host_has_so_many_guests)
         ck_assert(!address_look(&addresses, &many[i], (ADDRESSES_TRIAL_MS + 1) * MS));
     }
     ck_assert_uint_eq(dialled_count, 1);
-    ck_assert_uint_eq(addresses.guests[LIAR] + addresses.said[LIAR], 0);
+    ck_assert_uint_eq(addresses.guests[LIAR] + addresses.announced[LIAR], 0);
 }
 END_TEST
 
 /* A liar that has somebody answer at each of its addresses has half of the places at most. */
 START_TEST(a_host_has_so_many_places)
 {
-    static struct address_entry many[ADDRESSES_SAID_MAX + 1];
-    for (uint32_t i = 0; i < ADDRESSES_SAID_MAX; i++) {
+    static struct address_entry many[ADDRESSES_ANNOUNCED_MAX + 1];
+    for (uint32_t i = 0; i < ADDRESSES_ANNOUNCED_MAX; i++) {
         address_init(&many[i]);
         ck_assert_int_eq(say(&many[i], "his", LIAR, 0), ADDRESS_DIALLED);
         link_to(&many[i], i, true, 0);
     }
-    address_init(&many[ADDRESSES_SAID_MAX]);
-    ck_assert_int_eq(say(&many[ADDRESSES_SAID_MAX], "his", LIAR, 0), ADDRESS_FULL);
-    ck_assert_int_eq(say(&many[ADDRESSES_SAID_MAX], "home", HONEST, 0), ADDRESS_DIALLED);
+    address_init(&many[ADDRESSES_ANNOUNCED_MAX]);
+    ck_assert_int_eq(say(&many[ADDRESSES_ANNOUNCED_MAX], "his", LIAR, 0), ADDRESS_FULL);
+    ck_assert_int_eq(say(&many[ADDRESSES_ANNOUNCED_MAX], "home", HONEST, 0), ADDRESS_DIALLED);
 }
 END_TEST
 

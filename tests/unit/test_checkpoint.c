@@ -263,9 +263,9 @@ START_TEST(voter_that_lacks_what_is_held_does_not_follow)
     uint32_t owner = coordinator();
     uint32_t lacking = (owner + 1) % 3;
     cell_run(cell, 11000 * CELL_MS);
-    cell->drop[owner][lacking] = UINT64_C(1) << MESSAGE_ACCEPT | UINT64_C(1) << MESSAGE_PULLED;
+    cell->drop[owner][lacking] = UINT64_C(1) << MESSAGE_ACCEPT | UINT64_C(1) << MESSAGE_SYNCED;
     uint64_t held = acquire(owner, names_used[0], 1);
-    cell->drop[owner][lacking] = UINT64_C(1) << MESSAGE_PULLED;
+    cell->drop[owner][lacking] = UINT64_C(1) << MESSAGE_SYNCED;
     for (uint32_t i = 1; i < NAMES_USED; i++) {
         use(owner, names_used[i], 1000 + 2 * i, 1);
     }
@@ -299,7 +299,7 @@ START_TEST(checkpoint_that_comes_late_takes_nothing)
     late_to = (owner + 1) % 3;
     cell_run(cell, 11000 * CELL_MS);
     cell->tap = keep_checkpoint;
-    cell->drop[owner][late_to] = UINT64_C(1) << MESSAGE_CHECKPOINT | UINT64_C(1) << MESSAGE_PULLED;
+    cell->drop[owner][late_to] = UINT64_C(1) << MESSAGE_CHECKPOINT | UINT64_C(1) << MESSAGE_SYNCED;
     use_all(1);
     cell_run(cell, 1000 * CELL_MS);
     ck_assert_int_eq(late.kind, MESSAGE_CHECKPOINT);
@@ -385,14 +385,14 @@ START_TEST(reading_two_voters_at_once_loses_nothing)
     }
     cell_run(cell, 3000 * CELL_MS);
     ck_assert_uint_gt(floor_at(owner), 0);
-    drop_from(away, MESSAGE_PULL, true);
+    drop_from(away, MESSAGE_SYNC, true);
     cell_start(cell, away);
     cell_run(cell, 50 * CELL_MS);
     cell_kill(cell, owner);
     cell_run(cell, 800 * CELL_MS);
     ck_assert_uint_eq(coordinator(), away);
     ck_assert_uint_eq(floor_at(away), 0);
-    drop_from(away, MESSAGE_PULL, false);
+    drop_from(away, MESSAGE_SYNC, false);
     cell->delay_max_ns = 20 * CELL_MS; /* so that their messages arrive in any order */
     cell_run(cell, 20000 * CELL_MS);
     cell->delay_max_ns = CELL_MS;
@@ -426,7 +426,7 @@ START_TEST(deletion_that_cannot_be_followed_yet_is_followed_later)
     cell_run(cell, 3000 * CELL_MS);
     uint64_t floor = floor_at(owner);
     ck_assert_uint_ge(floor, 60);
-    drop_from(away, MESSAGE_PULL, true);
+    drop_from(away, MESSAGE_SYNC, true);
     cell_start(cell, away);
     cell_run(cell, 50 * CELL_MS);
     cell_kill(cell, owner);
@@ -437,7 +437,7 @@ START_TEST(deletion_that_cannot_be_followed_yet_is_followed_later)
     drop_from(third, MESSAGE_VALUE, true);
     cell_acquire(cell, third, away, names_used[NAMES_USED - 1], 5000, 1, MESSAGE_MODE_EXCLUSIVE, 0);
     cell_run(cell, 20 * CELL_MS);
-    drop_from(away, MESSAGE_PULL, false);
+    drop_from(away, MESSAGE_SYNC, false);
     cell_run(cell, 250 * CELL_MS);
     drop_from(third, MESSAGE_VALUE, false);
     ck_assert_uint_gt(acquire(third, names_used[0], 6000), floor);

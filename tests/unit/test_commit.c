@@ -59,7 +59,7 @@ static void open_gate(void)
     ck_assert_int_eq(write(gate[1], "x", 1), 1);
 }
 
-static bool is_told(void)
+static bool is_notified(void)
 {
     const char *error = NULL;
     uint64_t commit = 0;
@@ -78,7 +78,7 @@ static enum committer_wrote write_soon(const struct batch *batch)
         wrote = committer_write(committer, batch);
         if (wrote == COMMITTER_BUSY) {
             committer_begin(committer, &quick);
-            ck_assert(is_told());
+            ck_assert(is_notified());
             usleep(1000);
         }
     }
@@ -126,7 +126,7 @@ static bool loop(void *arg)
             return false;
         }
         if (what == 'f') {
-            ck_assert(is_told());
+            ck_assert(is_notified());
         } else if (what == 's') {
             send_signal();
         } else if (what == 'b') {
@@ -316,7 +316,7 @@ static void write_here(const struct batch *batch)
         tell_loop("e");
         committer_stand_by(committer);
     }
-    ck_assert(is_told());
+    ck_assert(is_notified());
 }
 
 START_TEST(who_has_the_loop_writes_a_batch_itself)
@@ -328,7 +328,7 @@ START_TEST(who_has_the_loop_writes_a_batch_itself)
     if (write_soon(&batch) == COMMITTER_REPLACED) { /* this machine's disk stood still */
         tell_loop("e");
         committer_stand_by(committer);
-        ck_assert(is_told());
+        ck_assert(is_notified());
     } else {
         ck_assert(committer_finish(committer, &commit, &error));
         ck_assert_ptr_null(error);
@@ -339,7 +339,7 @@ START_TEST(who_has_the_loop_writes_a_batch_itself)
     }
     ck_assert(!committer_finish(committer, &commit, &error)); /* told once */
     committer_begin(committer, &other);                       /* the other thread can still do it */
-    ck_assert(is_told());
+    ck_assert(is_notified());
 }
 END_TEST
 
@@ -350,7 +350,7 @@ START_TEST(a_slow_disk_is_the_other_threads)
     committer_begin(committer, &slow);
     usleep(LEISURE_US);
     open_gate();
-    ck_assert(is_told());
+    ck_assert(is_notified());
     usleep(LEISURE_US); /* it rests */
     ck_assert_int_eq(committer_write(committer, &batch), COMMITTER_BUSY);
 }
@@ -362,7 +362,7 @@ START_TEST(nothing_is_written_beside_a_checkpoint)
     static const struct batch batch = {.epoch = 3};
     for (int i = 0; i < 50; i++) {
         committer_begin(committer, &quick);
-        ck_assert(is_told());
+        ck_assert(is_notified());
         usleep(1000); /* it rests */
         committer_idle(committer);
         write_here(&batch);
@@ -378,7 +378,7 @@ START_TEST(a_loop_that_stands_still_is_gone_on_with)
     /* From now on this one has the loop again, and the other one writes. */
     struct batch batch = {.epoch = 6};
     committer_begin(committer, &batch);
-    ck_assert(is_told());
+    ck_assert(is_notified());
     write_here(&batch);
 }
 END_TEST
@@ -397,7 +397,7 @@ START_TEST(each_thread_takes_the_loop_from_the_other)
     /* This one gets stuck, then the other one, whose loop this one ends. */
     static char says[] = "o+fm+r";
     get_stuck("fwe", says);
-    ck_assert(is_told()); /* the call that the other one was stuck in */
+    ck_assert(is_notified()); /* the call that the other one was stuck in */
 }
 END_TEST
 
@@ -407,7 +407,7 @@ START_TEST(a_loop_ends_while_a_batch_is_written)
 {
     static char says[] = "o+fb.+";
     get_stuck("fbe", says);
-    ck_assert(is_told());
+    ck_assert(is_notified());
 }
 END_TEST
 
@@ -415,7 +415,7 @@ START_TEST(a_loop_ends_while_a_checkpoint_waits_for_the_batch)
 {
     static char says[] = "oi.+";
     get_stuck("ie", says);
-    ck_assert(is_told());
+    ck_assert(is_notified());
 }
 END_TEST
 

@@ -199,11 +199,14 @@ static void act(void *arg, const struct host_action *action, const unsigned char
     note(word);
 }
 
+static int64_t promised_ns; /* the last deadline */
+
 static void promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 {
     (void)arg;
     (void)epoch;
     ck_assert_int_gt(deadline_ns, 0);
+    promised_ns = deadline_ns;
     note("promise");
 }
 
@@ -250,6 +253,36 @@ static void ignore_log(void *arg, const struct action_log *log)
     (void)log;
 }
 
+/* The host core is held up in its next step for so long: the keeper does what it can. */
+static int64_t held_up_ns;
+
+static void lend(void *arg)
+{
+    static const int64_t look_ns = 20000000;
+    (void)arg;
+    for (; held_up_ns > 0; held_up_ns -= look_ns) {
+        now_ns += look_ns;
+        driver_keep_begin(driver);
+        driver_keep(driver);
+        driver_keep_end(driver);
+        ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
+    }
+}
+
+static void take_back(void *arg)
+{
+    (void)arg;
+}
+
+static void prolong(void *arg, uint32_t epoch, int64_t deadline_ns)
+{
+    (void)arg;
+    ck_assert_uint_eq(epoch, renewal_epoch(&renewal));
+    ck_assert_int_eq(deadline_ns, promised_ns);
+    ck_assert_int_gt(deadline_ns, now_ns);
+    note("prolong");
+}
+
 static void set_up_with(uint32_t epoch)
 {
     static const struct quorum_limits limits = {
@@ -291,6 +324,9 @@ static void set_up_with(uint32_t epoch)
                                                   .promise = promise,
                                                   .session = session,
                                                   .stalled = stalled,
+                                                  .lend = lend,
+                                                  .take_back = take_back,
+                                                  .prolong = prolong,
                                                   .now_ns = read_now,
                                                   .random = draw}};
     driver = driver_create(&config);
@@ -298,7 +334,7 @@ static void set_up_with(uint32_t epoch)
     memset(script, 0, sizeof(script));
     memset(&disk, 0, sizeof(disk));
     hang_up_on_reply = has_others = false;
-    stalled_ns = 0;
+    stalled_ns = held_up_ns = 0;
     grants = 0;
     trace[0] = '\0';
     driver_start(driver, epoch, false);
@@ -520,6 +556,25 @@ START_TEST(renewals_go_on)
 }
 END_TEST
 
+/* Ten ttls, with a row that waits for a flush: the own vote does not wait for it. The host core has
+ * the new lease before anything else. */
+START_TEST(the_session_is_kept_while_the_host_core_is_held_up)
+{
+    begin();
+    frame(1, "sq");
+    held_up_ns = 50000000000;
+    frame(2, "");
+    ck_assert_ptr_nonnull(strstr(trace, "promise prolong promise prolong"));
+    ck_assert_uint_eq(disk.commits, 0);
+    trace[0] = '\0';
+    frame(3, "");
+    ck_assert_int_eq(strncmp(trace, "promise lease1", strlen("promise lease1")), 0);
+    driver_flush(driver);
+    ck_assert_ptr_null(strstr(trace, "lost"));
+    ck_assert_uint_eq(renewal_epoch(&renewal), 1);
+}
+END_TEST
+
 START_TEST(a_lost_session_is_followed_by_a_durable_new_one)
 {
     begin();
@@ -629,6 +684,7 @@ int main(void)
     tcase_add_test(order, the_loop_goes_on_while_a_batch_is_on_its_way);
     tcase_add_test(order, an_own_vote_is_counted_when_it_is_durable);
     tcase_add_test(order, renewals_go_on);
+    tcase_add_test(order, the_session_is_kept_while_the_host_core_is_held_up);
     tcase_add_test(order, a_lost_session_is_followed_by_a_durable_new_one);
     tcase_add_test(order, a_stall_within_a_turn_spares_sessions);
     tcase_add_test(order, what_is_a_stall_within_a_turn);

@@ -140,7 +140,7 @@ START_TEST(what_says_that_it_is_on_the_disk_leaves_when_it_is)
     static const enum message_kind kinds[] = {
         MESSAGE_PREPARE,   MESSAGE_PROMISE, MESSAGE_VALUE,       MESSAGE_ACCEPTED,
         MESSAGE_POLLED,    MESSAGE_MARKED,  MESSAGE_RENEW_ACK,   MESSAGE_HELLO,
-        MESSAGE_HELLO_ACK, MESSAGE_PULLED,  MESSAGE_CHECKPOINTED};
+        MESSAGE_HELLO_ACK, MESSAGE_SYNCED,  MESSAGE_CHECKPOINTED};
     const struct step steps[] = {{'m', 0, 0, NO}, {'s', kinds[_i], 1, NO}};
     char after[64];
     do_plan(steps, 2);
@@ -382,7 +382,7 @@ START_TEST(nobody_without_a_vote_asks_for_another)
 }
 END_TEST
 
-static void answer_of_b(enum message_kind kind, enum message_standing standing)
+static void answer_of_b(enum message_kind kind, enum message_voter_status status)
 {
     struct message message;
     message_zero(&message);
@@ -393,7 +393,7 @@ static void answer_of_b(enum message_kind kind, enum message_standing standing)
         message.as.renew_ack.epoch = 1;
         message.as.renew_ack.renewal_id = renewal.last_id;
     } else {
-        message.as.hello.standing = standing;
+        message.as.hello.status = status;
         message.as.hello.rules.voter_count = 3;
         memcpy(message.as.hello.rules.voters, names, 3 * sizeof(names[0]));
         message.as.hello.rules.session_ttl_ns = 5000000000;
@@ -434,11 +434,11 @@ static void b_is(bool up, bool refused)
 START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
 {
     driver_link(driver, &names[1], true);
-    standing_of_b = MESSAGE_STANDING_REJOINING;
-    answer_of_b(MESSAGE_HELLO, MESSAGE_STANDING_REJOINING);
+    status_of_b = MESSAGE_STATUS_REJOINING;
+    answer_of_b(MESSAGE_HELLO, MESSAGE_STATUS_REJOINING);
     b_is(false, true);
-    standing_of_b = MESSAGE_STANDING_VOTING;
-    answer_of_b(MESSAGE_HELLO, MESSAGE_STANDING_VOTING);
+    status_of_b = MESSAGE_STATUS_VOTING;
+    answer_of_b(MESSAGE_HELLO, MESSAGE_STATUS_VOTING);
     b_is(false, true);
     answer_of_b(MESSAGE_RENEW_ACK, 0);
     b_is(true, false);
@@ -451,7 +451,7 @@ START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
     now_ns += 1000000;
     driver_link(driver, &names[1], true);
     b_is(false, false);
-    answer_of_b(MESSAGE_HELLO_ACK, MESSAGE_STANDING_REJOINING);
+    answer_of_b(MESSAGE_HELLO_ACK, MESSAGE_STATUS_REJOINING);
     ck_assert(driver_starts_over(driver, 1) && !driver_starts_over(driver, 2));
     b_is(false, true);
     driver_link(driver, &names[1], false); /* gone is gone */
@@ -470,6 +470,62 @@ START_TEST(the_quorum_core_is_told_who_is_reached)
     ck_assert_str_eq(reached, "c");
     driver_link(driver, &names[3], true); /* no voter */
     ck_assert_str_eq(reached, "co");
+}
+END_TEST
+
+static void answer_renewal(unsigned voter, bool extended)
+{
+    struct message message;
+    message_zero(&message);
+    message.kind = MESSAGE_RENEW_ACK;
+    message.from = names[voter];
+    message.as.renew_ack.agent = names[0];
+    message.as.renew_ack.epoch = 1;
+    message.as.renew_ack.renewal_id = renewal.last_id;
+    message.as.renew_ack.extended = extended;
+    driver_received(driver, &message);
+}
+
+/* Another thread keeps the session: of all that comes in, renewals and their answers count. */
+START_TEST(while_the_host_core_is_held_up_renewals_go_on)
+{
+    struct message_agent *b = &names[1];
+    now_ns += renewal.config.session_ttl_ns / 2;
+    driver_keep_begin(driver);
+    driver_keep(driver);
+    ck_assert_str_eq(trace, "b:renew c:renew kept:renew");
+    trace[0] = '\0';
+    receive(MESSAGE_RENEW, 4);
+    ck_assert_str_eq(trace, "kept:renew");
+    trace[0] = '\0';
+    receive(MESSAGE_RECALL, 1);
+    receive(MESSAGE_PREPARE, 1);
+    receive(MESSAGE_ACQUIRE, 4);
+    driver_received_gossip(driver, b, "x", 1);
+    driver_link(driver, b, false);
+    ck_assert_str_eq(trace, "");
+    ck_assert_int_eq(renewal_deadline_ns(&renewal), 0);
+    answer_renewal(1, true);
+    answer_renewal(2, true);
+    ck_assert_int_gt(renewal_deadline_ns(&renewal), now_ns);
+    driver_keep_end(driver);
+    ck_assert_str_eq(trace, "");
+    driver_flush(driver); /* the broken link is known now */
+    ck_assert_str_eq(trace, "up5:5");
+}
+END_TEST
+
+/* No step of the host core is made where packets are read. */
+START_TEST(the_host_core_waits_until_what_arrived_is_read)
+{
+    driver_receiving(driver, true);
+    receive(MESSAGE_RECALL, 1);
+    driver_link(driver, &names[1], false);
+    receive(MESSAGE_ACCEPTED, 2);
+    driver_flush(driver);
+    ck_assert_str_eq(trace, "own:accepted");
+    driver_receiving(driver, false);
+    ck_assert_str_eq(trace, "own:accepted up5:1 host:recall");
 }
 END_TEST
 
@@ -515,6 +571,8 @@ int main(void)
     tcase_add_test(order, the_host_core_is_told_which_voters_there_are);
     tcase_add_test(order, who_starts_over_is_shown_as_one_that_may_not_vote);
     tcase_add_test(order, the_quorum_core_is_told_who_is_reached);
+    tcase_add_test(order, while_the_host_core_is_held_up_renewals_go_on);
+    tcase_add_test(order, the_host_core_waits_until_what_arrived_is_read);
     tcase_add_test(order, an_observer_has_no_vote);
     suite_add_tcase(suite, order);
     return suite_run(suite);

@@ -163,7 +163,7 @@ static void check_accepted(const void *bytes, size_t size)
     uint32_t facts = 0;
 
     ck_assert_int_eq(hfi_frame_decode(bytes, size, &frame, &cursor, &error), 0);
-    while (frame.kind == HFI_FRAME_TOLD && hfi_told_next(&cursor, &fact)) {
+    while (frame.kind == HFI_FRAME_TOLD && hfi_facts_next(&cursor, &fact)) {
         facts++;
     }
     if (frame.kind == HFI_FRAME_TOLD) {

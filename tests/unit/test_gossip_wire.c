@@ -20,7 +20,7 @@ START_TEST(test_items_come_back)
     ck_assert(gossip_open(&reader, bytes, gossip_sample(GOSSIP_SAMPLE_ITEMS, bytes)));
     ck_assert_int_eq(reader.kind, GOSSIP_ITEMS);
     ck_assert_uint_eq(reader.incarnation, 99);
-    ck_assert_uint_eq(reader.beat_ms, 123456);
+    ck_assert_uint_eq(reader.heartbeat_ms, 123456);
     ck_assert(!reader.answer);
     for (uint32_t i = 0; i < GOSSIP_SAMPLE_ITEMS; i++) {
         memset(&item, 0, sizeof(item)); /* so that whole structs can be compared */

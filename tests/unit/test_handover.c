@@ -87,7 +87,7 @@ START_TEST(it_is_replaced_at_once_and_for_good)
             ck_assert_uint_ne(quorum_coordinator(cell->nodes[i].quorum, p), node);
         }
     }
-    ck_assert_uint_eq(quorum_standing(cell->nodes[node].quorum), MESSAGE_STANDING_VOTING);
+    ck_assert_uint_eq(quorum_voter_status(cell->nodes[node].quorum), MESSAGE_STATUS_VOTING);
     cell_kill(cell, node);
     cell_start(cell, node); /* another process */
     cell_run(cell, 3000 * CELL_MS);

@@ -16,7 +16,7 @@ static struct hfi_held enter(struct hfi_opened *opened)
 {
     struct hfi_actor actor = rig_actor(rig, opened->holder);
     struct hfi_request request = {.slot = opened->slot, .seat = opened->seat};
-    struct hfi_patience none = {.deadline_ns = rig->now_ns};
+    struct hfi_wait_limit none = {.deadline_ns = rig->now_ns};
     uint64_t place = *hfi_seat_wait(&rig->region, opened->seat);
     struct hfi_held held = {0};
     ck_assert_int_eq(hfi_wait_shared(&actor, &request, &none, &place, &held), HFI_HELD);
@@ -725,7 +725,7 @@ START_TEST(a_reader_that_upgrades_changes_the_grant)
     ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
     struct hfi_actor actor = rig_actor(rig, opened.holder);
     struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
-    struct hfi_patience none = {.deadline_ns = rig->now_ns};
+    struct hfi_wait_limit none = {.deadline_ns = rig->now_ns};
     ck_assert_int_eq(hfi_upgrade(&actor, &request, &none, &held), HFI_UNGRANTED);
     hfi_ring(&actor, opened.slot);
     rig_ring(rig);

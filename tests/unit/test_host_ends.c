@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "host/bells_private.h"
+#include "host/handles.h"
 #include "host/limits_private.h"
+#include "host/locks.h"
 #include "host/requests_private.h"
-#include "host/state.h"
+#include "host/ringing_private.h"
+#include "host/spaces.h"
 #include "host/watches_private.h"
 #include "host_rig.h"
 
@@ -442,14 +444,14 @@ START_TEST(many_steps_do_the_work_of_one_tick)
     for (uint32_t i = 0; i < STEPS; i++) {
         rig_step(large, (struct host_event){.kind = HOST_DIED, .client = second});
     }
-    ck_assert_uint_gt(large->host->handle_count, HANDLES / 2);
+    ck_assert_uint_gt(handles_count(large->host), HANDLES / 2);
     /* A process that died behind it does not wait until all of that is done. */
     rig_step(large, (struct host_event){.kind = HOST_TICK});
     rig_step(large, (struct host_event){.kind = HOST_TICK});
     ck_assert_uint_eq(hfi_word_holder(rig_word(large, victim.slot)), 0);
-    ck_assert_uint_gt(large->host->handle_count, HANDLES / 2);
+    ck_assert_uint_gt(handles_count(large->host), HANDLES / 2);
     rig_pass(large, 2000 * RIG_MS);
-    ck_assert_uint_eq(large->host->handle_count, 0);
+    ck_assert_uint_eq(handles_count(large->host), 0);
     rig_destroy(large);
 }
 END_TEST
@@ -458,7 +460,7 @@ END_TEST
 START_TEST(a_state_that_cannot_follow_ends_the_agent)
 {
     struct lock_ref at = {0, opened.slot};
-    ck_assert_int_eq(lock_at(rig->host, at)->state, LOCK_GRANTED);
+    ck_assert_int_eq(lock_state(rig->host, at), LOCK_GRANTED);
     lock_set_state(rig->host, at, LOCK_FREE);
 }
 END_TEST
@@ -630,7 +632,7 @@ END_TEST
 
 /* One that rings as often as it is looked at, and costs all that a tick has, leaves the others
  * their turns. */
-START_TEST(a_bell_that_never_stops)
+START_TEST(a_ringing_that_never_stops)
 {
     struct rig *small = rig_create(4, 8, 8, 1);
     struct hfi_opened opens[2];
@@ -640,11 +642,11 @@ START_TEST(a_bell_that_never_stops)
     opens[1] = rig_open_granted(small, user, "b", 0);
     ck_assert_uint_lt(opens[0].slot, opens[1].slot);
     rig_pass(small, RIG_MS);
-    const struct hfi_region *region = &small->host->spaces[0].region;
-    bell_look_later(small->host, (struct lock_ref){0, opens[1].slot});
+    const struct hfi_region *region = space_region(small->host, 0);
+    ringing_look_later(small->host, (struct lock_ref){0, opens[1].slot});
     for (uint32_t i = 0; i < 3; i++) {
-        bell_look_later(small->host, (struct lock_ref){0, opens[0].slot});
-        small->host->bells->spaces[0].attended = HUB_PIECES_MAX - 1;
+        ringing_look_later(small->host, (struct lock_ref){0, opens[0].slot});
+        small->host->ringing->spaces[0].attended = HUB_PIECES_MAX - 1;
         rig_ring(small);
         rig_pass(small, 10 * RIG_MS); /* it pauses */
     }
@@ -854,7 +856,7 @@ int main(void)
     tcase_add_test(tests, a_change_of_the_one_that_is_being_told);
     tcase_add_test(tests, a_change_of_one_that_is_gone_before_all_are_told);
     tcase_add_test(tests, a_lock_that_always_changes);
-    tcase_add_test(tests, a_bell_that_never_stops);
+    tcase_add_test(tests, a_ringing_that_never_stops);
     tcase_add_test_raise_signal(tests, a_state_that_cannot_follow_ends_the_agent, SIGABRT);
     tcase_add_test(tests, limits_beside_closed_locks);
     tcase_add_test(tests, the_longest_limit_does_not_end_the_hold);

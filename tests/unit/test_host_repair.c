@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "host/state.h"
+#include "host/handles.h"
 #include "host_rig.h"
 
 static struct rig *rig;
@@ -47,18 +47,18 @@ static void die_waiting(const char *name, struct hfi_region *culprits, uint32_t 
 START_TEST(records_of_a_namespace_pin_its_own_dead_alone)
 {
     struct hfi_opened mine = rig_open_granted(rig, client, "a", 0);
-    uint32_t handles = rig->host->handle_count;
+    uint32_t handles = handles_count(rig->host);
     die_waiting("orders/a", &rig->region, mine.holder);
     rig_pass(rig, 3000 * RIG_MS);
-    ck_assert_uint_eq(rig->host->handle_count, handles);
+    ck_assert_uint_eq(handles_count(rig->host), handles);
     ck_assert_uint_eq(rig->forgotten, 1);
     /* Its own are pinned for as long as the process lives whose record it is. */
     die_waiting("a", &rig->region, mine.holder);
     rig_pass(rig, 3000 * RIG_MS);
-    ck_assert_uint_eq(rig->host->handle_count, handles + 1);
+    ck_assert_uint_eq(handles_count(rig->host), handles + 1);
     rig_die(rig, client);
     rig_pass(rig, 3000 * RIG_MS);
-    ck_assert_uint_eq(rig->host->handle_count, 0);
+    ck_assert_uint_eq(handles_count(rig->host), 0);
     ck_assert_uint_eq(rig->forgotten, 3);
 }
 END_TEST
@@ -556,7 +556,7 @@ START_TEST(what_cannot_be_told_is_its_handles)
     }
     struct hfi_actor actor = rig_actor(rig, opened.holder);
     struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
-    struct hfi_patience patience = {.deadline_ns = rig->now_ns + RIG_MS};
+    struct hfi_wait_limit patience = {.deadline_ns = rig->now_ns + RIG_MS};
     struct hfi_held held;
     uint64_t place = 0;
     ck_assert_int_eq(hfi_wait_exclusive(&actor, &request, &patience, &place, &held), HFI_HELD);

@@ -277,11 +277,11 @@ START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
     ck_assert_int_eq(try_connect(), 0);
     ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
-    struct place *place = atomic_load(&lock->place);
+    struct binding *binding = atomic_load(&lock->binding);
     struct hold_view view;
     ck_assert(hold_read(lock, &view));
-    atomic_store(&hfi_seat(&place->map->region, place->seat)->deadline_ns, UINT64_C(1) << 63);
-    hold_store(lock, place, HF_EXCLUSIVE, &view.held, false);
+    atomic_store(&hfi_seat(&binding->map->region, binding->seat)->deadline_ns, UINT64_C(1) << 63);
+    hold_store(lock, binding, HF_EXCLUSIVE, &view.held, false);
     ck_assert(hold_read(lock, &view));
     ck_assert_int_eq(view.lease_end_ns, options.lease_ns);
     ck_assert_int_eq(hf_progress(lock), HF_ELOST);

@@ -337,9 +337,9 @@ static void wake_and_meanwhile(void *arg, _Atomic uint32_t *word, int count)
 
 static struct hfi_kernel *kernel_of(hf_lock *lock)
 {
-    kernel_before = atomic_load(&lock->place)->map->kernel;
+    kernel_before = atomic_load(&lock->binding)->map->kernel;
     meanwhile_lock = lock;
-    return &atomic_load(&lock->place)->map->kernel;
+    return &atomic_load(&lock->binding)->map->kernel;
 }
 
 static void nothing_else(hf_lock *lock)

@@ -96,6 +96,9 @@ START_TEST(initialisers_set_the_size_and_nothing_else)
     hf_lock *lock = NULL;
     lock_options.lock_delay_ns = HF_NO_LOCK_DELAY;
     ck_assert_int_eq(REACHED(hf_open(client, "a", &lock_options, &lock)), 0);
+    ck_assert_int_eq(atomic_load(&agent.lock_delay_ns), 0);
+    ck_assert_int_eq(REACHED(hf_open(client, "b", &lock_zero, &lock)), 0);
+    ck_assert_int_eq(atomic_load(&agent.lock_delay_ns), 1000 * MS);
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, HF_FOREVER, NULL), 0);
 }
 END_TEST

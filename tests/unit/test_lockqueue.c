@@ -65,13 +65,13 @@ static int64_t now(void *arg)
     return second_ns;
 }
 
-static void no_bell(void *arg)
+static void no_ring(void *arg)
 {
     (void)arg;
 }
 
 static const struct hfi_kernel kernel = {
-    .sleep = no_sleep, .wake = no_wake, .now_ns = now, .bell = no_bell};
+    .sleep = no_sleep, .wake = no_wake, .now_ns = now, .ring = no_ring};
 
 static void *region_make(void)
 {
@@ -185,7 +185,7 @@ START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
     const struct hfi_actor agent = {&region, &kernel, HFI_HOLDER_AGENT};
     const struct hfi_actor waiter = {&region, &kernel, RELEASER};
     const struct hfi_request request = {.slot = 0, .seat = 0, .limit_ns = second_ns};
-    const struct hfi_patience patience = {.deadline_ns = second_ns};
+    const struct hfi_wait_limit patience = {.deadline_ns = second_ns};
     uint64_t place = 0;
     struct hfi_held held;
     points = join_at = -1;
@@ -211,7 +211,7 @@ START_TEST(a_cell_written_over_does_not_keep_a_reader_for_ever)
     const struct hfi_actor agent = {&region, &kernel, HFI_HOLDER_AGENT};
     const struct hfi_actor waiter = {&region, &kernel, READER};
     const struct hfi_request request = {.slot = 0, .seat = 0};
-    const struct hfi_patience patience = {.deadline_ns = second_ns};
+    const struct hfi_wait_limit patience = {.deadline_ns = second_ns};
     uint64_t place = 0;
     struct hfi_held held;
     points = join_at = -1;

@@ -18,16 +18,16 @@ static void teardown(void)
     cell_destroy(cell);
 }
 
-static enum message_standing standing(uint32_t node)
+static enum message_voter_status status(uint32_t node)
 {
-    return quorum_standing(cell->nodes[node].quorum);
+    return quorum_voter_status(cell->nodes[node].quorum);
 }
 
 static void expect_voting(void)
 {
     for (uint32_t node = 0; node < cell->config.voter_count; node++) {
-        ck_assert_msg(!cell->nodes[node].up || standing(node) == MESSAGE_STANDING_VOTING,
-                      "node %u: %d, %s", node, standing(node), cell->nodes[node].log_text);
+        ck_assert_msg(!cell->nodes[node].up || status(node) == MESSAGE_STATUS_VOTING,
+                      "node %u: %d, %s", node, status(node), cell->nodes[node].log_text);
     }
 }
 
@@ -62,11 +62,11 @@ START_TEST(record_is_made_when_all_are_there)
     cell_start(cell, 0);
     cell_start(cell, 1);
     cell_run(cell, 6000 * CELL_MS);
-    ck_assert_int_eq(standing(0), MESSAGE_STANDING_EMPTY);
-    ck_assert_int_eq(standing(1), MESSAGE_STANDING_EMPTY);
+    ck_assert_int_eq(status(0), MESSAGE_STATUS_EMPTY);
+    ck_assert_int_eq(status(1), MESSAGE_STATUS_EMPTY);
     ck_assert_str_eq(cell->nodes[0].last_log, "voter_waits");
-    ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "not yet: host-c"));
-    ck_assert_ptr_nonnull(strstr(cell->nodes[1].log_text, "not yet: host-c"));
+    ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "missing: host-c"));
+    ck_assert_ptr_nonnull(strstr(cell->nodes[1].log_text, "missing: host-c"));
     cell_start(cell, 2);
     cell_run(cell, 3000 * CELL_MS);
     expect_voting();
@@ -103,7 +103,7 @@ START_TEST(needs_a_majority_after_a_start)
     kill_all();
     cell_start(cell, 0);
     cell_run(cell, 3000 * CELL_MS);
-    ck_assert_int_eq(standing(0), MESSAGE_STANDING_LISTED);
+    ck_assert_int_eq(status(0), MESSAGE_STATUS_LISTED);
     cell_start(cell, 1);
     cell_run(cell, 1000 * CELL_MS);
     expect_voting();
@@ -150,7 +150,7 @@ START_TEST(old_copy_of_a_disk_is_refused)
     for (uint32_t i = 0; i < 12; i++) {
         cell_start(cell, 0);
         cell_run(cell, 300 * CELL_MS);
-        ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+        ck_assert_int_eq(status(0), MESSAGE_STATUS_REFUSED);
         ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "is an old copy: commit"));
         ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "holdfast member rejoin"));
         cell_kill(cell, 0);
@@ -181,7 +181,7 @@ START_TEST(old_copy_whose_starts_are_killed_is_refused)
     }
     cell_start(cell, 0);
     cell_run(cell, 1000 * CELL_MS);
-    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+    ck_assert_int_eq(status(0), MESSAGE_STATUS_REFUSED);
 }
 END_TEST
 
@@ -206,7 +206,7 @@ START_TEST(old_copy_without_a_commit_is_refused)
     cell_start_killed(cell, 0);
     cell_start(cell, 0);
     cell_run(cell, 1000 * CELL_MS);
-    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+    ck_assert_int_eq(status(0), MESSAGE_STATUS_REFUSED);
 }
 END_TEST
 
@@ -222,7 +222,7 @@ START_TEST(old_copy_of_a_store_that_started_over_is_refused)
     cell_wipe(cell, 0, true);
     cell_start(cell, 0);
     cell_run(cell, 300 * CELL_MS);
-    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REJOINING);
+    ck_assert_int_eq(status(0), MESSAGE_STATUS_REJOINING);
     save(&copy, registers, 0);
     cell_run(cell, 6000 * CELL_MS);
     expect_voting();
@@ -232,7 +232,7 @@ START_TEST(old_copy_of_a_store_that_started_over_is_refused)
     restore(&copy, registers, 0);
     cell_start(cell, 0);
     cell_run(cell, 6000 * CELL_MS);
-    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+    ck_assert_int_eq(status(0), MESSAGE_STATUS_REFUSED);
 }
 END_TEST
 
@@ -267,7 +267,7 @@ START_TEST(lost_store_is_refused_until_it_starts_over)
     cell_wipe(cell, 2, false);
     cell_start(cell, 2);
     cell_run(cell, 2000 * CELL_MS);
-    ck_assert_int_eq(standing(2), MESSAGE_STANDING_REFUSED);
+    ck_assert_int_eq(status(2), MESSAGE_STATUS_REFUSED);
     ck_assert_ptr_nonnull(strstr(cell->nodes[2].log_text, "is not the one that the cell knows"));
     ck_assert_uint_gt(use("a", 3), first);
     cell_kill(cell, 2);
@@ -306,7 +306,7 @@ START_TEST(store_that_was_replaced_is_refused)
     restore(&copy, registers, 1);
     cell_start(cell, 1);
     cell_run(cell, 2000 * CELL_MS);
-    ck_assert_int_eq(standing(1), MESSAGE_STANDING_REFUSED);
+    ck_assert_int_eq(status(1), MESSAGE_STATUS_REFUSED);
 }
 END_TEST
 
@@ -326,7 +326,7 @@ START_TEST(starting_over_forgets_nothing)
     cell_wipe(cell, lost, true);
     cell_start(cell, lost);
     cell_run(cell, 3000 * CELL_MS);
-    ck_assert_int_eq(standing(lost), MESSAGE_STANDING_REJOINING); /* it needs both others */
+    ck_assert_int_eq(status(lost), MESSAGE_STATUS_REJOINING); /* it needs both others */
     cell_start(cell, away);
     cell_run(cell, 5000 * CELL_MS);
     expect_voting();
@@ -338,7 +338,7 @@ END_TEST
 
 /* What voter 2 has asked for, by kind; and how far its new line has got by then. */
 static struct {
-    bool line, prepare, pull;
+    bool line, prepare, sync;
 } begun;
 
 static void note_begun(void *arg, uint32_t from, uint32_t to, const struct message *message)
@@ -346,7 +346,7 @@ static void note_begun(void *arg, uint32_t from, uint32_t to, const struct messa
     (void)arg;
     (void)to;
     begun.prepare = begun.prepare || (from == 2 && message->kind == MESSAGE_PREPARE);
-    begun.pull = begun.pull || (from == 2 && message->kind == MESSAGE_PULL);
+    begun.sync = begun.sync || (from == 2 && message->kind == MESSAGE_SYNC);
 }
 
 #define KIND(kind) (UINT64_C(1) << (kind))
@@ -360,7 +360,7 @@ static void note_begun(void *arg, uint32_t from, uint32_t to, const struct messa
 START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
 {
     static const uint64_t unheard[] = {KIND(MESSAGE_HELLO), 0, KIND(MESSAGE_PROMISE),
-                                       KIND(MESSAGE_PULLED)};
+                                       KIND(MESSAGE_SYNCED)};
     uint32_t away = (uint32_t)_i / 4;
     int step = _i % 4;
     memset(&begun, 0, sizeof(begun));
@@ -382,8 +382,8 @@ START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
     }
     cell_run(cell, 4 * CELL_TTL_NS);
     begun.line = cell->nodes[2].disk.members[2].generation != 0;
-    ck_assert_int_eq(standing(2), MESSAGE_STANDING_REJOINING);
-    ck_assert(begun.line == (step > 0) && begun.prepare == (step > 1) && begun.pull == (step > 2));
+    ck_assert_int_eq(status(2), MESSAGE_STATUS_REJOINING);
+    ck_assert(begun.line == (step > 0) && begun.prepare == (step > 1) && begun.sync == (step > 2));
     cell->drop[away][2] = 0;
     cell->cut[2][away] = cell->cut[1 - away][away] = false;
     cell_run(cell, 4 * CELL_TTL_NS);
@@ -464,7 +464,7 @@ START_TEST(two_different_configurations)
     cell->config.session_ttl_ns += 1000 * CELL_MS;
     cell_start(cell, 2);
     cell_run(cell, 3000 * CELL_MS);
-    ck_assert_int_eq(standing(0), MESSAGE_STANDING_EMPTY);
+    ck_assert_int_eq(status(0), MESSAGE_STATUS_EMPTY);
     ck_assert_str_eq(cell->nodes[0].last_log, "rules_differ");
     ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "session_ttl: 3s here, 4s there"));
     ck_assert_ptr_nonnull(strstr(cell->nodes[2].log_text, "session_ttl: 4s here, 3s there"));
@@ -478,9 +478,9 @@ START_TEST(used_store_without_a_record)
     disk->promised[5] = UINT64_C(1) << 16 | 1;
     cell_start_all(cell);
     cell_run(cell, 2000 * CELL_MS);
-    ck_assert_int_eq(standing(0), MESSAGE_STANDING_REFUSED);
+    ck_assert_int_eq(status(0), MESSAGE_STATUS_REFUSED);
     ck_assert_ptr_nonnull(strstr(cell->nodes[0].log_text, "no record of a cell"));
-    ck_assert_int_eq(standing(1), MESSAGE_STANDING_EMPTY);
+    ck_assert_int_eq(status(1), MESSAGE_STATUS_EMPTY);
 }
 END_TEST
 
@@ -513,10 +513,10 @@ START_TEST(record_of_another_store_is_not_taken)
     cell_kill(cell, 2);
     cell_wipe(cell, 2, false);
     cell_start(cell, 2);
-    for (uint32_t i = 0; i < 200 && standing(2) == MESSAGE_STANDING_EMPTY; i++) {
+    for (uint32_t i = 0; i < 200 && status(2) == MESSAGE_STATUS_EMPTY; i++) {
         cell_run(cell, CELL_MS);
     }
-    ck_assert_int_eq(standing(2), MESSAGE_STANDING_REFUSED);
+    ck_assert_int_eq(status(2), MESSAGE_STATUS_REFUSED);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_uint_eq(cell->nodes[2].disk.members[i].generation, 0);
     }
@@ -537,7 +537,7 @@ static struct message_order row_of(uint32_t node, const struct message_name *nam
 
 /* Before it votes for the first time it has all that the others have: registers and marks (more of
  * them than one PULL is answered with). */
-enum { MARKS = MESSAGE_PULL_BATCH + 8 };
+enum { MARKS = MESSAGE_SYNC_BATCH + 8 };
 START_TEST(who_starts_over_votes_with_everything)
 {
     cell_start_all(cell);
@@ -556,7 +556,7 @@ START_TEST(who_starts_over_votes_with_everything)
     cell->nodes[1].disk.mark_count = MARKS;
     cell_wipe(cell, 2, true);
     cell_start_all(cell);
-    for (uint32_t i = 0; i < 5000 && standing(2) != MESSAGE_STANDING_VOTING; i++) {
+    for (uint32_t i = 0; i < 5000 && status(2) != MESSAGE_STATUS_VOTING; i++) {
         cell_run(cell, CELL_MS);
     }
     expect_voting();

@@ -164,9 +164,9 @@ static struct message break_hold(void)
     return message;
 }
 
-static struct message beat(void)
+static struct message heartbeat(void)
 {
-    return blank(MESSAGE_BEAT);
+    return blank(MESSAGE_HEARTBEAT);
 }
 
 static struct message hello(void)
@@ -177,32 +177,32 @@ static struct message hello(void)
     return message;
 }
 
-static struct message pull(void)
+static struct message sync(void)
 {
-    struct message message = blank(MESSAGE_PULL);
-    message.as.pull.what = MESSAGE_PULL_REGISTERS;
+    struct message message = blank(MESSAGE_SYNC);
+    message.as.sync.what = MESSAGE_SYNC_REGISTERS;
     return message;
 }
 
 static struct message pulled_register(void)
 {
-    struct message message = blank(MESSAGE_PULLED);
-    message.as.pulled.what = MESSAGE_PULL_REGISTERS;
-    message.as.pulled.kind = MESSAGE_PULLED_REGISTER;
-    message_name_set(&message.as.pulled.name, "a", 1);
-    message.as.pulled.accepted = (struct message_order){1 << 16 | 1, 1};
-    message.as.pulled.value.token_first = 1;
-    message.as.pulled.value.permits = 1;
+    struct message message = blank(MESSAGE_SYNCED);
+    message.as.synced.what = MESSAGE_SYNC_REGISTERS;
+    message.as.synced.kind = MESSAGE_SYNCED_REGISTER;
+    message_name_set(&message.as.synced.name, "a", 1);
+    message.as.synced.accepted = (struct message_order){1 << 16 | 1, 1};
+    message.as.synced.value.token_first = 1;
+    message.as.synced.value.permits = 1;
     return message;
 }
 
 static struct message pulled_mark(void)
 {
-    struct message message = blank(MESSAGE_PULLED);
-    message.as.pulled.what = MESSAGE_PULL_MARKS;
-    message.as.pulled.kind = MESSAGE_PULLED_MARK;
-    message.as.pulled.mark.agent = message.from;
-    message.as.pulled.mark.epoch = 1;
+    struct message message = blank(MESSAGE_SYNCED);
+    message.as.synced.what = MESSAGE_SYNC_MARKS;
+    message.as.synced.kind = MESSAGE_SYNCED_MARK;
+    message.as.synced.mark.agent = message.from;
+    message.as.synced.mark.epoch = 1;
     return message;
 }
 
@@ -228,7 +228,7 @@ START_TEST(fields_between_voters)
     BAD(read_value, as.value.checkpoint.floor, MESSAGE_TOKEN_LIMIT);
     BAD(read_value, as.value.name.length, 0);
     BAD(read_value, as.value.higher, 5);
-    BAD(hello, as.hello.standing, MESSAGE_STANDING_REJOINING + 1);
+    BAD(hello, as.hello.status, MESSAGE_STATUS_REJOINING + 1);
     BAD(hello, as.hello.rules.voter_count, 0);
     BAD(hello, as.hello.rules.voter_count, MESSAGE_VOTERS_MAX + 1);
     BAD(hello, as.hello.rules.voters[0].length, 0);
@@ -237,19 +237,19 @@ START_TEST(fields_between_voters)
     BAD(hello, as.hello.seen_commit, MESSAGE_COMMIT_LIMIT);
     BAD(hello, as.hello.seen.generation, MESSAGE_GENERATION_LIMIT);
     BAD(hello, as.hello.members[0].generation, MESSAGE_GENERATION_LIMIT);
-    BAD(pull, as.pull.what, 0);
-    BAD(pull, as.pull.what, MESSAGE_PULL_MARKS + 1);
-    BAD(pull, as.pull.checkpoint.order.ballot, 1);
-    BAD(pulled_register, as.pulled.kind, 0);
-    BAD(pulled_register, as.pulled.kind, MESSAGE_PULLED_END + 1);
-    BAD(pulled_register, as.pulled.what, MESSAGE_PULL_MARKS);
-    BAD(pulled_register, as.pulled.name.length, 0);
-    BAD(pulled_register, as.pulled.accepted.sequence, 0);
-    BAD(pulled_register, as.pulled.value.token_first, 0);
-    BAD(pulled_register, as.pulled.value.share_count, 200);
-    BAD(pulled_mark, as.pulled.what, MESSAGE_PULL_REGISTERS);
-    BAD(pulled_mark, as.pulled.mark.epoch, 0);
-    BAD(pulled_mark, as.pulled.mark.epoch, MESSAGE_EPOCH_LIMIT);
+    BAD(sync, as.sync.what, 0);
+    BAD(sync, as.sync.what, MESSAGE_SYNC_MARKS + 1);
+    BAD(sync, as.sync.checkpoint.order.ballot, 1);
+    BAD(pulled_register, as.synced.kind, 0);
+    BAD(pulled_register, as.synced.kind, MESSAGE_SYNCED_END + 1);
+    BAD(pulled_register, as.synced.what, MESSAGE_SYNC_MARKS);
+    BAD(pulled_register, as.synced.name.length, 0);
+    BAD(pulled_register, as.synced.accepted.sequence, 0);
+    BAD(pulled_register, as.synced.value.token_first, 0);
+    BAD(pulled_register, as.synced.value.share_count, 200);
+    BAD(pulled_mark, as.synced.what, MESSAGE_SYNC_REGISTERS);
+    BAD(pulled_mark, as.synced.mark.epoch, 0);
+    BAD(pulled_mark, as.synced.mark.epoch, MESSAGE_EPOCH_LIMIT);
     BAD(checkpoint, as.checkpoint.ballot, 0);
     BAD(checkpoint, as.checkpoint.checkpoint.order.sequence, 0);
     BAD(checkpoint, as.checkpoint.checkpoint.floor, MESSAGE_TOKEN_LIMIT);
@@ -333,7 +333,7 @@ START_TEST(envelopes)
     struct message message = acquire();
     message_agent_set(&message.to, "host-b", 6);
     ck_assert(message_valid(&message));
-    struct message (*never[])(void) = {accept_grant, beat, hello, pull, checkpoint, owner};
+    struct message (*never[])(void) = {accept_grant, heartbeat, hello, sync, checkpoint, owner};
     for (uint32_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
         message = never[i]();
         ck_assert(message_valid(&message));

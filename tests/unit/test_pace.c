@@ -32,7 +32,7 @@ static void play(int64_t ppm, int64_t delay_max_ms, int64_t seconds)
             .received_ns = at_ns + back,
             .there_ns = 1000 * SECOND + at_ns + at_ns / 1000000 * ppm,
         };
-        pace_heard(&pace, 7, &reading);
+        pace_add(&pace, 7, &reading);
     }
 }
 
@@ -60,14 +60,14 @@ START_TEST(what_makes_no_sense_is_left_out)
         {.sent_ns = 5, .received_ns = 6, .there_ns = INT64_MAX},
     };
     for (unsigned i = 0; i < 3; i++) {
-        pace_heard(&pace, 7, &bad[i]);
+        pace_add(&pace, 7, &bad[i]);
     }
     ck_assert_int_eq(recent_worst_ns(&pace.round_trip), -1);
     play(0, 20, 5);
     int64_t low_ppm = pace.low_ppm;
     struct pace_reading back = {
         .sent_ns = 600 * SECOND, .received_ns = 600 * SECOND + MS, .there_ns = SECOND};
-    pace_heard(&pace, 7, &back); /* its clock went back: no rate follows */
+    pace_add(&pace, 7, &back); /* its clock went back: no rate follows */
     ck_assert_int_eq(pace.low_ppm, low_ppm);
 }
 END_TEST
@@ -77,12 +77,12 @@ START_TEST(another_process_is_measured_anew)
     play(100000, 20, 50);
     struct pace_reading fresh = {
         .sent_ns = 700 * SECOND, .received_ns = 700 * SECOND + MS, .there_ns = 3 * SECOND};
-    pace_heard(&pace, 8, &fresh);
+    pace_add(&pace, 8, &fresh);
     ck_assert(!pace.measured);
     fresh.sent_ns += 10 * SECOND;
     fresh.received_ns += 10 * SECOND;
     fresh.there_ns += 10 * SECOND;
-    pace_heard(&pace, 8, &fresh);
+    pace_add(&pace, 8, &fresh);
     ck_assert(pace.measured);
     ck_assert_int_le(pace.low_ppm, 0);
     ck_assert_int_ge(pace.high_ppm, 0);
@@ -94,13 +94,13 @@ START_TEST(a_bad_minute_is_forgotten)
     play(0, 20, 10);
     struct pace_reading slow = {
         .sent_ns = 520 * SECOND, .received_ns = 524 * SECOND, .there_ns = 1522 * SECOND};
-    pace_heard(&pace, 7, &slow);
+    pace_add(&pace, 7, &slow);
     ck_assert_int_eq(recent_worst_ns(&pace.round_trip), 4 * SECOND);
     for (int64_t i = 0; i < 130; i++) {
         int64_t at_ns = (525 + i) * SECOND;
         struct pace_reading reading = {
             .sent_ns = at_ns, .received_ns = at_ns + MS, .there_ns = at_ns + 1000 * SECOND};
-        pace_heard(&pace, 7, &reading);
+        pace_add(&pace, 7, &reading);
     }
     ck_assert_int_eq(recent_worst_ns(&pace.round_trip), MS);
 }

@@ -149,7 +149,7 @@ START_TEST(the_silent_are_replaced)
         ck_assert_int_lt(replaced_ns(cell, 0), (QUORUM_TAKEOVER_MS + 200) * CELL_MS);
     } else {
         ck_assert_str_eq(cell->nodes[2].last_log, "voters_slow");
-        ck_assert_int_lt(replaced_ns(cell, 0), (QUORUM_PATIENCE_MAX_MS + 1500) * CELL_MS);
+        ck_assert_int_lt(replaced_ns(cell, 0), (QUORUM_SUSPICION_MAX_MS + 1500) * CELL_MS);
     }
     cell_destroy(cell);
 }

@@ -192,7 +192,7 @@ START_TEST(a_slow_turn_names_what_took_it_and_for_whom)
     turns_end(&turns, clock_boottime_ns(), 20 * MS, user);
     take_log(ends[0]);
     ck_assert_uint_eq(turns.slow, 2);
-    ck_assert(turns.untold == 1 || strstr(logged, "turn_slow") != NULL);
+    ck_assert(turns.limit.left_out == 1 || strstr(logged, "turn_slow") != NULL);
 }
 END_TEST
 

@@ -170,8 +170,8 @@ START_TEST(lapses_long_after_it_was_heard)
 {
     struct cell *cell = start();
     cell_extend(cell, 1, 0, 1);
-    int64_t heard_ns = cell->now_ns - 4 * CELL_MS;
-    cell_run(cell, heard_ns + LONG_TTL_NS - 10 * CELL_MS - cell->now_ns);
+    int64_t seen_ns = cell->now_ns - 4 * CELL_MS;
+    cell_run(cell, seen_ns + LONG_TTL_NS - 10 * CELL_MS - cell->now_ns);
     struct asked asked = ask(cell, MESSAGE_POLL, 1);
     ck_assert(asked.answered && !asked.answer.yes && asked.answer.wait_ns > 0);
     ck_assert(!ask(cell, MESSAGE_MARK, 1).answer.yes);

@@ -224,12 +224,12 @@ START_TEST(a_dead_reader_keeps_no_reader_out)
     for (uint32_t i = 0; i < 3; i++) {
         cell_extend(cell, 0, i, 1);
     }
-    int64_t heard_ns = cell->now_ns;
+    int64_t seen_ns = cell->now_ns;
     cell_acquire(cell, 0, to, "a", 1, 1, S, 2000);
     cell_settle(cell);
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
     cell_run(cell, 100 * CELL_MS);
-    int64_t earliest_ns = heard_ns - 20 * CELL_MS + CELL_TTL_NS / 10 * 11 + 2200 * CELL_MS;
+    int64_t earliest_ns = seen_ns - 20 * CELL_MS + CELL_TTL_NS / 10 * 11 + 2200 * CELL_MS;
     cell_run(cell, earliest_ns - cell->now_ns);
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
     cell_run(cell, 1000 * CELL_MS);

@@ -115,8 +115,8 @@ START_TEST(complete_after_take_over)
     uint32_t host = (owner + 1) % 3;
     acquire(cell, host, "a", 1);
     struct message_order version = cell->nodes[host].last_grant.version;
-    cell->drop[host][(owner + 2) % 3] = UINT64_C(1) << MESSAGE_PULL;
-    cell->drop[(owner + 2) % 3][host] = UINT64_C(1) << MESSAGE_PULL;
+    cell->drop[host][(owner + 2) % 3] = UINT64_C(1) << MESSAGE_SYNC;
+    cell->drop[(owner + 2) % 3][host] = UINT64_C(1) << MESSAGE_SYNC;
     cell_kill(cell, owner);
     cell_run(cell, 300 * CELL_MS);
     uint32_t next = cell_coordinator_at(cell, host, "a");
@@ -211,8 +211,8 @@ START_TEST(long_listing)
     ck_assert_uint_eq(cell->nodes[away].disk.register_count, 60);
     if (_i == 0) {
         ck_assert(all_equal(cell));
-        ck_assert_uint_le(cell->sent[MESSAGE_PULL], 3 * MESSAGE_PARTITIONS);
-        ck_assert_uint_le(cell->sent[MESSAGE_PULLED], 3 * MESSAGE_PARTITIONS + 62);
+        ck_assert_uint_le(cell->sent[MESSAGE_SYNC], 3 * MESSAGE_PARTITIONS);
+        ck_assert_uint_le(cell->sent[MESSAGE_SYNCED], 3 * MESSAGE_PARTITIONS + 62);
     }
     cell_destroy(cell);
 }
@@ -231,26 +231,26 @@ START_TEST(at_rest_it_costs_little)
     ck_assert(all_equal(cell));
     memset(cell->sent, 0, sizeof(cell->sent));
     cell_run(cell, 10000 * CELL_MS);
-    ck_assert_uint_le(cell->sent[MESSAGE_PULL], 3 * 250);
-    ck_assert_uint_eq(cell->sent[MESSAGE_PULLED], cell->sent[MESSAGE_PULL]);
-    ck_assert_uint_le(cell->sent[MESSAGE_BEAT], 3 * 2 * 101);
+    ck_assert_uint_le(cell->sent[MESSAGE_SYNC], 3 * 250);
+    ck_assert_uint_eq(cell->sent[MESSAGE_SYNCED], cell->sent[MESSAGE_SYNC]);
+    ck_assert_uint_le(cell->sent[MESSAGE_HEARTBEAT], 3 * 2 * 101);
     cell_destroy(cell);
 }
 END_TEST
 
-static void pulled(struct cell *cell, uint32_t from, uint32_t to, uint64_t id, const char *name,
+static void synced(struct cell *cell, uint32_t from, uint32_t to, uint64_t id, const char *name,
                    struct message_order accepted, uint64_t token)
 {
     struct message message;
-    cell_header(cell, from, MESSAGE_PULLED, &message);
-    message.as.pulled.what = MESSAGE_PULL_REGISTERS;
-    message.as.pulled.partition = (uint8_t)names_partition(name, strlen(name));
-    message.as.pulled.kind = MESSAGE_PULLED_REGISTER;
-    message.as.pulled.id = id;
-    message_name_set(&message.as.pulled.name, name, strlen(name));
-    message.as.pulled.accepted = accepted;
-    message.as.pulled.value.token_first = token;
-    message.as.pulled.value.permits = 1;
+    cell_header(cell, from, MESSAGE_SYNCED, &message);
+    message.as.synced.what = MESSAGE_SYNC_REGISTERS;
+    message.as.synced.partition = (uint8_t)names_partition(name, strlen(name));
+    message.as.synced.kind = MESSAGE_SYNCED_REGISTER;
+    message.as.synced.id = id;
+    message_name_set(&message.as.synced.name, name, strlen(name));
+    message.as.synced.accepted = accepted;
+    message.as.synced.value.token_first = token;
+    message.as.synced.value.permits = 1;
     cell_send(cell, from, to, &message);
     cell_run(cell, 2 * CELL_MS);
 }
@@ -265,12 +265,12 @@ struct tapped {
 static void see_pull(void *arg, uint32_t from, uint32_t to, const struct message *message)
 {
     struct tapped *tapped = arg;
-    if (message->kind == MESSAGE_PULL && from == tapped->node &&
-        message->as.pull.partition == tapped->partition && tapped->id == 0) {
-        tapped->id = message->as.pull.id;
+    if (message->kind == MESSAGE_SYNC && from == tapped->node &&
+        message->as.sync.partition == tapped->partition && tapped->id == 0) {
+        tapped->id = message->as.sync.id;
         tapped->to = to;
         /* The test answers instead. */
-        tapped->cell->drop[from][to] = UINT64_C(1) << MESSAGE_PULL;
+        tapped->cell->drop[from][to] = UINT64_C(1) << MESSAGE_SYNC;
     }
 }
 
@@ -293,11 +293,11 @@ START_TEST(adopts_only_what_is_newer)
     }
     ck_assert_uint_ne(tapped.id, 0);
     struct cell_disk *disk = &cell->nodes[node].disk;
-    pulled(cell, tapped.to, node, tapped.id + 1000, "a", version, 5);
-    pulled(cell, (tapped.to + 1) % 3, node, tapped.id, "a", version, 5);
+    synced(cell, tapped.to, node, tapped.id + 1000, "a", version, 5);
+    synced(cell, (tapped.to + 1) % 3, node, tapped.id, "a", version, 5);
     ck_assert_uint_eq(disk->register_count, 0);
     struct message_order newer = {version.ballot + (1 << 16), 3};
-    pulled(cell, tapped.to, node, tapped.id, "a", newer, 7);
+    synced(cell, tapped.to, node, tapped.id, "a", newer, 7);
     ck_assert_uint_eq(disk->register_count, 1);
     ck_assert_uint_eq(disk->registers[0].value.token_first, 7);
     ck_assert_uint_ge(disk->promised[tapped.partition], newer.ballot);
@@ -305,7 +305,7 @@ START_TEST(adopts_only_what_is_newer)
     for (uint32_t turn = 0; turn < 50 && tapped.id == 0; turn++) {
         cell_run(cell, 20 * CELL_MS); /* asked again: an answer is missing */
     }
-    pulled(cell, tapped.to, node, tapped.id, "a", version, 9);
+    synced(cell, tapped.to, node, tapped.id, "a", version, 9);
     ck_assert_uint_eq(disk->registers[0].value.token_first, 7);
     ck_assert(message_order_equal(disk->registers[0].accepted, newer));
     cell_destroy(cell);

@@ -102,7 +102,7 @@ START_TEST(nothing_is_prepared_without_the_own_promise)
     for (uint32_t node = 0; node < 3; node++) {
         ck_assert(!quorum_ready(cell->nodes[node].quorum));
     }
-    ck_assert_uint_eq(cell->sent[MESSAGE_PULL], 0); /* no voter completes its own */
+    ck_assert_uint_eq(cell->sent[MESSAGE_SYNC], 0); /* no voter completes its own */
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
     every_partition_has_one_owner(cell);
@@ -118,8 +118,8 @@ START_TEST(alone_it_sends_nothing)
     cell_run(cell, 100 * CELL_MS);
     ck_assert_ptr_nonnull(cell_got(cell, 0, MESSAGE_GRANT));
     cell_run(cell, 60000 * CELL_MS);
-    ck_assert_uint_eq(cell->sent[MESSAGE_BEAT], 0);
-    ck_assert_uint_eq(cell->sent[MESSAGE_PULL], 0);
+    ck_assert_uint_eq(cell->sent[MESSAGE_HEARTBEAT], 0);
+    ck_assert_uint_eq(cell->sent[MESSAGE_SYNC], 0);
     ck_assert_uint_eq(cell->sent[MESSAGE_READ], 0);
     ck_assert_uint_eq(cell->sent[MESSAGE_PREPARE], 1);
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], 1);
@@ -300,8 +300,8 @@ START_TEST(silent_coordinator)
     (void)served_ns(cell, host, "a", 1);
     cell_kill(cell, owner);
     int64_t took_ns = served_ns(cell, host, "a", 1);
-    ck_assert_int_gt(took_ns, (QUORUM_TAKEOVER_MS - QUORUM_BEAT_MS - 10) * CELL_MS);
-    ck_assert_int_lt(took_ns, (QUORUM_TAKEOVER_MS + 2 * QUORUM_BEAT_MS + 100) * CELL_MS);
+    ck_assert_int_gt(took_ns, (QUORUM_TAKEOVER_MS - QUORUM_HEARTBEAT_MS - 10) * CELL_MS);
+    ck_assert_int_lt(took_ns, (QUORUM_TAKEOVER_MS + 2 * QUORUM_HEARTBEAT_MS + 100) * CELL_MS);
     cell_run_ready(cell);
     every_partition_has_one_owner(cell);
     cell_destroy(cell);
@@ -464,7 +464,8 @@ START_TEST(minority_claims_nothing)
         ck_assert_uint_eq(owners(cell, p), 0);
     }
     ck_assert(!quorum_ready(cell->nodes[0].quorum));
-    ck_assert(!quorum_hears(cell->nodes[0].quorum, 1) && quorum_hears(cell->nodes[0].quorum, 0));
+    ck_assert(!quorum_receives_from(cell->nodes[0].quorum, 1) &&
+              quorum_receives_from(cell->nodes[0].quorum, 0));
     cell_start(cell, 1);
     cell_run(cell, 1500 * CELL_MS);
     cell_run_ready(cell);
@@ -479,7 +480,7 @@ START_TEST(one_is_missing_at_the_start)
     struct cell *cell = cell_create(3, 92);
     cell_start(cell, 0);
     cell_start(cell, 1);
-    cell_run(cell, (QUORUM_TAKEOVER_MS + 3 * QUORUM_BEAT_MS) * CELL_MS);
+    cell_run(cell, (QUORUM_TAKEOVER_MS + 3 * QUORUM_HEARTBEAT_MS) * CELL_MS);
     cell_run_ready(cell);
     every_partition_has_one_owner(cell);
     cell_destroy(cell);

@@ -303,7 +303,7 @@ static void fill_asking(struct draw *draw, struct message *out)
 static void fill_hello(struct draw *draw, struct message_hello *hello)
 {
     hello->answer = true;
-    hello->standing = draw->large ? MESSAGE_STANDING_REJOINING : (uint8_t)MESSAGE_STANDING_LISTED;
+    hello->status = draw->large ? MESSAGE_STATUS_REJOINING : (uint8_t)MESSAGE_STATUS_LISTED;
     hello->incarnation = u64(draw);
     hello->echo = u64(draw);
     hello->rules.voter_count = draw->large ? MESSAGE_VOTERS_MAX : 3;
@@ -322,50 +322,50 @@ static void fill_hello(struct draw *draw, struct message_hello *hello)
     address(draw, hello->advertise);
 }
 
-static void fill_pulled(struct draw *draw, struct message_pulled *pulled, uint32_t shares)
+static void fill_pulled(struct draw *draw, struct message_synced *synced, uint32_t shares)
 {
-    pulled->what = draw->large ? MESSAGE_PULL_MARKS : MESSAGE_PULL_REGISTERS;
-    pulled->partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
-    pulled->id = u64(draw);
-    pulled->index = u32(draw);
-    pulled->next = u32(draw);
-    pulled->checkpoint = checkpoint(draw);
-    if (pulled->kind == MESSAGE_PULLED_MARK) {
-        agent(draw, &pulled->mark.agent);
-        pulled->mark.epoch = u32(draw);
-    } else if (pulled->kind == MESSAGE_PULLED_REGISTER) {
-        name(draw, &pulled->name);
-        pulled->accepted = order(draw);
-        value(draw, &pulled->value, shares);
+    synced->what = draw->large ? MESSAGE_SYNC_MARKS : MESSAGE_SYNC_REGISTERS;
+    synced->partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
+    synced->id = u64(draw);
+    synced->index = u32(draw);
+    synced->next = u32(draw);
+    synced->checkpoint = checkpoint(draw);
+    if (synced->kind == MESSAGE_SYNCED_MARK) {
+        agent(draw, &synced->mark.agent);
+        synced->mark.epoch = u32(draw);
+    } else if (synced->kind == MESSAGE_SYNCED_REGISTER) {
+        name(draw, &synced->name);
+        synced->accepted = order(draw);
+        value(draw, &synced->value, shares);
     }
 }
 
 static void fill_voters(struct draw *draw, struct message *out, uint32_t shares)
 {
-    struct message_pull *pull = &out->as.pull;
+    struct message_sync *sync = &out->as.sync;
 
     switch (out->kind) {
-    case MESSAGE_BEAT:
-        out->as.beat.number = u64(draw);
-        out->as.beat.echo = u64(draw);
-        out->as.beat.majority = true;
-        out->as.beat.votes = true;
-        partitions(draw, &out->as.beat.owned);
+    case MESSAGE_HEARTBEAT:
+        out->as.heartbeat.number = u64(draw);
+        out->as.heartbeat.echo = u64(draw);
+        out->as.heartbeat.majority = true;
+        out->as.heartbeat.votes = true;
+        partitions(draw, &out->as.heartbeat.owned);
         break;
     case MESSAGE_OWNER:
         out->as.owner.ballot = ballot(draw);
         partitions(draw, &out->as.owner.partitions);
         break;
-    case MESSAGE_PULL:
-        pull->what = draw->large ? MESSAGE_PULL_MARKS : MESSAGE_PULL_REGISTERS;
-        pull->partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
-        pull->id = u64(draw);
-        pull->after = u32(draw);
-        pull->digest = u64(draw);
-        pull->checkpoint = checkpoint(draw);
+    case MESSAGE_SYNC:
+        sync->what = draw->large ? MESSAGE_SYNC_MARKS : MESSAGE_SYNC_REGISTERS;
+        sync->partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
+        sync->id = u64(draw);
+        sync->after = u32(draw);
+        sync->digest = u64(draw);
+        sync->checkpoint = checkpoint(draw);
         break;
-    case MESSAGE_PULLED:
-        fill_pulled(draw, &out->as.pulled, shares);
+    case MESSAGE_SYNCED:
+        fill_pulled(draw, &out->as.synced, shares);
         break;
     case MESSAGE_CHECKPOINT:
         out->as.checkpoint.ballot = ballot(draw);
@@ -420,7 +420,7 @@ static const struct shape {
     enum message_kind kind;
     fill_function *fill;
     uint32_t shares;
-    uint8_t pulled;
+    uint8_t synced;
 } shapes[WIRE_SAMPLE_SHAPES] = {
     {MESSAGE_PREPARE, fill_round, 0, 0},
     {MESSAGE_PROMISE, fill_round, 0, 0},
@@ -437,10 +437,10 @@ static const struct shape {
     {MESSAGE_AMEND, fill_plain, 0, 0},
     {MESSAGE_GIVE_BACK, fill_plain, 0, 0},
     {MESSAGE_BREAK, fill_plain, 0, 0},
-    {MESSAGE_BEAT, fill_voters, 0, 0},
+    {MESSAGE_HEARTBEAT, fill_voters, 0, 0},
     {MESSAGE_HELLO, fill_plain, 0, 0},
-    {MESSAGE_PULL, fill_voters, 0, 0},
-    {MESSAGE_PULLED, fill_voters, 0, MESSAGE_PULLED_SAME},
+    {MESSAGE_SYNC, fill_voters, 0, 0},
+    {MESSAGE_SYNCED, fill_voters, 0, MESSAGE_SYNCED_SAME},
     {MESSAGE_CHECKPOINT, fill_voters, 0, 0},
     {MESSAGE_CHECKPOINTED, fill_voters, 0, 0},
     {MESSAGE_RENEW_ACK, fill_plain, 0, 0},
@@ -458,8 +458,8 @@ static const struct shape {
     {MESSAGE_ACCEPT, fill_round, 2, 0},
     {MESSAGE_VALUE, fill_round, UINT32_MAX, 0},
     {MESSAGE_VALUE, fill_round, MESSAGE_SHARES_MAX, 0},
-    {MESSAGE_PULLED, fill_voters, 0, MESSAGE_PULLED_MARK},
-    {MESSAGE_PULLED, fill_voters, MESSAGE_SHARES_MAX, MESSAGE_PULLED_REGISTER},
+    {MESSAGE_SYNCED, fill_voters, 0, MESSAGE_SYNCED_MARK},
+    {MESSAGE_SYNCED, fill_voters, MESSAGE_SHARES_MAX, MESSAGE_SYNCED_REGISTER},
 };
 
 void wire_sample_older(struct message *message)
@@ -497,8 +497,8 @@ void wire_sample(size_t index, struct message *out)
         agent(&draw, &out->to);
         out->relayed = true;
     }
-    if (shape->kind == MESSAGE_PULLED) {
-        out->as.pulled.kind = shape->pulled;
+    if (shape->kind == MESSAGE_SYNCED) {
+        out->as.synced.kind = shape->synced;
     }
     shape->fill(&draw, out, shape->shares);
     wire_sample_header(&header);

@@ -1,4 +1,4 @@
-/* Which of many items is due first: see core/base/heap.h. */
+/* A heap of times: see core/base/heap.h. */
 #include "core/base/heap.h"
 
 #include "proto/check.h"
@@ -9,7 +9,7 @@ static void put(struct heap *heap, uint32_t index, struct heap_entry entry)
     heap->indexes[entry.item] = index + 1;
 }
 
-/* Moves the entry to where it belongs; that index is free. */
+/* Moves the entry up or down from that index, which is free, to where it belongs. */
 static void settle(struct heap *heap, uint32_t index, struct heap_entry entry)
 {
     while (index > 0 && heap->entries[(index - 1) / 2].when_ns > entry.when_ns) {

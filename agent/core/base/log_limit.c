@@ -1,4 +1,4 @@
-/* How often the log says the same: see core/base/log_limit.h. */
+/* Rate limits of the log: see core/base/log_limit.h. */
 #include "core/base/log_limit.h"
 
 #include <stdbool.h>
@@ -6,25 +6,34 @@
 
 #include "proto/check.h"
 
-static const int64_t minute_ns = INT64_C(60000000000);
+const struct log_rate log_once_a_minute = {.interval_ns = INT64_C(60000000000), .burst = 1};
 
-static bool is_due(const struct log_limit *limit, int64_t now_ns)
+/* How many lines of the burst the time since then gives back. */
+static int64_t regained(const struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
 {
-    return limit->said_ns == 0 || now_ns - limit->said_ns >= minute_ns;
+    return limit->regained_ns == 0 ? rate->burst
+                                   : (now_ns - limit->regained_ns) / rate->interval_ns;
 }
 
-uint32_t log_limit_add(struct log_limit *limit, int64_t now_ns)
+uint32_t log_limit_add(struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
 {
-    uint32_t count = limit->count < UINT32_MAX ? ++limit->count : limit->count;
-    if (!is_due(limit, now_ns)) {
+    int64_t lines = regained(limit, rate, now_ns);
+    if (lines > 0) {
+        limit->spent -= (uint32_t)(lines < limit->spent ? lines : limit->spent);
+        limit->regained_ns = now_ns;
+    }
+    limit->left_out += limit->left_out < UINT32_MAX;
+    if (limit->spent >= rate->burst) {
         return 0;
     }
-    limit->said_ns = now_ns;
-    limit->count = 0;
+    uint32_t count = limit->left_out;
+    limit->spent++;
+    limit->left_out = 0;
     return count;
 }
 
-/* The agent's limit; else that of an agent whose minute is over; NULL: there is none. */
+/* The agent's limit. If it has none, the entry of an agent whose minute is over; NULL if there is
+ * no such entry. */
 static struct log_limit *find(struct log_limits *limits, const struct message_agent *agent,
                               int64_t now_ns)
 {
@@ -34,7 +43,7 @@ static struct log_limit *find(struct log_limits *limits, const struct message_ag
         if (memcmp(&one->agent, agent, sizeof(*agent)) == 0) {
             return &one->limit;
         }
-        if (unused == NULL && is_due(&one->limit, now_ns)) {
+        if (unused == NULL && regained(&one->limit, &log_once_a_minute, now_ns) > 0) {
             unused = one;
         }
     }
@@ -49,11 +58,11 @@ uint32_t log_limits_add(struct log_limits *limits, const struct message_agent *a
                         int64_t now_ns)
 {
     struct log_limit *limit = find(limits, agent, now_ns);
-    return limit != NULL ? log_limit_add(limit, now_ns) : 0;
+    return limit != NULL ? log_limit_add(limit, &log_once_a_minute, now_ns) : 0;
 }
 
 uint32_t log_limits_add_voter(struct log_limits *limits, uint32_t voter, int64_t now_ns)
 {
     HF_CHECK(voter < MESSAGE_VOTERS_MAX);
-    return log_limit_add(&limits->voters[voter], now_ns);
+    return log_limit_add(&limits->voters[voter], &log_once_a_minute, now_ns);
 }

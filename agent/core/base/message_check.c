@@ -1,4 +1,4 @@
-/* Checks that a message makes sense: see core/base/message_check.h. */
+/* Checks of messages: see core/base/message_check.h. */
 #include "core/base/message_check.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ void message_agent_set(struct message_agent *agent, const void *text, size_t len
     memcpy(agent->text, text, length);
 }
 
-/* The characters that CONTRACTS allows, zero-padded. */
+/* An agent's name has only characters that a configuration allows, and zeros after its length. */
 bool agent_name_valid(const struct message_agent *agent)
 {
     if (agent->length == 0 || agent->length > MESSAGE_AGENT_MAX) {
@@ -60,7 +60,7 @@ static bool checkpoint_valid(const struct message_checkpoint *checkpoint)
     return (none || order_valid(checkpoint->order)) && checkpoint->floor < MESSAGE_TOKEN_LIMIT;
 }
 
-/* A leased range, or the one token of a shared grant. */
+/* EXCLUSIVE has a leased range, SHARED has one token. */
 static bool tokens_valid(uint8_t mode, uint64_t first, uint64_t last)
 {
     if (first == 0 || first >= MESSAGE_TOKEN_LIMIT) {
@@ -81,7 +81,7 @@ static bool epoch_valid(uint32_t epoch)
     return epoch > 0 && epoch < MESSAGE_EPOCH_LIMIT;
 }
 
-/* One share for each host, all with versions up to the value's. */
+/* Each host has one share at most, and no share's version is above the value's. */
 static bool shares_valid(const struct message_value *value)
 {
     bool newest = false;
@@ -174,22 +174,22 @@ static bool round_valid(const struct message *message)
     }
 }
 
-static bool pulled_valid(const struct message_pulled *pulled)
+static bool synced_valid(const struct message_synced *synced)
 {
-    if (!checkpoint_valid(&pulled->checkpoint)) {
+    if (!checkpoint_valid(&synced->checkpoint)) {
         return false;
     }
-    switch (pulled->kind) {
-    case MESSAGE_PULLED_REGISTER:
-        return pulled->what == MESSAGE_PULL_REGISTERS && pulled->name.length > 0 &&
-               order_valid(pulled->accepted) && value_valid(&pulled->value);
-    case MESSAGE_PULLED_MARK:
-        return pulled->what == MESSAGE_PULL_MARKS &&
-               session_valid(&pulled->mark.agent, pulled->mark.epoch);
-    case MESSAGE_PULLED_SAME:
-    case MESSAGE_PULLED_MORE:
-    case MESSAGE_PULLED_END:
-        return pulled->what == MESSAGE_PULL_REGISTERS || pulled->what == MESSAGE_PULL_MARKS;
+    switch (synced->kind) {
+    case MESSAGE_SYNCED_REGISTER:
+        return synced->what == MESSAGE_SYNC_REGISTERS && synced->name.length > 0 &&
+               order_valid(synced->accepted) && value_valid(&synced->value);
+    case MESSAGE_SYNCED_MARK:
+        return synced->what == MESSAGE_SYNC_MARKS &&
+               session_valid(&synced->mark.agent, synced->mark.epoch);
+    case MESSAGE_SYNCED_SAME:
+    case MESSAGE_SYNCED_MORE:
+    case MESSAGE_SYNCED_END:
+        return synced->what == MESSAGE_SYNC_REGISTERS || synced->what == MESSAGE_SYNC_MARKS;
     default:
         return false;
     }
@@ -208,7 +208,7 @@ static bool rules_valid(const struct message_rules *rules)
     return true;
 }
 
-/* Entries about other stores must be readable again. */
+/* Ids of stores that this voter would persist must be valid when they are read back. */
 static bool stores_valid(const struct message_hello *hello)
 {
     bool valid = hello->seen_commit < MESSAGE_COMMIT_LIMIT &&
@@ -223,20 +223,20 @@ static bool stores_valid(const struct message_hello *hello)
 static bool voter_valid(const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
-    const struct message_pull *pull = &message->as.pull;
+    const struct message_sync *sync = &message->as.sync;
 
     switch (message->kind) {
-    case MESSAGE_BEAT:
+    case MESSAGE_HEARTBEAT:
         return true;
     case MESSAGE_HELLO:
     case MESSAGE_HELLO_ACK:
-        return hello->standing <= MESSAGE_STANDING_REJOINING && rules_valid(&hello->rules) &&
+        return hello->status <= MESSAGE_STATUS_REJOINING && rules_valid(&hello->rules) &&
                address_valid(hello->advertise) && stores_valid(hello);
-    case MESSAGE_PULL:
-        return (pull->what == MESSAGE_PULL_REGISTERS || pull->what == MESSAGE_PULL_MARKS) &&
-               checkpoint_valid(&pull->checkpoint);
-    case MESSAGE_PULLED:
-        return pulled_valid(&message->as.pulled);
+    case MESSAGE_SYNC:
+        return (sync->what == MESSAGE_SYNC_REGISTERS || sync->what == MESSAGE_SYNC_MARKS) &&
+               checkpoint_valid(&sync->checkpoint);
+    case MESSAGE_SYNCED:
+        return synced_valid(&message->as.synced);
     case MESSAGE_POLL:
     case MESSAGE_MARK:
         return session_valid(&message->as.session.agent, message->as.session.epoch);
@@ -251,10 +251,10 @@ static bool voter_valid(const struct message *message)
     }
 }
 
-/* ---- Of and for hosts ---- */
+/* ---- From and to hosts ---- */
 
-/* The asking agent, and the name. Whether the sender may ask for that agent is the receiver's to
- * know: a voter may, which forwards it. */
+/* The request's agent and name are valid. Whether the sender may ask for that agent is for the
+ * receiver to decide: a voter may, since it forwards requests. */
 static bool request_valid(const struct message *message)
 {
     const struct message_acquire *acquire = &message->as.acquire;
@@ -266,7 +266,7 @@ static bool request_valid(const struct message *message)
     switch (message->kind) {
     case MESSAGE_RENEW:
         return agent_name_valid(&renew->agent) &&
-               renew->epoch < MESSAGE_EPOCH_LIMIT && /* 0: asks which it had */
+               renew->epoch < MESSAGE_EPOCH_LIMIT && /* epoch 0 asks which epochs the agent had */
                memcmp(&renew->agent, &message->from, sizeof(renew->agent)) == 0 &&
                address_valid(renew->advertise);
     case MESSAGE_ACQUIRE:
@@ -313,7 +313,7 @@ static bool answer_valid(const struct message *message)
     case MESSAGE_RECALL:
         return session_valid(&version->agent, version->epoch) && version->name.length > 0 &&
                order_valid(version->version);
-    case MESSAGE_REFUSED: /* epoch 0: of a BREAK */
+    case MESSAGE_REFUSED: /* epoch 0 answers a BREAK */
         return agent_name_valid(&refused->agent) && refused->reason >= MESSAGE_REFUSED_FULL &&
                refused->reason <= MESSAGE_REFUSED_QUOTA &&
                (refused->owner.length == 0 || agent_name_valid(&refused->owner));
@@ -350,11 +350,11 @@ bool message_valid(const struct message *message)
     case MESSAGE_CHECKPOINT:
     case MESSAGE_CHECKPOINTED:
         return round_valid(message);
-    case MESSAGE_BEAT:
+    case MESSAGE_HEARTBEAT:
     case MESSAGE_HELLO:
     case MESSAGE_HELLO_ACK:
-    case MESSAGE_PULL:
-    case MESSAGE_PULLED:
+    case MESSAGE_SYNC:
+    case MESSAGE_SYNCED:
     case MESSAGE_POLL:
     case MESSAGE_POLLED:
     case MESSAGE_MARK:

@@ -1,11 +1,11 @@
 /*
  * The table of lock names (core/base/names.h).
  *
- * One block: this header, the heads of the buckets, the arena. An entry's id is its place in the
- * arena in units of 4 bytes. Entries are never merged, so an id at which an entry once began is
- * the beginning of an entry for ever: names_next() may walk while names come and go. The space of a
- * name that went is used again for one of the same size, else what is left of it must be big
- * enough for an entry of its own.
+ * The table is one block: this header, the heads of the buckets, the arena. An entry's id is its
+ * position in the arena, in units of 4 bytes. Entries are never merged, so an id at which an entry
+ * once began remains the beginning of an entry; therefore names_next() can walk while names come
+ * and go. The space of a removed name is reused for a name of the same size. A larger space is
+ * split only if the rest is large enough for an entry of its own.
  */
 #include "core/base/names.h"
 
@@ -21,11 +21,11 @@ enum {
 };
 
 struct entry {
-    uint32_t next; /* in its bucket, or among the free ones of its size */
+    uint32_t next; /* the next in its bucket, or in the free list of its size */
     uint32_t reg;
     uint32_t lock;
     uint32_t references : 24; /* 0: free */
-    uint32_t length : 8;      /* a free one: any that gives its size */
+    uint32_t length : 8;      /* in a free entry: any length that gives its size */
     uint8_t bytes[];
 };
 
@@ -37,9 +37,9 @@ struct names {
     uint32_t count_max;
     uint32_t count;
     uint32_t bucket_count;
-    uint32_t units_used; /* the first is never used: 0 is no id */
+    uint32_t units_used; /* the first unit is never used, since id 0 means no name */
     uint32_t units_max;
-    uint32_t free[ENTRY_UNITS_MAX + 1]; /* by size in units */
+    uint32_t free[ENTRY_UNITS_MAX + 1]; /* the free lists, by size in units */
     uint32_t heads[];
 };
 
@@ -82,7 +82,7 @@ static uint64_t mix(uint64_t hash)
     return hash ^ hash >> 32;
 }
 
-/* Eight bytes, read as a little-endian number: compilers make one load of it. */
+/* Reads eight bytes as a little-endian number. Compilers make one load of it. */
 static uint64_t whole_word(const uint8_t *bytes)
 {
     return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
@@ -90,7 +90,7 @@ static uint64_t whole_word(const uint8_t *bytes)
            (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
 }
 
-/* The partition must be the same on every host, whatever its byte order. */
+/* The byte order of the host must not matter: a name has the same partition on every host. */
 static uint64_t hash_bytes(uint64_t seed, const uint8_t *bytes, size_t length)
 {
     uint64_t hash = seed ^ length;
@@ -139,7 +139,8 @@ void names_expect(struct names *names, uint64_t count)
     }
 }
 
-/* The bucket of a hash: its low bits, as many as there are buckets for. */
+/* The bucket of a hash. Its index is the low bits of the hash, fewer if there is no bucket of that
+ * index yet (linear hashing). */
 static uint32_t *bucket_of(struct names *names, uint64_t hash)
 {
     uint32_t top = names->bucket_count > 1
@@ -157,7 +158,7 @@ static uint64_t entry_hash(const struct names *names, const struct entry *entry)
     return hash_bytes(names->seed, entry->bytes, entry->length);
 }
 
-/* One bucket more: it takes its share of the one whose number lacks only its top bit. */
+/* Adds one bucket. Some names of the bucket whose index lacks only the top bit move to it. */
 static void grow(struct names *names)
 {
     if (names->bucket_count >= names->count_max || names->count <= names->bucket_count) {

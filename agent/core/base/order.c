@@ -19,7 +19,7 @@ static uint64_t priority(const struct order *order, uint32_t entry)
     return hash ^ hash >> 29;
 }
 
-/* Whether entry's name stands before (negative), at or behind that name. */
+/* Compares an entry's name with a name: negative if it comes before, 0 if equal, else positive. */
 static int compare(const struct order *order, uint32_t entry, const void *name, size_t size)
 {
     size_t entry_size = 0;
@@ -37,7 +37,7 @@ void order_insert(struct order *order, uint32_t entry)
     while (*link != 0 && priority(order, *link) >= mine) {
         link = compare(order, *link, name, size) < 0 ? &nodes[*link].right : &nodes[*link].left;
     }
-    /* The tree there is split into the part before and the part behind. */
+    /* Splits the subtree into the entries before the new one and those after it. */
     uint32_t rest = *link;
     uint32_t *before = &nodes[entry].left;
     uint32_t *behind = &nodes[entry].right;
@@ -84,7 +84,8 @@ void order_remove(struct order *order, uint32_t entry)
     nodes[entry] = (struct order_node){0, 0};
 }
 
-/* The first entry that compares above `least` (-1: at it too) with that name. */
+/* The first entry whose name is above that name, or with least -1 also equal to it; 0 if there is
+ * none. */
 static uint32_t first_above(const struct order *order, const void *name, size_t size, int least)
 {
     uint32_t best = 0;

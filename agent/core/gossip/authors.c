@@ -1,5 +1,5 @@
 /*
- * Agents: which are known, which live, and to which of them this agent sends.
+ * The table of agents: which are known, which are alive, and to which ones this agent sends.
  */
 #include "state.h"
 
@@ -41,14 +41,15 @@ static void author_free(struct gossip *gossip, uint16_t index)
     gossip->view_stale = true;
 }
 
-/* The table is full: the one that was silent for longest goes. NOBODY: none was. */
+/* The table is full: frees the entry of the agent that has been silent for longest. Returns NOBODY
+ * if no agent is silent. */
 static uint16_t author_evict(struct gossip *gossip)
 {
     uint16_t oldest = NOBODY;
     for (uint16_t i = SELF + 1; i < gossip->authors_used; i++) {
         const struct author *author = &gossip->authors[i];
         if (!author->peer && author_is_silent(gossip, author, gossip->now_ns) &&
-            (oldest == NOBODY || author->heard_ns < gossip->authors[oldest].heard_ns)) {
+            (oldest == NOBODY || author->seen_ns < gossip->authors[oldest].seen_ns)) {
             oldest = i;
         }
     }
@@ -80,15 +81,15 @@ uint16_t author_make(struct gossip *gossip, const struct message_agent *name)
     struct author *author = &gossip->authors[index];
     uint16_t *head = head_of(gossip, name);
     author->name = *name;
-    author->heard_ns = NEVER_HEARD;
+    author->seen_ns = NEVER_HEARD;
     author->made_ns = gossip->now_ns;
     author->hash_next = *head;
     *head = index;
     return index;
 }
 
-bool author_heard(struct gossip *gossip, uint16_t index, uint64_t incarnation, uint64_t beat_ms,
-                  int64_t then_ns)
+bool author_refresh(struct gossip *gossip, uint16_t index, uint64_t incarnation,
+                    uint64_t heartbeat_ms, int64_t then_ns)
 {
     struct author *author = &gossip->authors[index];
     if (index == SELF) {
@@ -104,12 +105,12 @@ bool author_heard(struct gossip *gossip, uint16_t index, uint64_t incarnation, u
         items_of_author_free(gossip, index);
         author->known = 0;
         author->incarnation = incarnation;
-        author->beat_ms = beat_ms;
-        author->heard_ns = then_ns;
-        author->hears = false;
-    } else if (beat_ms > author->beat_ms || author->heard_ns == NEVER_HEARD) {
-        author->beat_ms = beat_ms;
-        author->heard_ns = then_ns > author->heard_ns ? then_ns : author->heard_ns;
+        author->heartbeat_ms = heartbeat_ms;
+        author->seen_ns = then_ns;
+        author->owned_counts = false;
+    } else if (heartbeat_ms > author->heartbeat_ms || author->seen_ns == NEVER_HEARD) {
+        author->heartbeat_ms = heartbeat_ms;
+        author->seen_ns = then_ns > author->seen_ns ? then_ns : author->seen_ns;
     }
     return true;
 }
@@ -148,13 +149,13 @@ void author_set_address(struct gossip *gossip, uint16_t index, const char *addre
     }
     memset(author->address, 0, sizeof(author->address));
     memcpy(author->address, address, size);
-    author->told = false;
+    author->notified = false;
     gossip->view_stale = true;
 }
 
 bool author_is_silent(const struct gossip *gossip, const struct author *author, int64_t now_ns)
 {
-    int64_t last_ns = author->heard_ns > author->made_ns ? author->heard_ns : author->made_ns;
+    int64_t last_ns = author->seen_ns > author->made_ns ? author->seen_ns : author->made_ns;
     return now_ns - last_ns > gossip->config.silent_ns;
 }
 
@@ -176,7 +177,7 @@ void author_changed(struct gossip *gossip, uint16_t index)
     }
 }
 
-void authors_sweep(struct gossip *gossip)
+void authors_expire(struct gossip *gossip)
 {
     for (uint16_t i = SELF + 1; i < gossip->authors_used; i++) {
         struct author *author = &gossip->authors[i];
@@ -192,7 +193,7 @@ void authors_sweep(struct gossip *gossip)
                 author_changed(gossip, i);
             }
         }
-        int64_t last_ns = author->heard_ns > author->made_ns ? author->heard_ns : author->made_ns;
+        int64_t last_ns = author->seen_ns > author->made_ns ? author->seen_ns : author->made_ns;
         if (silent && gossip_age_ms(gossip->now_ns, last_ns) > GOSSIP_FORGET_MS) {
             if (author->peer && !author->down) {
                 items_of_author_free(gossip, i);
@@ -219,15 +220,15 @@ static bool better(const struct candidate *a, const struct candidate *b)
 bool author_reach(struct gossip *gossip, uint16_t index, struct gossip_actions *actions)
 {
     struct author *author = &gossip->authors[index];
-    if (author->told || author->address[0] == '\0') {
-        return author->told || author->peer;
+    if (author->notified || author->address[0] == '\0') {
+        return author->notified || author->peer;
     }
     HF_CHECK(actions->count < actions->capacity);
     struct gossip_action *action = &actions->items[actions->count++];
     action->kind = GOSSIP_ADDRESS;
     action->agent = author->name;
     memcpy(action->as.address, author->address, sizeof(action->as.address));
-    author->told = true;
+    author->notified = true;
     return true;
 }
 
@@ -260,7 +261,7 @@ void view_refresh(struct gossip *gossip, struct gossip_actions *actions)
         }
     }
     for (uint32_t i = 0; i < gossip->authors_used; i++) {
-        gossip->authors[i].known = 0; /* its bits were the old view's */
+        gossip->authors[i].known = 0; /* the bits belonged to the old view */
     }
     gossip->view_count = count;
     for (uint32_t i = 0; i < count; i++) {

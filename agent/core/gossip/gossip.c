@@ -1,5 +1,5 @@
 /*
- * The gossip core: its memory, its events and ticks, and what this agent has to say.
+ * The gossip core: its memory, its events and ticks, and the items that this agent publishes.
  */
 #include "state.h"
 
@@ -11,7 +11,8 @@
 
 enum { AUTHORS_MAX = 65000 };
 
-/* Every topic has an item, but those whose change is not published yet. */
+/* How many topics there may be. Each has an item, except those whose last change is still to be
+ * reported. */
 static uint32_t topics_max(const struct gossip_limits *limits)
 {
     return limits->items + limits->items / 4 + 64;
@@ -98,7 +99,7 @@ uint64_t gossip_random(struct gossip *gossip)
     return gossip_mix(gossip->random);
 }
 
-uint64_t gossip_beat_ms(const struct gossip *gossip)
+uint64_t gossip_heartbeat_ms(const struct gossip *gossip)
 {
     return (uint64_t)(gossip->now_ns - gossip->start_ns) / MS_NS;
 }
@@ -109,9 +110,10 @@ uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns)
     return age_ms < 0 ? 0 : age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
 }
 
-/* ---- what this agent has to say ---- */
+/* ---- what this agent publishes ---- */
 
-/* Puts an own item, unless it says what was said before. */
+/* Publishes an own item. Does nothing if the item has not changed. Returns false if there is no
+ * room. */
 static bool put_own(struct gossip *gossip, const struct gossip_item *item, uint64_t content)
 {
     uint8_t body[GOSSIP_BODY_MAX];
@@ -121,7 +123,7 @@ static bool put_own(struct gossip *gossip, const struct gossip_item *item, uint6
     }
     size_t size = gossip_body_encode(item, body, sizeof(body));
     if (size == 0) {
-        return true; /* nothing that may be sent: a name from a store of rubbish */
+        return true; /* not a valid item, for example a name from a damaged store */
     }
     struct gossip_stamp stamp = {.author = gossip->config.self,
                                  .incarnation = gossip->authors[SELF].incarnation,
@@ -177,12 +179,12 @@ void gossip_put_owned(struct gossip *gossip, const struct message_partitions *ow
     struct author *self = &gossip->authors[SELF];
     HF_CHECK(gossip->started);
     gossip->now_ns = now_ns > gossip->now_ns ? now_ns : gossip->now_ns;
-    if (self->hears && memcmp(&self->owned, owned, sizeof(*owned)) == 0) {
+    if (self->owned_counts && memcmp(&self->owned, owned, sizeof(*owned)) == 0) {
         return;
     }
     self->owned = *owned;
     self->owned_ns = now_ns;
-    self->hears = true;
+    self->owned_counts = true;
     (void)put_own(gossip, &item, content_of(&item));
 }
 
@@ -196,7 +198,7 @@ void gossip_outbid(struct gossip *gossip, uint64_t incarnation)
 {
     uint64_t generation = incarnation >> GENERATION_SHIFT;
     if (generation == UINT32_MAX) {
-        return; /* nobody's own: somebody lies, or has run for longer than the sun */
+        return; /* no real agent gets there: a false number */
     }
     gossip->authors[SELF].incarnation = incarnation_of(gossip, generation + 1);
     gossip->authors[SELF].known = 0;
@@ -230,7 +232,7 @@ static void session_changed(struct gossip *gossip, const struct gossip_event *ev
     uint32_t epoch = event->as.session.epoch;
     uint16_t index = author_find(gossip, &event->agent);
     if (index == SELF) {
-        if (epoch >= self->epoch) { /* else: a voter marked a session of its own past */
+        if (epoch >= self->epoch) { /* otherwise a voter marked an older session of this agent */
             self->epoch = epoch;
             self->state = event->as.session.state;
             put_self(gossip);
@@ -242,7 +244,7 @@ static void session_changed(struct gossip *gossip, const struct gossip_event *ev
         (index != NOBODY && gossip->authors[index].dead_epoch >= epoch)) {
         return;
     }
-    (void)put_own(gossip, &item, content_of(&item)); /* if it is full: people see it later */
+    (void)put_own(gossip, &item, content_of(&item)); /* if the table is full, people see it later */
     author_dead(gossip, &item.as.dead);
 }
 
@@ -260,7 +262,7 @@ static void peer_changed(struct gossip *gossip, const struct gossip_event *event
     author->down = !event->as.peer.up;
     if (event->as.peer.address != NULL) {
         author_set_address(gossip, index, event->as.peer.address);
-        author->told = true; /* it is the driver who says so */
+        author->notified = true; /* the driver itself gave this address */
     }
     if (came) {
         gossip->greet = index;
@@ -274,7 +276,7 @@ static void unreachable(struct gossip *gossip, const struct gossip_event *event)
     if (index != SELF && index != NOBODY) {
         gossip->authors[index].peer = false;
         gossip->authors[index].down = false;
-        gossip->authors[index].told = false;
+        gossip->authors[index].notified = false;
         gossip->view_stale = true;
     }
 }
@@ -282,13 +284,13 @@ static void unreachable(struct gossip *gossip, const struct gossip_event *event)
 static void tick(struct gossip *gossip, struct gossip_actions *actions)
 {
     if (gossip->exchange_due_ns <= gossip->now_ns) {
-        /* A tenth more or less, so that agents which started together do not go in step. */
+        /* Up to a tenth more or less, so that agents that started together do not stay in step. */
         int64_t jitter_ms = (int64_t)(gossip_random(gossip) % (GOSSIP_EXCHANGE_MS / 5 + 1)) -
                             GOSSIP_EXCHANGE_MS / 10;
         gossip->exchange_due_ns = gossip->now_ns + (GOSSIP_EXCHANGE_MS + jitter_ms) * MS_NS;
         gossip->reasks = REASKS_MAX;
-        authors_sweep(gossip);
-        tombstones_sweep(gossip);
+        authors_expire(gossip);
+        tombstones_expire(gossip);
         view_refresh(gossip, actions);
         spread_digests(gossip, actions);
     }

@@ -1,9 +1,10 @@
 /*
- * The items of authors, kept within bounds.
+ * The items of all authors, kept within bounds.
  *
- * An item hangs in its author's bucket (for repair, and to be found by its key), at its topic if
- * it is about a lock, and in two lists: by age, from which the oldest go when room is short, and
- * by how often it is still to be passed on. Its body lies in chunks, as it came.
+ * An item stands in a bucket of its author (for repair, and to be found by its key), and at its
+ * topic if it is about a lock. It also stands in two lists. One orders items by age; the oldest go
+ * when room is short. The other orders them by how often they are still to be passed on. An item's
+ * body lies in chunks, as it arrived.
  */
 #include "state.h"
 
@@ -77,7 +78,7 @@ static void topic_free(struct gossip *gossip, uint32_t index)
     gossip->topics_free = index;
 }
 
-/* Takes the first of the list of changes off. */
+/* Removes the first entry of the list of changes and returns it. */
 static uint32_t changed_take(struct gossip *gossip)
 {
     uint32_t index = gossip->changed.first;
@@ -89,10 +90,10 @@ static uint32_t changed_take(struct gossip *gossip)
     return index;
 }
 
-/* Nobody takes the changes: forgets them all, but that there were any. */
+/* Drops the list of changes, which nobody reads, and notes that changes were missed. */
 static void changed_drop(struct gossip *gossip)
 {
-    while (gossip->changed.first != 0) { /* each round takes one off */
+    while (gossip->changed.first != 0) { /* each round removes one */
         uint32_t index = changed_take(gossip);
         if (gossip->topics[index].items == 0) {
             topic_free(gossip, index);
@@ -101,7 +102,7 @@ static void changed_drop(struct gossip *gossip)
     }
 }
 
-/* 0: no room. */
+/* Returns 0 if there is no room. */
 static uint32_t topic_make(struct gossip *gossip, const struct message_name *name)
 {
     uint32_t max = gossip->config.limits.items + gossip->config.limits.items / 4 + 64;
@@ -168,7 +169,7 @@ bool gossip_changed(struct gossip *gossip, struct message_name *out)
     return true;
 }
 
-/* An item of another agent that is no tombstone came (1) or went (-1). */
+/* Counts an item that came (1) or went (-1). Only other agents' items count, and no tombstones. */
 static void topic_count(struct gossip *gossip, uint32_t index, int by)
 {
     struct topic *topic = &gossip->topics[index];
@@ -211,7 +212,7 @@ static uint32_t body_put(struct gossip *gossip, const uint8_t *bytes, size_t siz
 
 static void body_free(struct gossip *gossip, uint32_t index)
 {
-    while (index != 0) { /* at most a body's */
+    while (index != 0) { /* at most the chunks of one body */
         uint32_t next = gossip->chunks[index].next;
         gossip->chunks[index].next = gossip->chunks_free;
         gossip->chunks_free = index;
@@ -262,7 +263,8 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
         if (at->key == key && at->kind == item->kind) {
             size_t size = 0;
             if (at->topic == 0) {
-                return index; /* two agents of one hash: one of their sessions is not published */
+                /* two agents' names with one hash: one of their sessions is not published */
+                return index;
             }
             const uint8_t *name = topic_name(gossip, at->topic, &size);
             if (size == item->as.lock.name.length &&
@@ -275,7 +277,8 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
     return 0;
 }
 
-/* Takes it into its author's hashes, or out of them: nobody is known to have them like that. */
+/* Adds an item to its author's hashes, or takes it out. After that, no agent is known to have the
+ * same items of the author. */
 static void item_hash(struct gossip *gossip, const struct item *item)
 {
     struct author *author = &gossip->authors[item->author];
@@ -326,13 +329,14 @@ void item_free(struct gossip *gossip, uint32_t index)
 void items_of_author_free(struct gossip *gossip, uint16_t author)
 {
     for (uint32_t i = 0; i < GOSSIP_BUCKETS && gossip->authors[author].item_count > 0; i++) {
-        while (gossip->authors[author].first[i] != 0) { /* each round frees one */
+        while (gossip->authors[author].first[i] != 0) { /* each round frees an item */
             item_free(gossip, gossip->authors[author].first[i]);
         }
     }
 }
 
-/* Makes room for an item with so many chunks. keep: is not to go. false: there is none. */
+/* Makes room for that many items and chunks. Does not free the item `keep`. Returns false if there
+ * is no room. */
 static bool make_room(struct gossip *gossip, uint32_t items, uint32_t chunks, uint32_t keep)
 {
     for (;;) { /* each round frees an item */
@@ -356,12 +360,12 @@ static bool make_room(struct gossip *gossip, uint32_t items, uint32_t chunks, ui
     }
 }
 
-/* A new item without a body, hung at its topic and its bucket. 0: no room. */
-static uint32_t item_make(struct gossip *gossip, uint16_t author, const struct gossip_item *says)
+/* Makes an item without a body, at its topic and in its bucket. Returns 0 if there is no room. */
+static uint32_t item_make(struct gossip *gossip, uint16_t author, const struct gossip_item *content)
 {
     uint32_t topic = 0;
-    if (says->kind == GOSSIP_LOCK) {
-        const struct message_name *name = &says->as.lock.name;
+    if (content->kind == GOSSIP_LOCK) {
+        const struct message_name *name = &content->as.lock.name;
         topic = topic_find(gossip, name->bytes, name->length);
         topic = topic == 0 ? topic_make(gossip, name) : topic;
         if (topic == 0) {
@@ -375,12 +379,12 @@ static uint32_t item_make(struct gossip *gossip, uint16_t author, const struct g
         index = gossip->items_used++;
     }
     struct author *who = &gossip->authors[author];
-    uint64_t key = item_key(says);
+    uint64_t key = item_key(content);
     gossip->items[index] = (struct item){.key = key,
                                          .topic = topic,
                                          .bucket_next = who->first[key % GOSSIP_BUCKETS],
                                          .author = author,
-                                         .kind = (uint8_t)says->kind};
+                                         .kind = (uint8_t)content->kind};
     who->first[key % GOSSIP_BUCKETS] = index;
     who->item_count++;
     if (topic != 0) {
@@ -391,7 +395,7 @@ static uint32_t item_make(struct gossip *gossip, uint16_t author, const struct g
 }
 
 bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
-              const struct gossip_item *says, const struct gossip_stamp *stamp, const void *body,
+              const struct gossip_item *content, const struct gossip_stamp *stamp, const void *body,
               size_t size)
 {
     uint32_t had = index != 0 ? chunks_of(gossip->items[index].size) : 0;
@@ -401,7 +405,7 @@ bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
         return false;
     }
     if (index == 0) {
-        index = item_make(gossip, author, says);
+        index = item_make(gossip, author, content);
         if (index == 0) {
             return false;
         }
@@ -415,7 +419,7 @@ bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
         }
     }
     struct item *item = &gossip->items[index];
-    bool dead = item_is_tombstone(says);
+    bool dead = item_is_tombstone(content);
     item->number = stamp->number;
     item->put_ns = gossip->now_ns - (int64_t)stamp->age_ms * MS_NS;
     item->size = (uint16_t)size;
@@ -453,7 +457,7 @@ void item_stamp(const struct gossip *gossip, uint32_t index, struct gossip_stamp
                                  .age_ms = gossip_age_ms(gossip->now_ns, item->put_ns)};
 }
 
-void tombstones_sweep(struct gossip *gossip)
+void tombstones_expire(struct gossip *gossip)
 {
     static const enum age_list lists[] = {AGE_OWN_TOMBSTONE, AGE_FOREIGN_TOMBSTONE};
     for (uint32_t i = 0; i < 2; i++) {

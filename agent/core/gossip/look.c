@@ -1,5 +1,5 @@
 /*
- * The knowledge of the cell, for people; and a look at the state itself, for tests.
+ * What is known of the cell, for people; and a check of the state itself, for tests.
  */
 #include "state.h"
 
@@ -12,7 +12,7 @@ bool gossip_owner(const struct gossip *gossip, uint32_t partition, struct messag
     const struct author *best = NULL;
     for (uint32_t i = 0; i < gossip->authors_used; i++) {
         const struct author *author = &gossip->authors[i];
-        if (author->name.length > 0 && author->hears && (i == SELF || !author->silent) &&
+        if (author->name.length > 0 && author->owned_counts && (i == SELF || !author->silent) &&
             message_partition_has(&author->owned, partition) &&
             (best == NULL || author->owned_ns > best->owned_ns)) {
             best = author;
@@ -42,7 +42,8 @@ bool gossip_lock_after(const struct gossip *gossip, const void *prefix, size_t p
     return true;
 }
 
-/* Times in items are old by then: held, waited and remaining times are as of now. */
+/* The times in a lock's item are as old as the item. Ages held and waited times, and shortens
+ * remaining ones, so that all are as of now. */
 static void lock_age(struct gossip_lock *lock, int64_t age_ms)
 {
     lock->closed_ms -= lock->closed_ms > age_ms ? age_ms : lock->closed_ms;
@@ -80,7 +81,7 @@ bool gossip_lock_next(const struct gossip *gossip, const void *name, size_t size
     const struct author *author = &gossip->authors[gossip->items[index].author];
     HF_CHECK(gossip_body_decode(body, item_body(gossip, index, body), &item));
     out->agent = author->name;
-    out->age_ns = author->heard_ns == NEVER_HEARD ? -1 : now_ns - author->heard_ns;
+    out->age_ns = author->seen_ns == NEVER_HEARD ? -1 : now_ns - author->seen_ns;
     out->valid = author_is_valid(gossip, author) && !author_is_silent(gossip, author, now_ns);
     out->lock = item.as.lock;
     lock_age(&out->lock, gossip_age_ms(now_ns, gossip->items[index].put_ns));
@@ -92,10 +93,10 @@ int64_t gossip_age_ns(const struct gossip *gossip, int64_t now_ns)
     int64_t age_ns = -1;
     for (uint32_t i = SELF + 1; i < gossip->authors_used; i++) {
         const struct author *author = &gossip->authors[i];
-        if (author->name.length > 0 && author->heard_ns != NEVER_HEARD &&
+        if (author->name.length > 0 && author->seen_ns != NEVER_HEARD &&
             author_is_valid(gossip, author) && !author_is_silent(gossip, author, now_ns) &&
-            now_ns - author->heard_ns > age_ns) {
-            age_ns = now_ns - author->heard_ns;
+            now_ns - author->seen_ns > age_ns) {
+            age_ns = now_ns - author->seen_ns;
         }
     }
     return age_ns;
@@ -115,9 +116,9 @@ bool gossip_agent_next(const struct gossip *gossip, int64_t now_ns, uint32_t *at
     (*at)++;
     *out = (struct gossip_agent_view){
         .name = author->name,
-        .age_ns = self                              ? 0
-                  : author->heard_ns == NEVER_HEARD ? -1
-                                                    : now_ns - author->heard_ns,
+        .age_ns = self                             ? 0
+                  : author->seen_ns == NEVER_HEARD ? -1
+                                                   : now_ns - author->seen_ns,
         .silent = !self && author_is_silent(gossip, author, now_ns),
         .dead = author->dead_epoch > 0 && author->epoch <= author->dead_epoch,
         .agent = {.voter = self ? gossip->config.voter : author->voter,
@@ -134,15 +135,15 @@ static uint32_t check_item(const struct gossip *gossip, uint16_t author, uint32_
                            uint32_t index)
 {
     uint8_t body[GOSSIP_BODY_MAX];
-    struct gossip_item says;
+    struct gossip_item content;
     const struct item *item = &gossip->items[index];
     HF_CHECK(item->author == author && item->key % GOSSIP_BUCKETS == bucket);
-    HF_CHECK(gossip_body_decode(body, item_body(gossip, index, body), &says));
-    HF_CHECK(item_key(&says) == item->key && says.kind == item->kind);
-    HF_CHECK(item_find(gossip, author, &says) == index);
-    HF_CHECK((item->topic != 0) == (says.kind == GOSSIP_LOCK));
+    HF_CHECK(gossip_body_decode(body, item_body(gossip, index, body), &content));
+    HF_CHECK(item_key(&content) == item->key && content.kind == item->kind);
+    HF_CHECK(item_find(gossip, author, &content) == index);
+    HF_CHECK((item->topic != 0) == (content.kind == GOSSIP_LOCK));
     bool tombstone = item->age_list == AGE_OWN_TOMBSTONE || item->age_list == AGE_FOREIGN_TOMBSTONE;
-    HF_CHECK(tombstone == item_is_tombstone(&says));
+    HF_CHECK(tombstone == item_is_tombstone(&content));
     HF_CHECK((author == SELF) ==
              (item->age_list == AGE_OWN || item->age_list == AGE_OWN_TOMBSTONE));
     return (item->size + CHUNK_BYTES - 1u) / CHUNK_BYTES;

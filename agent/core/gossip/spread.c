@@ -1,9 +1,9 @@
 /*
- * How gossip spreads: packets that are sent, and the effects of those that arrive.
+ * How gossip spreads: the packets that are sent, and the effects of those that arrive.
  *
- * A packet is answered by at most: a digest by a digest and hashes, hashes by items, items that
- * were cut by hashes again (a bounded number of times in each EXCHANGE). So nothing goes round in
- * circles, whatever a stranger sends.
+ * A digest is answered by a digest and by hashes, hashes by items, and items that were cut off by
+ * hashes again (at most REASKS_MAX times in each EXCHANGE). A digest that is an answer gets no
+ * digest back. So no packets circulate for ever, whatever a stranger sends.
  */
 #include "state.h"
 
@@ -13,13 +13,13 @@
 
 /* ---- sending ---- */
 
-/* Begins a packet in the output; there is room (GOSSIP_STEP_OUTPUT). */
+/* Begins a packet in the output, which has room (GOSSIP_STEP_OUTPUT). */
 static void packet_begin(struct gossip *gossip, struct gossip_actions *actions,
                          struct gossip_writer *writer, enum gossip_packet_kind kind)
 {
     gossip_begin(writer, actions->output + actions->output_used,
                  actions->output_size - actions->output_used, kind,
-                 gossip->authors[SELF].incarnation, gossip_beat_ms(gossip));
+                 gossip->authors[SELF].incarnation, gossip_heartbeat_ms(gossip));
 }
 
 static void send_bytes(struct gossip *gossip, struct gossip_actions *actions, uint16_t to,
@@ -36,7 +36,7 @@ static void send_bytes(struct gossip *gossip, struct gossip_actions *actions, ui
     action->as.send.size = (uint32_t)size;
 }
 
-/* Ends it and sends it to each of them, if there is anything in it. */
+/* Ends the packet, and sends it to each of those agents, unless it is empty. */
 static void packet_send(struct gossip *gossip, struct gossip_actions *actions,
                         struct gossip_writer *writer, bool answer, const uint16_t *to,
                         uint32_t count)
@@ -51,7 +51,7 @@ static void packet_send(struct gossip *gossip, struct gossip_actions *actions,
     actions->output_used += size;
 }
 
-/* Chooses at most `wanted` different ones of the view. */
+/* Chooses up to `wanted` different agents of the view at random. Returns how many. */
 static uint32_t choose(struct gossip *gossip, uint32_t wanted, uint16_t *out)
 {
     uint16_t left[GOSSIP_VIEW];
@@ -74,9 +74,9 @@ static bool add_item(struct gossip *gossip, struct gossip_writer *writer, uint32
 }
 
 /*
- * An item that all peers of this agent have is no rumour any more. When much changes at once,
- * repairs carry it faster than rumours, which would go on for minutes with items that everybody
- * has.
+ * Stops passing on items that all peers of this agent have. When much changes at once, repairs
+ * spread it faster than rumours do. Rumours would then go on for minutes with items that every
+ * agent has.
  */
 static void drop_known_rumours(struct gossip *gossip)
 {
@@ -96,8 +96,8 @@ static void drop_known_rumours(struct gossip *gossip)
 void spread_rumours(struct gossip *gossip, struct gossip_actions *actions)
 {
     uint16_t to[GOSSIP_FANOUT];
-    uint32_t told[GOSSIP_ENTRIES_MAX];
-    uint32_t told_count = 0;
+    uint32_t notified[GOSSIP_ENTRIES_MAX];
+    uint32_t notified_count = 0;
     drop_known_rumours(gossip);
     struct gossip_writer writer;
     uint32_t peers = choose(gossip, GOSSIP_FANOUT, to);
@@ -111,12 +111,12 @@ void spread_rumours(struct gossip *gossip, struct gossip_actions *actions)
         for (; index != 0 && room; index = gossip->items[index].links[BY_RUMOUR].next) {
             room = add_item(gossip, &writer, index);
             if (room) {
-                told[told_count++] = index;
+                notified[notified_count++] = index;
             }
         }
     }
-    for (uint32_t i = 0; i < told_count; i++) {
-        item_rumour(gossip, told[i], gossip->items[told[i]].repeats - 1u);
+    for (uint32_t i = 0; i < notified_count; i++) {
+        item_rumour(gossip, notified[i], gossip->items[notified[i]].repeats - 1u);
     }
     packet_send(gossip, actions, &writer, false, to, peers);
     gossip->round_due_ns = gossip->now_ns + GOSSIP_ROUND_MS * MS_NS;
@@ -127,20 +127,21 @@ static bool add_digest(struct gossip *gossip, struct gossip_writer *writer, uint
     const struct author *author = &gossip->authors[index];
     struct gossip_digest digest = {.author = author->name,
                                    .incarnation = author->incarnation,
-                                   .beat_ms = author->beat_ms,
-                                   .age_ms = gossip_age_ms(gossip->now_ns, author->heard_ns),
+                                   .heartbeat_ms = author->heartbeat_ms,
+                                   .age_ms = gossip_age_ms(gossip->now_ns, author->seen_ns),
                                    .hash = author->hash};
     if (index == SELF) {
-        digest.beat_ms = gossip_beat_ms(gossip);
+        digest.heartbeat_ms = gossip_heartbeat_ms(gossip);
         digest.age_ms = 0;
     } else if (author->incarnation == 0 || digest.age_ms > GOSSIP_FORGET_MS) {
-        return true; /* nothing to send of it */
+        return true; /* nothing to send about this author */
     }
     return gossip_add_digest(writer, &digest);
 }
 
-/* Any agent with a connection that was silent for long: if the cell was parted, its halves meet
- * again by it. NOBODY: there is none, as it should be. */
+/* A random agent that has been silent for long but has a connection. If the cell was split, its
+ * halves meet again through such an agent. Returns NOBODY if there is none, which is the usual
+ * case. */
 static uint16_t silent_peer(struct gossip *gossip)
 {
     uint16_t chosen = NOBODY;
@@ -217,7 +218,7 @@ void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
     }
 }
 
-/* The effects of an item beyond being kept. */
+/* The effects of an accepted item, apart from storing it. */
 static void item_applied(struct gossip *gossip, uint16_t index, const struct gossip_item *item,
                          int64_t then_ns)
 {
@@ -232,7 +233,7 @@ static void item_applied(struct gossip *gossip, uint16_t index, const struct gos
     case GOSSIP_OWNED:
         author->owned = item->as.owned;
         author->owned_ns = then_ns;
-        author->hears = true;
+        author->owned_counts = true;
         break;
     case GOSSIP_DEAD:
         author_dead(gossip, &item->as.dead);
@@ -242,7 +243,7 @@ static void item_applied(struct gossip *gossip, uint16_t index, const struct gos
     }
 }
 
-/* The author of an item that arrived; NOBODY: there is no room for it. */
+/* The author of an item that arrived; NOBODY if there is no room for it. */
 static uint16_t author_of(struct gossip *gossip, const struct message_agent *name, uint32_t age_ms)
 {
     uint16_t index = author_find(gossip, name);
@@ -257,7 +258,7 @@ static void receive_item(struct gossip *gossip, const struct gossip_stamp *stamp
 {
     uint16_t index = author_of(gossip, &stamp->author, stamp->age_ms);
     int64_t then_ns = then_of(gossip, stamp->age_ms);
-    if (index == NOBODY || !author_heard(gossip, index, stamp->incarnation, 0, then_ns)) {
+    if (index == NOBODY || !author_refresh(gossip, index, stamp->incarnation, 0, then_ns)) {
         return;
     }
     if (index == SELF) {
@@ -271,7 +272,7 @@ static void receive_item(struct gossip *gossip, const struct gossip_stamp *stamp
     }
     if (item_put(gossip, index, old, item, stamp, body, size)) {
         struct author *author = &gossip->authors[index];
-        author->heard_ns = then_ns > author->heard_ns ? then_ns : author->heard_ns;
+        author->seen_ns = then_ns > author->seen_ns ? then_ns : author->seen_ns;
         item_applied(gossip, index, item, then_ns);
     } else {
         gossip->authors[index].full_until_ns = gossip->now_ns + FULL_MS * MS_NS;
@@ -284,7 +285,7 @@ static void receive_items(struct gossip *gossip, struct gossip_reader *reader)
     struct gossip_item item;
     const unsigned char *body;
     size_t size;
-    while (gossip_next_item(reader, &stamp, &item, &body, &size)) { /* a packet's */
+    while (gossip_next_item(reader, &stamp, &item, &body, &size)) { /* bounded by the packet */
         receive_item(gossip, &stamp, &item, body, size);
     }
 }
@@ -304,7 +305,8 @@ static void hashes_of(const struct gossip *gossip, uint16_t index, struct gossip
     }
 }
 
-/* More was to be had of these authors: says again what is here of them. */
+/* A packet of items was cut off. For each author in it, sends this agent's hashes again to ask for
+ * the rest. */
 static void ask_more(struct gossip *gossip, struct gossip_reader *reader, uint16_t from,
                      struct gossip_actions *actions)
 {
@@ -335,8 +337,8 @@ static void ask_more(struct gossip *gossip, struct gossip_reader *reader, uint16
     packet_send(gossip, actions, &writer, false, &from, 1);
 }
 
-/* Takes in what a digest says; asks for what is missing here, and answers (if it is no answer)
- * with what is missing there. */
+/* Handles a digest. Sends hashes to ask for what is missing here. If the digest is no answer
+ * itself, answers it with a digest of what the sender lacks. */
 static void receive_digest(struct gossip *gossip, struct gossip_reader *reader, uint16_t from,
                            bool whole, struct gossip_actions *actions)
 {
@@ -350,21 +352,22 @@ static void receive_digest(struct gossip *gossip, struct gossip_reader *reader, 
     gossip->mark++;
     packet_begin(gossip, actions, &digest, GOSSIP_DIGEST);
     gossip_begin(&asking, wanted, sizeof(wanted), GOSSIP_HASHES, gossip->authors[SELF].incarnation,
-                 gossip_beat_ms(gossip));
-    while (gossip_next_digest(reader, &entry)) { /* a packet's */
+                 gossip_heartbeat_ms(gossip));
+    while (gossip_next_digest(reader, &entry)) { /* bounded by the packet */
         uint16_t index = author_of(gossip, &entry.author, entry.age_ms);
         if (index == NOBODY) {
             continue;
         }
         struct author *author = &gossip->authors[index];
         author->mark = gossip->mark;
-        bool same = author_heard(gossip, index, entry.incarnation, entry.beat_ms,
-                                 then_of(gossip, entry.age_ms)) &&
+        bool same = author_refresh(gossip, index, entry.incarnation, entry.heartbeat_ms,
+                                   then_of(gossip, entry.age_ms)) &&
                     author->hash == entry.hash;
         if (same) {
             author_known_by(gossip, index, from);
         }
-        bool newer = author->incarnation > entry.incarnation || author->beat_ms > entry.beat_ms;
+        bool newer = author->incarnation > entry.incarnation ||
+                     author->heartbeat_ms > entry.heartbeat_ms;
         if (answers && (index == SELF || !same || newer)) {
             answers = add_digest(gossip, &digest, index);
         }
@@ -390,11 +393,11 @@ static void receive_digest(struct gossip *gossip, struct gossip_reader *reader, 
     }
 }
 
-/* Repair: items to one agent, in as many packets as it takes, up to a bound. */
+/* A repair: items for one agent, in up to GOSSIP_REPAIR_PACKETS packets. */
 struct repair {
     struct gossip_writer writer;
     uint16_t to;
-    uint32_t packets; /* begun */
+    uint32_t packets; /* how many packets were begun */
     bool cut;
 };
 
@@ -422,7 +425,7 @@ static void receive_hashes(struct gossip *gossip, struct gossip_reader *reader, 
     struct gossip_hashes hashes;
     struct repair repair = {.to = from, .packets = 1};
     packet_begin(gossip, actions, &repair.writer, GOSSIP_ITEMS);
-    while (gossip_next_hashes(reader, &hashes)) { /* a packet's */
+    while (gossip_next_hashes(reader, &hashes)) { /* bounded by the packet */
         uint32_t theirs[GOSSIP_BUCKETS] = {0};
         uint16_t index = author_find(gossip, &hashes.author);
         if (index == NOBODY || gossip->authors[index].incarnation != hashes.incarnation) {
@@ -432,7 +435,7 @@ static void receive_hashes(struct gossip *gossip, struct gossip_reader *reader, 
         for (uint32_t i = 0; i < hashes.count; i++) {
             theirs[hashes.buckets[i].index] = hashes.buckets[i].hash;
         }
-        /* From another bucket each time: if not all fits, the next repair goes on elsewhere. */
+        /* Begins with a random bucket: if not all items fit, the next repair goes on elsewhere. */
         uint32_t at = (uint32_t)(gossip_random(gossip) % GOSSIP_BUCKETS);
         for (uint32_t i = 0; i < GOSSIP_BUCKETS && !repair.cut; i++) {
             uint32_t bucket = (at + i) % GOSSIP_BUCKETS;
@@ -458,7 +461,7 @@ void spread_received(struct gossip *gossip, const struct gossip_event *event,
         return;
     }
     if (reader.incarnation > 0) {
-        (void)author_heard(gossip, from, reader.incarnation, reader.beat_ms, gossip->now_ns);
+        (void)author_refresh(gossip, from, reader.incarnation, reader.heartbeat_ms, gossip->now_ns);
     }
     struct gossip_reader again = reader;
     switch (reader.kind) {

@@ -1,14 +1,14 @@
 /*
- * The gossip core's state, and what its files do for each other.
+ * The gossip core's state, and the functions that its files share.
  *
- *   gossip.c   making it, events, ticks, what this agent has to say
- *   authors.c  agents: who is known, alive, sent to
- *   items.c    what authors said, kept within bounds
- *   spread.c   rumours, digests, repair: what is sent and what an arrived packet does
+ *   gossip.c   memory, events, ticks, what this agent publishes
+ *   authors.c  the table of agents: known, alive, sent to
+ *   items.c    the items of all authors, kept within bounds
+ *   spread.c   rumours, digests, repair: packets sent and packets that arrive
  *   look.c     what is known, for people
  *
- * Indexes: an author is a u16 (0: this agent), an item, a topic (a lock name that items are about)
- * and a chunk (a part of a body) a u32 from 1; 0 is none.
+ * Indexes: an author's is a u16, and 0 is this agent. An item's, a topic's (a lock name that items
+ * are about) and a chunk's (a part of a body) is a u32 from 1; 0 means none.
  */
 #ifndef GOSSIP_STATE_H
 #define GOSSIP_STATE_H
@@ -22,13 +22,13 @@
 
 enum {
     SELF = 0,
-    NOBODY = 0xffff, /* as the index of an author */
+    NOBODY = 0xffff, /* an author's index that means: no author */
     CHUNK_BYTES = 60,
-    FULL_MS = 30000,    /* an item that found no room is not asked for again so soon */
-    SWEEP_ITEMS = 1024, /* tombstones taken away at once */
-    REASKS_MAX = 8,     /* continued repairs in one EXCHANGE */
-    DROPS_MAX = 4096,   /* rumours that all know, taken away in a round */
-    SILENT_EVERY = 8,   /* each so many exchanges go to an agent that is silent, too */
+    FULL_MS = 30000,    /* items that found no room are not asked for again before this time */
+    SWEEP_ITEMS = 1024, /* how many tombstones are removed at once */
+    REASKS_MAX = 8,     /* how many cut-off repairs may continue in one EXCHANGE */
+    DROPS_MAX = 4096,   /* how many rumours to check in a round for being known to all */
+    SILENT_EVERY = 8,   /* one exchange in so many goes also to a silent agent */
     GENERATION_SHIFT = 31,
 };
 
@@ -44,24 +44,24 @@ struct list {
 
 enum { BY_AGE = 0, BY_RUMOUR, LINKS };
 
-/* Which list an item's BY_AGE link is in: each from the oldest to the youngest. */
+/* The list for an item's BY_AGE link. Each list runs from the oldest item to the youngest. */
 enum age_list { AGE_OWN = 0, AGE_OWN_TOMBSTONE, AGE_FOREIGN, AGE_FOREIGN_TOMBSTONE, AGE_LISTS };
 
 struct item {
     uint64_t number;
-    uint64_t key;     /* hash of its kind and what it is about */
-    uint64_t content; /* own: hash of what it says, ages left out */
-    int64_t put_ns;   /* when it was as it says; by this agent's clock */
+    uint64_t key;     /* the hash of its kind and its subject */
+    uint64_t content; /* own items: the hash of the contents without ages */
+    int64_t put_ns;   /* when its contents were true, by this agent's clock */
     struct link links[LINKS];
-    uint32_t topic; /* LOCK */
-    uint32_t chunk; /* first of the body's; free item: the next free one */
+    uint32_t topic; /* LOCK: the lock's topic */
+    uint32_t chunk; /* the first chunk of the body; in a free item: the next free one */
     uint32_t bucket_next;
     uint32_t topic_next;
     uint16_t author;
-    uint16_t size; /* of the body */
+    uint16_t size; /* the body's bytes */
     uint8_t kind;
     uint8_t age_list;
-    uint8_t repeats; /* how often it is still to be passed on: stands in rumours[repeats] */
+    uint8_t repeats; /* how often it is still to be passed on: the index of its list in rumours */
 };
 
 struct chunk {
@@ -70,78 +70,78 @@ struct chunk {
 };
 
 struct topic {
-    uint32_t name;  /* id in names; free topic: the next free one */
-    uint32_t items; /* first */
+    uint32_t name;  /* id in names; in a free topic: the next free one */
+    uint32_t items; /* the first of its items */
     uint32_t changed_next;
     uint32_t foreign; /* how many of its items are another agent's and no tombstones */
-    bool changed;     /* stands in the list of changes */
+    bool changed;     /* the topic is in the list of changes */
 };
 
 struct author {
-    struct message_agent name; /* length 0: free */
+    struct message_agent name; /* length 0: the entry is free */
     char address[MESSAGE_ADDRESS_MAX];
-    uint64_t incarnation; /* 0: nothing is known of it yet */
-    uint64_t beat_ms;     /* its age at its last sign of life */
-    int64_t heard_ns;     /* when that was */
+    uint64_t incarnation;  /* 0: nothing is known of the agent yet */
+    uint64_t heartbeat_ms; /* how long its process had run at its last sign of life */
+    int64_t seen_ns;       /* when that sign of life was */
     int64_t made_ns;
-    int64_t full_until_ns; /* some of its items found no room */
-    uint64_t hash;         /* of its items */
+    int64_t full_until_ns; /* until then it is not asked for items: some found no room */
+    uint64_t hash;         /* the hash of all its items */
     struct message_partitions owned;
-    int64_t owned_ns; /* when it said so */
-    uint32_t epoch;   /* of its session, as it says */
+    int64_t owned_ns; /* when it published owned */
+    uint32_t epoch;   /* of its session, as the agent reports it */
     uint32_t dead_epoch;
     uint32_t state;
     uint32_t item_count;
-    uint32_t mark;      /* of the digest that mentioned it */
-    uint16_t hash_next; /* in its bucket of author_heads */
-    uint16_t known;     /* bit i: view[i] has its items as they are here */
+    uint32_t mark;      /* the last digest that mentioned it (see gossip.mark) */
+    uint16_t hash_next; /* the next in its bucket of author_heads */
+    uint16_t known;     /* bit i: view[i] has the same items of it as this agent */
     bool voter;
     bool peer;                      /* the driver can send to it */
     bool down;                      /* its connection is broken */
-    bool told;                      /* the driver has its address */
-    bool silent;                    /* for too long, when last looked at */
-    bool hears;                     /* owned counts */
-    uint32_t first[GOSSIP_BUCKETS]; /* item */
+    bool notified;                  /* the driver has its address */
+    bool silent;                    /* it was silent for too long at the last check */
+    bool owned_counts;              /* owned counts */
+    uint32_t first[GOSSIP_BUCKETS]; /* the first item of each bucket */
     uint32_t hashes[GOSSIP_BUCKETS];
 };
 
 struct gossip {
     struct gossip_config config;
     struct names *names;
-    struct order order; /* topics with foreign items */
+    struct order order; /* the topics with foreign items, by name */
     struct author *authors;
     struct item *items;
     struct chunk *chunks;
     struct topic *topics;
     uint16_t *author_heads;
     uint32_t author_heads_count; /* a power of two */
-    uint32_t authors_used;       /* from here on never used */
+    uint32_t authors_used;       /* entries from this one on were never used */
     uint32_t items_used;
     uint32_t items_free;
     uint32_t chunks_used;
     uint32_t chunks_free;
-    uint32_t chunks_left; /* free and never used ones together */
+    uint32_t chunks_left; /* free chunks and never used ones together */
     uint32_t topics_used;
     uint32_t topics_free;
     struct list ages[AGE_LISTS];
     struct list rumours[GOSSIP_REPEATS + 1];
-    struct list changed; /* topics, by changed_next */
-    bool missed;         /* changes were dropped */
+    struct list changed; /* topics with changes, linked by changed_next */
+    bool missed;         /* changes were dropped unread */
     bool started;
     bool view_stale;
     uint32_t view_count;
     uint16_t view[GOSSIP_VIEW];
-    uint16_t greet; /* an agent that just came: the next digest goes to it too */
+    uint16_t greet; /* an agent that just connected: the next digest goes to it too */
     int64_t now_ns;
     int64_t start_ns;
     int64_t round_due_ns;
     int64_t exchange_due_ns;
     uint64_t random;
-    uint64_t number; /* of the own item that changed last */
+    uint64_t number; /* the number of the own item that changed last */
     uint32_t exchanges;
-    uint32_t digest_at; /* where the next digest begins */
+    uint32_t digest_at; /* the author with which the next digest begins */
     uint32_t mark;
-    uint32_t reasks; /* left in this EXCHANGE */
+    uint32_t reasks; /* how many cut-off repairs may still continue in this EXCHANGE */
 };
 
 /* ---- gossip.c ---- */
@@ -149,37 +149,41 @@ struct gossip {
 uint64_t gossip_mix(uint64_t hash);
 uint64_t gossip_hash(uint64_t seed, const void *bytes, size_t size);
 uint64_t gossip_random(struct gossip *gossip);
-/* Own age: how long this process has been saying things. */
-uint64_t gossip_beat_ms(const struct gossip *gossip);
+/* How long this process has been publishing, in milliseconds. */
+uint64_t gossip_heartbeat_ms(const struct gossip *gossip);
 uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns);
-/* Another process of this agent shows in the items: publishes everything anew, as a later one. */
+/* Items show another process of this agent, with that incarnation. Takes a higher incarnation and
+ * publishes everything anew. */
 void gossip_outbid(struct gossip *gossip, uint64_t incarnation);
 
 /* ---- authors.c ---- */
 
 uint16_t author_find(const struct gossip *gossip, const struct message_agent *name);
-/* It is not there. NOBODY: the table is full of agents that live. */
+/* Adds an agent that is not in the table. Returns NOBODY if the table is full of agents that
+ * live. */
 uint16_t author_make(struct gossip *gossip, const struct message_agent *name);
-/* A session of that agent is over. */
+/* A voter reports that a session of that agent is over. */
 void author_dead(struct gossip *gossip, const struct gossip_dead *dead);
-/* An agent's digest shows that it has the items of that author just as they are here. */
+/* A digest of the agent `by` shows that it has the same items of the author as this agent. */
 void author_known_by(struct gossip *gossip, uint16_t index, uint16_t by);
-/* The digests of all that this agent sends to show that. */
+/* Whether the digests of all agents in the view have shown that. */
 bool author_is_known(const struct gossip *gossip, const struct author *author);
-/* It was alive then, as that incarnation. false: a later one of it is known. */
-bool author_heard(struct gossip *gossip, uint16_t index, uint64_t incarnation, uint64_t beat_ms,
-                  int64_t then_ns);
+/* The author gave a sign of life at then_ns, as that incarnation. Returns false if a later
+ * incarnation of it is known. */
+bool author_refresh(struct gossip *gossip, uint16_t index, uint64_t incarnation,
+                    uint64_t heartbeat_ms, int64_t then_ns);
 void author_set_address(struct gossip *gossip, uint16_t index, const char *address);
-/* Its items may be shown. */
+/* Whether the author's items may be shown. */
 bool author_is_valid(const struct gossip *gossip, const struct author *author);
 bool author_is_silent(const struct gossip *gossip, const struct author *author, int64_t now_ns);
-/* Its locks look different now. */
+/* The author's locks have to be reported as changed. */
 void author_changed(struct gossip *gossip, uint16_t index);
-/* Looks at all of them: which fell silent, which are forgotten. */
-void authors_sweep(struct gossip *gossip);
-/* Hands the driver its address, if it does not have it yet. false: nobody knows how to reach it. */
+/* Looks at all authors: notes which have fallen silent, and forgets old ones. */
+void authors_expire(struct gossip *gossip);
+/* Hands the driver the author's address, if the driver does not have it yet. Returns false if the
+ * author's address is not known. */
 bool author_reach(struct gossip *gossip, uint16_t index, struct gossip_actions *actions);
-/* Chooses the agents to send to anew, if anything has changed. */
+/* Chooses anew the agents to send to, if anything has changed. */
 void view_refresh(struct gossip *gossip, struct gossip_actions *actions);
 
 /* ---- items.c ---- */
@@ -190,21 +194,21 @@ uint64_t item_key(const struct gossip_item *item);
 bool item_is_tombstone(const struct gossip_item *item);
 uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct gossip_item *item);
 /*
- * Keeps the author's item of this number; it is passed on from now on. index: the item that it
- * replaces, 0: none. false: no room; the old item stays.
+ * Stores the author's item with the stamp's number, and begins to pass it on. index is the item
+ * that it replaces, or 0. Returns false if there is no room; the old item stays.
  */
 bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
               const struct gossip_item *item, const struct gossip_stamp *stamp, const void *body,
               size_t size);
-/* Gives it a new number, as if it had changed. */
+/* Gives an own item a new number, as if it had changed. */
 void item_renumber(struct gossip *gossip, uint32_t index);
 void item_free(struct gossip *gossip, uint32_t index);
 void items_of_author_free(struct gossip *gossip, uint16_t author);
 void item_rumour(struct gossip *gossip, uint32_t index, uint32_t repeats);
-/* Copies the body out; bytes has room for GOSSIP_BODY_MAX. */
+/* Copies the body to bytes, which has room for GOSSIP_BODY_MAX. Returns its size. */
 size_t item_body(const struct gossip *gossip, uint32_t index, uint8_t *bytes);
 void item_stamp(const struct gossip *gossip, uint32_t index, struct gossip_stamp *out);
-void tombstones_sweep(struct gossip *gossip);
+void tombstones_expire(struct gossip *gossip);
 uint32_t topic_find(const struct gossip *gossip, const void *name, size_t size);
 void topic_changed(struct gossip *gossip, uint32_t index);
 order_name_fn topic_name;
@@ -215,7 +219,8 @@ void spread_rumours(struct gossip *gossip, struct gossip_actions *actions);
 void spread_digests(struct gossip *gossip, struct gossip_actions *actions);
 void spread_received(struct gossip *gossip, const struct gossip_event *event,
                      struct gossip_actions *actions);
-/* An own item came from somebody: it is older than what is so, or of no process that remembers. */
+/* Another agent sent an item of this agent that is newer than what this agent knows of. It is from
+ * an earlier process, or false. Publishes the truth with a higher number. */
 void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
                    const struct gossip_item *item);
 

@@ -2,44 +2,35 @@
 #include "adoption.h"
 
 #include "attend.h"
-#include "bells.h"
 #include "burials.h"
 #include "clients.h"
 #include "delays.h"
 #include "grants.h"
+#include "handles.h"
 #include "kept.h"
 #include "lease.h"
+#include "locks.h"
 #include "requests.h"
+#include "ringing.h"
 #include "seats.h"
 #include "slots.h"
-#include "state.h"
+#include "spaces.h"
 #include "words.h"
 
 const char *host_add_region(struct host *host, uint32_t index, const struct hfi_region *base,
                             bool adopted)
 {
-    if (index >= host->config.namespace_count || host->spaces[index].used ||
-        host->spaces[index].leaving) {
+    if (index >= host->config.namespace_count || space_is_used(host, index) ||
+        space_is_leaving(host, index)) {
         return "no such namespace, or it has a region already";
     }
     if (base->slot_count != host->config.limits.locks ||
         base->block_count != host->config.limits.blocks || base->holder_count != HUB_HOLDER_IDS) {
         return "its size is not the one that [limits] asks for";
     }
-    struct space *space = &host->spaces[index];
-    space->used = true;
-    space->given_up = false;
-    space->birth++;
-    space->adopted = adopted;
-    space->region = *base;
-    seats_attach(host, index, &space->region);
-    space->incarnation = base->header->incarnation;
-    space->actor = (struct hfi_actor){
-        .region = &space->region, .kernel = bells_kernel(host), .holder = HFI_HOLDER_AGENT};
-    if (host->started && !host->lease.lost && host->lease.deadline_ns > 0) {
-        hfi_publish(&space->actor, host->lease.deadline_ns, host->lease.epoch, 0);
-        space->lease = hfi_lease(host->lease.deadline_ns, host->lease.epoch);
-    }
+    struct hfi_region region = *base;
+    seats_attach(host, index, &region);
+    space_begin(host, index, &region, adopted, ringing_kernel(host));
     return NULL;
 }
 
@@ -47,8 +38,8 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
                     size_t size)
 {
     struct lock_ref at = {index, slot};
-    if (index >= host->config.namespace_count || !host->spaces[index].used ||
-        slot >= host->spaces[index].region.slot_count || lock_is_named(lock_at(host, at)) ||
+    if (index >= host->config.namespace_count || !space_is_used(host, index) ||
+        slot >= space_region(host, index)->slot_count || lock_is_named(host, at) ||
         lock_find(host, name, size, &(struct lock_ref){0})) {
         return false;
     }
@@ -100,41 +91,38 @@ void host_load_grant(struct host *host, const struct message_name *name,
         !space_grants_are_known(host, at.space)) {
         return; /* in a larger cell: what the own acceptor has need not be what was chosen */
     }
-    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
+    uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
     if (top != 0 && top >> HFI_TOKEN_LOW_BITS != value->token_last >> HFI_TOKEN_LOW_BITS) {
         /* The agent before this one died before it moved the lock to another slot, so nobody has
          * a hold under these tokens. Asked for again, the same grant comes, and moves it. It is
          * not known here until then: nothing that looks at the lock may put it in force. */
         return;
     }
-    struct lock *lock = lock_at(host, at);
+    bool shared = value->mode == MESSAGE_MODE_SHARED;
     lock_set_state(host, at, LOCK_GRANTED);
-    lock->ballot = version.ballot;
-    lock->sequence = version.sequence;
-    lock->lock_delay_ms = value->lock_delay_ms;
-    lock->mode = value->mode == MESSAGE_MODE_SHARED ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
-    lock->token_last = value->token_last;
-    host->spaces[at.space].token_first[at.slot] = value->token_first;
+    lock_set_version(host, at, version);
+    lock_set_covered_ms(host, at, value->lock_delay_ms);
+    lock_set_mode(host, at, shared ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE);
+    lock_set_tokens(host, at, value->token_first, value->token_last);
     /* A token whose low bits are 0 is never handed out, and readers show the last: see
      * grant_apply(). */
-    bool next = lock->mode == HFI_GRANT_SHARED || !(value->token_first & HFI_W_TOKEN);
+    bool next = shared || !(value->token_first & HFI_W_TOKEN);
     token_raise(host, at, value->token_first + next);
 }
 
 const char *host_check_region(struct host *host, uint32_t index)
 {
-    const struct space *space = &host->spaces[index];
-    if (space->used && space->adopted && !seats_adopt(host, index)) {
+    if (space_is_used(host, index) && space_is_adopted(host, index) && !seats_adopt(host, index)) {
         return "its seats do not lie where its slots say";
     }
     return NULL;
 }
 
 /*
- * The client record of an id that nobody lives behind, so that its seats end as any dead one's. All
- * such ids share one, whose first id is *ghost (0: none yet): after many deaths there may be more
- * of them than the table has room for, and an id without a record would be given to another while
- * its seats are still there.
+ * The client record of an id without a living process, so that its seats end like those of any dead
+ * client. All such ids share one record, whose first id is *ghost (0: none yet). After many deaths
+ * there may be more such ids than the table has room for; and an id without a record would be given
+ * to another client while its seats are still there.
  */
 static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 {
@@ -156,7 +144,6 @@ static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
                         struct host_actions *actions)
 {
-    struct space *space = &host->spaces[at.space];
     struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
         uint32_t id = seat_holder(host, at.space, walk.seat);
@@ -166,7 +153,7 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
         }
         client = ghost_of(host, id, ghost);
         if (client == NONE) {
-            hfi_bury_waiter(&space->actor, walk.seat);
+            hfi_bury_waiter(space_actor(host, at.space), walk.seat);
         } else if (hub_has_room(actions)) {
             burial_of_seat(host, client, at, walk.seat, actions);
         } else { /* many at once: the rest without a line in the log */
@@ -178,32 +165,34 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
 }
 
 /*
- * The lock of a session that goes on, of which the quorum has to be asked what it has. If its word
- * is in force it takes nobody in until then. If nobody is inside it is asked when it is wanted.
+ * A lock of a session that goes on: the quorum has to be asked which grant the lock has. If the
+ * lock's word is in force, no new hold begins until the answer is here. If no hold is inside, the
+ * quorum is asked when a process wants the lock.
  */
 static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost,
                           struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
     enum hfi_grant mode = hfi_word_mode(atomic_load(lock_word(host, at)));
     lock_set_state(host, at, LOCK_ADOPTED);
-    lock->mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
-    lock->lock_delay_ms = MESSAGE_LOCK_DELAY_MAX_MS; /* not known: shortened when it is */
-    word_adopt(host, at, lock->lock_delay_ms);
-    if (lock->mode != HFI_GRANT_NONE) {
-        hfi_recall(actor, at.slot, 0); /* before the looks below: nobody comes in behind them */
+    mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
+    lock_set_mode(host, at, mode);
+    lock_set_covered_ms(host, at, MESSAGE_LOCK_DELAY_MAX_MS); /* not known: shortened when it is */
+    word_adopt(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
+    if (mode != HFI_GRANT_NONE) {
+        hfi_recall(actor, at.slot, 0); /* before the looks below: no hold begins behind them */
     }
     adopt_seats(host, at, ghost, actions);
-    if (lock->mode == HFI_GRANT_NONE) {
+    if (mode == HFI_GRANT_NONE) {
         if (atomic_load(lock_word(host, at)) & HFI_W_HOLDER) {
             lock_revoke(host, at, HFI_GRANT_NONE);
         }
     } else if (hfi_retract(actor, at.slot)) {
-        bool exclusive = lock->mode == HFI_GRANT_EXCLUSIVE;
-        lock->mode = HFI_GRANT_NONE;
-        if (exclusive) {                  /* else the AMEND that made it shared may be on its way */
-            grant_was_in_force(host, at); /* so it was not given back */
+        lock_set_mode(host, at, HFI_GRANT_NONE);
+        if (mode == HFI_GRANT_EXCLUSIVE) {
+            /* It was not given back. Of a shared one that is not certain: the AMEND that made it
+             * shared may be on its way. */
+            grant_was_in_force(host, at);
         }
     }
 }
@@ -211,29 +200,28 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
 static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
                        struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
     if (!space_grants_are_known(host, at.space) && host->config.continued_epoch != 0) {
         adopt_unknown(host, at, ghost, actions);
     } else {
-        word_adopt(host, at, lock_is_granted(lock) ? lock->lock_delay_ms : 0);
+        word_adopt(host, at, lock_is_granted(host, at) ? lock_covered_ms(host, at) : 0);
         adopt_seats(host, at, ghost, actions);
     }
     uint64_t word = atomic_load(lock_word(host, at));
-    if (!lock_is_granted(lock) && lock->state != LOCK_ADOPTED) {
+    if (!lock_is_granted(host, at) && lock_state(host, at) != LOCK_ADOPTED) {
         if (hfi_word_mode(word) != HFI_GRANT_NONE || (word & HFI_W_HOLDER)) {
             lock_revoke(host, at, HFI_GRANT_NONE);
         }
         return;
     }
-    if (lock_is_granted(lock) &&
+    if (lock_is_granted(host, at) &&
         !grant_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
         word_put_in_force(host, at, 1, actions);
     }
     if (hub_has_room(actions)) {
         attend_lock(host, at, actions);
     } else { /* later, bit by bit */
-        bell_look_soon(host, at);
+        ringing_look_soon(host, at);
     }
     hfi_rouse(actor, at.slot);
 }
@@ -245,13 +233,12 @@ static bool goes_on(const struct host *host, const struct kept_note *note)
 {
     struct lock_ref at = note->at;
     if (note->since_ns <= 0 || note->since_ns > host->now_ns ||
-        at.space >= host->config.namespace_count || !host->spaces[at.space].used ||
-        at.slot >= host->spaces[at.space].slots_used) {
+        at.space >= host->config.namespace_count || !space_is_used(host, at.space) ||
+        at.slot >= locks_end(host, at.space)) {
         return false;
     }
-    const struct lock *lock = lock_at(host, at);
-    bool open = lock->state == LOCK_IDLE || lock->state == LOCK_ADOPTED;
-    return open && lock->mode == HFI_GRANT_NONE && lock->request == 0 &&
+    bool open = lock_state(host, at) == LOCK_IDLE || lock_state(host, at) == LOCK_ADOPTED;
+    return open && lock_mode(host, at) == HFI_GRANT_NONE && lock_request(host, at) == 0 &&
            lock_hash(host, at) == note->name_hash && attend_is_awaited(host, at);
 }
 
@@ -264,7 +251,7 @@ static void go_on(struct host *host, uint32_t index, const struct kept_note *not
     }
     if (request_keep(host, at, index, note->id, note->since_ns) == NULL) {
         kept_forget(host, index);
-    } else if (lock_at(host, at)->state != LOCK_ADOPTED) {
+    } else if (lock_state(host, at) != LOCK_ADOPTED) {
         lock_set_state(host, at, LOCK_ADOPTED); /* what is kept is asked for as what is adopted */
     }
 }
@@ -295,10 +282,9 @@ void adoption_start(struct host *host, struct host_actions *actions)
         live += (client_flags(host, i) & CLIENT_SURVIVOR) != 0;
     }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        struct space *space = &host->spaces[i];
-        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+        for (uint32_t slot = 0; space_is_used(host, i) && slot < locks_end(host, i); slot++) {
             struct lock_ref at = {i, slot};
-            if (lock_is_named(lock_at(host, at))) {
+            if (lock_is_named(host, at)) {
                 adopt_lock(host, at, &ghost, actions);
             } else {
                 slot_adopt_unnamed(host, at);

@@ -1,16 +1,16 @@
 /*
- * Adoption: taking over what the agent before this one left: regions, slots, grants, clients that
- * still live, and what it waited for.
+ * Adoption: this agent takes over what the agent before it left: regions, slots, grants, clients
+ * that still live, and the requests that were under way.
  *
- * Nothing is believed of a region but that live clients' words and cells say what those clients
- * hold. Which slot is which lock, which grants this host has, and which processes live come from
- * elsewhere (the store, the records of clients). The order for each lock: the dead leave the queue,
- * then dead readers and a dead holder go (the lock closes behind them), then hand-overs that were
- * under way are finished, then the grant is put in force and the queue is served.
+ * Rule: a region is believed in one thing only, what the words and cells of live clients say that
+ * those clients hold. The store says which slot has which lock and which grants this host has; the
+ * records of clients say which processes live. For each lock the order is this: the dead leave the
+ * queue; dead readers and a dead holder lose their holds, and the lock closes behind them;
+ * hand-overs that were under way are finished; then the grant is put in force and the queue served.
  *
- * In a cell of one host, which grants this host has is in its own store. In a larger one only a
- * majority knows: the locks are ADOPTED (grants.h), and the quorum is asked for those in use. So it
- * is with a namespace that was begun anew in this session (regions.h).
+ * In a cell of one host the own store knows which grants this host has. In a larger cell only a
+ * majority knows: the locks are ADOPTED (grants.h), and the quorum is asked for those in use. The
+ * same holds for a namespace that was begun anew in this session (regions.h).
  */
 #ifndef HOST_ADOPTION_H
 #define HOST_ADOPTION_H

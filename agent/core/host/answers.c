@@ -3,13 +3,15 @@
 
 #include "attend.h"
 #include "grants.h"
+#include "handles.h"
 #include "limits.h"
+#include "locks.h"
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"
 #include "routes.h"
 #include "slots.h"
-#include "state.h"
+#include "spaces.h"
 #include "watches.h"
 #include "words.h"
 
@@ -22,12 +24,12 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
                        struct host_actions *actions)
 {
     /* Its tokens may have been used, by the agent before: the region's word for it is not taken. */
-    bool fresh = lock_at(host, at)->state == LOCK_ASKING && grant->fresh;
+    bool fresh = lock_state(host, at) == LOCK_ASKING && grant->fresh;
     bool moved = slot_move(host, &at, actions);
     if (!moved) {
         lock_revoke(host, at, HFI_GRANT_NONE);
     }
-    lock_at(host, at)->full = !moved;
+    lock_set_full(host, at, !moved);
     grant_give_back(host, at, grant->version, fresh ? 0 : grant->token_last, actions);
     if (!moved) { /* not asked for at every ring, which would go on for ever: with a renewal */
         pending_resolve(host, at, HF_EFULL);
@@ -39,9 +41,9 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
 static bool is_of_other_slot(const struct host *host, struct lock_ref at,
                              const struct message_grant *grant)
 {
-    uint64_t top = atomic_load(&host->spaces[at.space].region.slots[at.slot].token_top);
-    if (lock_at(host, at)->token_last != 0) {
-        top = lock_at(host, at)->token_last; /* our own number, rather than the region's */
+    uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
+    if (lock_token_last(host, at) != 0) {
+        top = lock_token_last(host, at); /* our own number, rather than the region's */
     }
     return top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS;
 }
@@ -49,16 +51,15 @@ static bool is_of_other_slot(const struct host *host, struct lock_ref at,
 static void grant_elsewhere(struct host *host, struct lock_ref at,
                             const struct message_grant *grant, struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
-    if (lock->state != LOCK_AMENDING || lock->mode != HFI_GRANT_SHARED ||
+    if (lock_state(host, at) != LOCK_AMENDING || lock_mode(host, at) != HFI_GRANT_SHARED ||
         !hfi_has_readers(lock_actor(host, at)->region, at.slot, HFI_SEAT_NONE)) {
         grant_move(host, at, grant, actions);
         return;
     }
-    /* It was changed for one of its readers, but a slot is left only when nobody is inside: they go
-     * on as readers of it. */
+    /* The grant was changed for one of the lock's readers, but a slot is left only when no hold is
+     * inside: the readers go on as readers of this slot. */
     lock_set_state(host, at, LOCK_GRANTED);
-    lock->lock_delay_ms = grant->lock_delay_ms;
+    lock_set_covered_ms(host, at, grant->lock_delay_ms);
     if (!grant_lacks_delay(host, at)) {
         pending_resolve(host, at, 0);
     }
@@ -69,7 +70,7 @@ static void grant_elsewhere(struct host *host, struct lock_ref at,
 static void recall_word(struct host *host, struct lock_ref at)
 {
     hfi_recall(lock_actor(host, at), at.slot,
-               lock_at(host, at)->mode == HFI_GRANT_SHARED ? 0 : GRANT_HANDOVERS);
+               lock_mode(host, at) == HFI_GRANT_SHARED ? 0 : GRANT_HANDOVERS);
 }
 
 /*
@@ -79,11 +80,10 @@ static void recall_word(struct host *host, struct lock_ref at)
 static bool stays_shared(const struct host *host, struct lock_ref at,
                          const struct message_grant *grant)
 {
-    const struct lock *lock = lock_at(host, at);
-    bool had = lock->state == LOCK_AMENDING || lock->state == LOCK_ADOPTED;
+    bool had = lock_state(host, at) == LOCK_AMENDING || lock_state(host, at) == LOCK_ADOPTED;
     uint64_t token = atomic_load(lock_word(host, at)) & HFI_W_TOKEN;
-    return had && lock->mode == HFI_GRANT_SHARED && grant->mode == MESSAGE_MODE_EXCLUSIVE &&
-           token >= (grant->token_first & HFI_W_TOKEN);
+    return had && lock_mode(host, at) == HFI_GRANT_SHARED &&
+           grant->mode == MESSAGE_MODE_EXCLUSIVE && token >= (grant->token_first & HFI_W_TOKEN);
 }
 
 /* Puts a grant, or a range of it, in force. If it stays shared it asks for that (GRANT_NAMES_USED),
@@ -91,8 +91,7 @@ static bool stays_shared(const struct host *host, struct lock_ref at,
 static void grant_apply(struct host *host, struct lock_ref at, const struct message_grant *grant,
                         enum grant_naming naming, struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
-    bool adopted = lock->state == LOCK_ADOPTED;
+    bool adopted = lock_state(host, at) == LOCK_ADOPTED;
     word_repair(host, at, actions); /* what is wrong with it is so by what was granted before */
     if (is_of_other_slot(host, at, grant)) {
         grant_elsewhere(host, at, grant, actions);
@@ -100,20 +99,20 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
     }
     bool stays = stays_shared(host, at, grant);
     bool shared = stays || grant->mode == MESSAGE_MODE_SHARED;
-    lock_set_version(lock, grant->version);
-    lock->lock_delay_ms = grant->lock_delay_ms;
-    lock->mode = shared ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE;
-    host->counts.ranges += !shared && lock->token_last != grant->token_last;
-    lock->token_last = grant->token_last;
-    host->spaces[at.space].token_first[at.slot] = grant->token_first;
+    lock_set_version(host, at, grant->version);
+    lock_set_covered_ms(host, at, grant->lock_delay_ms);
+    lock_set_mode(host, at, shared ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE);
+    host->counts.ranges += !shared && lock_token_last(host, at) != grant->token_last;
+    lock_set_tokens(host, at, grant->token_first, grant->token_last);
     lock_set_state(host, at, LOCK_GRANTED);
     if (stays && naming == GRANT_NAMES_USED) {
         grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED, GRANT_NAMES_USED, actions);
     } else if (stays && naming == GRANT_NAMES_LAST &&
-               (lock->token_last & HFI_W_TOKEN) != HFI_W_TOKEN) { /* else it needs another slot */
+               (lock_token_last(host, at) & HFI_W_TOKEN) !=
+                   HFI_W_TOKEN) { /* else it needs another slot */
         grant_amend_mode(host, at, 0, MESSAGE_MODE_NONE, GRANT_NAMES_LAST, actions);
     }
-    if (grant_longest_delay_ms(host, at, 0) > lock->lock_delay_ms) {
+    if (grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at)) {
         /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
          * not open yet, it is opened by the answer to this. Without a lease that waits for a
          * look. */
@@ -122,27 +121,28 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
             return;
         }
     }
-    bool covers = grant_longest_known_ms(host, at, 0) <= lock->lock_delay_ms;
+    bool covers = grant_longest_known_ms(host, at, 0) <= lock_covered_ms(host, at);
     /* A token whose low bits are 0 cannot be told by a word: the next one is the first. Readers
      * show the last token that was used, which is all that their range has. */
-    bool next = lock->mode == HFI_GRANT_SHARED || !(grant->token_first & HFI_W_TOKEN);
+    bool next = lock_mode(host, at) == HFI_GRANT_SHARED || !(grant->token_first & HFI_W_TOKEN);
     uint64_t first = grant->token_first + next;
     word_put_in_force(host, at, first, actions);
     if (adopted) {
-        /* Opened since with a longer lock-delay, and answered for want of patience: nobody new gets
-         * in under this grant. It goes back, and the lock is asked for anew. */
+        /* A handle with a longer lock-delay may have been opened since, and its OPEN answered after
+         * PENDING_PATIENCE_MS. Then no new hold begins under this grant: the grant goes back, and
+         * the lock is asked for anew. */
         uint64_t stays = covers ? 0 : HFI_W_RECALL;
-        /* seq_cst: a change of the word like any other; then those who waited for it */
+        /* seq_cst: a change of the word like any other; then its waiters are woken */
         atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL | stays);
         hfi_rouse(lock_actor(host, at), at.slot);
         hfi_serve(lock_actor(host, at), at.slot);
     }
-    if (lock->recalled && !(atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
+    if (lock_is_recalled(host, at) && !(atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
         /* It came before the word was in force: the turn is this host's all the same. */
         recall_word(host, at);
     }
     pending_resolve(host, at, 0);
-    if (lock->recalled || lock->mode == HFI_GRANT_SHARED || adopted ||
+    if (lock_is_recalled(host, at) || lock_mode(host, at) == HFI_GRANT_SHARED || adopted ||
         (atomic_load(lock_word(host, at)) & HFI_W_RECALL)) { /* it came while this was under way */
         grant_attend(host, at, actions);
     }
@@ -163,13 +163,13 @@ static void closing_hasten(struct host *host, struct lock_ref at, const struct m
         lock_close_told(host, at, latest_ns);
         opening_add(host, at, latest_ns);
     }
-    uint32_t handle = lock_at(host, at)->handles;
+    uint32_t handle = lock_handles(host, at);
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
-        struct handle *who = &host->handles[handle];
-        if ((who->flags & HANDLE_FOUND) && who->lock_delay_ms > grant->lock_delay_ms) {
-            who->lock_delay_ms = grant->lock_delay_ms;
+        if ((handle_flags(host, handle) & HANDLE_FOUND) &&
+            handle_delay_ms(host, handle) > grant->lock_delay_ms) {
+            handle_set_delay_ms(host, handle, grant->lock_delay_ms);
         }
-        handle = who->lock_next;
+        handle = handle_next(host, handle);
     }
 }
 
@@ -198,18 +198,17 @@ static void granted(struct host *host, const struct message_grant *grant,
     if (!is_of_session(host, grant->epoch)) {
         return; /* of a session that is over: its death ends it */
     }
-    if (request ==
-        NULL) { /* late: nobody here wants it any more, or what is under way settles it */
+    if (request == NULL) {
+        /* Late: no process here wants the grant any more, or what is under way settles it. */
         struct lock_ref at = {0};
         if (!lock_find(host, grant->name.bytes, grant->name.length, &at) ||
-            lock_at(host, at)->state == LOCK_IDLE) {
+            lock_state(host, at) == LOCK_IDLE) {
             grant_give_back_unknown(host, &grant->name, grant->version, actions);
         }
         return;
     }
     struct lock_ref at = request_lock(request);
-    struct lock *lock = lock_at(host, at);
-    if (!message_order_before(lock_version(lock), grant->version)) {
+    if (!message_order_before(lock_version(host, at), grant->version)) {
         return; /* given back since; the request is answered with another one */
     }
     histogram_add(&host->counts.acquire, host->now_ns - request_since_ns(request));
@@ -221,7 +220,7 @@ static void granted(struct host *host, const struct message_grant *grant,
     }
     host->counts.grants++;
     HF_PROBE3(granted, grant->name.bytes, grant->name.length, grant->token_first);
-    if (lock->state == LOCK_ADOPTED) {
+    if (lock_state(host, at) == LOCK_ADOPTED) {
         grant_confirm(host, at, grant, actions);
     } else {
         grant_apply(host, at, grant, GRANT_NAMES_USED, actions);
@@ -240,8 +239,8 @@ static void amended(struct host *host, const struct message_grant *grant,
          * release that knows no token_used. */
         enum grant_naming naming = request_terms(request)->mode != MESSAGE_MODE_SHARED
                                        ? GRANT_NAMES_USED
-                                   : request_terms(request)->says_used ? GRANT_NAMES_LAST
-                                                                       : GRANT_NAMES_NO_TOKEN;
+                                   : request_terms(request)->has_used ? GRANT_NAMES_LAST
+                                                                      : GRANT_NAMES_NO_TOKEN;
         if (naming == GRANT_NAMES_LAST && grant->mode == MESSAGE_MODE_EXCLUSIVE) {
             grants_name_whole_ranges(host);
         }
@@ -259,13 +258,12 @@ static void returned(struct host *host, struct request *request, struct host_act
     if (at.slot == NONE) {
         return;
     }
-    struct lock *lock = lock_at(host, at);
     lock_set_state(host, at, LOCK_IDLE);
-    lock->mode = HFI_GRANT_NONE;
+    lock_set_mode(host, at, HFI_GRANT_NONE);
     lock_log(host, actions, "grant_returned", at, 0, 0);
     attend_unwanted(host, at, actions);
-    if (lock_is_named(lock)) { /* else nobody had it here: for its watchers nothing has changed */
-        watch_changed(host, at);
+    if (lock_is_named(host, at)) {
+        watch_changed(host, at); /* else no process had it open, and nothing changed for watchers */
     }
 }
 
@@ -280,29 +278,29 @@ static void recalled(struct host *host, const struct message_version *recall,
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
         return;
     }
-    struct lock *lock = lock_at(host, at);
     struct request *request = request_of(host, at);
-    if (lock->state == LOCK_RETURNING) {
+    if (lock_state(host, at) == LOCK_RETURNING) {
         request_send(host, request, actions); /* it did not arrive */
-    } else if (lock->state == LOCK_ADOPTED && lock->mode != HFI_GRANT_NONE) {
-        lock->recalled = 1; /* seen to when it is known what it has */
-    } else if (lock->state == LOCK_ADOPTED && request != NULL &&
-               message_order_before(lock_version(lock), recall->version)) {
+    } else if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE) {
+        lock_set_recalled(host, at, true); /* seen to when it is known what it has */
+    } else if (lock_state(host, at) == LOCK_ADOPTED && request != NULL &&
+               message_order_before(lock_version(host, at), recall->version)) {
         /* The answer to the request that is under way brings that grant, or has brought it: the
          * recall came by a shorter way. If the grant is fresh, or no doubt is possible, it is the
          * host's turn; else the grant goes back then. */
         return;
-    } else if (lock->state == LOCK_ASKING && !lock->recalled &&
-               message_order_before(lock_version(lock), recall->version)) {
+    } else if (lock_state(host, at) == LOCK_ASKING && !lock_is_recalled(host, at) &&
+               message_order_before(lock_version(host, at), recall->version)) {
         /* It has overtaken its grant, and does not cost the host its turn. Repeated, the grant may
          * be lost, or made for another mode than is asked for by now: it goes back. */
-        lock->recalled = 1;
-    } else if (!lock_is_granted(lock)) {
+        lock_set_recalled(host, at, true);
+    } else if (!lock_is_granted(host, at)) {
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
-    } else if (!message_order_before(recall->version, lock_version(lock))) {
+    } else if (!message_order_before(recall->version, lock_version(host, at))) {
         /* Counted once: a recall is repeated, and may have come to the agent before this one. */
-        bool counted = lock->recalled || (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
-        lock->recalled = 1;
+        bool counted = lock_is_recalled(host, at) ||
+                       (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
+        lock_set_recalled(host, at, true);
         if (!counted) {
             host->counts.recalls++;
             HF_PROBE2(recalled, recall->name.bytes, recall->name.length);
@@ -319,7 +317,7 @@ static void recalled(struct host *host, const struct message_version *recall,
  * again at once, without end. */
 static void attend_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    if (!lock_at(host, at)->recalled) {
+    if (!lock_is_recalled(host, at)) {
         return;
     }
     if (hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE) {
@@ -350,25 +348,24 @@ static void refused(struct host *host, const struct message_refused *refused,
         return; /* asked again at its time, until the session is over */
     }
     struct lock_ref at = request_lock(request);
-    struct lock *lock = lock_at(host, at);
     bool amends_mode = request_kind(request) == MESSAGE_AMEND &&
                        request_terms(request)->mode != MESSAGE_MODE_NONE;
     request_end(host, request);
     lock_log(host, actions, "request_refused", at, 0, refused->reason);
-    if (lock->state == LOCK_ASKING) {
+    if (lock_state(host, at) == LOCK_ASKING) {
         lock_set_state(host, at, LOCK_IDLE);
-        lock->recalled = 0;
-    } else if (lock->state == LOCK_AMENDING && refused->reason == MESSAGE_REFUSED_VERSION &&
-               !amends_mode) {
+        lock_set_recalled(host, at, false);
+    } else if (lock_state(host, at) == LOCK_AMENDING &&
+               refused->reason == MESSAGE_REFUSED_VERSION && !amends_mode) {
         lock_revoke(host, at, HFI_GRANT_NONE); /* it is not ours any more */
         lock_set_state(host, at, LOCK_IDLE);
-        lock->recalled = 0;
-    } else if (lock->state == LOCK_AMENDING) {
+        lock_set_recalled(host, at, false);
+    } else if (lock_state(host, at) == LOCK_AMENDING) {
         lock_set_state(host, at, LOCK_GRANTED);
         attend_refused(host, at, actions);
     }
     if (!amends_mode) { /* one that goes on may be held: who opens it again waits himself */
-        pending_resolve(host, at, lock->state == LOCK_ADOPTED ? 0 : HF_EFULL);
+        pending_resolve(host, at, lock_state(host, at) == LOCK_ADOPTED ? 0 : HF_EFULL);
     }
 }
 

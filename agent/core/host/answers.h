@@ -1,7 +1,7 @@
 /*
- * Answers: what the quorum says of this host's locks: granted, amended, acknowledged, recalled,
- * refused. What follows from that for the lock is asked of grants.h; this module decides which
- * message counts (its session, its request, its version: the rules are in grants.h).
+ * Answers: what the quorum says about this host's locks (granted, amended, acknowledged, recalled,
+ * refused). This module decides whether a message counts, by its session, its request and its
+ * version. The rules for that, and what follows for the lock, are in grants.h.
  */
 #ifndef HOST_ANSWERS_H
 #define HOST_ANSWERS_H

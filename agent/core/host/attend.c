@@ -1,15 +1,17 @@
-/* What a rung bell asks for: see attend.h. */
+/* What a lock needs of the agent: see attend.h. */
 #include "attend.h"
 
 #include "clients.h"
 #include "grants.h"
+#include "handles.h"
 #include "holds.h"
 #include "limits.h"
+#include "locks.h"
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"
 #include "slots.h"
-#include "state.h"
+#include "spaces.h"
 #include "watches.h"
 #include "words.h"
 
@@ -18,9 +20,23 @@ enum {
     RECLAIM_MAX = 4,
 };
 
+struct attend {
+    uint32_t reclaim_hand[HOST_NAMESPACES_MAX]; /* the slot that was looked at last */
+};
+
+struct attend *attend_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct attend));
+}
+
+void attend_leave(struct host *host, uint32_t space)
+{
+    host->attend->reclaim_hand[space] = 0;
+}
+
 void attend_opening(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    if (!lock_is_named(lock_at(host, at))) {
+    if (!lock_is_named(host, at)) {
         return;
     }
     if (!(atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
@@ -38,7 +54,7 @@ void attend_opening(struct host *host, struct lock_ref at, struct host_actions *
     watch_changed(host, at);
 }
 
-/* A word that names somebody who cannot hold: a dead process, or nobody at all. */
+/* A word that names a holder that cannot hold: a dead process, or an id of no client. */
 static void attend_holder(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     uint64_t word = atomic_load(lock_word(host, at));
@@ -53,7 +69,7 @@ static void attend_holder(struct host *host, struct lock_ref at, struct host_act
     if (lives && known) {
         return;
     }
-    uint32_t seat = handle == NONE ? HFI_SEAT_NONE : host->handles[handle].seat;
+    uint32_t seat = handle == NONE ? HFI_SEAT_NONE : handle_seat(host, handle);
     if (holder == HFI_HOLDER_AGENT) {
         hfi_evict(lock_actor(host, at), at.slot, holder, word & HFI_W_TOKEN, 0);
     } else if (seat == HFI_SEAT_NONE || !hfi_pass_on(lock_actor(host, at), at.slot, holder, seat)) {
@@ -75,29 +91,27 @@ bool attend_is_awaited(const struct host *host, struct lock_ref at)
 /* Whether its grant has to be asked for. */
 static bool lock_is_missing(const struct host *host, struct lock_ref at)
 {
-    const struct lock *lock = lock_at(host, at);
-    return (lock->state == LOCK_IDLE && !lock->full && attend_is_awaited(host, at)) ||
-           (lock->state == LOCK_ADOPTED && lock->request == 0 &&
-            (lock->mode != HFI_GRANT_NONE || attend_is_awaited(host, at))) ||
-           (lock->request != 0 && request_is_kept(host, request_of(host, at)));
+    return (lock_state(host, at) == LOCK_IDLE && !lock_is_full(host, at) &&
+            attend_is_awaited(host, at)) ||
+           (lock_state(host, at) == LOCK_ADOPTED && lock_request(host, at) == 0 &&
+            (lock_mode(host, at) != HFI_GRANT_NONE || attend_is_awaited(host, at))) ||
+           (lock_request(host, at) != 0 && request_is_kept(host, request_of(host, at)));
 }
 
 void attend_unwanted(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    const struct lock *lock = lock_at(host, at);
     if (attend_is_awaited(host, at)) {
-        if (!lock->full) {
+        if (!lock_is_full(host, at)) {
             grant_ask(host, at, 0, actions);
         }
-    } else if (lock->handles == NONE && !clients_unknown(host)) {
+    } else if (lock_handles(host, at) == NONE && !clients_unknown(host)) {
         slot_unmake(host, at, actions);
     }
 }
 
 void attend_lock(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
-    if (!lock_is_named(lock)) {
+    if (!lock_is_named(host, at)) {
         return;
     }
     word_repair(host, at, actions);
@@ -106,43 +120,43 @@ void attend_lock(struct host *host, struct lock_ref at, struct host_actions *act
     }
     attend_holder(host, at, actions);
     uint64_t word = atomic_load(lock_word(host, at));
-    if (lock_is_granted(lock)) {
+    if (lock_is_granted(host, at)) {
         grant_attend(host, at, actions);
-    } else if (lock->state == LOCK_ASKING) {
+    } else if (lock_state(host, at) == LOCK_ASKING) {
         grant_ask_anew(host, at, actions);
     } else if (lock_is_missing(host, at)) {
         grant_ask(host, at, 0, actions);
     }
     limits_attend(host, at);
-    if ((word & HFI_W_WATCHED) && lock_is_named(lock_at(host, at))) {
-        watch_bell_rang(host, at);
+    if ((word & HFI_W_WATCHED) && lock_is_named(host, at)) {
+        watch_ring_arrived(host, at);
     }
 }
 
 void attend_reclaim(struct host *host, uint32_t index, struct host_actions *actions)
 {
-    struct space *space = &host->spaces[index];
-    uint32_t free = space->region.slot_count - space->slots_used + space->free_slots;
-    if (free > space->region.slot_count / 16 || clients_unknown(host)) {
+    uint32_t slots = space_region(host, index)->slot_count;
+    uint32_t *hand = &host->attend->reclaim_hand[index];
+    if (slots - locks_end(host, index) + locks_free(host, index) > slots / 16 ||
+        clients_unknown(host)) {
         return;
     }
     uint32_t taken = 0;
-    for (uint32_t i = 0; i < RECLAIM_SCAN && i < space->slots_used && taken < RECLAIM_MAX; i++) {
-        space->reclaim_hand = space->reclaim_hand + 1 < space->slots_used ? space->reclaim_hand + 1
-                                                                          : 0;
-        struct lock_ref at = {index, space->reclaim_hand};
-        struct lock *lock = lock_at(host, at);
-        if (!lock_is_named(lock) || lock->handles != NONE) {
+    for (uint32_t i = 0; i < RECLAIM_SCAN && i < locks_end(host, index) && taken < RECLAIM_MAX;
+         i++) {
+        *hand = *hand + 1 < locks_end(host, index) ? *hand + 1 : 0;
+        struct lock_ref at = {index, *hand};
+        if (!lock_is_named(host, at) || lock_handles(host, at) != NONE) {
             continue;
         }
         uint64_t word = atomic_load(lock_word(host, at));
-        if (lock->state == LOCK_IDLE) {
+        if (lock_state(host, at) == LOCK_IDLE) {
             slot_unmake(host, at, actions);
             taken++;
-        } else if (lock->state == LOCK_ADOPTED && lock->mode == HFI_GRANT_NONE) {
+        } else if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) == HFI_GRANT_NONE) {
             grant_ask(host, at, 0, actions); /* first to know what it has */
             taken++;
-        } else if (lock->state == LOCK_GRANTED && hub_lease_is_safe(host) &&
+        } else if (lock_state(host, at) == LOCK_GRANTED && hub_lease_is_safe(host) &&
                    !(word & (HFI_W_HOLDER | HFI_W_WAITERS | HFI_W_CLOSED))) {
             hfi_recall(lock_actor(host, at), at.slot, 0);
             attend_lock(host, at, actions);

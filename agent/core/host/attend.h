@@ -1,14 +1,22 @@
 /*
- * Attend: what a lock needs of the agent when its bell rang: its word is put right, a holder that
- * cannot hold goes, a grant is asked for, served or given back, watchers hear of it.
+ * Attend: what the agent does for a lock that asked to be looked at. It puts the lock's word right,
+ * takes the hold from a holder that cannot hold, asks for a grant, serves it or gives it back, and
+ * notifies watchers.
  *
- * It is the one way in for all that changed beside the agent; the modules above (burials, answers,
+ * All that processes changed by themselves comes in here. The modules above (burials, answers,
  * remote, repair, opens) end their own changes of a lock with attend_lock().
  */
 #ifndef HOST_ATTEND_H
 #define HOST_ATTEND_H
 
+#include "core/base/arena.h"
 #include "hub.h"
+
+struct attend;
+
+struct attend *attend_lay_out(struct arena *arena);
+/* The namespace's region is left: nothing is known of its slots. */
+void attend_leave(struct host *host, uint32_t space);
 
 void attend_lock(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Whether somebody waits for it to be granted; by its word alone, resp. also an OPEN. */

@@ -3,13 +3,16 @@
 
 #include "attend.h"
 #include "clients.h"
+#include "delays.h"
+#include "handles.h"
 #include "holds.h"
 #include "ids.h"
 #include "limits.h"
+#include "locks.h"
 #include "pending.h"
 #include "seats.h"
 #include "slots.h"
-#include "state.h"
+#include "spaces.h"
 #include "watches.h"
 
 enum {
@@ -54,27 +57,36 @@ void burials_tick(struct host *host)
 
 void burial_free(struct host *host, uint32_t handle)
 {
+    struct lock_ref at = handle_lock(host, handle);
+    bool left = handle_flags(host, handle) & HANDLE_LEFT;
     limit_forget(host, handle);
     pending_forget(host, handle);
+    delay_gone(host, handle_delay_ms(host, handle));
+    if (!left) {
+        seat_take_back(host, at.space, handle_seat(host, handle));
+    }
     handle_free(host, handle);
+    if (!left) {
+        slot_unused(host, at);
+    }
 }
 
 /* Whether the handle can be forgotten at once: it never was in the queue, or is known to be out. */
-static bool handle_is_clear(const struct host *host, const struct handle *who)
+static bool handle_is_clear(const struct host *host, uint32_t handle)
 {
-    return who->seat == HFI_SEAT_NONE ||
-           atomic_load(hfi_seat_wait(&host->spaces[who->space].region, who->seat)) == 0;
+    const struct hfi_region *region = space_region(host, handle_lock(host, handle).space);
+    uint32_t seat = handle_seat(host, handle);
+    return seat == HFI_SEAT_NONE || atomic_load(hfi_seat_wait(region, seat)) == 0;
 }
 
 static void burial_retire(struct host *host, uint32_t handle)
 {
-    struct handle *who = &host->handles[handle];
-    if (who->flags & HANDLE_ZOMBIE) {
+    if (handle_flags(host, handle) & HANDLE_ZOMBIE) {
         return;
     }
-    who->flags |= HANDLE_ZOMBIE;
-    host->zombie_count++;
-    if (!client_may_use_closed(host, who->client) && handle_is_clear(host, who)) {
+    handle_set(host, handle, HANDLE_ZOMBIE);
+    if (!client_may_use_closed(host, handle_client(host, handle)) &&
+        handle_is_clear(host, handle)) {
         burial_free(host, handle);
     } else if (host->burials->sweep_due_ns == INT64_MAX) {
         host->burials->sweep_due_ns = host->now_ns + ZOMBIE_SWEEP_MS * MS;
@@ -87,8 +99,8 @@ static void heal_lock(struct host *host, struct lock_ref at)
     const struct hfi_actor *actor = lock_actor(host, at);
     uint32_t holder = hfi_word_holder(atomic_load(lock_word(host, at)));
     uint32_t handle = holder ? handle_of(host, at, holder) : NONE;
-    if (handle != NONE && host->handles[handle].seat != HFI_SEAT_NONE) {
-        hfi_pass_on(actor, at.slot, holder, host->handles[handle].seat);
+    if (handle != NONE && handle_seat(host, handle) != HFI_SEAT_NONE) {
+        hfi_pass_on(actor, at.slot, holder, handle_seat(host, handle));
     }
     hfi_rouse(actor, at.slot);
     hfi_serve(actor, at.slot);
@@ -96,25 +108,26 @@ static void heal_lock(struct host *host, struct lock_ref at)
 
 void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *actions)
 {
-    struct handle *who = &host->handles[handle];
-    struct lock_ref at = {who->space, who->slot};
+    struct lock_ref at = handle_lock(host, handle);
     const struct hfi_actor *actor = lock_actor(host, at);
-    uint32_t holder = who->holder;
-    if (who->flags & HANDLE_LEFT) {
+    uint32_t holder = handle_holder(host, handle);
+    uint32_t seat = handle_seat(host, handle);
+    uint32_t delay_ms = handle_delay_ms(host, handle);
+    if (handle_flags(host, handle) & HANDLE_LEFT) {
         burial_free(host, handle);
         return;
     }
-    if (who->seat != HFI_SEAT_NONE) {
-        hfi_bury_waiter(actor, who->seat);
-        hfi_pass_on(actor, at.slot, holder, who->seat); /* named, but never told so */
+    if (seat != HFI_SEAT_NONE) {
+        hfi_bury_waiter(actor, seat);
+        hfi_pass_on(actor, at.slot, holder,
+                    seat); /* the word names it, but it never learned that */
     }
     uint64_t word = atomic_load(lock_word(host, at));
     if (hfi_word_holder(word) == holder) {
-        hold_evict(host, at, holder, word & HFI_W_TOKEN, who->lock_delay_ms, HOST_LOSS_DEATH,
-                   actions);
+        hold_evict(host, at, holder, word & HFI_W_TOKEN, delay_ms, HOST_LOSS_DEATH, actions);
     }
-    if (who->seat != HFI_SEAT_NONE) {
-        hold_evict_reader(host, at, who->seat, 0, who->lock_delay_ms, HOST_LOSS_DEATH, actions);
+    if (seat != HFI_SEAT_NONE) {
+        hold_evict_reader(host, at, seat, 0, delay_ms, HOST_LOSS_DEATH, actions);
     }
     heal_lock(host, at);
     attend_lock(host, at, actions);
@@ -124,33 +137,32 @@ void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *a
 void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint32_t seat,
                     struct host_actions *actions)
 {
-    struct space *space = &host->spaces[at.space];
     uint32_t handle = handle_new(host, client, at);
     if (handle == NONE) { /* no room to remember it: the seat and its id stay taken */
-        hfi_bury_waiter(&space->actor, seat);
+        hfi_bury_waiter(space_actor(host, at.space), seat);
         return;
     }
-    host->handles[handle].holder = seat_holder(host, at.space, seat);
-    host->handles[handle].seat = seat;
-    host->handles[handle].lock_delay_ms = (uint16_t)lock_at(host, at)->lock_delay_ms;
+    handle_set_holder(host, handle, seat_holder(host, at.space, seat));
+    handle_set_seat(host, handle, seat);
+    handle_set_delay_ms(host, handle, lock_covered_ms(host, at));
     seat_set_handle(host, at.space, seat, handle);
     burial_of_handle(host, handle, actions);
 }
 
 void burial_close(struct host *host, uint32_t handle, struct host_actions *actions)
 {
-    struct handle *who = &host->handles[handle];
-    struct lock_ref at = {who->space, who->slot};
-    if (who->flags & HANDLE_LEFT) {
+    struct lock_ref at = handle_lock(host, handle);
+    uint32_t seat = handle_seat(host, handle);
+    if (handle_flags(host, handle) & HANDLE_LEFT) {
         burial_free(host, handle);
         return;
     }
     uint64_t word = atomic_load(lock_word(host, at));
-    bool holds = hfi_word_holder(word) == who->holder ||
-                 (who->seat != HFI_SEAT_NONE &&
-                  (atomic_load(&hfi_seat(&host->spaces[at.space].region, who->seat)->reader) &
+    bool holds = hfi_word_holder(word) == handle_holder(host, handle) ||
+                 (seat != HFI_SEAT_NONE &&
+                  (atomic_load(&hfi_seat(space_region(host, at.space), seat)->reader) &
                    HFI_CELL_COUNT));
-    if (holds || !handle_is_clear(host, who)) {
+    if (holds || !handle_is_clear(host, handle)) {
         burial_of_handle(host, handle, actions);
     } else {
         burial_free(host, handle);
@@ -158,12 +170,12 @@ void burial_close(struct host *host, uint32_t handle, struct host_actions *actio
 }
 
 /*
- * Which ids the records of one region name, of processes that may still act there. What a region
- * says is about its own locks: it keeps no handle of another namespace.
+ * Collects the ids that the holder records of one region name, for processes that may still act
+ * there. A region speaks of its own locks only, so its records keep no handle of another namespace.
  */
 static void collect_named_ids(struct host *host, uint32_t space)
 {
-    const struct hfi_region *region = &host->spaces[space].region;
+    const struct hfi_region *region = space_region(host, space);
     struct id_set *ids = &host->burials->named[space];
     id_set_clear(ids);
     for (uint32_t id = 1; id <= clients_ids_high(host); id++) {
@@ -183,9 +195,8 @@ static void collect_named_ids(struct host *host, uint32_t space)
 /* Whether the lock's word still names a handle that is about to be forgotten; heals it then. */
 static bool zombie_is_named(struct host *host, uint32_t handle, struct host_actions *actions)
 {
-    const struct handle *who = &host->handles[handle];
-    struct lock_ref at = {who->space, who->slot};
-    if (hfi_word_holder(atomic_load(lock_word(host, at))) != who->holder) {
+    struct lock_ref at = handle_lock(host, handle);
+    if (hfi_word_holder(atomic_load(lock_word(host, at))) != handle_holder(host, handle)) {
         return false;
     }
     heal_lock(host, at);
@@ -198,23 +209,24 @@ void burials_sweep(struct host *host, struct host_actions *actions)
     bool full = false;
     uint64_t collected = 0; /* bit by space */
     host->burials->sweep_due_ns = INT64_MAX;
-    if (host->zombie_count == 0) {
+    if (handles_zombies(host) == 0) {
         return;
     }
-    for (uint32_t handle = 0; handle < host->handles_used; handle++) {
-        struct handle *who = &host->handles[handle];
-        bool left = who->flags & HANDLE_LEFT;
-        if (!(who->flags & HANDLE_ZOMBIE)) {
+    for (uint32_t handle = 0; handle < handles_end(host); handle++) {
+        uint32_t flags = handle_flags(host, handle);
+        bool left = flags & HANDLE_LEFT;
+        if (!(flags & HANDLE_ZOMBIE)) {
             continue;
         }
-        if (!left && !(collected >> who->space & 1)) {
-            collected |= UINT64_C(1) << who->space;
-            collect_named_ids(host, who->space);
+        uint32_t space = handle_lock(host, handle).space;
+        if (!left && !(collected >> space & 1)) {
+            collected |= UINT64_C(1) << space;
+            collect_named_ids(host, space);
         }
-        if (!left && id_set_has(&host->burials->named[who->space], who->holder)) {
+        if (!left && id_set_has(&host->burials->named[space], handle_holder(host, handle))) {
             continue;
         }
-        uint32_t client = who->client;
+        uint32_t client = handle_client(host, handle);
         if (!left && (client_may_use_closed(host, client) ||
                       (client_flags(host, client) & CLIENT_BURYING))) {
             continue;
@@ -228,7 +240,7 @@ void burials_sweep(struct host *host, struct host_actions *actions)
             burial_forget_if_done(host, client, actions);
         }
     }
-    if (host->zombie_count > 0) {
+    if (handles_zombies(host) > 0) {
         host->burials->sweep_due_ns = full ? host->now_ns : host->now_ns + ZOMBIE_SWEEP_MS * MS;
     }
 }
@@ -236,8 +248,7 @@ void burials_sweep(struct host *host, struct host_actions *actions)
 static void burial_unknown(struct host *host, uint32_t client, struct lock_ref at,
                            struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
-    if (!lock_is_named(lock)) {
+    if (!lock_is_named(host, at)) {
         return;
     }
     uint32_t holder = hfi_word_holder(atomic_load(lock_word(host, at)));
@@ -250,16 +261,16 @@ static void burial_unknown(struct host *host, uint32_t client, struct lock_ref a
         }
         if (handle == NONE) {
             burial_of_seat(host, client, at, walk.seat, actions);
-        } else if (host->handles[handle].flags & HANDLE_FOUND) {
-            host->handles[handle].flags &= (uint8_t)~HANDLE_FOUND;
+        } else if (handle_flags(host, handle) & HANDLE_FOUND) {
+            handle_clear(host, handle, HANDLE_FOUND);
             burial_of_handle(host, handle, actions);
         }
     }
     if (holder != 0 && client_has_id(host, client, holder) && handle_of(host, at, holder) == NONE &&
         hfi_word_holder(atomic_load(lock_word(host, at))) == holder) {
         uint64_t word = atomic_load(lock_word(host, at));
-        hold_evict(host, at, holder, word & HFI_W_TOKEN, (uint32_t)lock->lock_delay_ms,
-                   HOST_LOSS_DEATH, actions);
+        hold_evict(host, at, holder, word & HFI_W_TOKEN, lock_covered_ms(host, at), HOST_LOSS_DEATH,
+                   actions);
     }
 }
 
@@ -314,9 +325,9 @@ void burial_resumed(struct host *host, uint32_t client)
 static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
     struct lock_ref *scan = &host->burials->scans[client];
-    const struct space *space = &host->spaces[scan->space];
     uint32_t scanned = 0;
-    while (space->used && scan->slot < space->slots_used && scanned < SCAN_SLOTS) {
+    while (space_is_used(host, scan->space) && scan->slot < locks_end(host, scan->space) &&
+           scanned < SCAN_SLOTS) {
         if (!hub_has_room(actions)) {
             return;
         }
@@ -325,7 +336,7 @@ static void scan_piece(struct host *host, uint32_t client, struct host_actions *
         scan->slot++;
         burial_unknown(host, client, at, actions);
     }
-    if (!space->used || scan->slot >= space->slots_used) {
+    if (!space_is_used(host, scan->space) || scan->slot >= locks_end(host, scan->space)) {
         *scan = (struct lock_ref){.space = scan->space + 1};
     }
     if (scan->space >= host->config.namespace_count) {
@@ -367,18 +378,13 @@ void burial_forget_if_done(struct host *host, uint32_t client, struct host_actio
 
 void burial_region_left(struct host *host, uint32_t handle)
 {
-    struct handle *who = &host->handles[handle];
     limit_forget(host, handle);
-    if ((who->flags & HANDLE_FOUND) && !(who->flags & HANDLE_ZOMBIE)) {
-        who->flags |= HANDLE_ZOMBIE;
-        host->zombie_count++;
+    if (handle_flags(host, handle) & HANDLE_FOUND) {
+        handle_set(host, handle, HANDLE_ZOMBIE);
     }
-    who->flags &= (uint8_t)~HANDLE_FOUND;
-    who->flags |= HANDLE_LEFT;
-    who->slot = NONE;
-    who->seat = HFI_SEAT_NONE;
-    who->lock_next = NONE;
-    if (who->flags & HANDLE_ZOMBIE) {
+    handle_clear(host, handle, HANDLE_FOUND);
+    handle_leave(host, handle);
+    if (handle_flags(host, handle) & HANDLE_ZOMBIE) {
         host->burials->sweep_due_ns = host->now_ns;
     }
 }
@@ -416,5 +422,5 @@ void burials_work(struct host *host, struct host_actions *actions)
 
 void burials_check(const struct host *host)
 {
-    HF_CHECK(host->zombie_count == 0 || host->burials->sweep_due_ns != INT64_MAX);
+    HF_CHECK(handles_zombies(host) == 0 || host->burials->sweep_due_ns != INT64_MAX);
 }

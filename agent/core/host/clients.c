@@ -1,7 +1,7 @@
-/* Who is connected, alive, dead, and by which ids: see clients.h. */
+/* Clients and their holder ids: see clients.h. */
 #include "clients.h"
 
-#include "state.h"
+#include "spaces.h"
 
 struct client {
     uint32_t flags;
@@ -77,8 +77,8 @@ static uint32_t id_limit(const struct host *host)
 {
     uint32_t limit = HUB_HOLDER_IDS;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (host->spaces[i].used && host->spaces[i].region.holder_count < limit) {
-            limit = host->spaces[i].region.holder_count;
+        if (space_is_used(host, i) && space_region(host, i)->holder_count < limit) {
+            limit = space_region(host, i)->holder_count;
         }
     }
     return limit;
@@ -99,10 +99,10 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
     }
     host->clients->ids_high = id > host->clients->ids_high ? id : host->clients->ids_high;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (host->spaces[i].used && !(who->flags & CLIENT_SURVIVOR) &&
-            id < host->spaces[i].region.holder_count) {
+        if (space_is_used(host, i) && !(who->flags & CLIENT_SURVIVOR) &&
+            id < space_region(host, i)->holder_count) {
             /* what its owner before left unfinished when it died; that was healed */
-            struct hfi_holder *record = &host->spaces[i].region.holders[id];
+            struct hfi_holder *record = &space_region(host, i)->holders[id];
             for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
                 atomic_store(&record->handing_to[entry], 0);
             }
@@ -141,7 +141,7 @@ static struct share share_of(const struct host *host, int64_t account)
     return share;
 }
 
-/* What all but root may have of it, so that nobody can keep all others out. */
+/* The share of one user other than root, so that no user can keep all others out. */
 static uint32_t half(uint32_t room)
 {
     return (room + 1) / 2;

@@ -2,10 +2,10 @@
  * Clients: who is connected, whose process lives, and which holder ids they have. How a client ends
  * is in burials.h.
  *
- * Invariants: a holder id is one client's, or leaving (its client is gone, but what knows the
- * client by it, its socket, pidfd or record, is still there), or free. A dead client is not
- * connected. One user other than root has at most half of the clients and of the ids, so that
- * nobody can keep all others out; clients that are dead or hung up count.
+ * Invariants: a holder id is one client's, or leaving, or free. It is leaving while its client is
+ * gone, but the driver still has a socket, a pidfd or a record under that id. A dead client is not
+ * connected. One user other than root has at most half of the clients and of the ids, so that no
+ * user can keep all others out; clients that are dead or hung up count.
  */
 #ifndef HOST_CLIENTS_H
 #define HOST_CLIENTS_H
@@ -19,7 +19,7 @@ enum {
     CLIENT_USED = 1,
     CLIENT_CONNECTED = 2,
     CLIENT_DEAD = 4,      /* its process is gone, or it said goodbye */
-    CLIENT_SURVIVOR = 8,  /* from before this agent: what it has open is not all known */
+    CLIENT_SURVIVOR = 8,  /* of the agent before: not all that it has open is known */
     CLIENT_EVENTS = 16,   /* wants POKE */
     CLIENT_BURYING = 32,  /* its handles are being gone through */
     CLIENT_SCANNING = 64, /* then all slots, since a survivor may have had any open */
@@ -28,7 +28,7 @@ enum {
     CLIENT_OPENING = 512, /* connected again, and has not opened all that it had again */
 };
 
-/* The dead and hung-up stay for a while. */
+/* Twice the limit: clients that are dead or hung up stay for a while. */
 static inline uint32_t clients_capacity(const struct host_config *config)
 {
     return config->limits.clients * 2;
@@ -40,14 +40,14 @@ void client_connected(struct host *host, const struct host_event *event,
                       struct host_actions *actions);
 /* Its connection is gone. */
 void client_disconnected(struct host *host, uint32_t client);
-/* What a survivor has open is all known. false: it was already. */
+/* All that a survivor has open is known from now on. false: it was known before. */
 bool client_is_known_now(struct host *host, uint32_t client);
 /* Frees the record; its ids are leaving. */
 void client_forget(struct host *host, uint32_t client, struct host_actions *actions);
 /* The ids of the client with this first one, whose FORGET was carried out, are free. */
 void client_forgotten(struct host *host, uint32_t id);
 
-/* Its CLIENT_... flags; they are set and cleared by these alone. */
+/* Its CLIENT_... flags; these calls alone set and clear them. */
 uint32_t client_flags(const struct host *host, uint32_t client);
 void client_set(struct host *host, uint32_t client, uint32_t flags);
 void client_clear(struct host *host, uint32_t client, uint32_t flags);
@@ -57,11 +57,11 @@ uint32_t clients_connected(const struct host *host);
 const struct host_peer *client_peer(const struct host *host, uint32_t client);
 uint32_t client_connection(const struct host *host, uint32_t client);
 bool client_lives(const struct host *host, uint32_t client);
-/* Whether its process may go on with handles that are closed here: it was hung up on, and has not
- * opened all of them again. */
+/* Whether its process may still use handles that are closed here: its connection was lost, and it
+ * has not opened all of them again. */
 bool client_may_use_closed(const struct host *host, uint32_t client);
-/* Whether a client of the agent before this one has not said yet all that it has open: it may be
- * any lock, and its handles name slots, which then must not become another lock's. */
+/* Whether there is a survivor. It may have any lock open, and its handles name slots; so until all
+ * that survivors have open is known, no slot may become another lock's. */
 bool clients_unknown(const struct host *host);
 /* HF_EACCES, or 0: the client may use (admin: administer) that namespace. */
 int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
@@ -70,19 +70,19 @@ int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t s
 /* The client index of a holder id; NONE: nobody's. */
 uint32_t client_of_id(const struct host *host, uint32_t id);
 bool client_has_id(const struct host *host, uint32_t client, uint32_t id);
-/* Its ids, one after the other; 0: there is none (more). */
+/* The client's first id, and the id behind that one; 0: there is none. */
 uint32_t client_id(const struct host *host, uint32_t client);
 uint32_t client_next_id(const struct host *host, uint32_t id);
-/* The highest id that anybody ever had. */
+/* The highest id that any client ever had. */
 uint32_t clients_ids_high(const struct host *host);
 /* Gives the client one more id. 0: none is free. */
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions);
 
 /* The regions that were sent to it over its present connection, as bits. */
 uint64_t client_regions(const struct host *host, uint32_t client);
-/* false: it was sent already. */
+/* Notes that the region is sent to the client. false: it was sent before. */
 bool client_region_sent(struct host *host, uint32_t client, uint32_t space);
-/* It has to be sent again, when it is asked for next. */
+/* The region has to be sent again when the client asks for it next. */
 void client_region_forget(struct host *host, uint32_t client, uint32_t space);
 /* The request that the next REGION belongs to. */
 void client_set_region_request(struct host *host, uint32_t client, uint64_t request);
@@ -93,7 +93,7 @@ void client_reply(struct host *host, uint32_t client, const struct hfi_frame *fr
                   struct host_actions *actions);
 void client_reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
                        struct host_actions *actions);
-/* The client, if it wants that, is to look at its holds. */
+/* Asks the client to look at its holds (POKE), if it wants events. */
 void client_poke(struct host *host, uint32_t client);
 void clients_poke_all(struct host *host);
 void clients_check(const struct host *host);

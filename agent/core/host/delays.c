@@ -1,7 +1,7 @@
 /* The lock-delays that the next agent counts with: see delays.h. */
 #include "delays.h"
 
-#include "state.h"
+#include "locks.h"
 
 struct delays {
     _Atomic uint16_t *notes_ms; /* outside of the host core's memory */
@@ -35,7 +35,7 @@ static uint32_t note_of(const struct host *host, struct lock_ref at)
 
 uint32_t delay_noted_ms(const struct host *host, struct lock_ref at)
 {
-    if (host->delays->count == 0 || !lock_is_named(lock_at(host, at))) {
+    if (host->delays->count == 0 || !lock_is_named(host, at)) {
         return LOCK_DELAY_UNKNOWN_MS;
     }
     /* seq_cst: nobody else reads it while this process lives; what counts is that it is there
@@ -67,7 +67,7 @@ void delays_count(struct host *host, struct lock_ref at, uint32_t delay_ms)
 
 void delay_note(struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
-    if (host->delays->hand > 0 && lock_is_named(lock_at(host, at))) {
+    if (host->delays->hand > 0 && lock_is_named(host, at)) {
         delays_count(host, at, delay_ms);
     }
     if (host->delays->count > 0 && delay_ms > delay_noted_ms(host, at)) {
@@ -84,8 +84,8 @@ void delay_gone(struct host *host, uint32_t delay_ms)
 void delays_adopt(struct host *host)
 {
     for (uint32_t i = 0; host->config.continued_epoch == 0 && i < host->delays->count; i++) {
-        atomic_store(&host->delays->notes_ms[i],
-                     0); /* nobody has anything open; seq_cst: as above */
+        /* A new session: no handle is left. seq_cst: as above. */
+        atomic_store(&host->delays->notes_ms[i], 0);
     }
     host->delays->stale = true;
 }

@@ -1,13 +1,15 @@
 /* Asking for grants, serving them and giving them back: see grants.h. */
 #include "grants.h"
 
-#include "bells.h"
 #include "clients.h"
 #include "delays.h"
+#include "handles.h"
+#include "locks.h"
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"
-#include "state.h"
+#include "ringing.h"
+#include "spaces.h"
 #include "words.h"
 
 enum {
@@ -38,20 +40,19 @@ void grants_name_whole_ranges(struct host *host)
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
     uint32_t longest_ms = at_least_ms;
-    uint32_t handle = lock_at(host, at)->handles;
+    uint32_t handle = lock_handles(host, at);
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
-        const struct handle *who = &host->handles[handle];
-        if (who->lock_delay_ms > longest_ms && handle_may_take(host, who)) {
-            uint32_t delay_ms = handle_delay_ms(host, who);
+        if (handle_delay_ms(host, handle) > longest_ms && handle_may_take(host, handle)) {
+            uint32_t delay_ms = handle_noted_delay_ms(host, handle);
             longest_ms = delay_ms > longest_ms ? delay_ms : longest_ms;
         }
-        handle = who->lock_next;
+        handle = handle_next(host, handle);
     }
     return (uint16_t)longest_ms;
 }
 
-/* The same with the handles that clients of before have not opened again: who has one may take the
- * lock as soon as it is granted. */
+/* The same, with the handles that clients of the agent before have not opened again: a process that
+ * has one may take the lock as soon as it is granted. */
 uint16_t grant_longest_delay_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
     uint32_t unknown_ms = clients_unknown(host) ? delay_noted_ms(host, at) : 0;
@@ -61,41 +62,41 @@ uint16_t grant_longest_delay_ms(const struct host *host, struct lock_ref at, uin
 bool grant_lacks_delay(const struct host *host, struct lock_ref at)
 {
     return hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_NONE &&
-           grant_longest_delay_ms(host, at, 0) > lock_at(host, at)->lock_delay_ms;
+           grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at);
 }
 
 /* Whether a grant that is not fresh may have been returned by the agent before this one, or put in
  * force in a region that was given up: nothing is known here of any grant of that lock. */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 {
-    const struct lock *lock = lock_at(host, at);
     bool continued = host->lease.epoch == host->config.continued_epoch ||
                      space_is_anew(host, at.space);
-    bool in_force = lock->state == LOCK_ADOPTED && lock->mode != HFI_GRANT_NONE;
-    return !space_grants_are_known(host, at.space) && continued && !in_force && lock->ballot == 0 &&
-           lock->sequence == 0;
+    bool in_force = lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE;
+    return !space_grants_are_known(host, at.space) && continued && !in_force &&
+           !lock_has_version(host, at);
 }
 
 void grant_was_in_force(struct host *host, struct lock_ref at)
 {
-    lock_at(host, at)->sequence = 1; /* below any version, but not nothing */
+    struct message_order version = lock_version(host, at);
+    version.sequence = 1; /* below any version, but not nothing */
+    lock_set_version(host, at, version);
 }
 
 void grant_has_returned(struct host *host, struct lock_ref at, struct message_order version)
 {
-    struct lock *lock = lock_at(host, at);
-    lock_set_version(lock, version);
-    lock->sequence += lock->ballot == 0 && lock->sequence == 0; /* none, but not nothing */
+    version.sequence += version.ballot == 0 && version.sequence == 0; /* none, but not nothing */
+    lock_set_version(host, at, version);
 }
 
 /* ---- asking, amending, giving back ---- */
 
-/* The mode that the first of the local queue needs; `otherwise` if nobody waits. */
+/* The mode that the first of the local queue needs; `otherwise` if no process waits. */
 static uint8_t wanted_mode(const struct host *host, struct lock_ref at, uint8_t otherwise)
 {
     enum hfi_grant wanted = HFI_GRANT_NONE;
     if (atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS)) {
-        wanted = hfi_wanted(&host->spaces[at.space].region, at.slot);
+        wanted = hfi_wanted(space_region(host, at.space), at.slot);
     }
     return wanted == HFI_GRANT_NONE     ? otherwise
            : wanted == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
@@ -106,7 +107,7 @@ static uint8_t wanted_mode(const struct host *host, struct lock_ref at, uint8_t 
  * hosts and no namespaces: as if one of them had said so. */
 static void ask_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    lock_at(host, at)->full = 1; /* until the next renewal */
+    lock_set_full(host, at, true); /* until the next renewal */
     host->counts.refused[MESSAGE_REFUSED_QUOTA]++;
     lock_log(host, actions, "request_refused", at, 0, MESSAGE_REFUSED_QUOTA);
     pending_resolve(host, at, HF_EFULL);
@@ -115,11 +116,10 @@ static void ask_refused(struct host *host, struct lock_ref at, struct host_actio
 void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
                struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
-    bool adopted = lock->state == LOCK_ADOPTED;
+    bool adopted = lock_state(host, at) == LOCK_ADOPTED;
     struct request *request = request_of(host, at);
     bool asked = request != NULL && !request_is_kept(host, request);
-    if ((lock->state != LOCK_IDLE && !adopted) || asked || !hub_lease_is_safe(host)) {
+    if ((lock_state(host, at) != LOCK_IDLE && !adopted) || asked || !hub_lease_is_safe(host)) {
         return; /* under way, or asked for as soon as the session is safe */
     }
     if (!adopted && requests_are_many(host, at.space)) {
@@ -128,15 +128,16 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
     }
     request = request != NULL ? request : request_start(host, at, MESSAGE_ACQUIRE);
     if (request == NULL) {
-        bell_look_later(host, at);
+        ringing_look_later(host, at);
         return;
     }
     if (!adopted) {
         request_count_ask(host, request);
     }
     struct request_terms terms = {.mode = wanted_mode(host, at, MESSAGE_MODE_EXCLUSIVE)};
-    if (adopted && lock->mode != HFI_GRANT_NONE) { /* what it should have */
-        terms.mode = lock->mode == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED : MESSAGE_MODE_EXCLUSIVE;
+    if (adopted && lock_mode(host, at) != HFI_GRANT_NONE) { /* what it should have */
+        terms.mode = lock_mode(host, at) == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
+                                                             : MESSAGE_MODE_EXCLUSIVE;
     } else {
         request_keep_note(host, request, !grant_is_doubtful(host, at));
     }
@@ -153,7 +154,7 @@ void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *
 {
     struct request *request = request_of(host, at);
     uint8_t mode = wanted_mode(host, at, request_terms(request)->mode);
-    if (lock_at(host, at)->state == LOCK_ASKING && mode != request_terms(request)->mode) {
+    if (lock_state(host, at) == LOCK_ASKING && mode != request_terms(request)->mode) {
         request_set_mode(request, mode);
         request_send(host, request, actions);
     }
@@ -162,25 +163,24 @@ void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *
 void grant_amend_mode(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, uint8_t mode,
                       enum grant_naming naming, struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
-    if (lock->state != LOCK_GRANTED || !hub_lease_is_safe(host) ||
+    if (lock_state(host, at) != LOCK_GRANTED || !hub_lease_is_safe(host) ||
         (mode == MESSAGE_MODE_SHARED && !space_is_sound(host, at.space))) {
         return;
     }
     struct request *request = request_start(host, at, MESSAGE_AMEND);
     if (request == NULL) {
-        bell_look_later(host, at);
+        ringing_look_later(host, at);
         return;
     }
     uint32_t delay_ms = grant_longest_delay_ms(host, at, lock_delay_ms);
+    uint32_t covered_ms = lock_covered_ms(host, at);
     struct request_terms terms = {
-        .version = lock_version(lock),
+        .version = lock_version(host, at),
         .mode = mode,
-        .lock_delay_ms = (uint16_t)(delay_ms > lock->lock_delay_ms ? delay_ms
-                                                                   : lock->lock_delay_ms),
-        .says_used = naming == GRANT_NAMES_USED,
+        .lock_delay_ms = (uint16_t)(delay_ms > covered_ms ? delay_ms : covered_ms),
+        .has_used = naming == GRANT_NAMES_USED,
         .token = naming == GRANT_NAMES_USED   ? word_token_used(host, at)
-                 : naming == GRANT_NAMES_LAST ? lock->token_last
+                 : naming == GRANT_NAMES_LAST ? lock_token_last(host, at)
                                               : 0,
     };
     request_set_terms(request, &terms);
@@ -199,21 +199,21 @@ void grant_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, 
 void grant_give_back(struct host *host, struct lock_ref at, struct message_order version,
                      uint64_t token_used, struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
     if (!space_is_sound(host, at.space)) {
-        if (lock->state != LOCK_IDLE) { /* until the region is given up, when this step is done */
+        /* The region is given up when this step is done; until then the lock asks for nothing. */
+        if (lock_state(host, at) != LOCK_IDLE) {
             lock_set_state(host, at, LOCK_IDLE);
         }
-        lock->recalled = 0;
+        lock_set_recalled(host, at, false);
         return;
     }
     struct request *request = request_start(host, at, MESSAGE_GIVE_BACK);
     HF_CHECK(request != NULL);
     request_set_terms(request, &(struct request_terms){.version = version, .token = token_used});
-    lock_set_version(lock, version);
-    lock_guard(host, at)->in_force = 0;
+    lock_set_version(host, at, version);
+    lock_set_in_force(host, at, false);
     lock_set_state(host, at, LOCK_RETURNING);
-    lock->recalled = 0;
+    lock_set_recalled(host, at, false);
     request_send(host, request, actions);
 }
 
@@ -226,11 +226,10 @@ void grant_give_back_unknown(struct host *host, const struct message_name *name,
         request_orphan(host, name, version, GRANT_TOKENS_ALL, actions);
         return;
     }
-    struct lock *lock = lock_at(host, at);
     struct request *request = request_of(host, at);
-    bool dormant = lock->state == LOCK_ADOPTED && lock->mode == HFI_GRANT_NONE;
-    if ((lock->state == LOCK_IDLE || lock->state == LOCK_ASKING || dormant) &&
-        message_order_before(lock_version(lock), version)) {
+    bool dormant = lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) == HFI_GRANT_NONE;
+    if ((lock_state(host, at) == LOCK_IDLE || lock_state(host, at) == LOCK_ASKING || dormant) &&
+        message_order_before(lock_version(host, at), version)) {
         if (request != NULL) {
             request_end(host, request);
         } else if (!request_room(host)) {
@@ -243,48 +242,48 @@ void grant_give_back_unknown(struct host *host, const struct message_name *name,
 /* ---- a grant that is here ---- */
 
 /*
- * When a lock may be given back behind a lock-delay. Here its end is known by the clock that its
- * holder had; whoever gets it next has another one, so it is counted long by what those may differ.
+ * When a lock may be given back behind a lock-delay. This host measures the lock-delay by the clock
+ * that the holder had. The next holder's host has another clock, so the lock-delay is counted
+ * longer by what two clocks may differ.
  */
 static int64_t return_due_ns(const struct host *host, struct lock_ref at)
 {
-    int64_t delay_ns = (int64_t)lock_at(host, at)->lock_delay_ms * MS;
+    int64_t delay_ns = (int64_t)lock_covered_ms(host, at) * MS;
     return lock_closed_until_ns(host, at) + delay_ns / 100 * host->config.max_drift_percent;
 }
 
 /* Somebody else wants it. */
 void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
-    if (lock->state != LOCK_GRANTED) {
+    if (lock_state(host, at) != LOCK_GRANTED) {
         return;
     }
     bool whole = host->grants->whole_until_ns > host->now_ns;
-    uint64_t first = whole ? lock->token_last : host->spaces[at.space].token_first[at.slot];
+    uint64_t first = whole ? lock_token_last(host, at) : lock_token_first(host, at);
     if (return_due_ns(host, at) > host->now_ns) {
         opening_add(host, at, return_due_ns(host, at));
     } else if (!request_room(host)) {
-        bell_look_later(host, at);
+        ringing_look_later(host, at);
     } else if (hfi_retract(actor, at.slot)) {
-        host->counts.handoffs += lock->recalled;
-        grant_give_back(host, at, lock_version(lock), word_token_used(host, at), actions);
-    } else if (lock->recalled && lock->mode == HFI_GRANT_EXCLUSIVE && hub_lease_is_safe(host) &&
-               hfi_share(actor, at.slot, first)) {
+        host->counts.handoffs += lock_is_recalled(host, at);
+        grant_give_back(host, at, lock_version(host, at), word_token_used(host, at), actions);
+    } else if (lock_is_recalled(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE &&
+               hub_lease_is_safe(host) && hfi_share(actor, at.slot, first)) {
         /* The quorum may still think it exclusive if this is lost: no harm. If the other waits to
          * write, the next recall finds a shared grant, and lets no reader in any more. */
-        lock->mode = HFI_GRANT_SHARED;
-        lock->recalled = 0;
+        lock_set_mode(host, at, HFI_GRANT_SHARED);
+        lock_set_recalled(host, at, false);
         grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED,
                          whole ? GRANT_NAMES_LAST : GRANT_NAMES_USED, actions);
     }
 }
 
 /*
- * A shared grant. Readers are served; a writer needs another one. A ring that comes while only
- * readers are inside and nobody waits may be one that wants to write as well (hfi_upgrade): it
- * cannot leave for that, so the grant is changed, if no other host shares it. Not if the next
- * tokens need another slot, which nobody can move to who is inside.
+ * A shared grant. Readers are served; a writer needs another grant. A ring that arrives while only
+ * readers are inside and no process waits may be that of a reader that wants to write as well
+ * (hfi_upgrade). It cannot leave for that, so the grant is changed, if no other host shares it. The
+ * grant is not changed if the next tokens need another slot: a hold cannot move there.
  */
 static void attend_shared(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
@@ -295,9 +294,9 @@ static void attend_shared(struct host *host, struct lock_ref at, struct host_act
     if (wanted == MESSAGE_MODE_EXCLUSIVE) {
         hfi_recall(actor, at.slot, 0); /* readers who come now wait behind the writer */
         grant_attend_recalled(host, at, actions);
-    } else if (wanted == MESSAGE_MODE_NONE && bell_is_ringing(host) &&
+    } else if (wanted == MESSAGE_MODE_NONE && ringing_is_cause(host) &&
                host->now_ns >= host->grants->upgrade_due_ns &&
-               (lock_at(host, at)->token_last & HFI_W_TOKEN) != HFI_W_TOKEN &&
+               (lock_token_last(host, at) & HFI_W_TOKEN) != HFI_W_TOKEN &&
                (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
                hfi_has_readers(actor->region, at.slot, HFI_SEAT_NONE)) {
         host->grants->upgrade_due_ns = host->now_ns +
@@ -308,10 +307,9 @@ static void attend_shared(struct host *host, struct lock_ref at, struct host_act
 
 void grant_attend(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    struct lock *lock = lock_at(host, at);
     const struct hfi_actor *actor = lock_actor(host, at);
     uint64_t word = atomic_load(lock_word(host, at));
-    if (lock->state == LOCK_AMENDING && hfi_word_mode(word) == HFI_GRANT_NONE) {
+    if (lock_state(host, at) == LOCK_AMENDING && hfi_word_mode(word) == HFI_GRANT_NONE) {
         return; /* not in force before it covers every handle's lock-delay */
     }
     if (hfi_word_mode(word) == HFI_GRANT_NONE) {
@@ -321,7 +319,7 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
         grant_amend(host, at, 0, false, actions);
         return;
     }
-    if (lock->recalled && !(word & HFI_W_RECALL)) { /* somebody wrote over it */
+    if (lock_is_recalled(host, at) && !(word & HFI_W_RECALL)) { /* somebody wrote over it */
         hfi_recall(actor, at.slot, 0);
         word |= HFI_W_RECALL;
     }
@@ -329,10 +327,11 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
         grant_amend(host, at, 0, false, actions);
         return;
     }
-    bool shared = lock->mode == HFI_GRANT_SHARED;
-    bool used_up = !shared && (word & HFI_W_TOKEN) >= (lock->token_last & HFI_W_TOKEN);
-    if (used_up && (lock->token_last & HFI_W_TOKEN) == HFI_W_TOKEN && !(word & HFI_W_RECALL)) {
-        /* The next tokens need another slot, and a slot is left only when nobody is inside: the
+    bool shared = lock_mode(host, at) == HFI_GRANT_SHARED;
+    bool used_up = !shared && (word & HFI_W_TOKEN) >= (lock_token_last(host, at) & HFI_W_TOKEN);
+    if (used_up && (lock_token_last(host, at) & HFI_W_TOKEN) == HFI_W_TOKEN &&
+        !(word & HFI_W_RECALL)) {
+        /* The next tokens need another slot, and a slot is left only when no hold is inside: the
          * grant goes back as if it were recalled, and is asked for again. */
         hfi_recall(actor, at.slot, 0);
         word |= HFI_W_RECALL;

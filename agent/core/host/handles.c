@@ -1,149 +1,276 @@
-/*
- * Handles: which client has which lock open, under which holder id. How one begins is in opens.c,
- * how it ends in burials.c.
- *
- * Each handle stands in two lists: its client's, and its lock's. Within one lock each has a holder
- * id of its own, so that a lock word names one handle and no other.
- */
+/* Which client has which lock open: see handles.h. */
+#include "handles.h"
+
 #include "clients.h"
 #include "delays.h"
-#include "hub.h"
-#include "seats.h"
-#include "slots.h"
-#include "state.h"
+#include "locks.h"
 
-uint32_t handle_of(const struct host *host, struct lock_ref at, uint32_t holder)
+struct handle {
+    uint32_t slot; /* free handle: the next free one; HANDLE_LEFT: NONE */
+    uint32_t seat; /* HFI_SEAT_NONE */
+    uint32_t client_next;
+    uint32_t client_previous;
+    uint32_t lock_next;
+    uint32_t limit_ms; /* 0: none */
+    uint16_t client;   /* index in clients */
+    uint16_t holder;
+    uint16_t lock_delay_ms;
+    uint8_t space;
+    uint8_t flags;
+};
+_Static_assert(sizeof(struct handle) == 32, "a handle costs 32 bytes");
+
+/* The handles of one client. */
+struct client_handles {
+    uint32_t first;       /* NONE: it has none */
+    uint32_t next_walked; /* where a walk over them goes on; NONE: it is over */
+    uint32_t count;
+};
+
+struct handles {
+    struct handle *table;
+    struct client_handles *of_client; /* by client */
+    uint32_t free;                    /* the first free one; NONE */
+    uint32_t end;                     /* handles from here on were never used */
+    uint32_t count;
+    uint32_t zombies;
+};
+
+struct handles *handles_lay_out(struct arena *arena, const struct host_config *config)
 {
-    uint32_t handle = lock_at(host, at)->handles;
-    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
-        if (host->handles[handle].holder == holder) {
-            return handle;
-        }
-        handle = host->handles[handle].lock_next;
+    struct handles *handles = arena_take(arena, 1, sizeof(*handles));
+    size_t clients = clients_capacity(config);
+    struct client_handles *of_client = arena_take(arena, clients, sizeof(*of_client));
+    struct handle *table = arena_take(arena, config->limits.handles, sizeof(*table));
+    if (handles != NULL) {
+        handles->of_client = of_client;
+        handles->table = table;
     }
-    return NONE;
+    return handles;
+}
+
+void handles_init(struct host *host)
+{
+    host->handles->free = NONE;
+    for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
+        host->handles->of_client[i] = (struct client_handles){.first = NONE, .next_walked = NONE};
+    }
+}
+
+/* ---- one handle ---- */
+
+static struct handle *handle_at(const struct host *host, uint32_t handle)
+{
+    return &host->handles->table[handle];
 }
 
 uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at)
 {
-    uint32_t handle = host->free_handle;
+    struct handles *handles = host->handles;
+    uint32_t handle = handles->free;
     if (handle != NONE) {
-        host->free_handle = host->handles[handle].slot;
-    } else if (host->handles_used < host->config.limits.handles) {
-        handle = host->handles_used++;
+        handles->free = handles->table[handle].slot;
+    } else if (handles->end < host->config.limits.handles) {
+        handle = handles->end++;
     } else {
         return NONE;
     }
-    struct client_handles *who = &host->client_handles[client];
-    struct lock *lock = lock_at(host, at);
-    host->handles[handle] = (struct handle){
+    struct client_handles *who = &handles->of_client[client];
+    handles->table[handle] = (struct handle){
         .slot = at.slot,
         .space = (uint8_t)at.space,
         .seat = HFI_SEAT_NONE,
         .client = (uint16_t)client,
         .client_next = who->first,
         .client_previous = NONE,
-        .lock_next = lock->handles,
+        .lock_next = lock_handles(host, at),
         .flags = HANDLE_USED,
     };
     if (who->first != NONE) {
-        host->handles[who->first].client_previous = handle;
+        handles->table[who->first].client_previous = handle;
     }
     who->first = handle;
     who->count++;
-    host->handle_count++;
-    lock->handles = handle;
+    handles->count++;
+    lock_set_handles(host, at, handle);
     return handle;
 }
 
-static void lock_unlink(struct host *host, struct lock_ref at, uint32_t handle)
+static void client_unlink(struct host *host, uint32_t handle)
 {
-    uint32_t *link = &lock_at(host, at)->handles;
-    for (uint32_t i = 0; *link != handle && i <= host->config.limits.handles; i++) {
-        link = &host->handles[*link].lock_next;
-        host->walked++;
-    }
-    *link = host->handles[handle].lock_next;
-}
-
-void handle_free(struct host *host, uint32_t handle)
-{
-    struct handle *who = &host->handles[handle];
-    struct lock_ref at = {who->space, who->slot};
-    struct client_handles *client = &host->client_handles[who->client];
-    bool left = who->flags & HANDLE_LEFT;
-    if (!left) {
-        seat_take_back(host, at.space, who->seat);
-    }
+    struct handles *handles = host->handles;
+    const struct handle *who = handle_at(host, handle);
+    struct client_handles *client = &handles->of_client[who->client];
     if (client->next_walked == handle) {
         client->next_walked = who->client_next;
     }
     if (who->client_previous != NONE) {
-        host->handles[who->client_previous].client_next = who->client_next;
+        handles->table[who->client_previous].client_next = who->client_next;
     } else {
         client->first = who->client_next;
     }
     if (who->client_next != NONE) {
-        host->handles[who->client_next].client_previous = who->client_previous;
-    }
-    if (!left) {
-        lock_unlink(host, at, handle);
+        handles->table[who->client_next].client_previous = who->client_previous;
     }
     client->count--;
-    host->handle_count--;
-    delay_gone(host, who->lock_delay_ms);
-    if (who->flags & HANDLE_ZOMBIE) {
-        host->zombie_count--;
-    }
-    *who = (struct handle){.slot = host->free_handle};
-    host->free_handle = handle;
-    if (!left) {
-        slot_unused(host, at);
-    }
 }
 
-bool handle_may_take(const struct host *host, const struct handle *who)
+static void lock_unlink(struct host *host, uint32_t handle)
 {
+    struct lock_ref at = handle_lock(host, handle);
+    uint32_t next = handle_at(host, handle)->lock_next;
+    uint32_t before = lock_handles(host, at);
+    if (before == handle) {
+        lock_set_handles(host, at, next);
+        return;
+    }
+    host->walked++;
+    for (uint32_t i = 1;
+         handle_at(host, before)->lock_next != handle && i <= host->config.limits.handles; i++) {
+        before = handle_at(host, before)->lock_next;
+        host->walked++;
+    }
+    handle_at(host, before)->lock_next = next;
+}
+
+void handle_free(struct host *host, uint32_t handle)
+{
+    struct handle *who = handle_at(host, handle);
+    client_unlink(host, handle);
+    if (!(who->flags & HANDLE_LEFT)) {
+        lock_unlink(host, handle);
+    }
+    host->handles->count--;
+    host->handles->zombies -= (who->flags & HANDLE_ZOMBIE) != 0;
+    *who = (struct handle){.slot = host->handles->free};
+    host->handles->free = handle;
+}
+
+void handle_leave(struct host *host, uint32_t handle)
+{
+    struct handle *who = handle_at(host, handle);
+    who->flags |= HANDLE_LEFT;
+    who->slot = NONE;
+    who->seat = HFI_SEAT_NONE;
+    who->lock_next = NONE; /* the lock is forgotten, and its list with it */
+}
+
+struct lock_ref handle_lock(const struct host *host, uint32_t handle)
+{
+    const struct handle *who = handle_at(host, handle);
+    return (struct lock_ref){who->space, who->slot};
+}
+
+uint32_t handle_client(const struct host *host, uint32_t handle)
+{
+    return handle_at(host, handle)->client;
+}
+
+uint32_t handle_holder(const struct host *host, uint32_t handle)
+{
+    return handle_at(host, handle)->holder;
+}
+
+void handle_set_holder(struct host *host, uint32_t handle, uint32_t holder)
+{
+    handle_at(host, handle)->holder = (uint16_t)holder;
+}
+
+uint32_t handle_seat(const struct host *host, uint32_t handle)
+{
+    return handle_at(host, handle)->seat;
+}
+
+void handle_set_seat(struct host *host, uint32_t handle, uint32_t seat)
+{
+    handle_at(host, handle)->seat = seat;
+}
+
+uint32_t handle_delay_ms(const struct host *host, uint32_t handle)
+{
+    return handle_at(host, handle)->lock_delay_ms;
+}
+
+void handle_set_delay_ms(struct host *host, uint32_t handle, uint32_t delay_ms)
+{
+    handle_at(host, handle)->lock_delay_ms = (uint16_t)delay_ms;
+}
+
+uint32_t handle_limit_ms(const struct host *host, uint32_t handle)
+{
+    return handle_at(host, handle)->limit_ms;
+}
+
+void handle_set_limit_ms(struct host *host, uint32_t handle, uint32_t limit_ms)
+{
+    handle_at(host, handle)->limit_ms = limit_ms;
+}
+
+uint32_t handle_flags(const struct host *host, uint32_t handle)
+{
+    return handle_at(host, handle)->flags;
+}
+
+void handle_set(struct host *host, uint32_t handle, uint32_t flags)
+{
+    uint32_t before = handle_flags(host, handle);
+    host->handles->zombies += (flags & ~before & HANDLE_ZOMBIE) != 0;
+    handle_at(host, handle)->flags = (uint8_t)(before | flags);
+}
+
+void handle_clear(struct host *host, uint32_t handle, uint32_t flags)
+{
+    uint32_t before = handle_flags(host, handle);
+    host->handles->zombies -= (flags & before & HANDLE_ZOMBIE) != 0;
+    handle_at(host, handle)->flags = (uint8_t)(before & ~flags);
+}
+
+bool handle_may_take(const struct host *host, uint32_t handle)
+{
+    const struct handle *who = handle_at(host, handle);
     return (who->flags & HANDLE_USED) && !(who->flags & (HANDLE_FOUND | HANDLE_LEFT)) &&
            (!(who->flags & HANDLE_ZOMBIE) || client_may_use_closed(host, who->client));
 }
 
-uint32_t handle_delay_ms(const struct host *host, const struct handle *who)
+uint32_t handle_noted_delay_ms(const struct host *host, uint32_t handle)
 {
-    struct lock_ref at = {who->space, who->slot};
+    const struct handle *who = handle_at(host, handle);
     uint32_t noted_ms = delays_are_noted(host) && (who->flags & HANDLE_ZOMBIE)
-                            ? delay_noted_ms(host, at)
+                            ? delay_noted_ms(host, handle_lock(host, handle))
                             : UINT32_MAX;
     return who->lock_delay_ms < noted_ms ? who->lock_delay_ms : noted_ms;
 }
 
-void handles_settle_delays(struct host *host)
-{
-    uint32_t hand = 0;
-    if (clients_unknown(host) || !delays_count_begin(host, &hand)) {
-        return;
-    }
-    uint32_t end = hand + HOST_DELAYS_PIECE;
-    end = end < host->handles_used ? end : host->handles_used;
-    for (uint32_t i = hand; i < end; i++) {
-        const struct handle *who = &host->handles[i];
-        struct lock_ref at = {who->space, who->slot};
-        if (who->lock_delay_ms > LOCK_DELAY_UNKNOWN_MS && handle_may_take(host, who) &&
-            lock_is_named(lock_at(host, at))) {
-            delays_count(host, at, handle_delay_ms(host, who));
-        }
-    }
-    delays_count_end(host, end < host->handles_used ? end : 0);
-}
-
 uint32_t handle_check_own(const struct host *host, uint32_t client, uint32_t handle)
 {
-    return handle < host->handles_used && (host->handles[handle].flags & HANDLE_USED) &&
-                   !(host->handles[handle].flags & (HANDLE_ZOMBIE | HANDLE_FOUND)) &&
-                   host->handles[handle].client == client
-               ? handle
-               : NONE;
+    if (handle >= host->handles->end) {
+        return NONE;
+    }
+    const struct handle *who = handle_at(host, handle);
+    bool may_use = (who->flags & HANDLE_USED) && !(who->flags & (HANDLE_ZOMBIE | HANDLE_FOUND));
+    return may_use && who->client == client ? handle : NONE;
 }
+
+/* ---- the handles of a lock ---- */
+
+uint32_t handle_of(const struct host *host, struct lock_ref at, uint32_t holder)
+{
+    uint32_t handle = lock_handles(host, at);
+    for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
+        if (handle_at(host, handle)->holder == holder) {
+            return handle;
+        }
+        handle = handle_at(host, handle)->lock_next;
+    }
+    return NONE;
+}
+
+uint32_t handle_next(const struct host *host, uint32_t handle)
+{
+    return handle_at(host, handle)->lock_next;
+}
+
+/* ---- the handles of a client ---- */
 
 /* How many handles all clients of a user have. Dead and hung-up clients count. */
 static uint32_t share_of(const struct host *host, int64_t account)
@@ -151,7 +278,7 @@ static uint32_t share_of(const struct host *host, int64_t account)
     uint32_t share = 0;
     for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
         if ((client_flags(host, i) & CLIENT_USED) && client_peer(host, i)->account == account) {
-            share += host->client_handles[i].count;
+            share += host->handles->of_client[i].count;
         }
     }
     return share;
@@ -161,31 +288,100 @@ bool handles_may_open(const struct host *host, uint32_t client)
 {
     int64_t account = client_peer(host, client)->account;
     uint32_t half = (host->config.limits.handles + 1) / 2;
-    return account == 0 || host->handle_count < half || share_of(host, account) < half;
+    return account == 0 || host->handles->count < half || share_of(host, account) < half;
 }
 
 bool handles_has_any(const struct host *host, uint32_t client)
 {
-    return host->client_handles[client].first != NONE;
+    return host->handles->of_client[client].first != NONE;
 }
 
 void handles_walk_begin(struct host *host, uint32_t client)
 {
-    host->client_handles[client].next_walked = host->client_handles[client].first;
+    struct client_handles *who = &host->handles->of_client[client];
+    who->next_walked = who->first;
 }
 
 uint32_t handles_walk_next(struct host *host, uint32_t client)
 {
-    uint32_t handle = host->client_handles[client].next_walked;
+    uint32_t handle = host->handles->of_client[client].next_walked;
     if (handle != NONE) {
-        host->client_handles[client].next_walked = host->handles[handle].client_next;
+        host->handles->of_client[client].next_walked = handle_at(host, handle)->client_next;
     }
     return handle;
 }
 
-uint32_t handle_give_seat(struct host *host, uint32_t handle)
+/* ---- all handles ---- */
+
+uint32_t handles_count(const struct host *host)
 {
-    struct handle *who = &host->handles[handle];
-    who->seat = seat_give(host, (struct lock_ref){who->space, who->slot}, who->holder, handle);
-    return who->seat;
+    return host->handles->count;
+}
+
+uint32_t handles_zombies(const struct host *host)
+{
+    return host->handles->zombies;
+}
+
+uint32_t handles_end(const struct host *host)
+{
+    return host->handles->end;
+}
+
+void handles_settle_delays(struct host *host)
+{
+    uint32_t hand = 0;
+    if (clients_unknown(host) || !delays_count_begin(host, &hand)) {
+        return;
+    }
+    uint32_t end = hand + HOST_DELAYS_PIECE;
+    end = end < host->handles->end ? end : host->handles->end;
+    for (uint32_t i = hand; i < end; i++) {
+        struct lock_ref at = handle_lock(host, i);
+        if (handle_delay_ms(host, i) > LOCK_DELAY_UNKNOWN_MS && handle_may_take(host, i) &&
+            lock_is_named(host, at)) {
+            delays_count(host, at, handle_noted_delay_ms(host, i));
+        }
+    }
+    delays_count_end(host, end < host->handles->end ? end : 0);
+}
+
+/* The handles of each client, from both ends. */
+static void check_clients(const struct host *host)
+{
+    const struct handles *handles = host->handles;
+    uint32_t listed = 0;
+    for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
+        uint32_t previous = NONE;
+        uint32_t before = listed;
+        for (uint32_t at = handles->of_client[i].first; at != NONE;
+             at = handles->table[at].client_next) {
+            HF_CHECK(client_flags(host, i) & CLIENT_USED);
+            HF_CHECK(at < handles->end && handles->table[at].client == i);
+            HF_CHECK(handles->table[at].client_previous == previous);
+            HF_CHECK(++listed <= handles->count);
+            previous = at;
+        }
+        HF_CHECK(listed - before == handles->of_client[i].count);
+    }
+    HF_CHECK(listed == handles->count);
+}
+
+void handles_check(const struct host *host)
+{
+    const struct handles *handles = host->handles;
+    uint32_t used = 0;
+    uint32_t free = 0;
+    uint32_t zombies = 0;
+    for (uint32_t i = 0; i < handles->end; i++) {
+        used += (handles->table[i].flags & HANDLE_USED) != 0;
+        zombies += (handles->table[i].flags & HANDLE_ZOMBIE) != 0;
+    }
+    for (uint32_t i = handles->free; i != NONE; i = handles->table[i].slot) {
+        HF_CHECK(i < handles->end && !(handles->table[i].flags & HANDLE_USED));
+        HF_CHECK(++free <= handles->end);
+    }
+    HF_CHECK(used == handles->count && zombies == handles->zombies);
+    HF_CHECK(used + free == handles->end);
+    check_clients(host);
 }

@@ -3,16 +3,17 @@
 
 #include "clients.h"
 #include "delays.h"
+#include "handles.h"
+#include "locks.h"
 #include "openings.h"
 #include "seats.h"
-#include "state.h"
+#include "spaces.h"
 #include "watches.h"
 
 uint32_t hold_delay_ms(const struct host *host, struct lock_ref at, uint32_t holder)
 {
     uint32_t handle = handle_of(host, at, holder);
-    return handle != NONE ? host->handles[handle].lock_delay_ms
-                          : (uint32_t)lock_at(host, at)->lock_delay_ms;
+    return handle != NONE ? handle_delay_ms(host, handle) : lock_covered_ms(host, at);
 }
 
 static void log_loss(struct host *host, struct lock_ref at, enum host_loss why, uint64_t token,
@@ -29,17 +30,14 @@ static void log_loss(struct host *host, struct lock_ref at, enum host_loss why, 
 /* Before a lock is closed for so long. */
 static void closing_note(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
-    struct host_region_note *note = host->spaces[at.space].note;
     if (delays_are_noted(host) && delay_noted_ms(host, at) < delay_ms) {
         delay_ms = delay_noted_ms(host,
                                   at); /* the lock's grant covers more than any handle asked */
     }
-    int64_t latest_ns = host->now_ns + (int64_t)delay_ms * MS +
-                        space_counted_long_ns(host, delay_ms);
-    /* seq_cst: nobody else reads it while this process lives; what counts is that it is there
-     * before the word is closed. */
-    if (delay_ms > 0 && atomic_load(&note->closed_ns) < latest_ns) {
-        atomic_store(&note->closed_ns, latest_ns);
+    if (delay_ms > 0) {
+        space_note_closing(host, at.space,
+                           host->now_ns + (int64_t)delay_ms * MS +
+                               hub_counted_long_ns(host, delay_ms));
     }
 }
 
@@ -70,7 +68,7 @@ void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t
         return;
     }
     closing_begin(host, at, until_ns);
-    uint64_t top = lock_at(host, at)->token_last;
+    uint64_t top = lock_token_last(host, at);
     log_loss(host, at, why, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
     if (client != NONE) {
@@ -82,7 +80,7 @@ void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t
 void hold_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
-    const struct hfi_seat *shared = hfi_seat(&host->spaces[at.space].region, seat);
+    const struct hfi_seat *shared = hfi_seat(space_region(host, at.space), seat);
     int64_t until_ns = closing_end(host, at, delay_ms);
     uint64_t reader = atomic_load(&shared->reader);
     if (!(reader & HFI_CELL_COUNT) || (cell && reader != cell)) {
@@ -113,8 +111,8 @@ bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *
     }
     if (before & HFI_W_HOLDER) {
         closing_begin(host, at, until_ns);
-        log_loss(host, at, HOST_LOSS_DEATH, hfi_token(lock_at(host, at)->token_last, before),
-                 delay_ms, actions);
+        log_loss(host, at, HOST_LOSS_DEATH, hfi_token(lock_token_last(host, at), before), delay_ms,
+                 actions);
         uint32_t client = client_of_id(host, hfi_word_holder(before));
         if (client != NONE) {
             client_poke(host, client);

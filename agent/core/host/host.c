@@ -4,17 +4,18 @@
 #include "adoption.h"
 #include "answers.h"
 #include "attend.h"
-#include "bells.h"
 #include "burials.h"
 #include "clients.h"
 #include "delays.h"
 #include "grants.h"
+#include "handles.h"
 #include "hub.h"
 #include "inspect.h"
 #include "kept.h"
 #include "lease.h"
 #include "limits.h"
 #include "listing.h"
+#include "locks.h"
 #include "openings.h"
 #include "opens.h"
 #include "pending.h"
@@ -23,32 +24,32 @@
 #include "remote.h"
 #include "repair.h"
 #include "requests.h"
+#include "ringing.h"
 #include "routes.h"
 #include "seats.h"
 #include "slots.h"
-#include "state.h"
+#include "spaces.h"
 #include "watches.h"
+#include "words.h"
 
-static void lay_out_space(struct arena *arena, const struct host_limits *limits,
-                          struct space *space)
-{
-    space->locks = arena_take(arena, limits->locks, sizeof(struct lock));
-    space->guards = arena_take(arena, limits->locks, sizeof(struct guard));
-    space->token_first = arena_take(arena, limits->locks, sizeof(uint64_t));
-}
+/* What one tick may do, and where the next step goes on. */
+struct work {
+    uint32_t opened;     /* closed locks whose time had come, since the last tick */
+    uint32_t space_hand; /* the namespace that is the next step's first */
+};
 
 /* The one list of what the block holds. */
 static struct host *lay_out(struct arena *arena, const struct host_config *config)
 {
-    const struct host_limits *limits = &config->limits;
-    struct space unused;
     struct host *host = arena_take(arena, 1, sizeof(*host));
     struct host nowhere;
     struct host *into = host ? host : &nowhere;
     into->clients = clients_lay_out(arena, config);
-    uint32_t clients = clients_capacity(config);
-    into->client_handles = arena_take(arena, clients, sizeof(*into->client_handles));
-    into->handles = arena_take(arena, limits->handles, sizeof(struct handle));
+    into->work = arena_take(arena, 1, sizeof(struct work));
+    into->spaces = spaces_lay_out(arena);
+    into->words = words_lay_out(arena);
+    into->locks = locks_lay_out(arena, config);
+    into->handles = handles_lay_out(arena, config);
     into->requests = requests_lay_out(arena, config);
     into->kept = kept_lay_out(arena);
     into->routes = routes_lay_out(arena);
@@ -59,17 +60,15 @@ static struct host *lay_out(struct arena *arena, const struct host_config *confi
     into->remote = remote_lay_out(arena);
     into->delays = delays_lay_out(arena);
     into->seats = seats_lay_out(arena, config);
-    into->bells = bells_lay_out(arena);
+    into->ringing = ringing_lay_out(arena);
     into->limits = limits_lay_out(arena, config);
     into->pending = pending_lay_out(arena);
     into->grants = grants_lay_out(arena);
     into->lease_state = lease_lay_out(arena, config);
+    into->attend = attend_lay_out(arena);
     into->burials = burials_lay_out(arena, config);
     into->opens = opens_lay_out(arena);
     into->repair = repair_lay_out(arena);
-    for (uint32_t i = 0; i < config->namespace_count; i++) {
-        lay_out_space(arena, limits, host ? &host->spaces[i] : &unused);
-    }
     return host;
 }
 
@@ -89,16 +88,11 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     struct host *host = lay_out(&arena, config);
     host->config = *config;
     host->names = names;
-    bells_init(host, kernel);
+    ringing_init(host, kernel);
     limits_init(host);
     burials_init(host);
-    host->free_handle = NONE;
-    for (uint32_t i = 0; i < clients_capacity(config); i++) {
-        host->client_handles[i] = (struct client_handles){.first = NONE, .next_walked = NONE};
-    }
-    for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
-        host->spaces[i].note = &host->spaces[i].own_note;
-    }
+    handles_init(host);
+    spaces_init(host);
     routes_init(host);
     listing_init(host);
     return host;
@@ -116,24 +110,24 @@ void host_set_gossip(struct host *host, struct gossip *gossip)
 static void work_anew(struct host *host)
 {
     host->walked = 0;
-    host->opened = 0;
+    host->work->opened = 0;
     burials_tick(host);
     watches_tick(host);
-    bells_tick(host);
+    ringing_tick(host);
 }
 
 static void work(struct host *host, struct host_actions *actions)
 {
     burials_work(host, actions);
-    bells_gather(host);
+    ringing_gather(host);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        uint32_t index = (host->space_hand + i) % host->config.namespace_count;
-        if (bell_is_left(host, index)) {
-            bells_work(host, index, attend_lock, actions);
+        uint32_t index = (host->work->space_hand + i) % host->config.namespace_count;
+        if (ringing_is_left(host, index)) {
+            ringing_work(host, index, attend_lock, actions);
         }
     }
     regions_work(host, actions);
-    host->space_hand++; /* one that always has work leaves others the room of a step, too */
+    host->work->space_hand++; /* one that always has work leaves others the room of a step, too */
     opens_work(host, actions);
     watches_work(host, actions);
     publish_work(host);
@@ -142,17 +136,17 @@ static void work(struct host *host, struct host_actions *actions)
 static bool work_is_left(const struct host *host)
 {
     return clients_busy(host) > 0 || watches_are_left(host) || regions_are_left(host) ||
-           bells_are_left(host) || opens_are_left(host);
+           ringing_is_left_anywhere(host) || opens_are_left(host);
 }
 
 static void tick(struct host *host, struct host_actions *actions)
 {
-    while (openings_due_ns(host) <= host->now_ns && host->opened < HUB_PIECES_MAX &&
+    while (openings_due_ns(host) <= host->now_ns && host->work->opened < HUB_PIECES_MAX &&
            hub_has_room(actions)) {
         uint32_t walked = host->walked;
         attend_opening(host, opening_take(host), actions);
         /* A client may set their times anew, again and again: limits and burials have their own. */
-        host->opened += hub_pieces(host, walked);
+        host->work->opened += hub_pieces(host, walked);
     }
     requests_tick(host, actions);
     remote_tick(host, actions);
@@ -171,7 +165,7 @@ int64_t host_next_tick_ns(const struct host *host)
 {
     const int64_t due_ns[] = {limits_due_ns(host),   openings_due_ns(host), burials_due_ns(host),
                               requests_due_ns(host), remote_due_ns(host),   publish_due_ns(host),
-                              repair_due_ns(host),   opens_due_ns(host),    bells_due_ns(host)};
+                              repair_due_ns(host),   opens_due_ns(host),    ringing_due_ns(host)};
     int64_t first_ns = INT64_MAX;
     if (work_is_left(host)) {
         return host->now_ns;
@@ -212,10 +206,10 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         return;
     case HFI_FRAME_CLOSE:
         close_arrived(host, client, frame->handle, actions);
-        bells_rang(host, client_regions(host, client));
+        rings_arrived(host, client_regions(host, client));
         return;
     case HFI_FRAME_RING:
-        bells_rang(host, client_regions(host, client));
+        rings_arrived(host, client_regions(host, client));
         return;
     case HFI_FRAME_LIST:
     case HFI_FRAME_SHOW:
@@ -314,9 +308,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
             watch_lagged(host, client, actions);
         }
         break;
-    case HOST_BELL:
+    case HOST_RING:
         if (event->as.region < host->config.namespace_count) {
-            bell_rang(host, event->as.region);
+            ring_arrived(host, event->as.region);
         }
         break;
     case HOST_MESSAGE:

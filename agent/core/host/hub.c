@@ -1,5 +1,5 @@
 /* One step of the host core: see hub.h. */
-#include "state.h"
+#include "hub.h"
 
 struct host_action *hub_emit(struct host_actions *actions, enum host_action_kind kind)
 {
@@ -38,6 +38,16 @@ bool hub_has_room(const struct host_actions *actions)
 bool hub_lease_is_safe(const struct host *host)
 {
     return !host->lease.lost && host->lease.deadline_ns > host->now_ns;
+}
+
+uint32_t hub_session(const struct host *host)
+{
+    return host->started ? host->lease.epoch : host->config.continued_epoch;
+}
+
+int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms)
+{
+    return (int64_t)delay_ms * MS / 100 * host->config.max_drift_percent;
 }
 
 uint32_t hub_pieces(struct host *host, uint32_t before)

@@ -1,12 +1,30 @@
 /*
- * One step of the host core, as all its modules see it: the actions that it emits, how much of a
- * step is left, whether the lease is safe.
+ * One step of the host core, as all its modules see it: the actions that it emits, how much room
+ * the step has left, whether the lease is safe.
  *
- * A step emits a bounded number of actions. What might be many (watchers to notify, handles of a
- * dead client to bury) is noted, and done bit by bit for as long as hub_has_room(): the room that
- * one piece of work needs is HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
+ * A step emits a bounded number of actions. Work that may be much (watchers to notify, handles of a
+ * dead client to bury) is noted and done in pieces, for as long as hub_has_room(). One piece needs
+ * at most HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
  *
- * Invariant: nothing is emitted without room for it (HF_CHECK), and none of this has I/O.
+ * The foundation of all other modules. tests/house/modules says which module may call which; the
+ * lint holds it to that. From the roof down:
+ *
+ *   host                                          steps, timers, dispatch
+ *   adoption regions opens remote repair answers  what changes locks from outside, each for itself
+ *   burials lease                                 the ends of handles and clients; of a session
+ *   attend                                        what a lock needs that asked for a look
+ *   grants limits words                           a grant that is here, or asked for; times; words
+ *   holds slots requests pending                  taking away; names and slots; what was asked
+ *   handles watches openings kept delays          tables
+ *   locks seats clients ringing routes listing spaces
+ *
+ * and beside them, deciding nothing: look, merge, publish, inspect, survey, invariants.
+ *
+ * Invariants: nothing is emitted without room for it (HF_CHECK), and none of this has I/O. struct
+ * host has what all modules read and one place writes: the configuration, the time and the session
+ * (host.c, lease.c), the counts for people; and a pointer to what each module keeps to itself.
+ *
+ * Indexes are 32-bit; NONE is no index.
  */
 #ifndef HOST_HUB_H
 #define HOST_HUB_H
@@ -28,17 +46,55 @@ enum {
     HUB_HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     HUB_PIECE_ACTIONS = 24, /* the room that one piece of work may need */
     HUB_PIECE_OUTPUT = 1024,
-    /* From one tick to the next, however many steps that are: a turn of the loop may have thousands
-     * of them. Of each kind of work, and of each namespace. */
+    /* Of each kind of work and of each namespace, from one tick to the next: a turn of the loop may
+     * have thousands of steps. */
     HUB_PIECES_MAX = 4096,
-    HUB_WALK_MAX = 1 << 20, /* handles that are looked at; some milliseconds */
-    HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX, /* so many count as a piece */
+    HUB_WALK_MAX = 1 << 20, /* handles to walk over from one tick to the next: some milliseconds */
+    HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX, /* so many handles count as a piece */
 };
 
 /* A lock, by where it is: its namespace and its slot there. */
 struct lock_ref {
     uint32_t space;
     uint32_t slot;
+};
+
+/* The hub: one block of memory, in which each module has a struct that no other one looks into. */
+struct host {
+    struct host_config config;
+    struct names *names;   /* shared with the quorum core */
+    struct gossip *gossip; /* NULL: none */
+    int64_t now_ns;
+    bool started;
+    struct host_lease lease; /* epoch: of the grants */
+    struct host_counts counts;
+    uint64_t last_request; /* the number of the last message that is to be answered */
+    uint32_t walked;       /* handles that pieces of work have looked at since the last tick */
+    struct work *work;
+    struct spaces *spaces;
+    struct locks *locks;
+    struct handles *handles;
+    struct clients *clients;
+    struct seats *seats;
+    struct openings *openings;
+    struct ringing *ringing;
+    struct limits *limits;
+    struct pending *pending;
+    struct words *words;
+    struct grants *grants;
+    struct lease *lease_state;
+    struct burials *burials;
+    struct attend *attend;
+    struct opens *opens;
+    struct repair *repair;
+    struct routes *routes;
+    struct listing *listing;
+    struct publish *publish;
+    struct watches *watches;
+    struct remote *remote;
+    struct delays *delays;
+    struct requests *requests;
+    struct kept *kept;
 };
 
 struct host_action *hub_emit(struct host_actions *actions, enum host_action_kind kind);
@@ -49,10 +105,14 @@ struct message *hub_send(struct host_actions *actions, enum message_kind kind, u
 void hub_log(struct host_actions *actions, const char *event, int64_t number);
 /* Whether one more piece of work fits in this step. */
 bool hub_has_room(const struct host_actions *actions);
-/* Whether the session's lease lasts now: only then anything is asked for or put in force. */
+/* Whether the session's lease lasts now. Only then a grant is asked for or put in force. */
 bool hub_lease_is_safe(const struct host *host);
-/* One piece of work has begun when *walked was `before`: so many pieces does it count for. The
- * handles that it walked are then counted as pieces, no more as handles. */
+/* The session of the grants: before START the one that goes on. */
+uint32_t hub_session(const struct host *host);
+/* By how much longer a lock-delay is counted, because another host's clock may differ. */
+int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
+/* For how many pieces a piece of work counts that has just ended. before: host->walked when it
+ * began; host->walked is set back to that, since the handles are counted as pieces now. */
 uint32_t hub_pieces(struct host *host, uint32_t before);
 /* The size of a terminated text of at most `max` bytes. */
 uint32_t hub_text_size(const char *text, size_t max);

@@ -4,9 +4,10 @@
 #include "clients.h"
 #include "holdfast/admin.h"
 #include "listing.h"
+#include "locks.h"
 #include "merge.h"
 #include "routes.h"
-#include "state.h"
+#include "spaces.h"
 
 enum { PAGE = 32 };
 
@@ -72,21 +73,20 @@ void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *fr
 static void count_locks(const struct host *host, uint32_t client, struct hfi_stated *out)
 {
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        const struct space *space = &host->spaces[i];
-        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+        for (uint32_t slot = 0; space_is_used(host, i) && slot < locks_end(host, i); slot++) {
             struct lock_ref at = {i, slot};
-            if (!lock_is_named(lock_at(host, at)) ||
+            if (!lock_is_named(host, at) ||
                 client_rights_error(host, client, i, HOST_MAY_USE | HOST_MAY_ADMIN) != 0) {
                 continue;
             }
             uint64_t word = atomic_load(lock_word(host, at));
             bool read = (word & HFI_W_CELLS) &&
-                        hfi_has_readers(&space->region, slot, HFI_SEAT_NONE);
+                        hfi_has_readers(space_region(host, i), slot, HFI_SEAT_NONE);
             uint32_t holder = hfi_word_holder(word);
             out->locks_held += (holder != 0 && holder != HFI_HOLDER_AGENT) || read;
             if (word & (HFI_W_WAITERS | HFI_W_BARGERS)) {
                 uint32_t first = 0;
-                out->waiters += hfi_queue(&space->region, slot, &first, 1);
+                out->waiters += hfi_queue(space_region(host, i), slot, &first, 1);
             }
         }
     }

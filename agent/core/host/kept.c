@@ -1,8 +1,6 @@
 /* What is kept of requests for the next agent: see kept.h. */
 #include "kept.h"
 
-#include "state.h"
-
 enum {
     SLOT_MASK = (1 << 23) - 1, /* a region has at most 2^22 */
     ID_LOWER_BITS = 48,

@@ -1,23 +1,25 @@
 /*
- * What is kept of requests: what this host waits for, in memory that outlives the agent.
+ * Kept: which grants this host waits for, noted in memory that outlives the agent.
  *
- * A host stands in a lock's queue by when it first asked. The requests of an agent end with its
- * process; the next one of the session would ask anew, behind all who came meanwhile. So every
- * ACQUIRE that is under way is noted beside the regions, and the next agent goes on with it, with
- * the old one's time. It is sent as soon as there is a lease.
+ * A host's place in a lock's queue is the time when it first asked. An agent's requests end with
+ * its process. If the next agent of the session asked anew, this host would stand behind all hosts
+ * that came meanwhile. So every ACQUIRE that is under way is noted beside the regions, and the next
+ * agent continues it with the old time, as soon as there is a lease.
  *
- * Invariant: a note is there from before its request is sent until the request has ended, and it
- * ends before what follows from that is done or sent. So as long as it is there nobody has put a
- * grant in force or returned one that was made for the request, and a grant that is reported to be
- * need not go back for doubt (grants.h). It is known to be by one of two things:
+ * Invariant: a note is there before its request is sent and until the request has ended; the note
+ * is removed before anything that follows from that end is done or sent. So while the note is
+ * there, no agent has put in force or returned a grant that was made for the request, and such a
+ * grant need not go back for doubt (grants.h). One of two things tells that a grant was made for
+ * the request:
  *
- *   the version     of the last grant that went back, if the agent that wrote the note knew. What
- *                   is above it was made for the request, which the next agent asks under an id of
- *                   its own
+ *   the version     of the last grant that went back, if the agent that wrote the note knew it. A
+ *                   grant above it was made for the request. The next agent asks under an id of its
+ *                   own
  *   the request's   if that agent knew nothing of the lock itself. The next agent asks under the
- *   id              same one, and the coordinator says whether the grant was made for it (is fresh)
+ *   id              same id, and the coordinator says whether the grant is fresh, which means made
+ *                   for that request
  *
- * No client maps these notes. What is read in them is checked all the same.
+ * No client maps these notes. All the same, what is read in them is checked.
  */
 #ifndef HOST_KEPT_H
 #define HOST_KEPT_H
@@ -38,7 +40,7 @@ struct kept_note {
 };
 
 struct kept *kept_lay_out(struct arena *arena);
-/* The note of the request with that index. Beyond the room for them: none is written. */
+/* Writes the note of the request with that index, if there is room for that index. */
 void kept_write(struct host *host, uint32_t index, const struct kept_note *note);
 void kept_forget(struct host *host, uint32_t index);
 /* How many there may be. */

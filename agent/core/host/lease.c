@@ -2,12 +2,14 @@
 #include "lease.h"
 
 #include "attend.h"
-#include "bells.h"
 #include "clients.h"
+#include "handles.h"
+#include "locks.h"
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"
-#include "state.h"
+#include "ringing.h"
+#include "spaces.h"
 #include "survey.h"
 #include "watches.h"
 
@@ -18,13 +20,13 @@
 
 enum {
     IDLE_AGE_MS = HOST_IDLE_AGE_MS,
-    IDLE_AGES = 10, /* a grant that nobody has open goes back after so many ages */
+    IDLE_AGES = 10, /* a grant that no process has open goes back after so many ages */
     IDLE_MAX = 64,  /* at one look at all locks */
 };
 
 struct lease {
     int64_t aged_ns;                    /* up to when grants were counted as idle */
-    uint8_t *idle[HOST_NAMESPACES_MAX]; /* by slot: for how many ages nobody has had it open */
+    uint8_t *idle[HOST_NAMESPACES_MAX]; /* by slot: for how many ages it has not been open */
 };
 
 struct lease *lease_lay_out(struct arena *arena, const struct host_config *config)
@@ -57,7 +59,7 @@ static bool lock_is_held(const struct host *host, struct lock_ref at)
     uint32_t holder = hfi_word_holder(word);
     return (holder != 0 && holder != HFI_HOLDER_AGENT) ||
            ((word & HFI_W_CELLS) &&
-            hfi_has_readers(&host->spaces[at.space].region, at.slot, HFI_SEAT_NONE));
+            hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE));
 }
 
 /* The session is over: nothing that was granted is granted any more. */
@@ -65,20 +67,17 @@ static void revoke_all(struct host *host)
 {
     requests_end_all(host);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        struct space *space = &host->spaces[i];
-        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+        for (uint32_t slot = 0; space_is_used(host, i) && slot < locks_end(host, i); slot++) {
             struct lock_ref at = {i, slot};
-            struct lock *lock = lock_at(host, at);
-            if (lock_is_named(lock) && lock->state != LOCK_IDLE) {
+            if (lock_is_named(host, at) && lock_state(host, at) != LOCK_IDLE) {
                 host->counts.losses[HOST_LOSS_LAPSE] += lock_is_held(host, at);
                 /* What it was closed for is the quorum's to wait out now: a give-back in the next
                  * session does not. */
                 lock_revoke(host, at, HFI_GRANT_NONE);
                 lock_set_state(host, at, LOCK_IDLE);
-                lock->mode = HFI_GRANT_NONE;
-                lock->recalled = 0;
-                lock->ballot = 0;
-                lock->sequence = 0;
+                lock_set_mode(host, at, HFI_GRANT_NONE);
+                lock_set_recalled(host, at, false);
+                lock_set_version(host, at, (struct message_order){0});
                 watch_changed(host, at);
             }
         }
@@ -86,12 +85,11 @@ static void revoke_all(struct host *host)
     openings_forget(host);
 }
 
-/* A grant that nobody has had open for long goes back, so that its register can be deleted. */
+/* A grant that no process has had open for long goes back, so that its register can be deleted. */
 static bool grant_is_idle(struct host *host, struct lock_ref at, uint32_t ages)
 {
-    const struct lock *lock = lock_at(host, at);
     uint8_t *idle = &host->lease_state->idle[at.space][at.slot];
-    if (lock->state != LOCK_GRANTED || lock->handles != NONE) {
+    if (lock_state(host, at) != LOCK_GRANTED || lock_handles(host, at) != NONE) {
         *idle = 0;
         return false;
     }
@@ -105,31 +103,28 @@ void lease_mark_wanted(struct host *host)
     uint32_t idle = 0;
     host->lease_state->aged_ns += (int64_t)ages * (IDLE_AGE_MS * MS);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        struct space *space = &host->spaces[i];
-        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+        for (uint32_t slot = 0; space_is_used(host, i) && slot < locks_end(host, i); slot++) {
             struct lock_ref at = {i, slot};
-            struct lock *lock = lock_at(host, at);
-            lock->full = 0;
-            if (!lock_is_named(lock)) {
+            lock_set_full(host, at, false);
+            if (!lock_is_named(host, at)) {
                 continue;
             }
             survey_ages(host, at);
-            bool look = attend_word_is_awaited(host, at) || lock->state == LOCK_ADOPTED;
+            bool look = attend_word_is_awaited(host, at) || lock_state(host, at) == LOCK_ADOPTED;
             if (grant_is_idle(host, at, ages) && idle < IDLE_MAX && !clients_unknown(host)) {
-                hfi_recall(&space->actor, slot, 0);
+                hfi_recall(space_actor(host, i), slot, 0);
                 look = true;
                 idle++;
             }
             if (look) {
-                bell_look_soon(host, at);
+                ringing_look_soon(host, at);
             }
         }
     }
     for (uint32_t i = 0; i < pending_end(host); i++) {
         struct pending_open open;
         if (pending_read(host, i, &open) && !open.ready) {
-            const struct handle *who = &host->handles[open.handle];
-            bell_look_soon(host, (struct lock_ref){who->space, who->slot});
+            ringing_look_soon(host, handle_lock(host, open.handle));
         }
     }
 }
@@ -151,13 +146,11 @@ void lease_changed(struct host *host, const struct host_lease *lease, struct hos
         return;
     }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (host->spaces[i].used) {
-            uint64_t before = host->spaces[i].lease;
-            host->spaces[i].lease = hfi_lease(lease->deadline_ns, lease->epoch);
-            hfi_publish(&host->spaces[i].actor, lease->deadline_ns, lease->epoch, before);
+        if (space_is_used(host, i)) {
+            space_publish(host, i);
         }
     }
-    /* At every renewal, so that nothing that is awaited is ever left to a bell that did not ring:
+    /* At every renewal, so that nothing that is awaited is ever left to a ring that did not arrive:
      * a refused request, a range of tokens that ran out while no agent was there. */
     handles_settle_delays(host);
     if (hub_lease_is_safe(host)) {

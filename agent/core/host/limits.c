@@ -1,11 +1,13 @@
 /* Holds with a limit: see limits.h. */
 #include "limits_private.h"
 
-#include "bells.h"
 #include "clients.h"
+#include "handles.h"
 #include "holds.h"
+#include "locks.h"
+#include "ringing.h"
 #include "seats.h"
-#include "state.h"
+#include "spaces.h"
 
 struct limits *limits_lay_out(struct arena *arena, const struct host_config *config)
 {
@@ -32,11 +34,10 @@ int64_t limits_due_ns(const struct host *host)
 
 void limit_forget(struct host *host, uint32_t handle)
 {
-    struct handle *who = &host->handles[handle];
-    if (who->flags & HANDLE_LIMITED) {
+    if (handle_flags(host, handle) & HANDLE_LIMITED) {
         host->limits->groups[handle / LIMITED_GROUP] &= ~(UINT64_C(1) << (handle % LIMITED_GROUP));
         host->limits->count--;
-        who->flags &= (uint8_t)~HANDLE_LIMITED;
+        handle_clear(host, handle, HANDLE_LIMITED);
     }
 }
 
@@ -50,13 +51,12 @@ static void limit_due(struct host *host, uint32_t handle, int64_t due_ns)
 
 void limit_begin(struct host *host, uint32_t handle)
 {
-    struct handle *who = &host->handles[handle];
     uint32_t group = handle / LIMITED_GROUP;
-    if (!(who->flags & HANDLE_LIMITED)) {
+    if (!(handle_flags(host, handle) & HANDLE_LIMITED)) {
         if (host->limits->groups[group] == 0) {
             host->limits->group_due_ns[group] = INT64_MAX;
         }
-        who->flags |= HANDLE_LIMITED;
+        handle_set(host, handle, HANDLE_LIMITED);
         host->limits->groups[group] |= UINT64_C(1) << (handle % LIMITED_GROUP);
         host->limits->count++;
     }
@@ -64,16 +64,18 @@ void limit_begin(struct host *host, uint32_t handle)
 }
 
 /*
- * What the seat says until when its hold may last. Whoever took the lock stored that before now, so
- * it lies at most a limit ahead of now. What lies farther is written over: to take less for it at
- * each look would move on with the looks, and never end.
+ * Until when the hold in the handle's seat may last, as the seat says. The process stored that
+ * before it took the lock, so it lies at most a limit ahead of now. A time that lies farther ahead
+ * is overwritten. If each look only counted it as a limit ahead of now, the hold would never end.
  */
-static int64_t limit_of_seat(const struct host *host, const struct handle *who)
+static int64_t limit_of_seat(const struct host *host, uint32_t handle)
 {
-    struct hfi_seat *seat = hfi_seat(&host->spaces[who->space].region, who->seat);
+    uint32_t space = handle_lock(host, handle).space;
+    struct hfi_seat *seat = hfi_seat(space_region(host, space), handle_seat(host, handle));
     uint64_t deadline_ns = atomic_load(&seat->deadline_ns);
-    uint64_t latest_ns = (uint64_t)bells_clock_ns(host) + (uint64_t)who->limit_ms * MS;
-    /* seq_cst: as whoever changes it (hf_progress); if it just changed, it is looked at again */
+    uint64_t limit_ns = (uint64_t)handle_limit_ms(host, handle) * MS;
+    uint64_t latest_ns = (uint64_t)ringing_clock_ns(host) + limit_ns;
+    /* seq_cst: as in hf_progress(); if it changed just now, the next look sees it */
     if (deadline_ns > latest_ns &&
         atomic_compare_exchange_strong(&seat->deadline_ns, &deadline_ns, latest_ns)) {
         deadline_ns = latest_ns;
@@ -83,30 +85,31 @@ static int64_t limit_of_seat(const struct host *host, const struct handle *who)
 }
 
 /* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
-static int64_t limit_deadline(const struct host *host, const struct handle *who, uint64_t *cell,
+static int64_t limit_deadline(const struct host *host, uint32_t handle, uint64_t *cell,
                               uint64_t *token)
 {
-    const struct space *space = &host->spaces[who->space];
-    const struct hfi_seat *seat = hfi_seat(&space->region, who->seat);
+    struct lock_ref at = handle_lock(host, handle);
+    const struct hfi_region *region = space_region(host, at.space);
+    const struct hfi_seat *seat = hfi_seat(region, handle_seat(host, handle));
     /* The word before the deadline, which is stored before the swap: so it is of this token, or of
      * a later one and ends nothing. */
-    uint64_t word = atomic_load(&space->region.words[who->slot].word);
+    uint64_t word = atomic_load(lock_word(host, at));
     *token = word & HFI_W_TOKEN;
     uint64_t reader = atomic_load(&seat->reader);
     *cell = reader & HFI_CELL_COUNT ? reader : 0;
-    if (!*cell && hfi_word_holder(word) != who->holder) {
+    if (!*cell && hfi_word_holder(word) != handle_holder(host, handle)) {
         return 0;
     }
-    return limit_of_seat(host, who);
+    return limit_of_seat(host, handle);
 }
 
 void limit_attend(struct host *host, uint32_t handle)
 {
-    const struct handle *who = &host->handles[handle];
+    uint32_t flags = handle_flags(host, handle);
     uint64_t cell = 0;
     uint64_t token = 0;
-    if ((who->flags & HANDLE_LIMITED) && !(who->flags & HANDLE_ZOMBIE)) {
-        int64_t deadline_ns = limit_deadline(host, who, &cell, &token);
+    if ((flags & HANDLE_LIMITED) && !(flags & HANDLE_ZOMBIE)) {
+        int64_t deadline_ns = limit_deadline(host, handle, &cell, &token);
         if (deadline_ns > 0) {
             limit_due(host, handle, deadline_ns);
         }
@@ -115,8 +118,7 @@ void limit_attend(struct host *host, uint32_t handle)
 
 static void limit_find(struct host *host, struct lock_ref at, uint32_t seat)
 {
-    struct space *space = &host->spaces[at.space];
-    const struct hfi_seat *shared = hfi_seat(&space->region, seat);
+    const struct hfi_seat *shared = hfi_seat(space_region(host, at.space), seat);
     uint32_t id = seat_holder(host, at.space, seat);
     uint32_t client = client_of_id(host, id);
     bool holds = hfi_word_holder(atomic_load(lock_word(host, at))) == id ||
@@ -133,12 +135,11 @@ static void limit_find(struct host *host, struct lock_ref at, uint32_t seat)
     uint64_t limit_ms = atomic_load(&shared->limit_ns) / (uint64_t)MS + 1;
     int64_t left_ms = ((int64_t)(deadline_ns & INT64_MAX) - host->now_ns) / MS + 1;
     limit_ms = left_ms > 0 && (uint64_t)left_ms > limit_ms ? (uint64_t)left_ms : limit_ms;
-    struct handle *who = &host->handles[handle];
-    who->holder = (uint16_t)id;
-    who->seat = seat;
-    who->flags |= HANDLE_FOUND;
-    who->limit_ms = limit_ms < UINT32_MAX ? (uint32_t)limit_ms : UINT32_MAX;
-    who->lock_delay_ms = (uint16_t)lock_at(host, at)->lock_delay_ms;
+    handle_set_holder(host, handle, id);
+    handle_set_seat(host, handle, seat);
+    handle_set(host, handle, HANDLE_FOUND);
+    handle_set_limit_ms(host, handle, limit_ms < UINT32_MAX ? (uint32_t)limit_ms : UINT32_MAX);
+    handle_set_delay_ms(host, handle, lock_covered_ms(host, at));
     seat_set_handle(host, at.space, seat, handle);
     limit_begin(host, handle);
 }
@@ -153,27 +154,31 @@ void limits_find(struct host *host, struct lock_ref at)
 
 void limits_attend(struct host *host, struct lock_ref at)
 {
-    uint32_t handle = lock_at(host, at)->handles;
+    uint32_t handle = lock_handles(host, at);
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         limit_attend(host, handle);
-        handle = host->handles[handle].lock_next;
+        handle = handle_next(host, handle);
         host->walked++;
     }
 }
 
-static enum host_loss loss_of_limit(const struct handle *who)
+static enum host_loss loss_of_limit(const struct host *host, uint32_t handle)
 {
-    return who->flags & HANDLE_STALLS ? HOST_LOSS_STALL : HOST_LOSS_LEASE;
+    return handle_flags(host, handle) & HANDLE_STALLS ? HOST_LOSS_STALL : HOST_LOSS_LEASE;
 }
 
 /* Ends the handle's hold if its time is over. When it is to be looked at next. */
-static int64_t limit_check(struct host *host, const struct handle *who,
-                           struct host_actions *actions)
+static int64_t limit_check(struct host *host, uint32_t handle, struct host_actions *actions)
 {
-    struct lock_ref at = {who->space, who->slot};
+    struct lock_ref at = handle_lock(host, handle);
+    uint32_t holder = handle_holder(host, handle);
+    uint32_t seat = handle_seat(host, handle);
+    uint32_t delay_ms = handle_delay_ms(host, handle);
     uint64_t cell = 0;
     uint64_t token = 0;
-    int64_t deadline_ns = who->flags & HANDLE_ZOMBIE ? 0 : limit_deadline(host, who, &cell, &token);
+    int64_t deadline_ns = handle_flags(host, handle) & HANDLE_ZOMBIE
+                              ? 0
+                              : limit_deadline(host, handle, &cell, &token);
     if (deadline_ns > host->now_ns) {
         return deadline_ns;
     }
@@ -181,16 +186,14 @@ static int64_t limit_check(struct host *host, const struct handle *who,
         return host->now_ns;
     }
     if (deadline_ns > 0 && cell) {
-        hold_evict_reader(host, at, who->seat, cell, who->lock_delay_ms, loss_of_limit(who),
-                          actions);
+        hold_evict_reader(host, at, seat, cell, delay_ms, loss_of_limit(host, handle), actions);
     } else if (deadline_ns > 0) {
         uint64_t word = atomic_load(lock_word(host, at));
-        if (hfi_word_names(word, who->holder, token)) { /* not one that it took since */
+        if (hfi_word_names(word, holder, token)) { /* not one that it took since */
             /* One that still waits (it was named while it stood still) loses its place too: else
              * it would be served again and again before those who can run. */
-            hfi_bury_waiter(lock_actor(host, at), who->seat);
-            hold_evict(host, at, who->holder, token, who->lock_delay_ms, loss_of_limit(who),
-                       actions);
+            hfi_bury_waiter(lock_actor(host, at), seat);
+            hold_evict(host, at, holder, token, delay_ms, loss_of_limit(host, handle), actions);
         }
     }
     return host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
@@ -202,7 +205,7 @@ static int64_t limits_check_group(struct host *host, uint32_t group, struct host
     int64_t next_ns = INT64_MAX;
     for (uint64_t bits = host->limits->groups[group]; bits != 0; bits &= bits - 1) {
         uint32_t handle = group * LIMITED_GROUP + (uint32_t)__builtin_ctzll(bits);
-        int64_t due_ns = limit_check(host, &host->handles[handle], actions);
+        int64_t due_ns = limit_check(host, handle, actions);
         next_ns = due_ns < next_ns ? due_ns : next_ns;
         host->walked++;
     }
@@ -212,7 +215,7 @@ static int64_t limits_check_group(struct host *host, uint32_t group, struct host
 void limits_end_due(struct host *host, struct host_actions *actions)
 {
     int64_t next_ns = INT64_MAX;
-    uint32_t groups = host->limits->count > 0 ? host->handles_used / LIMITED_GROUP + 1 : 0;
+    uint32_t groups = host->limits->count > 0 ? handles_end(host) / LIMITED_GROUP + 1 : 0;
     uint32_t before = host->walked;
     uint32_t first = host->limits->hand;
     bool left = false;
@@ -225,7 +228,7 @@ void limits_end_due(struct host *host, struct host_actions *actions)
         }
         if (*due_ns <= host->now_ns && host->walked - before < LIMITS_LOOK_MAX &&
             hub_has_room(actions)) {
-            *due_ns = INT64_MAX; /* whoever is handed a lock here has it set, too */
+            *due_ns = INT64_MAX; /* a hand-over to a handle of this group sets it too */
             int64_t looked_ns = limits_check_group(host, group, actions);
             *due_ns = looked_ns < *due_ns ? looked_ns : *due_ns;
         } else if (*due_ns <= host->now_ns && !left) {
@@ -241,11 +244,12 @@ void limits_check(const struct host *host)
 {
     const struct limits *limits = host->limits;
     uint32_t limited = 0;
-    for (uint32_t i = 0; i < host->handles_used; i++) {
-        limited += (host->handles[i].flags & HANDLE_LIMITED) != 0;
+    for (uint32_t i = 0; i < handles_end(host); i++) {
+        bool is_limited = handle_flags(host, i) & HANDLE_LIMITED;
+        limited += is_limited;
         bool listed = limits->groups[i / LIMITED_GROUP] >> (i % LIMITED_GROUP) & 1;
         int64_t due_ns = limits->group_due_ns[i / LIMITED_GROUP];
-        HF_CHECK(listed == ((host->handles[i].flags & HANDLE_LIMITED) != 0));
+        HF_CHECK(listed == is_limited);
         HF_CHECK(!listed || (due_ns != INT64_MAX && limits->due_ns <= due_ns));
     }
     HF_CHECK(limited == limits->count);

@@ -1,12 +1,12 @@
 /*
  * Limits: holds that have to end in time (a fixed lease, max_stall).
  *
- * A process writes until when its hold may last into its seat, before it takes the lock; the agent
- * looks at those times, in groups of handles, and takes away what is over. What lies farther ahead
- * than the limit is written over, once.
+ * Before a process takes the lock, it writes into its seat until when the hold may last. The agent
+ * looks at those times in groups of handles and takes away the holds whose time is over. A time
+ * that lies farther ahead than the limit is overwritten, once.
  *
- * Invariants: a handle with a limit has a seat and stands in its group; no group is looked at later
- * than any of its handles asks for.
+ * Invariants: a handle with a limit has a seat and stands in its group. A group is looked at no
+ * later than any of its handles needs.
  */
 #ifndef HOST_LIMITS_H
 #define HOST_LIMITS_H
@@ -24,18 +24,18 @@ enum {
 struct limits *limits_lay_out(struct arena *arena, const struct host_config *config);
 void limits_init(struct host *host);
 
-/* From now on the handle's hold has to end in time. */
+/* From now on the handle's holds have to end in time. */
 void limit_begin(struct host *host, uint32_t handle);
 /* A hold with a limit may have begun, by that handle, or on that lock. */
 void limit_attend(struct host *host, uint32_t handle);
 void limits_attend(struct host *host, struct lock_ref at);
-/* Survivors' holds with a limit on this lock, which have to end in time: gives them handles. */
+/* Gives a handle to each hold with a limit that a survivor has on this lock, so that it ends. */
 void limits_find(struct host *host, struct lock_ref at);
 /* The handle's limit ends with it. */
 void limit_forget(struct host *host, uint32_t handle);
-/* When the first has to be looked at. */
+/* When the first group has to be looked at; INT64_MAX: none has. */
 int64_t limits_due_ns(const struct host *host);
-/* Takes away what is over. */
+/* Takes away the holds whose time is over. */
 void limits_end_due(struct host *host, struct host_actions *actions);
 void limits_check(const struct host *host);
 

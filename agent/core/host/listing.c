@@ -4,7 +4,7 @@
 #include "clients.h"
 #include "core/base/order.h"
 #include "core/gossip.h"
-#include "state.h"
+#include "locks.h"
 
 static uint32_t listing_entry(const struct host *host, struct lock_ref at)
 {
@@ -20,7 +20,7 @@ static struct lock_ref listing_lock(const struct host *host, uint32_t entry)
 static const uint8_t *entry_name(const void *arg, uint32_t entry, size_t *size)
 {
     const struct host *host = arg;
-    return names_bytes(host->names, lock_at(host, listing_lock(host, entry))->name, size);
+    return lock_name_bytes(host, listing_lock(host, entry), size);
 }
 
 struct listing {
@@ -139,7 +139,7 @@ void listing_check(const struct host *host, uint32_t named)
     uint32_t entry = order_from(&host->listing->order, "", 0);
     while (entry != 0) {
         struct lock_ref at = listing_lock(host, entry);
-        HF_CHECK(lock_is_named(lock_at(host, at)) && ++listed <= named);
+        HF_CHECK(lock_is_named(host, at) && ++listed <= named);
         lock_name(host, at, &last);
         entry = order_after(&host->listing->order, last.bytes, last.length);
     }

@@ -1,9 +1,9 @@
 /*
- * Listing: the names of locks in byte order, for listings page by page. This host's are indexed;
- * other hosts' come from gossip.
+ * Listing: the names of locks in byte order, for listings page by page. The names of this host's
+ * locks are indexed here; those of other hosts' come from gossip.
  *
  * Invariant: the index has exactly the locks that have a name, and a name does not change while it
- * is in. Nobody is shown a name of a namespace that its user may not use.
+ * is in the index. A client sees no name of a namespace that its user may not use.
  */
 #ifndef HOST_LISTING_H
 #define HOST_LISTING_H
@@ -15,10 +15,10 @@ struct listing;
 
 struct listing *listing_lay_out(struct arena *arena, const struct host_config *config);
 void listing_init(struct host *host);
-/* The lock has its name and its slot from now on, resp. is about to lose them. */
+/* The lock has just got its name and its slot; or is about to lose them. */
 void listing_add(struct host *host, struct lock_ref at);
 void listing_remove(struct host *host, struct lock_ref at);
-/* The first lock behind `after`, here or elsewhere, of a LIST, that this client may see. */
+/* The first lock of a LIST behind `after`, on any host, that this client may see. */
 bool listing_next(const struct host *host, uint32_t client, const struct hfi_list *list,
                   const struct message_name *after, struct message_name *out);
 /* named: how many locks have a name. */

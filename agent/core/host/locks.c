@@ -1,17 +1,51 @@
-/*
- * Locks: what is known of the lock in each slot of a region: its name, its state, until when it is
- * closed. The grant stays here when the last hold ends, until another host wants it or nobody has
- * had the lock open for long: that is what makes the next one cost no message.
- */
-#include "hub.h"
-#include "state.h"
+/* What is known of the lock in each slot: see locks.h. */
+#include "locks.h"
 
-enum { SPACE_SHIFT = 22 };
+#include "spaces.h"
+
+/* What the agent knows of a slot's lock. Private: no process sees it. */
+struct lock {
+    uint64_t ballot : 48; /* with the sequence: lock_version() */
+    uint64_t lock_delay_ms : 16;
+    uint64_t sequence : 40;
+    uint64_t state : 3; /* enum lock_state */
+    uint64_t mode : 2;  /* enum hfi_grant */
+    uint64_t full : 1;
+    uint64_t recalled : 1;
+    uint64_t request : 16;
+    uint64_t token_last;
+    uint32_t name; /* id in names; free slot: next free slot + 1 */
+    uint32_t handles;
+};
+_Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
+
+/* What the agent knows of the lock's word. Private too. */
+struct guard {
+    uint64_t floor : 40;
+    uint64_t closed : 21; /* until when it is closed, in units that wrap: see below; 0: it is not */
+    uint64_t in_force : 1;
+    uint64_t cells : 1;
+    uint64_t watched : 1;
+};
+_Static_assert(sizeof(struct guard) == 8, "a guard costs 8 bytes");
+
+/* One namespace's locks, by slot. */
+struct locks_space {
+    struct lock *locks;
+    struct guard *guards;
+    uint64_t *token_first;
+    uint32_t end;
+    uint32_t free; /* slot + 1, 0 none */
+    uint32_t free_count;
+};
+
+struct locks {
+    struct locks_space spaces[HOST_NAMESPACES_MAX];
+};
 
 /*
- * Which state may follow which. A grant is in force in GRANTED and AMENDING only, and both are left
- * by an answer of the quorum, by a give-back (RETURNING), or with the session. So no lock is free,
- * and no name gets another slot, while its word lets anybody in.
+ * Which state may follow which. GRANTED and AMENDING are left by an answer of the quorum, by a
+ * give-back (RETURNING), or with the session.
  */
 #define TO(state) (1U << (state))
 static const uint8_t transitions[] = {
@@ -27,17 +61,48 @@ static const uint8_t transitions[] = {
     [LOCK_ADOPTED] = TO(LOCK_IDLE) | TO(LOCK_GRANTED) | TO(LOCK_RETURNING) | TO(LOCK_RETIRED),
 };
 
-void lock_set_state(struct host *host, struct lock_ref at, enum lock_state to)
+struct locks *locks_lay_out(struct arena *arena, const struct host_config *config)
 {
-    struct lock *lock = lock_at(host, at);
-    HF_CHECK(transitions[lock->state] & TO(to));
-    lock->state = to;
+    struct locks *locks = arena_take(arena, 1, sizeof(*locks));
+    uint32_t slots = config->limits.locks;
+    for (uint32_t i = 0; i < config->namespace_count; i++) {
+        struct locks_space own = {0};
+        own.locks = arena_take(arena, slots, sizeof(*own.locks));
+        own.guards = arena_take(arena, slots, sizeof(*own.guards));
+        own.token_first = arena_take(arena, slots, sizeof(*own.token_first));
+        if (locks != NULL) {
+            locks->spaces[i] = own;
+        }
+    }
+    return locks;
+}
+
+static struct lock *lock_at(const struct host *host, struct lock_ref at)
+{
+    return &host->locks->spaces[at.space].locks[at.slot];
+}
+
+static struct guard *guard_at(const struct host *host, struct lock_ref at)
+{
+    return &host->locks->spaces[at.space].guards[at.slot];
+}
+
+/* ---- names ---- */
+
+uint32_t lock_name_id(const struct host *host, struct lock_ref at)
+{
+    return lock_at(host, at)->name;
+}
+
+const uint8_t *lock_name_bytes(const struct host *host, struct lock_ref at, size_t *size)
+{
+    return names_bytes(host->names, lock_at(host, at)->name, size);
 }
 
 void lock_name(const struct host *host, struct lock_ref at, struct message_name *out)
 {
     size_t size = 0;
-    const uint8_t *bytes = names_bytes(host->names, lock_at(host, at)->name, &size);
+    const uint8_t *bytes = lock_name_bytes(host, at, &size);
     memset(out, 0, sizeof(*out));
     out->length = (uint8_t)size;
     memcpy(out->bytes, bytes, size);
@@ -46,8 +111,16 @@ void lock_name(const struct host *host, struct lock_ref at, struct message_name 
 uint64_t lock_hash(const struct host *host, struct lock_ref at)
 {
     size_t size = 0;
-    const uint8_t *bytes = names_bytes(host->names, lock_at(host, at)->name, &size);
+    const uint8_t *bytes = lock_name_bytes(host, at, &size);
     return hfi_name_hash((const char *)bytes, size);
+}
+
+/* What names.h keeps of a name's lock: its slot and its namespace, in 32 bits that are not 0. */
+enum { SPACE_SHIFT = 22 };
+
+static uint32_t pack(struct lock_ref at)
+{
+    return (at.space << SPACE_SHIFT | at.slot) + 1;
 }
 
 bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct lock_ref *at)
@@ -59,31 +132,316 @@ bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct
     }
     *at = (struct lock_ref){(packed - 1) >> SPACE_SHIFT,
                             (packed - 1) & ((UINT32_C(1) << SPACE_SHIFT) - 1)};
-    return host->spaces[at->space].used; /* else it is being left: regions.c */
+    return space_is_used(host, at->space); /* else it is being left: regions.c */
+}
+
+/* ---- slots ---- */
+
+uint32_t locks_end(const struct host *host, uint32_t space)
+{
+    return host->locks->spaces[space].end;
+}
+
+uint32_t locks_free(const struct host *host, uint32_t space)
+{
+    return host->locks->spaces[space].free_count;
+}
+
+uint32_t lock_take_slot(struct host *host, uint32_t space)
+{
+    struct locks_space *own = &host->locks->spaces[space];
+    uint32_t slot = own->free - 1;
+    if (own->free != 0) {
+        own->free = own->locks[slot].name;
+        own->free_count--;
+        return slot;
+    }
+    struct lock_ref at = {space, own->end};
+    uint32_t count = space_region(host, space)->slot_count;
+    while (at.slot < count &&
+           hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_RETIRED) {
+        lock_adopt_retired(host, at);
+        at.slot = ++own->end;
+    }
+    return at.slot < count ? own->end++ : NONE;
+}
+
+void lock_make(struct host *host, struct lock_ref at, uint32_t name)
+{
+    struct locks_space *own = &host->locks->spaces[at.space];
+    *lock_at(host, at) = (struct lock){.name = name, .handles = NONE};
+    lock_set_state(host, at, LOCK_IDLE);
+    own->end = at.slot < own->end ? own->end : at.slot + 1;
+    names_set_lock(host->names, name, pack(at));
+}
+
+void lock_move(struct host *host, struct lock_ref from, struct lock_ref to)
+{
+    struct lock *lock = lock_at(host, to);
+    lock_set_state(host, to, LOCK_IDLE);
+    struct lock moved = *lock_at(host, from);
+    moved.state = lock->state;
+    moved.handles = NONE;
+    moved.token_last = 0;
+    *lock = moved;
+    names_set_lock(host->names, lock->name, pack(to));
+}
+
+void lock_retire(struct host *host, struct lock_ref at)
+{
+    lock_set_state(host, at, LOCK_RETIRED);
+    lock_at(host, at)->name = 0;
+}
+
+void lock_adopt_free(struct host *host, struct lock_ref at)
+{
+    struct locks_space *own = &host->locks->spaces[at.space];
+    *lock_at(host, at) = (struct lock){.handles = NONE, .name = own->free};
+    own->free = at.slot + 1;
+    own->free_count++;
+}
+
+void lock_free(struct host *host, struct lock_ref at)
+{
+    lock_forget_word(host, at);
+    lock_set_state(host, at, LOCK_FREE);
+    lock_adopt_free(host, at);
+}
+
+void lock_adopt_retired(struct host *host, struct lock_ref at)
+{
+    *lock_at(host, at) = (struct lock){.handles = NONE};
+    lock_set_state(host, at, LOCK_RETIRED);
+}
+
+void lock_leave(struct host *host, struct lock_ref at)
+{
+    if (lock_is_named(host, at) && lock_state(host, at) != LOCK_IDLE) {
+        lock_set_state(host, at, LOCK_IDLE);
+    }
+    if (lock_state(host, at) != LOCK_FREE) {
+        lock_set_state(host, at, LOCK_FREE);
+    }
+    *lock_at(host, at) = (struct lock){0};
+    lock_forget_word(host, at);
+}
+
+void locks_leave(struct host *host, uint32_t space)
+{
+    struct locks_space *own = &host->locks->spaces[space];
+    own->end = 0;
+    own->free = 0;
+    own->free_count = 0;
+}
+
+/* ---- what a lock is ---- */
+
+enum lock_state lock_state(const struct host *host, struct lock_ref at)
+{
+    return (enum lock_state)lock_at(host, at)->state;
+}
+
+void lock_set_state(struct host *host, struct lock_ref at, enum lock_state to)
+{
+    struct lock *lock = lock_at(host, at);
+    HF_CHECK(transitions[lock->state] & TO(to));
+    lock->state = to;
+}
+
+bool lock_is_named(const struct host *host, struct lock_ref at)
+{
+    enum lock_state state = lock_state(host, at);
+    return state != LOCK_FREE && state != LOCK_RETIRED;
+}
+
+bool lock_is_granted(const struct host *host, struct lock_ref at)
+{
+    enum lock_state state = lock_state(host, at);
+    return state == LOCK_GRANTED || state == LOCK_AMENDING;
+}
+
+uint32_t lock_handles(const struct host *host, struct lock_ref at)
+{
+    return lock_at(host, at)->handles;
+}
+
+void lock_set_handles(struct host *host, struct lock_ref at, uint32_t handle)
+{
+    lock_at(host, at)->handles = handle;
+}
+
+uint32_t lock_request(const struct host *host, struct lock_ref at)
+{
+    return lock_at(host, at)->request;
+}
+
+void lock_set_request(struct host *host, struct lock_ref at, uint32_t request)
+{
+    lock_at(host, at)->request = (uint16_t)request;
+}
+
+/* ---- its grant ---- */
+
+struct message_order lock_version(const struct host *host, struct lock_ref at)
+{
+    const struct lock *lock = lock_at(host, at);
+    return (struct message_order){lock->ballot, lock->sequence};
+}
+
+void lock_set_version(struct host *host, struct lock_ref at, struct message_order version)
+{
+    struct lock *lock = lock_at(host, at);
+    lock->ballot = version.ballot & (MESSAGE_BALLOT_LIMIT - 1);
+    lock->sequence = version.sequence & (MESSAGE_SEQUENCE_LIMIT - 1);
+}
+
+bool lock_has_version(const struct host *host, struct lock_ref at)
+{
+    return lock_at(host, at)->ballot != 0 || lock_at(host, at)->sequence != 0;
+}
+
+enum hfi_grant lock_mode(const struct host *host, struct lock_ref at)
+{
+    return (enum hfi_grant)lock_at(host, at)->mode;
+}
+
+void lock_set_mode(struct host *host, struct lock_ref at, enum hfi_grant mode)
+{
+    lock_at(host, at)->mode = mode;
+}
+
+uint32_t lock_covered_ms(const struct host *host, struct lock_ref at)
+{
+    return lock_at(host, at)->lock_delay_ms;
+}
+
+void lock_set_covered_ms(struct host *host, struct lock_ref at, uint32_t delay_ms)
+{
+    lock_at(host, at)->lock_delay_ms = (uint16_t)delay_ms;
+}
+
+uint64_t lock_token_first(const struct host *host, struct lock_ref at)
+{
+    return host->locks->spaces[at.space].token_first[at.slot];
+}
+
+uint64_t lock_token_last(const struct host *host, struct lock_ref at)
+{
+    return lock_at(host, at)->token_last;
+}
+
+void lock_set_tokens(struct host *host, struct lock_ref at, uint64_t first, uint64_t last)
+{
+    host->locks->spaces[at.space].token_first[at.slot] = first;
+    lock_at(host, at)->token_last = last;
+}
+
+bool lock_is_full(const struct host *host, struct lock_ref at)
+{
+    return lock_at(host, at)->full;
+}
+
+void lock_set_full(struct host *host, struct lock_ref at, bool full)
+{
+    lock_at(host, at)->full = full;
+}
+
+bool lock_is_recalled(const struct host *host, struct lock_ref at)
+{
+    return lock_at(host, at)->recalled;
+}
+
+void lock_set_recalled(struct host *host, struct lock_ref at, bool recalled)
+{
+    lock_at(host, at)->recalled = recalled;
+}
+
+/* ---- its guard ---- */
+
+_Atomic uint64_t *lock_word(const struct host *host, struct lock_ref at)
+{
+    return &space_region(host, at.space)->words[at.slot].word;
+}
+
+const struct hfi_actor *lock_actor(const struct host *host, struct lock_ref at)
+{
+    return space_actor(host, at.space);
+}
+
+void lock_forget_word(struct host *host, struct lock_ref at)
+{
+    *guard_at(host, at) = (struct guard){0};
+}
+
+bool lock_in_force(const struct host *host, struct lock_ref at)
+{
+    return guard_at(host, at)->in_force;
+}
+
+void lock_set_in_force(struct host *host, struct lock_ref at, bool in_force)
+{
+    guard_at(host, at)->in_force = in_force;
+}
+
+uint64_t lock_floor(const struct host *host, struct lock_ref at)
+{
+    return guard_at(host, at)->floor;
+}
+
+void lock_set_floor(struct host *host, struct lock_ref at, uint64_t floor)
+{
+    guard_at(host, at)->floor = floor & HFI_W_TOKEN;
+}
+
+bool lock_has_cells(const struct host *host, struct lock_ref at)
+{
+    return guard_at(host, at)->cells;
+}
+
+void lock_set_cells(struct host *host, struct lock_ref at)
+{
+    guard_at(host, at)->cells = 1;
+}
+
+bool lock_is_watched(const struct host *host, struct lock_ref at)
+{
+    return guard_at(host, at)->watched;
+}
+
+void lock_set_watched(struct host *host, struct lock_ref at, bool watched)
+{
+    guard_at(host, at)->watched = watched;
+}
+
+void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode)
+{
+    lock_set_in_force(host, at, false);
+    hfi_revoke(lock_actor(host, at), at.slot, mode);
+    lock_close_told(host, at, 0);
 }
 
 /* ---- closed ---- */
 
 /*
- * Until when a lock is closed is the agent's own number, in units of 2^17 ns whose low bits are
- * kept: what lies up to two minutes ahead or behind can be told, a lock-delay has a minute at most,
- * and what is over is forgotten by the next pass over all locks. The region's number is what the
- * next agent goes on with; nothing here reads it but adoption.
+ * Until when a lock is closed is the agent's own number, in units of 2^17 ns of which the low bits
+ * are kept: they can name a moment up to two minutes ahead or behind. A lock-delay has a minute at
+ * most, and the next pass over all locks forgets what is over. The next agent goes on with the
+ * region's number; nothing here reads that but adoption.
  */
 enum { CLOSED_SHIFT = 17, CLOSED_BITS = 21 };
 static const int64_t CLOSED_AHEAD_MAX_MS = MESSAGE_LOCK_DELAY_MAX_MS + 1000;
 
-/* The next moment that can be told; it is never sooner. */
+/* Rounded up, and never 0, which means "not closed". */
 static uint64_t closed_units(int64_t until_ns)
 {
     uint64_t units = ((uint64_t)until_ns + (UINT64_C(1) << CLOSED_SHIFT) - 1) >> CLOSED_SHIFT;
-    return units + !(units & ((UINT64_C(1) << CLOSED_BITS) - 1)); /* 0 is "not closed" */
+    return units + !(units & ((UINT64_C(1) << CLOSED_BITS) - 1));
 }
 
 int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
 {
     const uint32_t above = 32 - CLOSED_BITS;
-    uint32_t closed = lock_guard(host, at)->closed;
+    uint32_t closed = guard_at(host, at)->closed;
     uint64_t now = (uint64_t)host->now_ns >> CLOSED_SHIFT;
     int64_t ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
     if (closed == 0 || ahead > (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT) {
@@ -95,34 +453,12 @@ int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
 void lock_close(struct host *host, struct lock_ref at, int64_t until_ns)
 {
     const uint64_t mask = (UINT64_C(1) << CLOSED_BITS) - 1;
-    lock_guard(host, at)->closed = until_ns > 0 ? closed_units(until_ns) & mask : 0;
+    guard_at(host, at)->closed = until_ns > 0 ? closed_units(until_ns) & mask : 0;
 }
 
-void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode)
-{
-    lock_guard(host, at)->in_force = 0;
-    hfi_revoke(lock_actor(host, at), at.slot, mode);
-    lock_close_told(host, at, 0);
-}
-
-void lock_log(struct host *host, struct host_actions *actions, const char *event,
-              struct lock_ref at, uint64_t token, int64_t number)
-{
-    struct host_action *action = hub_emit(actions, HOST_LOG);
-    action->as.log.event = event;
-    action->as.log.region = at.space;
-    action->as.log.slot = at.slot;
-    action->as.log.token = token;
-    action->as.log.number = number;
-    if (lock_is_named(lock_at(host, at))) {
-        lock_name(host, at, &action->as.log.name);
-    }
-}
-
-/* The region says what is so. */
 void lock_tell_closing(struct host *host, struct lock_ref at)
 {
-    atomic_store(&host->spaces[at.space].region.slots[at.slot].closed_until_ns,
+    atomic_store(&space_region(host, at.space)->slots[at.slot].closed_until_ns,
                  (uint64_t)lock_closed_until_ns(host, at));
 }
 
@@ -137,18 +473,53 @@ int64_t lock_closing_end_ns(int64_t until_ns)
     return (int64_t)(closed_units(until_ns) << CLOSED_SHIFT);
 }
 
-uint32_t lock_pack(struct lock_ref at)
+void lock_log(struct host *host, struct host_actions *actions, const char *event,
+              struct lock_ref at, uint64_t token, int64_t number)
 {
-    return (at.space << SPACE_SHIFT | at.slot) + 1;
+    struct host_action *action = hub_emit(actions, HOST_LOG);
+    action->as.log.event = event;
+    action->as.log.region = at.space;
+    action->as.log.slot = at.slot;
+    action->as.log.token = token;
+    action->as.log.number = number;
+    if (lock_is_named(host, at)) {
+        lock_name(host, at, &action->as.log.name);
+    }
 }
 
-struct message_order lock_version(const struct lock *lock)
+static void check_lock(const struct host *host, struct lock_ref at)
 {
-    return (struct message_order){lock->ballot, lock->sequence};
+    struct lock_ref found = {0};
+    if (lock_state(host, at) == LOCK_FREE) {
+        HF_CHECK(lock_handles(host, at) == NONE);
+    }
+    if (!lock_is_named(host, at)) {
+        return; /* RETIRED: without handles too, if it was the agent before this one that did it */
+    }
+    size_t size = 0;
+    const uint8_t *name = lock_name_bytes(host, at, &size);
+    HF_CHECK(lock_find(host, name, size, &found));
+    HF_CHECK(found.space == at.space && found.slot == at.slot);
+    if (lock_is_granted(host, at)) {
+        HF_CHECK(lock_mode(host, at) != HFI_GRANT_NONE && lock_token_last(host, at) != 0);
+        HF_CHECK(lock_version(host, at).ballot != 0 && lock_version(host, at).sequence != 0);
+    }
 }
 
-void lock_set_version(struct lock *lock, struct message_order version)
+void locks_check(const struct host *host, uint32_t space)
 {
-    lock->ballot = version.ballot & (MESSAGE_BALLOT_LIMIT - 1);
-    lock->sequence = version.sequence & (MESSAGE_SEQUENCE_LIMIT - 1);
+    const struct locks_space *own = &host->locks->spaces[space];
+    uint32_t free = 0;
+    uint32_t chained = 0;
+    HF_CHECK(own->end <= space_region(host, space)->slot_count);
+    for (uint32_t slot = 0; slot < own->end; slot++) {
+        free += own->locks[slot].state == LOCK_FREE;
+        check_lock(host, (struct lock_ref){space, slot});
+    }
+    for (uint32_t slot = own->free; slot != 0; slot = own->locks[slot - 1].name) {
+        HF_CHECK(slot <= own->end && own->locks[slot - 1].state == LOCK_FREE);
+        HF_CHECK(++chained <= own->free_count);
+    }
+    HF_CHECK(chained == own->free_count);
+    HF_CHECK(!host->started || free == chained);
 }

@@ -2,9 +2,11 @@
 #include "look.h"
 
 #include "clients.h"
+#include "handles.h"
 #include "holdfast/admin.h"
+#include "locks.h"
 #include "seats.h"
-#include "state.h"
+#include "spaces.h"
 
 static void fill_party(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
                        struct hfi_party_frame *out)
@@ -28,11 +30,11 @@ static void fill_party(const struct host *host, struct lock_ref at, uint32_t hol
     }
     out->remaining_ns = host->lease.deadline_ns - host->now_ns;
     if (seat != HFI_SEAT_NONE) {
-        const struct hfi_seat *shared = hfi_seat(&host->spaces[at.space].region, seat);
+        const struct hfi_seat *shared = hfi_seat(space_region(host, at.space), seat);
         uint32_t handle = seat_handle(host, at.space, seat);
         /* unsigned: hostile bytes must not overflow */
         int64_t own_ns = (int64_t)(atomic_load(&shared->deadline_ns) - (uint64_t)host->now_ns);
-        bool limited = handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED);
+        bool limited = handle != NONE && (handle_flags(host, handle) & HANDLE_LIMITED);
         out->remaining_ns = limited && own_ns < out->remaining_ns ? own_ns : out->remaining_ns;
         out->elapsed_ns = look_elapsed_ns(host->now_ns, atomic_load(&shared->since));
     }
@@ -43,11 +45,10 @@ static void fill_party(const struct host *host, struct lock_ref at, uint32_t hol
 static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64_t token,
                              struct hfi_party_frame *parties, uint32_t room)
 {
-    const struct space *space = &host->spaces[at.space];
     uint32_t count = 0;
     struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
-        const struct hfi_seat *shared = hfi_seat(&space->region, walk.seat);
+        const struct hfi_seat *shared = hfi_seat(space_region(host, at.space), walk.seat);
         if (!(atomic_load(&shared->reader) & HFI_CELL_COUNT)) {
             continue;
         }
@@ -77,36 +78,36 @@ static uint32_t seat_of_holder(const struct host *host, struct lock_ref at, uint
 void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_frame *lock,
                struct hfi_party_frame *parties)
 {
-    const struct space *space = &host->spaces[at.space];
+    const struct hfi_region *region = space_region(host, at.space);
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word) == HFI_HOLDER_AGENT ? 0 : hfi_word_holder(word);
-    uint64_t token = hfi_token(lock_at(host, at)->token_last, word);
+    uint64_t token = hfi_token(lock_token_last(host, at), word);
     uint32_t holder_seat = seat_of_holder(host, at, holder);
     uint32_t readers = fill_readers(host, at, token, parties, HFI_FRAME_PARTIES_MAX);
     uint32_t used = readers < HFI_FRAME_PARTIES_MAX ? readers : HFI_FRAME_PARTIES_MAX;
     lock->state = readers ? HF_STATE_SHARED : holder ? HF_STATE_EXCLUSIVE : HF_STATE_FREE;
     lock->holder_count = used;
-    /* Beside readers the word names one of the queue, which tells of him; a reader that wants to
-     * write, who is next; or somebody who only tries, and will let go of it: he does not wait. */
+    /* Beside readers the word names a process of the queue, which is shown as a waiter; or a reader
+     * that wants to write, which is next; or a process that only tries, and does not wait. */
     bool upgrades = readers > 1 && holder_seat != HFI_SEAT_NONE &&
-                    (atomic_load(&hfi_seat(&space->region, holder_seat)->reader) & HFI_CELL_COUNT);
+                    (atomic_load(&hfi_seat(region, holder_seat)->reader) & HFI_CELL_COUNT);
     bool apart = holder && (!readers || upgrades);
     if (apart && used < HFI_FRAME_PARTIES_MAX) {
         fill_party(host, at, holder, holder_seat, &parties[used]);
         parties[used].token = readers ? 0 : token;
-        parties[used].elapsed_ns = look_elapsed_ns(
-            host->now_ns, atomic_load(&space->region.slots[at.slot].since));
+        parties[used].elapsed_ns = look_elapsed_ns(host->now_ns,
+                                                   atomic_load(&region->slots[at.slot].since));
         used++;
         lock->holder_count += readers ? 0 : 1;
     }
     uint32_t seats[HFI_FRAME_PARTIES_MAX];
-    size_t queued = hfi_queue(&space->region, at.slot, seats, HFI_FRAME_PARTIES_MAX);
+    size_t queued = hfi_queue(region, at.slot, seats, HFI_FRAME_PARTIES_MAX);
     size_t known = queued < HFI_FRAME_PARTIES_MAX ? queued : HFI_FRAME_PARTIES_MAX;
     for (size_t i = 0; i < known && used < HFI_FRAME_PARTIES_MAX; i++) {
         uint32_t id = seat_holder(host, at.space, seats[i]);
         if (id != 0 && !(apart && id == holder)) {
             fill_party(host, at, id, seats[i], &parties[used]);
-            uint64_t wait = atomic_load(hfi_seat_wait(&space->region, seats[i]));
+            uint64_t wait = atomic_load(hfi_seat_wait(region, seats[i]));
             parties[used].mode = wait & HFI_WAIT_SHARED ? HF_SHARED : HF_EXCLUSIVE;
             parties[used].remaining_ns = -1;
             parties[used].command = (struct hfi_text){NULL, 0};

@@ -3,9 +3,9 @@
 
 #include "core/gossip.h"
 #include "holdfast/admin.h"
+#include "locks.h"
 #include "look.h"
 #include "routes.h"
-#include "state.h"
 
 enum { VIEWS_MAX = 256 }; /* hosts looked at for one lock */
 
@@ -198,7 +198,7 @@ void merge_lock(const struct host *host, const uint8_t *name, size_t size,
         *waiter_at(out, out->lock.waiter_count++) = *party;
     }
     if (host->gossip != NULL && gossip_active(host->gossip)) {
-        merge_others(host, name, size, has && lock_is_granted(lock_at(host, at)), out);
+        merge_others(host, name, size, has && lock_is_granted(host, at), out);
     }
     memmove(&out->parties[out->lock.holder_count], waiter_at(out, 0),
             out->lock.waiter_count * sizeof(out->parties[0]));

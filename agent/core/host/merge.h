@@ -1,11 +1,11 @@
 /*
- * Merge: one lock as people see it, by what this host knows of itself (look.h) and what gossip says
- * of the others.
+ * Merge: one lock as people see it, from what this host knows (look.h) and what gossip says of
+ * other hosts.
  *
- * This host's part is read from the region; the others' may be old. Of exclusive holders the one
- * with the highest token is shown: tokens rise from hold to hold, so any other has let go, or has
- * lost it, and its host's word to that effect is still on its way. Readers show the token of the
- * last writer before them.
+ * This host's part is read from the region; the others' part may be old. Of several exclusive
+ * holders the one with the highest token is shown. Tokens rise from hold to hold, so every other
+ * holder has released or lost the lock, and its host has not yet said so here. Readers are shown
+ * with the token of the last writer before them.
  */
 #ifndef HOST_MERGE_H
 #define HOST_MERGE_H

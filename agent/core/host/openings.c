@@ -2,7 +2,7 @@
 #include "openings.h"
 
 #include "core/base/heap.h"
-#include "state.h"
+#include "locks.h"
 
 struct openings {
     struct heap heap; /* of locks, by item_of() */

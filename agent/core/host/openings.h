@@ -1,10 +1,10 @@
 /*
- * Openings: which closed locks are to be looked at, and when. A lock that is closed behind a holder
- * opens when its lock-delay is over, and a give-back waits for the same.
+ * Openings: which closed locks are to be looked at, and when. A lock that was closed behind a
+ * holder opens when its lock-delay is over; a give-back of its grant waits for that too.
  *
  * Invariants: a lock stands in the heap at most once. Its time there is never later than the one
- * that was asked for; it may be sooner, of a closing that ended before its time, and then the lock
- * is put back when it is looked at.
+ * that was asked for. It may be earlier, left over from a closing that ended before its time; then
+ * the lock is put back when it is looked at.
  */
 #ifndef HOST_OPENINGS_H
 #define HOST_OPENINGS_H
@@ -18,15 +18,15 @@ struct openings *openings_lay_out(struct arena *arena, const struct host_config 
 
 /* The lock is to be looked at, no later than that. */
 void opening_add(struct host *host, struct lock_ref at, int64_t due_ns);
-/* Whether it stands there. */
+/* Whether the lock stands in the heap. */
 bool opening_is_due(const struct host *host, struct lock_ref at);
-/* No lock is waited for any more that is not closed. */
+/* Takes all locks out of the heap that are not closed. */
 void openings_forget(struct host *host);
-/* Nor one of that namespace. */
+/* Takes all locks of that namespace out of the heap. */
 void openings_leave(struct host *host, uint32_t space);
-/* When the first is to be looked at; INT64_MAX: none is. */
+/* When the first lock is to be looked at; INT64_MAX: none is. */
 int64_t openings_due_ns(const struct host *host);
-/* Takes the first out of the heap. There is one. */
+/* Takes the first lock out of the heap. There is one. */
 struct lock_ref opening_take(struct host *host);
 void openings_check(const struct host *host);
 

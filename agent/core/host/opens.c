@@ -2,17 +2,19 @@
 #include "opens.h"
 
 #include "attend.h"
-#include "bells.h"
 #include "burials.h"
 #include "clients.h"
 #include "delays.h"
 #include "grants.h"
+#include "handles.h"
 #include "ids.h"
 #include "limits.h"
+#include "locks.h"
 #include "pending.h"
+#include "ringing.h"
 #include "seats.h"
 #include "slots.h"
-#include "state.h"
+#include "spaces.h"
 
 struct opens {
     struct id_set named; /* ids that something of one lock has (scratch) */
@@ -26,19 +28,19 @@ struct opens *opens_lay_out(struct arena *arena)
 /* Whether the client may have one more handle, and there is one. */
 static bool handle_is_left(const struct host *host, uint32_t client)
 {
-    return handles_may_open(host, client) && host->handle_count < host->config.limits.handles;
+    return handles_may_open(host, client) && handles_count(host) < host->config.limits.handles;
 }
 
 /* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all
  * of them: a process may open a lock as often as it likes. */
 static void collect_lock_ids(struct host *host, struct lock_ref at)
 {
-    uint32_t handle = lock_at(host, at)->handles;
+    uint32_t handle = lock_handles(host, at);
     struct id_set *ids = &host->opens->named;
     id_set_clear(ids);
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
-        id_set_add(ids, host->handles[handle].holder);
-        handle = host->handles[handle].lock_next;
+        id_set_add(ids, handle_holder(host, handle));
+        handle = handle_next(host, handle);
     }
     struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
@@ -73,7 +75,7 @@ static void send_region(struct host *host, uint32_t client, uint32_t index,
     const char *name = host->config.namespaces[index];
     struct hfi_frame frame = {.kind = HFI_FRAME_REGION};
     frame.region.region = index;
-    frame.region.incarnation = host->spaces[index].incarnation;
+    frame.region.incarnation = space_incarnation(host, index);
     frame.region.namespace_name = (struct hfi_text){name, hub_text_size(name, HFI_LABEL_MAX)};
     frame.request = client_region_request(host, client);
     uint32_t count = actions->count;
@@ -81,32 +83,33 @@ static void send_region(struct host *host, uint32_t client, uint32_t index,
     if (actions->count > count) {
         actions->items[count].as.reply.fds = HOST_FD_REGION;
         actions->items[count].as.reply.region = index;
-        actions->items[count].as.reply.birth = host->spaces[index].birth;
+        actions->items[count].as.reply.birth = space_birth(host, index);
     }
-    bell_rang(host, index); /* what it asked for while it was not connected */
+    ring_arrived(host, index); /* what it asked for while it was not connected */
 }
 
 static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
                          struct host_actions *actions)
 {
-    const struct handle *who = &host->handles[handle];
+    struct lock_ref at = handle_lock(host, handle);
+    uint32_t client = handle_client(host, handle);
     struct hfi_frame frame = {.kind = HFI_FRAME_OPENED, .request = request};
-    if (!space_is_sound(host, who->space)) { /* what was written for it may not be there */
-        client_reply_done(host, who->client, request, HF_EUNSERVED, actions);
+    if (!space_is_sound(host, at.space)) { /* what was written for it may not be there */
+        client_reply_done(host, client, request, HF_EUNSERVED, actions);
         return;
     }
     frame.opened = (struct hfi_opened){.handle = handle,
-                                       .region = who->space,
-                                       .slot = who->slot,
-                                       .holder = who->holder,
-                                       .seat = who->seat};
-    client_set_region_request(host, who->client, request);
-    send_region(host, who->client, who->space, actions);
+                                       .region = at.space,
+                                       .slot = at.slot,
+                                       .holder = (uint16_t)handle_holder(host, handle),
+                                       .seat = handle_seat(host, handle)};
+    client_set_region_request(host, client, request);
+    send_region(host, client, at.space, actions);
     uint32_t count = actions->count;
-    client_reply(host, who->client, &frame, actions);
+    client_reply(host, client, &frame, actions);
     if (actions->count > count) {
-        actions->items[count].as.reply.region = who->space;
-        actions->items[count].as.reply.birth = host->spaces[who->space].birth;
+        actions->items[count].as.reply.region = at.space;
+        actions->items[count].as.reply.birth = space_birth(host, at.space);
         actions->items[count].as.reply.request = request;
     }
 }
@@ -126,7 +129,7 @@ void opens_work(struct host *host, struct host_actions *actions)
             reply_opened(host, open.handle, open.request, actions);
         } else {
             host->counts.opens_refused++;
-            client_reply_done(host, host->handles[open.handle].client, open.request, open.error,
+            client_reply_done(host, handle_client(host, open.handle), open.request, open.error,
                               actions);
             burial_free(host, open.handle);
         }
@@ -163,15 +166,14 @@ void opens_tick(struct host *host, struct host_actions *actions)
         if (!pending_read(host, i, &open) || open.ready || open.due_ns > host->now_ns) {
             continue;
         }
-        const struct handle *who = &host->handles[open.handle];
-        struct lock_ref at = {who->space, who->slot};
+        struct lock_ref at = handle_lock(host, open.handle);
         pending_set_due(host, i, host->now_ns + PENDING_PATIENCE_MS * MS);
-        if (!lock_is_granted(lock_at(host, at))) {
+        if (!lock_is_granted(host, at)) {
             pending_set_ready(host, i, open.error); /* the client may wait itself */
         } else if (hub_has_room(actions)) {
             /* A hold must not begin under a grant that does not cover its lock-delay; this was
              * not asked for if the lease was not safe then. */
-            grant_amend(host, at, who->lock_delay_ms, false, actions);
+            grant_amend(host, at, handle_delay_ms(host, open.handle), false, actions);
         }
     }
 }
@@ -180,20 +182,18 @@ void opens_tick(struct host *host, struct host_actions *actions)
 static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_ref at,
                               const struct hfi_open *open)
 {
-    struct space *space = &host->spaces[at.space];
-    if (open->incarnation != space->incarnation || open->slot != at.slot ||
+    if (open->incarnation != space_incarnation(host, at.space) || open->slot != at.slot ||
         !client_has_id(host, client, open->holder)) {
         return NONE;
     }
     uint32_t handle = handle_of(host, at, open->holder);
     if (handle != NONE) { /* its own, from before it was hung up on */
-        struct handle *who = &host->handles[handle];
-        if (who->client != client || !(who->flags & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
-            who->seat != open->seat) {
+        if (handle_client(host, handle) != client ||
+            !(handle_flags(host, handle) & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
+            handle_seat(host, handle) != open->seat) {
             return NONE;
         }
-        host->zombie_count -= (who->flags & HANDLE_ZOMBIE) != 0;
-        who->flags &= (uint8_t) ~(HANDLE_ZOMBIE | HANDLE_FOUND);
+        handle_clear(host, handle, HANDLE_ZOMBIE | HANDLE_FOUND);
         return handle;
     }
     bool seated = open->seat != HFI_SEAT_NONE;
@@ -206,8 +206,8 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
     if (handle != NONE) {
         /* One that it was not told of before the agent died is its own too. */
         uint32_t seat = seated ? open->seat : seat_orphan(host, at, open->holder);
-        host->handles[handle].holder = (uint16_t)open->holder;
-        host->handles[handle].seat = seat;
+        handle_set_holder(host, handle, open->holder);
+        handle_set_seat(host, handle, seat);
         if (seat != HFI_SEAT_NONE) {
             seat_set_handle(host, at.space, seat, handle);
         }
@@ -215,27 +215,36 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
     return handle;
 }
 
+/* A free seat for this handle, if it has none. false: there is none. */
+static bool handle_give_seat(struct host *host, uint32_t handle)
+{
+    if (handle_seat(host, handle) == HFI_SEAT_NONE) {
+        uint32_t seat = seat_give(host, handle_lock(host, handle), handle_holder(host, handle),
+                                  handle);
+        handle_set_seat(host, handle, seat);
+    }
+    return handle_seat(host, handle) != HFI_SEAT_NONE;
+}
+
 /* What the options ask of the handle: lock-delay, limit, a seat. HF_EFULL, or 0. */
 static int32_t handle_options(struct host *host, uint32_t handle, const struct hfi_open *open)
 {
-    struct handle *who = &host->handles[handle];
-    delay_gone(host, who->lock_delay_ms);
-    who->lock_delay_ms = (uint16_t)((open->lock_delay_ns + MS - 1) / MS);
-    delay_note(host, (struct lock_ref){who->space, who->slot}, who->lock_delay_ms);
-    who->flags |= open->flags & HFI_OPEN_BARGING ? HANDLE_BARGING : 0;
+    delay_gone(host, handle_delay_ms(host, handle));
+    handle_set_delay_ms(host, handle, (uint32_t)((open->lock_delay_ns + MS - 1) / MS));
+    delay_note(host, handle_lock(host, handle), handle_delay_ms(host, handle));
+    handle_set(host, handle, open->flags & HFI_OPEN_BARGING ? HANDLE_BARGING : 0);
     int64_t limit_ns = open->lease_ns;
     if (open->max_stall_ns > 0 && (limit_ns == 0 || open->max_stall_ns < limit_ns)) {
         limit_ns = open->max_stall_ns;
-        who->flags |= HANDLE_STALLS;
+        handle_set(host, handle, HANDLE_STALLS);
     }
     bool limited = limit_ns > 0;
-    if (((open->flags & HFI_OPEN_SEAT) || limited) && who->seat == HFI_SEAT_NONE &&
-        handle_give_seat(host, handle) == HFI_SEAT_NONE) {
+    if (((open->flags & HFI_OPEN_SEAT) || limited) && !handle_give_seat(host, handle)) {
         return HF_EFULL;
     }
     if (limited) {
         int64_t limit_ms = limit_ns / MS + (limit_ns % MS != 0);
-        who->limit_ms = limit_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)limit_ms;
+        handle_set_limit_ms(host, handle, limit_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)limit_ms);
         limit_begin(host, handle);
         limit_attend(host, handle); /* it may hold, opened again */
     }
@@ -245,9 +254,9 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
 /* Why nothing of the namespace can be opened; 0: it can. */
 static int32_t space_error(const struct host *host, uint32_t index)
 {
-    const struct space *space = &host->spaces[index];
-    bool served = !space->given_up && (!space->used || space_is_sound(host, index));
-    return !served ? HF_EUNSERVED : space->used ? 0 : HF_EFULL;
+    bool served = !space_is_given_up(host, index) &&
+                  (!space_is_used(host, index) || space_is_sound(host, index));
+    return !served ? HF_EUNSERVED : space_is_used(host, index) ? 0 : HF_EFULL;
 }
 
 void opens_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
@@ -282,7 +291,7 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
         uint32_t holder = handle_id(host, client, at, actions);
         handle = holder ? handle_new(host, client, at) : NONE;
         if (handle != NONE) {
-            host->handles[handle].holder = (uint16_t)holder;
+            handle_set_holder(host, handle, holder);
         }
     }
     error = handle == NONE ? HF_EFULL : handle_options(host, handle, open);
@@ -297,13 +306,12 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
         }
         return;
     }
-    struct lock *lock = lock_at(host, at);
-    uint32_t delay_ms = host->handles[handle].lock_delay_ms;
-    if (lock_is_granted(lock) && delay_ms <= lock->lock_delay_ms) {
+    uint32_t delay_ms = handle_delay_ms(host, handle);
+    if (lock_is_granted(host, at) && delay_ms <= lock_covered_ms(host, at)) {
         reply_opened(host, handle, frame->request, actions);
         return;
     }
-    bool granted = lock_is_granted(lock);
+    bool granted = lock_is_granted(host, at);
     bool pends = pending_add(host, handle, frame->request);
     if (granted && !pends) {
         host->counts.opens_refused++;
@@ -348,26 +356,25 @@ void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *fram
         client_reply_done(host, client, frame->request, HF_EINVAL, actions);
         return;
     }
-    struct handle *who = &host->handles[handle];
-    if (who->flags & HANDLE_LEFT) {
+    if (handle_flags(host, handle) & HANDLE_LEFT) {
         client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
         return;
     }
-    if (who->seat == HFI_SEAT_NONE && handle_give_seat(host, handle) == HFI_SEAT_NONE) {
+    if (!handle_give_seat(host, handle)) {
         client_reply_done(host, client, frame->request, HF_EFULL, actions);
         return;
     }
+    struct lock_ref at = handle_lock(host, handle);
     if (frame->seat.flags & HFI_SEAT_SHARED) {
-        struct lock_ref at = {who->space, who->slot};
-        lock_guard(host, at)->cells = 1;
+        lock_set_cells(host, at);
         /* seq_cst: before the answer; from now on writers look for readers */
         atomic_fetch_or(lock_word(host, at), HFI_W_CELLS);
     }
-    if (!space_is_sound(host, who->space)) { /* writers need not look for this reader */
+    if (!space_is_sound(host, at.space)) { /* writers need not look for this reader */
         client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
         return;
     }
     struct hfi_frame answer = {
-        .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = who->seat};
+        .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = handle_seat(host, handle)};
     client_reply(host, client, &answer, actions);
 }

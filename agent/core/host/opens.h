@@ -1,12 +1,12 @@
 /*
  * Opens: what a client asks for by OPEN, SEAT and MAP.
  *
- * Within one lock each handle has a holder id of its own, so that a lock word names one handle and
- * no other; a client that opens a lock twice gets another id for the second handle.
+ * Within one lock each handle has a holder id of its own, so a lock's word names one handle and no
+ * other. A client that opens a lock twice gets another id for the second handle.
  *
  * Rule: an OPEN is answered when the lock's grant is here and covers the handle's lock-delay, or
- * when it took too long (pending.h); what the answer rests on is durable, or behind it in the list
- * of actions.
+ * when that takes too long (pending.h). What the answer depends on is durable, or stands before the
+ * answer in the list of actions.
  */
 #ifndef HOST_OPENS_H
 #define HOST_OPENS_H
@@ -28,7 +28,7 @@ int32_t opens_map(struct host *host, uint32_t client, const struct hfi_frame *fr
 /* Answers what is ready. */
 void opens_work(struct host *host, struct host_actions *actions);
 bool opens_are_left(const struct host *host);
-/* Whose time has come: answered, or asked for once more. */
+/* OPENs that took too long are answered, or their lock-delay is asked for once more. */
 void opens_tick(struct host *host, struct host_actions *actions);
 int64_t opens_due_ns(const struct host *host);
 

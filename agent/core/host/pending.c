@@ -1,7 +1,8 @@
 /* OPENs that are not answered yet: see pending.h. */
 #include "pending.h"
 
-#include "state.h"
+#include "handles.h"
+#include "locks.h"
 
 enum { PENDING_MAX = 1024 };
 
@@ -56,8 +57,8 @@ void pending_forget(struct host *host, uint32_t handle)
 static bool waits_for(const struct host *host, const struct pending_entry *entry,
                       struct lock_ref at)
 {
-    const struct handle *who = &host->handles[entry->open.handle];
-    return entry->used && who->space == at.space && who->slot == at.slot;
+    struct lock_ref its = handle_lock(host, entry->open.handle);
+    return entry->used && its.space == at.space && its.slot == at.slot;
 }
 
 bool pending_is_for(const struct host *host, struct lock_ref at)
@@ -78,8 +79,8 @@ void pending_check(const struct host *host)
         const struct pending_entry *entry = &host->pending->table[i];
         if (entry->used) {
             count++;
-            HF_CHECK(i < host->pending->end && entry->open.handle < host->handles_used);
-            HF_CHECK(host->handles[entry->open.handle].flags & HANDLE_USED);
+            HF_CHECK(i < host->pending->end && entry->open.handle < handles_end(host));
+            HF_CHECK(handle_flags(host, entry->open.handle) & HANDLE_USED);
         }
     }
     HF_CHECK(count == host->pending->count);
@@ -121,7 +122,7 @@ void pending_resolve(struct host *host, struct lock_ref at, int32_t error)
         const struct pending_entry *entry = &host->pending->table[i];
         if (waits_for(host, entry, at) &&
             (error != 0 ||
-             host->handles[entry->open.handle].lock_delay_ms <= lock_at(host, at)->lock_delay_ms)) {
+             handle_delay_ms(host, entry->open.handle) <= lock_covered_ms(host, at))) {
             pending_set_ready(host, i, error);
         }
     }

@@ -1,9 +1,10 @@
 /*
- * Pending: OPENs that are not answered yet, since the lock's grant is not here or does not cover
+ * Pending: OPENs that are not answered yet, because the lock's grant is not here or does not cover
  * their lock-delay.
  *
- * Rule: an OPEN is answered within PENDING_PATIENCE_MS, grant or no grant, unless a hold could
- * begin under a grant that does not cover its lock-delay.
+ * Rule: an OPEN is answered within PENDING_PATIENCE_MS, with the grant or without it. One exception
+ * waits longer: an OPEN whose answer would let a hold begin under a grant that does not cover its
+ * lock-delay.
  */
 #ifndef HOST_PENDING_H
 #define HOST_PENDING_H
@@ -26,19 +27,22 @@ struct pending_open {
 
 struct pending *pending_lay_out(struct arena *arena);
 
-/* To be answered later, when the grant is here or patience ends. false: too many are. */
+/* Notes an OPEN, to be answered when the grant is here or the time is over. false: the table is
+ * full. */
 bool pending_add(struct host *host, uint32_t handle, uint64_t request);
-/* All are below this; some of the numbers may be nobody's (false). */
+/* The indexes of all pending OPENs are below this one. pending_read() is false for an index that
+ * has none. */
 uint32_t pending_end(const struct host *host);
 bool pending_read(const struct host *host, uint32_t index, struct pending_open *out);
 void pending_set_due(struct host *host, uint32_t index, int64_t due_ns);
 void pending_set_ready(struct host *host, uint32_t index, int32_t error);
 void pending_drop(struct host *host, uint32_t index);
-/* All of a handle that goes. */
+/* Forgets the OPENs of a handle that ends. */
 void pending_forget(struct host *host, uint32_t handle);
-/* Answers what can be answered of the OPENs of this lock: error 0, or why not. */
+/* Makes the OPENs of this lock ready that can be answered: with error 0 those whose lock-delay the
+ * grant covers, with another error all. */
 void pending_resolve(struct host *host, struct lock_ref at, int32_t error);
-/* Whether one waits for that lock. */
+/* Whether an OPEN of that lock is pending and not ready. */
 bool pending_is_for(const struct host *host, struct lock_ref at);
 void pending_check(const struct host *host);
 

@@ -3,8 +3,9 @@
 
 #include "core/gossip.h"
 #include "holdfast/admin.h"
+#include "locks.h"
 #include "look.h"
-#include "state.h"
+#include "spaces.h"
 
 enum {
     PASS_MS = 250,
@@ -112,7 +113,7 @@ static bool publish_lock(struct host *host, struct lock_ref at)
 {
     struct publish_space *space = &host->publish->spaces[at.space];
     struct gossip_lock lock;
-    if (!lock_is_named(lock_at(host, at))) {
+    if (!lock_is_named(host, at)) {
         space->words[at.slot] = 0;
         return false;
     }
@@ -171,8 +172,8 @@ void publish_work(struct host *host)
         host->publish->began_ns = host->now_ns;
     }
     for (uint32_t looked = 0; looked < PIECE_SLOTS && closely < PIECE_LOCKS;) {
-        const struct space *space = &host->spaces[host->publish->hand.space];
-        if (space->used && host->publish->hand.slot < space->slots_used) {
+        uint32_t space = host->publish->hand.space;
+        if (space_is_used(host, space) && host->publish->hand.slot < locks_end(host, space)) {
             closely += publish_lock(host, host->publish->hand);
             host->publish->hand.slot++;
             looked++;

@@ -1,11 +1,11 @@
 /*
- * Publish: other hosts are told, by way of gossip, who holds and who waits here.
+ * Publish: gossip tells other hosts who holds and who waits here.
  *
- * Processes take and free locks without a word to the agent, so it looks: four times a second at
- * every lock's word, and closer at those that are not as they were, or that have waiters or
- * readers (who come and go beside the word). A pass goes in pieces, so that no step takes long. A
- * lock that nobody uses and of which nothing was published costs the look at its word. When there
- * is no other agent nothing is looked at.
+ * Processes take and free locks without a message to the agent, so the agent looks: four times a
+ * second at the word of every lock, and closer at locks whose word has changed, or that have
+ * waiters or readers (who come and go without a change of the word). A pass goes in pieces, so that
+ * no step takes long. For a lock that is not in use and was not published, the look at its word is
+ * all the cost. While there is no other agent, there are no looks.
  */
 #ifndef HOST_PUBLISH_H
 #define HOST_PUBLISH_H
@@ -19,7 +19,7 @@ struct publish *publish_lay_out(struct arena *arena, const struct host_config *c
 /* Publishes what has changed here, a bounded part at a time. */
 void publish_work(struct host *host);
 int64_t publish_due_ns(const struct host *host);
-/* The name of a lock goes. */
+/* The lock is about to lose its name. */
 void publish_gone(struct host *host, struct lock_ref at);
 /* The lock's slot is left with its region. */
 void publish_leave(struct host *host, struct lock_ref at);

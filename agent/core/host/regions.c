@@ -62,17 +62,20 @@
  */
 #include "regions.h"
 
-#include "bells.h"
+#include "attend.h"
 #include "burials.h"
 #include "clients.h"
 #include "delays.h"
+#include "handles.h"
 #include "lease.h"
+#include "locks.h"
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"
+#include "ringing.h"
 #include "seats.h"
 #include "slots.h"
-#include "state.h"
+#include "spaces.h"
 #include "watches.h"
 
 /* ---- giving up ---- */
@@ -80,26 +83,27 @@
 /* When nobody can have anything there any more. */
 static int64_t over_ns(const struct host *host, uint32_t space, int64_t deadline_ns)
 {
-    int64_t closed_ns = atomic_load(&host->spaces[space].note->closed_ns); /* seq_cst: as above */
+    int64_t closed_ns = space_closed_until_ns(host, space);
     uint32_t delay_ms = delays_longest_ms(host);
     if (host->lease.deadline_ns > deadline_ns) {
         deadline_ns = host->lease.deadline_ns;
     }
-    int64_t until_ns = deadline_ns + (int64_t)delay_ms * MS + space_counted_long_ns(host, delay_ms);
+    int64_t until_ns = deadline_ns + (int64_t)delay_ms * MS + hub_counted_long_ns(host, delay_ms);
     return until_ns > closed_ns ? until_ns : closed_ns;
 }
 
 static void handles_leave(struct host *host, uint32_t space)
 {
-    for (uint32_t handle = 0; handle < host->handles_used; handle++) {
-        const struct handle *who = &host->handles[handle];
-        if ((who->flags & HANDLE_USED) && !(who->flags & HANDLE_LEFT) && who->space == space) {
+    for (uint32_t handle = 0; handle < handles_end(host); handle++) {
+        uint32_t flags = handle_flags(host, handle);
+        if ((flags & HANDLE_USED) && !(flags & HANDLE_LEFT) &&
+            handle_lock(host, handle).space == space) {
             burial_region_left(host, handle);
         }
     }
     for (uint32_t i = 0; i < pending_end(host); i++) {
         struct pending_open open;
-        if (pending_read(host, i, &open) && (host->handles[open.handle].flags & HANDLE_LEFT)) {
+        if (pending_read(host, i, &open) && (handle_flags(host, open.handle) & HANDLE_LEFT)) {
             pending_set_ready(host, i, HF_EUNSERVED);
         }
     }
@@ -108,19 +112,10 @@ static void handles_leave(struct host *host, uint32_t space)
 int64_t host_give_up_region(struct host *host, uint32_t index, int64_t deadline_ns)
 {
     HF_CHECK(index < host->config.namespace_count);
-    struct space *space = &host->spaces[index];
     int64_t until_ns = over_ns(host, index, deadline_ns);
-    /* seq_cst: the last one says that the others are there, for whoever comes after a kill */
-    atomic_store(&space->note->closed_ns, until_ns);
-    atomic_store(&space->note->anew_epoch, space_session(host));
-    atomic_store(&space->note->given_up, 1);
-    space->given_up = true;
-    if (!space->used) {
+    if (!space_give_up(host, index, until_ns)) {
         return until_ns;
     }
-    space->used = false;
-    space->leaving = true;
-    space->leave_slot = 0;
     requests_leave(host, index);
     openings_leave(host, index);
     handles_leave(host, index);
@@ -133,42 +128,49 @@ int64_t host_give_up_region(struct host *host, uint32_t index, int64_t deadline_
     return until_ns;
 }
 
+void host_move_region(struct host *host, uint32_t index, const struct hfi_region *base)
+{
+    struct hfi_region region = *base;
+    seats_attach(host, index, &region);
+    space_move(host, index, &region);
+}
+
 bool host_reply_is_late(const struct host *host, const struct host_action *reply)
 {
     if (reply->kind != HOST_REPLY || reply->as.reply.birth == 0) {
         return false;
     }
-    const struct space *space = &host->spaces[reply->as.reply.region];
-    return space->given_up || space->birth != reply->as.reply.birth;
+    uint32_t space = reply->as.reply.region;
+    return space_is_given_up(host, space) || space_birth(host, space) != reply->as.reply.birth;
 }
 
 bool host_region_is_given_up(const struct host *host, uint32_t space)
 {
-    return host->spaces[space].given_up;
+    return space_is_given_up(host, space);
 }
 
 bool host_region_is_left(const struct host *host, uint32_t space)
 {
-    return host->spaces[space].given_up && !host->spaces[space].leaving;
+    return space_is_given_up(host, space) && !space_is_leaving(host, space);
 }
 
 /* ---- leaving it: what is known here of its locks goes, bit by bit ---- */
 
 /* As it was before there was a region. */
-static void leave_space(struct space *space)
+static void leave_space(struct host *host, uint32_t space)
 {
-    space->slots_used = 0;
-    space->free_slot = 0;
-    space->free_slots = 0;
-    space->reclaim_hand = 0;
-    space->lease = 0;
-    space->leaving = false;
+    locks_leave(host, space);
+    attend_leave(host, space);
+    space_has_left(host, space);
+    watches_space_left(host, space);
+    ringing_leave(host, space);
+    seats_leave(host, space);
 }
 
 bool regions_are_left(const struct host *host)
 {
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (host->spaces[i].leaving) {
+        if (space_is_leaving(host, i)) {
             return true;
         }
     }
@@ -178,19 +180,15 @@ bool regions_are_left(const struct host *host)
 void regions_work(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        struct space *space = &host->spaces[i];
-        while (space->leaving) {
-            if (space->leave_slot == space->slots_used) {
-                leave_space(space);
-                watches_space_left(host, i);
-                bells_leave(host, i);
-                seats_leave(host, i);
+        while (space_is_leaving(host, i)) {
+            if (space_left_slots(host, i) == locks_end(host, i)) {
+                leave_space(host, i);
                 break;
             }
             if (!hub_has_room(actions)) {
                 return;
             }
-            struct lock_ref at = {i, space->leave_slot++};
+            struct lock_ref at = {i, space_leave_slot(host, i)};
             slot_leave(host, at, actions);
             lease_leave(host, at);
         }

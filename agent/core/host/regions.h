@@ -1,16 +1,16 @@
 /*
- * Regions that are given up, and namespaces that are begun anew: why that takes no lock away too
- * early stands in regions.c.
+ * Regions that are given up, and namespaces that are begun anew. The comment in regions.c says why
+ * no lock is taken away too early by that.
  *
- * Invariant: a namespace whose region was given up is barred until no process can have anything
- * there any more; nothing of it is opened, asked for, or answered meanwhile.
+ * Invariant: a namespace whose region was given up is barred until no process can hold anything
+ * there any more. Until then nothing of it is opened, asked for, or answered.
  */
 #ifndef HOST_REGIONS_H
 #define HOST_REGIONS_H
 
 #include "hub.h"
 
-/* Leaves what was given up, bit by bit. */
+/* Forgets, in pieces, what is known of the locks of regions that were given up. */
 bool regions_are_left(const struct host *host);
 void regions_work(struct host *host, struct host_actions *actions);
 

@@ -4,11 +4,13 @@
 #include "attend.h"
 #include "clients.h"
 #include "grants.h"
+#include "handles.h"
 #include "holds.h"
+#include "locks.h"
 #include "repair.h"
 #include "routes.h"
 #include "seats.h"
-#include "state.h"
+#include "spaces.h"
 #include "watches.h"
 
 enum {
@@ -183,23 +185,22 @@ static int32_t held_now(const struct host *host, const struct message_check *che
     if (!lock_find(host, check->name.bytes, check->name.length, &at)) {
         return HF_ESTALE;
     }
-    const struct space *space = &host->spaces[at.space];
-    const struct lock *lock = lock_at(host, at);
+    const struct hfi_region *region = space_region(host, at.space);
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t seat = check->seat;
     bool seated = seat_is_of(host, at, seat) && seat_holder(host, at.space, seat) == check->holder;
-    bool adopted = lock->state == LOCK_ADOPTED; /* what it has is not known yet */
-    bool held = check->epoch == host->lease.epoch && (lock_is_granted(lock) || adopted);
+    bool adopted = lock_state(host, at) == LOCK_ADOPTED; /* what it has is not known yet */
+    bool held = check->epoch == host->lease.epoch && (lock_is_granted(host, at) || adopted);
     if (check->shared) {
         held = held && seated && check->cell_word != 0 &&
-               atomic_load(&hfi_seat(&space->region, seat)->reader) == check->cell_word;
+               atomic_load(&hfi_seat(region, seat)->reader) == check->cell_word;
     } else {
-        held = held && (adopted || hfi_token(lock->token_last, word) == check->token) &&
+        held = held && (adopted || hfi_token(lock_token_last(host, at), word) == check->token) &&
                hfi_word_names(word, check->holder, check->token);
     }
     uint32_t handle = held ? handle_of(host, at, check->holder) : NONE;
-    if (handle != NONE && (host->handles[handle].flags & HANDLE_LIMITED)) {
-        const struct hfi_seat *shared = hfi_seat(&space->region, host->handles[handle].seat);
+    if (handle != NONE && (handle_flags(host, handle) & HANDLE_LIMITED)) {
+        const struct hfi_seat *shared = hfi_seat(region, handle_seat(host, handle));
         held = (int64_t)atomic_load(&shared->deadline_ns) > host->now_ns;
     }
     if (!held) {
@@ -269,9 +270,9 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
     uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
-    if (handle != NONE && host->handles[handle].seat != HFI_SEAT_NONE) {
+    if (handle != NONE && handle_seat(host, handle) != HFI_SEAT_NONE) {
         /* One that still waits has not accepted it, and may never: it would be the next again. */
-        hfi_bury_waiter(lock_actor(host, at), host->handles[handle].seat);
+        hfi_bury_waiter(lock_actor(host, at), handle_seat(host, handle));
     }
     if (holder != 0 && holder != HFI_HOLDER_AGENT) {
         hold_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
@@ -308,13 +309,13 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     if (error != 0 || name->size == 0 || name->size > MESSAGE_NAME_MAX) {
         return error != 0 ? error : HF_EINVAL;
     }
-    if (host->spaces[index].given_up) {
+    if (space_is_given_up(host, index)) {
         return HF_EUNSERVED;
     }
     if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
         repair_lock(host, at, actions); /* what seems to be in the way may be nothing of a hold */
-        if (lock_is_granted(lock_at(host, at)) && lock_at(host, at)->mode == HFI_GRANT_EXCLUSIVE) {
-            return break_here(host, at, now, actions); /* nobody else has it */
+        if (lock_is_granted(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE) {
+            return break_here(host, at, now, actions); /* no other host has it */
         }
     }
     struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
@@ -333,11 +334,10 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
 
 /* Whether the lock has that grant. Of an adopted one that is not known yet, and it has no other
  * than the one that it had before. */
-static bool is_meant(const struct lock *lock, struct message_order version)
+static bool is_meant(const struct host *host, struct lock_ref at, struct message_order version)
 {
-    struct message_order own = {lock->ballot, lock->sequence};
-    return lock->state == LOCK_ADOPTED ||
-           (lock_is_granted(lock) && message_order_equal(own, version));
+    return lock_state(host, at) == LOCK_ADOPTED ||
+           (lock_is_granted(host, at) && message_order_equal(lock_version(host, at), version));
 }
 
 static void break_asked(struct host *host, const struct message *message,
@@ -360,7 +360,7 @@ static void break_asked(struct host *host, const struct message *message,
         broken = &host->remote->broken[host->remote->broken_next++ % BROKEN_MAX];
         *broken = (struct broken){.id = breaking->request_id, .agent = breaking->agent};
         if (lock_find(host, breaking->name.bytes, breaking->name.length, &at) &&
-            is_meant(lock_at(host, at), breaking->version)) {
+            is_meant(host, at, breaking->version)) {
             broken->result = break_here(host, at, breaking->now, actions);
         }
     }
@@ -381,7 +381,7 @@ int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text 
     if (error != 0 || !lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
         return error;
     }
-    if (lock_at(host, at)->state == LOCK_GRANTED) {
+    if (lock_state(host, at) == LOCK_GRANTED) {
         hfi_recall(lock_actor(host, at), at.slot, GRANT_HANDOVERS);
         attend_lock(host, at, actions);
     }
@@ -390,9 +390,10 @@ int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text 
 
 /* ---- messages ---- */
 
-/* Questions are numbered one after the other, so whoever was asked once knows the next ones. A
- * CHECKED comes straight from who is asked, or, if it was asked by that way, too, from a voter that
- * passed it on. A BROKEN is of the lock's owner, whom only its coordinator knows. */
+/* Questions are numbered one after the other, so an agent that was asked once can guess the next
+ * numbers. A CHECKED comes from the agent that was asked; or from a voter that passed it on, if the
+ * question went that way too. A BROKEN comes from the lock's owner, which only the coordinator
+ * knows. */
 static bool may_answer(const struct host *host, const struct question *question,
                        const struct message *message)
 {

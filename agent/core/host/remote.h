@@ -1,16 +1,16 @@
 /*
- * Remote: what has to be asked of other hosts, and what they ask: whether a sequencer is held now,
- * and an administrator's break.
+ * Remote: questions to other hosts, and the answers to theirs: whether a sequencer is held now, and
+ * an administrator's break.
  *
- * A sequencer names its holder's host, which is asked (CHECK, CHECKED). A break of what this host
- * does not have goes to the coordinator, which passes it to every owner (BREAK, BREAK_HOLD,
- * BROKEN). The rights of the client that asks are checked here, once; hosts of a cell trust each
- * other for it.
+ * A sequencer names its holder's host, and that host is asked (CHECK, CHECKED). A break of a lock
+ * that this host does not have goes to the coordinator, which passes it to every owner (BREAK,
+ * BREAK_HOLD, BROKEN). The rights of the client are checked once, at its own host; hosts of a cell
+ * trust each other for that.
  *
- * Messages get lost, so a question is repeated until it is answered or its time is over. A break
- * that arrives again must not end the next hold too: what was broken lately is remembered by the
- * question's id, and answered the same. One that arrives late must not either: it names the grant
- * that it is about, and ends nothing under another.
+ * Messages get lost, so a question is repeated until it is answered or its time is over. A repeated
+ * break must not end the next hold too: this host remembers the latest breaks by the question's id,
+ * and gives the same answer again. A late break must not either: it names the grant that it is
+ * about, and ends no hold under another grant.
  *
  * Invariant: one user other than root has at most half of the questions.
  */
@@ -22,7 +22,7 @@
 
 struct remote;
 
-/* Instead of an error: the client's request is not answered yet. */
+/* Returned in place of an error: the client's request is answered later. */
 enum { REMOTE_ANSWERS_LATER = 1 };
 
 struct remote *remote_lay_out(struct arena *arena);
@@ -34,7 +34,7 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
                      struct host_actions *actions);
 int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text *name,
                       struct host_actions *actions);
-/* false: it is no message about these. */
+/* false: the message is about neither. */
 bool remote_message(struct host *host, const struct message *message, struct host_actions *actions);
 int64_t remote_due_ns(const struct host *host);
 void remote_tick(struct host *host, struct host_actions *actions);

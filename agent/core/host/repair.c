@@ -2,12 +2,14 @@
 #include "repair.h"
 
 #include "attend.h"
-#include "bells.h"
 #include "clients.h"
 #include "grants.h"
+#include "handles.h"
 #include "holds.h"
+#include "locks.h"
+#include "ringing.h"
 #include "seats.h"
-#include "state.h"
+#include "spaces.h"
 #include "words.h"
 
 enum {
@@ -45,13 +47,13 @@ static void repair_number(struct host *host, struct lock_ref at, _Atomic uint32_
 
 static void repair_slot(struct host *host, struct lock_ref at)
 {
-    struct space *space = &host->spaces[at.space];
-    struct hfi_slot *shared = &space->region.slots[at.slot];
-    const struct lock *lock = lock_at(host, at);
+    const struct hfi_region *region = space_region(host, at.space);
+    struct hfi_slot *shared = &region->slots[at.slot];
     repair_number(host, at, &shared->blocks, seats_first_block(host, at));
-    if (lock_is_granted(lock) && lock_guard(host, at)->in_force &&
-        atomic_load(&shared->token_top) != lock->token_last) {
-        atomic_store(&shared->token_top, lock->token_last); /* seq_cst: as in hfi_grant() */
+    if (lock_is_granted(host, at) && lock_in_force(host, at) &&
+        atomic_load(&shared->token_top) != lock_token_last(host, at)) {
+        atomic_store(&shared->token_top,
+                     lock_token_last(host, at)); /* seq_cst: as in hfi_grant() */
         word_mended(host, at);
     }
     if ((atomic_load(lock_word(host, at)) & HFI_W_RECALL) &&
@@ -59,7 +61,7 @@ static void repair_slot(struct host *host, struct lock_ref at)
         atomic_store(&shared->handovers_left, GRANT_HANDOVERS); /* no recall has more */
         word_mended(host, at);
     }
-    if (hfi_index_mend(&space->region, at.slot, lock_hash(host, at))) {
+    if (hfi_index_mend(region, at.slot, lock_hash(host, at))) {
         word_mended(host, at);
     }
 }
@@ -88,25 +90,25 @@ static void look_at_place(struct queued *queued, uint64_t wait)
 static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_t cell)
 {
     uint64_t epoch = cell >> HFI_CELL_EPOCH_SHIFT;
-    uint64_t lease = host->spaces[at.space].lease;
+    uint64_t lease = space_lease(host, at.space);
     return (cell & HFI_CELL_COUNT) > 1 || ((cell & HFI_CELL_COUNT) && lease != 0 &&
                                            !host->lease.lost && epoch != hfi_lease_epoch(lease));
 }
 
-/* A seat of nobody, or of one that is dead: nobody waits and reads there. */
+/* A seat that is free, or whose process is dead: no process waits or reads there. */
 static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t seat,
                               struct host_actions *actions)
 {
-    const struct space *space = &host->spaces[at.space];
+    const struct hfi_region *region = space_region(host, at.space);
     const struct hfi_actor *actor = lock_actor(host, at);
-    uint64_t wait = atomic_load(hfi_seat_wait(&space->region, seat));
+    uint64_t wait = atomic_load(hfi_seat_wait(region, seat));
     uint32_t id = seat_holder(host, at.space, seat);
     if (wait & (HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
         hfi_bury_waiter(actor, seat);
-        hfi_wake_named(actor, seat); /* who waits there after all is told to ask anew */
+        hfi_wake_named(actor, seat); /* a process that waits there after all asks anew */
         word_mended(host, at);
     }
-    if (atomic_load(&hfi_seat(&space->region, seat)->reader) & HFI_CELL_COUNT) {
+    if (atomic_load(&hfi_seat(region, seat)->reader) & HFI_CELL_COUNT) {
         word_mended(host, at);
         if (id != 0) {
             hold_evict_reader(host, at, seat, 0, hold_delay_ms(host, at, id), HOST_LOSS_DEATH,
@@ -120,23 +122,23 @@ static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t se
 static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, struct queued *queued,
                         struct host_actions *actions)
 {
-    const struct space *space = &host->spaces[at.space];
-    struct hfi_seat *shared = hfi_seat(&space->region, seat);
+    const struct hfi_region *region = space_region(host, at.space);
+    struct hfi_seat *shared = hfi_seat(region, seat);
     uint32_t id = seat_holder(host, at.space, seat);
     uint32_t handle = seat_handle(host, at.space, seat);
     repair_number(host, at, &shared->holder, id);
-    if (id == 0 || (handle != NONE && (host->handles[handle].flags & HANDLE_ZOMBIE) &&
-                    !client_may_use_closed(host, host->handles[handle].client))) {
+    if (id == 0 || (handle != NONE && (handle_flags(host, handle) & HANDLE_ZOMBIE) &&
+                    !client_may_use_closed(host, handle_client(host, handle)))) {
         repair_empty_seat(host, at, seat, actions);
         return;
     }
     uint64_t cell = atomic_load(&shared->reader);
-    if (cell_is_rubbish(host, at, cell)) { /* whoever read there has lost its hold by that */
+    if (cell_is_rubbish(host, at, cell)) { /* the reader of that seat has lost its hold by that */
         hold_evict_reader(host, at, seat, cell, hold_delay_ms(host, at, id), HOST_LOSS_DEATH,
                           actions);
         word_mended(host, at);
     }
-    uint64_t wait = atomic_load(hfi_seat_wait(&space->region, seat));
+    uint64_t wait = atomic_load(hfi_seat_wait(region, seat));
     look_at_place(queued, wait);
     if ((wait & HFI_WAIT_WAITING) && hfi_word_holder(atomic_load(lock_word(host, at))) == id) {
         hfi_wake_named(lock_actor(host, at), seat); /* it has the lock, and may not know */
@@ -150,7 +152,6 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
 static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t block, uint32_t most,
                              struct queued *queued, struct host_actions *actions)
 {
-    const struct space *space = &host->spaces[at.space];
     struct seat_walk walk = seats_of(host, at);
     if (seats_block_is_of(host, at, block)) {
         walk.next_block = block;
@@ -164,7 +165,8 @@ static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t blo
             return 0;
         }
         if (walk.seat % HFI_BLOCK_SEATS == 0) {
-            struct hfi_block *shared = &space->region.blocks[walk.seat / HFI_BLOCK_SEATS];
+            struct hfi_block *shared =
+                &space_region(host, at.space)->blocks[walk.seat / HFI_BLOCK_SEATS];
             repair_number(host, at, &shared->slot, at.slot + 1);
             repair_number(host, at, &shared->next, walk.next_block);
         }
@@ -174,7 +176,7 @@ static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t blo
     return walk.next_block;
 }
 
-/* What the places in the queue ask of word and slot. */
+/* Puts right what the places in the queue demand of word and slot. */
 static void repair_queue(struct host *host, struct lock_ref at, const struct queued *queued)
 {
     if (!queued->any) {
@@ -184,27 +186,27 @@ static void repair_queue(struct host *host, struct lock_ref at, const struct que
         word_mended(host, at);
     }
     if (queued->bits & ~atomic_load(lock_word(host, at))) {
-        /* seq_cst: in the stead of who waits, as ensure_bit() does. It may be about to, or have
-         * left since: a bit too many is what the next release takes away. */
+        /* seq_cst: in place of the process that waits, as ensure_bit() does. That process may be
+         * about to set the bit, or have left the queue: the next release clears a bit too many. */
         atomic_fetch_or(lock_word(host, at), queued->bits);
         hfi_rouse(lock_actor(host, at), at.slot); /* it may have been free while they slept */
     }
 }
 
-/* Whether the word names somebody who cannot hold: see attend_holder(). *walked: handles. */
+/* Whether the word names a holder that cannot hold: see attend_holder(). *walked: handles. */
 static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32_t holder,
                              uint32_t *walked)
 {
     uint32_t client = client_of_id(host, holder);
-    uint32_t handle = lock_at(host, at)->handles;
+    uint32_t handle = lock_handles(host, at);
     if (client == NONE || !client_lives(host, client)) {
         return true;
     }
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
-        if (host->handles[handle].holder == holder) {
+        if (handle_holder(host, handle) == holder) {
             return false;
         }
-        handle = host->handles[handle].lock_next;
+        handle = handle_next(host, handle);
         ++*walked;
     }
     return !(client_flags(host, client) & CLIENT_SURVIVOR);
@@ -232,30 +234,27 @@ void repair_lock(struct host *host, struct lock_ref at, struct host_actions *act
 
 /* ---- the pass ---- */
 
-static void repair_header(struct space *space)
+static void repair_header(struct host *host, uint32_t space)
 {
-    struct hfi_header *header = space->region.header;
-    if (space->lease != 0 && atomic_load(&header->lease) != space->lease) {
-        hfi_publish(&space->actor, hfi_lease_deadline_ns(space->lease),
-                    hfi_lease_epoch(space->lease), space->lease);
-        space->repairs++;
+    struct hfi_header *header = space_region(host, space)->header;
+    if (space_mend_lease(host, space)) {
+        words_count_repair(host, space);
     }
     if (atomic_load(&header->abandoned) != 0) {
         atomic_store(&header->abandoned, 0); /* seq_cst: it is served */
-        space->repairs++;
+        words_count_repair(host, space);
     }
 }
 
-/* A piece of a lock, all of most. What it cost. */
+/* Looks at a lock, or at a piece of one with many seats. Returns what that cost. */
 static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    const struct space *space = &host->spaces[at.space];
     struct queued queued = {0};
-    uint64_t before = space->repairs;
+    uint64_t before = words_repairs(host, at.space);
     uint32_t cost = 1;
     uint32_t first = host->repair->block;
     host->repair->block = 0;
-    if (!lock_is_named(&space->locks[at.slot])) {
+    if (!lock_is_named(host, at)) {
         word_repair(host, at, actions); /* used up: whoever has it open is to open its name again */
         host->repair->hand.slot++;
         return cost;
@@ -272,24 +271,25 @@ static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_act
     if (first != 0 || host->repair->block != 0) {
         queued.any = true; /* only a part was looked at */
     }
-    if (wants_attention(host, at, &queued, &cost) || space->repairs != before) {
+    if (wants_attention(host, at, &queued, &cost) || words_repairs(host, at.space) != before) {
         attend_lock(host, at, actions);
     }
     host->repair->hand.slot += host->repair->block == 0;
     return cost;
 }
 
-/* Entries of the index that name slots of nobody. What it cost. */
-static uint32_t pass_index(struct space *space, uint32_t *entry)
+/* Drops entries of the index that name slots without a lock. Returns what that cost. */
+static uint32_t pass_index(struct host *host, uint32_t index, uint32_t *entry)
 {
+    const struct hfi_region *region = space_region(host, index);
     uint32_t end = *entry + (64U << ENTRY_SHIFT);
-    end = end < space->region.index_count ? end : space->region.index_count;
+    end = end < region->index_count ? end : region->index_count;
     for (; *entry < end; ++*entry) {
-        uint32_t slot = 0;
-        if (hfi_index_entry(&space->region, *entry, &slot) &&
-            (slot >= space->slots_used || !lock_is_named(&space->locks[slot]))) {
-            hfi_index_drop(&space->region, *entry);
-            space->repairs++;
+        struct lock_ref at = {index, 0};
+        if (hfi_index_entry(region, *entry, &at.slot) &&
+            (at.slot >= locks_end(host, index) || !lock_is_named(host, at))) {
+            hfi_index_drop(region, *entry);
+            words_count_repair(host, index);
         }
     }
     return 64;
@@ -297,12 +297,12 @@ static uint32_t pass_index(struct space *space, uint32_t *entry)
 
 static void pass_next_space(struct host *host, struct host_actions *actions)
 {
-    struct space *space = &host->spaces[host->repair->hand.space];
-    if (space->repairs > 0) {
-        hub_log(actions, "region_repaired", (int64_t)space->repairs);
-        actions->items[actions->count - 1].as.log.region = host->repair->hand.space;
+    uint32_t space = host->repair->hand.space;
+    if (words_repairs(host, space) > 0) {
+        hub_log(actions, "region_repaired", (int64_t)words_repairs(host, space));
+        actions->items[actions->count - 1].as.log.region = space;
         actions->items[actions->count - 1].as.log.whole = true;
-        space->repairs = 0;
+        words_forget_repairs(host, space);
     }
     host->repair->hand.space++;
     host->repair->hand.slot = 0;
@@ -312,20 +312,21 @@ static void pass_next_space(struct host *host, struct host_actions *actions)
 
 static uint32_t pass_piece(struct host *host, struct host_actions *actions)
 {
-    struct space *space = &host->spaces[host->repair->hand.space];
-    if (!space->used || space->given_up || space->slots_used == 0) {
+    uint32_t space = host->repair->hand.space;
+    if (!space_is_used(host, space) || space_is_given_up(host, space) ||
+        locks_end(host, space) == 0) {
         pass_next_space(host, actions);
         return 1;
     }
     if (host->repair->hand.slot == 0 && host->repair->block == 0) {
-        repair_header(space);
-        bell_rang(host, host->repair->hand.space); /* its ring may have been lost */
+        repair_header(host, space);
+        ring_arrived(host, space); /* its ring may have been lost */
     }
-    if (host->repair->hand.slot < space->slots_used) {
+    if (host->repair->hand.slot < locks_end(host, space)) {
         return pass_slot(host, host->repair->hand, actions);
     }
-    if (host->repair->entry < space->region.index_count) {
-        return pass_index(space, &host->repair->entry);
+    if (host->repair->entry < space_region(host, space)->index_count) {
+        return pass_index(host, space, &host->repair->entry);
     }
     pass_next_space(host, actions);
     return 1;
@@ -336,7 +337,7 @@ static uint64_t slots_in_use(const struct host *host)
 {
     uint64_t slots = 0;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        slots += host->spaces[i].used ? host->spaces[i].slots_used : 0;
+        slots += space_is_used(host, i) ? locks_end(host, i) : 0;
     }
     return slots;
 }

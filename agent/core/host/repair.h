@@ -1,11 +1,11 @@
 /*
- * Repair: what a region says beside the locks' words is put right, too, and all of it is looked at
- * in a pass, five times in each session_ttl, in pieces.
+ * Repair: puts right what a region says beside the words of its locks. A pass over all of a region
+ * goes in pieces, five times in each session_ttl.
  *
- * The agent's own numbers count, as for the word (words.h). What cannot be told from the truth
- * stays for as long as the process lives in whose name it is: a reader's cell or a place in the
- * queue in such a handle's seat. An administrator's break ends these. Nothing is taken from an
- * honest process: docs/REGION.md says of each field why not.
+ * As for words (words.h), the agent's own numbers decide. A reader's cell or a place in the queue
+ * may be wrong in a way that cannot be told from the truth, in the seat of a handle whose process
+ * lives; it stays until that process ends, or an administrator breaks the lock. An honest process
+ * loses nothing: docs/REGION.md says for each field why.
  */
 #ifndef HOST_REPAIR_H
 #define HOST_REPAIR_H
@@ -16,7 +16,7 @@
 struct repair;
 
 struct repair *repair_lay_out(struct arena *arena);
-/* Puts right all that the region says of the lock. */
+/* Puts right all that the region says about the lock. */
 void repair_lock(struct host *host, struct lock_ref at, struct host_actions *actions);
 int64_t repair_due_ns(const struct host *host);
 /* A piece of the pass over all locks. */

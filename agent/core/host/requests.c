@@ -1,10 +1,10 @@
 /* Requests to the quorum, sent again until they are answered: see requests.h. */
 #include "requests_private.h"
 
-#include "bells.h"
 #include "kept.h"
+#include "locks.h"
+#include "ringing.h"
 #include "routes.h"
-#include "state.h"
 
 enum {
     INDEX_BITS = 16,
@@ -105,13 +105,13 @@ static struct request *request_new(struct host *host, uint32_t name, enum messag
 static void attach(struct host *host, struct request *request, struct lock_ref at)
 {
     request->at = at;
-    lock_at(host, at)->request = (uint16_t)(request - host->requests->table + 1);
+    lock_set_request(host, at, (uint32_t)(request - host->requests->table) + 1);
 }
 
 struct request *request_start(struct host *host, struct lock_ref at, enum message_kind kind)
 {
-    HF_CHECK(lock_at(host, at)->request == 0);
-    struct request *request = request_new(host, lock_at(host, at)->name, kind);
+    HF_CHECK(lock_request(host, at) == 0);
+    struct request *request = request_new(host, lock_name_id(host, at), kind);
     if (request != NULL) {
         attach(host, request, at);
     }
@@ -121,7 +121,7 @@ struct request *request_start(struct host *host, struct lock_ref at, enum messag
 struct request *request_keep(struct host *host, struct lock_ref at, uint32_t index, uint64_t id,
                              int64_t since_ns)
 {
-    HF_CHECK(lock_at(host, at)->request == 0);
+    HF_CHECK(lock_request(host, at) == 0);
     if (index >= host->requests->capacity || index < host->requests->used) {
         return NULL;
     }
@@ -131,7 +131,7 @@ struct request *request_keep(struct host *host, struct lock_ref at, uint32_t ind
     }
     host->requests->used++;
     bool has_index = (id & ((1 << INDEX_BITS) - 1)) == index;
-    struct request *request = request_put(host, index, has_index ? id : 0, lock_at(host, at)->name,
+    struct request *request = request_put(host, index, has_index ? id : 0, lock_name_id(host, at),
                                           MESSAGE_ACQUIRE);
     attach(host, request, at);
     request->since_ns = since_ns;
@@ -168,13 +168,12 @@ void request_set_mode(struct request *request, uint8_t mode)
 
 void request_keep_note(struct host *host, const struct request *request, bool known)
 {
-    const struct lock *lock = lock_at(host, request->at);
     const struct kept_note note = {
         .since_ns = request->since_ns,
         .name_hash = lock_hash(host, request->at),
         .at = request->at,
         .known = known,
-        .returned = {lock->ballot, lock->sequence},
+        .returned = lock_version(host, request->at),
         .id = request->id,
     };
     kept_write(host, (uint32_t)(request - host->requests->table), &note);
@@ -201,7 +200,7 @@ void request_end(struct host *host, struct request *request)
 {
     uint32_t index = (uint32_t)(request - host->requests->table);
     if (request->at.slot != NONE) {
-        lock_at(host, request->at)->request = 0;
+        lock_set_request(host, request->at, 0);
     } else {
         orphan_unlink(host, request);
         names_drop(host->names, request->name);
@@ -213,7 +212,7 @@ void request_end(struct host *host, struct request *request)
     request->next = host->requests->free;
     host->requests->free = index + 1;
     if (host->requests->starved) {
-        bells_rang_all(host); /* those that found no room set their dirty bits already */
+        rings_arrived_all(host); /* those that found no room set their dirty bits already */
     }
     host->requests->starved = false;
 }
@@ -250,7 +249,7 @@ uint32_t requests_count(const struct host *host)
 
 struct request *request_of(const struct host *host, struct lock_ref at)
 {
-    uint32_t request = lock_at(host, at)->request;
+    uint32_t request = lock_request(host, at);
     return request == 0 ? NULL : &host->requests->table[request - 1];
 }
 
@@ -299,8 +298,7 @@ static void fill(const struct host *host, const struct request *request, struct 
         amend->version = request->terms.version;
         amend->mode = request->terms.mode;
         amend->lock_delay_ms = request->terms.lock_delay_ms;
-        *(request->terms.says_used ? &amend->token_used
-                                   : &amend->token_last) = request->terms.token;
+        *(request->terms.has_used ? &amend->token_used : &amend->token_last) = request->terms.token;
         name = &amend->name;
     } else {
         struct message_give_back *give_back = &message->as.give_back;
@@ -437,16 +435,15 @@ void request_orphan(struct host *host, const struct message_name *name,
 
 void request_inherit(struct host *host, struct lock_ref at)
 {
-    struct lock *lock = lock_at(host, at);
-    struct request *request = host->requests->orphans == 0 ? NULL : orphan_find(host, lock->name);
+    uint32_t name = lock_name_id(host, at);
+    struct request *request = host->requests->orphans == 0 ? NULL : orphan_find(host, name);
     if (request == NULL) {
         return;
     }
     orphan_unlink(host, request);
     names_drop(host->names, request->name); /* the lock has a reference of its own */
     attach(host, request, at);
-    lock->ballot = request->terms.version.ballot;
-    lock->sequence = request->terms.version.sequence;
+    lock_set_version(host, at, request->terms.version);
     lock_set_state(host, at, LOCK_RETURNING);
 }
 
@@ -464,7 +461,7 @@ void requests_check(const struct host *host)
         used++;
         orphans += request->at.slot == NONE;
         HF_CHECK((request->id & 0xffff) == i && heap_has(&requests->heap, i));
-        HF_CHECK(request->at.slot == NONE || lock_at(host, request->at)->name == request->name);
+        HF_CHECK(request->at.slot == NONE || lock_name_id(host, request->at) == request->name);
         HF_CHECK(request->at.slot == NONE || request_of(host, request->at) == request);
     }
     HF_CHECK(used == requests->heap.count && used <= requests->capacity);

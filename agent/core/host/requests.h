@@ -1,17 +1,19 @@
 /*
  * Requests: what was asked of the quorum and is not answered yet (ACQUIRE, AMEND, GIVE_BACK).
  *
- * A lock has at most one request under way: it is ASKING, AMENDING or RETURNING (or ADOPTED, and
- * asks what it has). Messages get lost, so a request is sent again until it is answered, each time
- * under the same id, by changing ways (routes.h). It ends with its answer, or with the session.
+ * A lock has at most one request under way: it is ASKING, AMENDING or RETURNING; or it is ADOPTED,
+ * and asks which grant it has. Messages get lost, so a request is sent again until it is answered,
+ * each time under the same id, by changing ways (routes.h). It ends with its answer, or with the
+ * session.
  *
- * An orphan is the give-back of a grant that came for a name which has no lock here. It has to be
- * remembered too: a request for that name must not overtake it, or it would be answered with the
- * very grant that is on its way back. So the name's next lock begins with it.
+ * An orphan is the give-back of a grant that came for a name without a lock here. If a new request
+ * for that name overtook the give-back, its answer would be the very grant that is on its way back.
+ * So orphans are remembered, and the name's next lock begins with the orphan.
  *
- * What waits is noted for the next agent (kept.h).
+ * An ACQUIRE that waits is noted for the next agent (kept.h).
  *
- * The table is bounded. What finds no room is not begun, and is tried again when one has ended.
+ * The table is bounded. A request that finds no room is not begun; it is tried again when another
+ * one has ended.
  */
 #ifndef HOST_REQUESTS_H
 #define HOST_REQUESTS_H
@@ -27,39 +29,38 @@ struct request_terms {
     struct message_order version; /* AMEND, GIVE_BACK: of the grant that it is about */
     uint64_t token; /* GIVE_BACK: the last that was handed out; AMEND: see message_amend */
     uint16_t lock_delay_ms;
-    uint8_t mode;   /* enum message_mode */
-    bool says_used; /* AMEND: its token is token_used */
+    uint8_t mode;  /* enum message_mode */
+    bool has_used; /* AMEND: its token is token_used */
 };
 
 struct requests *requests_lay_out(struct arena *arena, const struct host_config *config);
 
-/* Whether there is room for one more; if not, all locks that asked to be looked at again
- * (bell_look_later()) are when there is. */
+/* Whether there is room for one more. If not, locks that asked for another look
+ * (ringing_look_later()) get it when there is room again. */
 bool request_room(struct host *host);
-/* Whether its namespace has more under way than leaves room for those of others. */
+/* Whether the namespace has so many under way that others might find no room. */
 bool requests_are_many(const struct host *host, uint32_t space);
-/* Something is under way for that lock from now on; the caller gives it its terms and sends it.
- * NULL: no room. */
+/* Begins a request for that lock; the caller gives it its terms and sends it. NULL: no room. */
 struct request *request_start(struct host *host, struct lock_ref at, enum message_kind kind);
-/* It counts as one that its namespace asks for. */
+/* Counts the request for requests_are_many(). */
 void request_count_ask(struct host *host, struct request *request);
 void request_set_terms(struct request *request, const struct request_terms *terms);
 const struct request_terms *request_terms(const struct request *request);
-/* An ACQUIRE that is under way asks for another mode from now on, from the first way on. */
+/* An ACQUIRE that is under way asks for another mode from now on; the ways begin anew. */
 void request_set_mode(struct request *request, uint8_t mode);
-/* Notes an ACQUIRE for the next agent. known: the lock's version tells what went back before. */
+/* Notes an ACQUIRE for the next agent. known: the lock's version is the last that went back. */
 void request_keep_note(struct host *host, const struct request *request, bool known);
 void request_send(struct host *host, struct request *request, struct host_actions *actions);
 void request_end(struct host *host, struct request *request);
 void requests_end_all(struct host *host);
-/* Those of locks of a namespace that is given up. */
+/* Ends the requests of all locks of a namespace that is given up. */
 void requests_leave(struct host *host, uint32_t space);
 /* What is under way for a lock; NULL: nothing. */
 struct request *request_of(const struct host *host, struct lock_ref at);
-/* The request of that kind and name that an answer belongs to; NULL: none any more. */
+/* The request of that kind and name that an answer belongs to; NULL: it has ended. */
 struct request *request_answered(const struct host *host, uint64_t id, enum message_kind kind,
                                  const struct message_name *name);
-/* Its lock; slot NONE: it is an orphan. */
+/* The request's lock; slot NONE: it is an orphan. */
 struct lock_ref request_lock(const struct request *request);
 enum message_kind request_kind(const struct request *request);
 /* When this host first asked for it. */
@@ -70,26 +71,27 @@ void request_orphan(struct host *host, const struct message_name *name,
                     struct host_actions *actions);
 /* The new lock of a name begins with the give-back that is under way for it, if one is. */
 void request_inherit(struct host *host, struct lock_ref at);
-/* Another voter coordinates its name. */
+/* Sends the request to another voter, which coordinates its name. */
 void request_redirect(struct host *host, struct request *request, const struct message_agent *owner,
                       struct host_actions *actions);
-/* That voter coordinates these partitions from now on: what waits is sent again. */
+/* That voter coordinates these partitions from now on: sends it the requests that wait. */
 void requests_owner(struct host *host, const struct message_partitions *partitions,
                     const struct message_agent *owner);
-/* These voters, bit by index, are there again: what was sent to them may be lost, and one that was
- * started anew knows of nobody who waits. What was sent first less than its first pause ago waits
- * for that. */
+/* These voters, bit by index, can be reached again. What was sent to them may be lost, and a voter
+ * that was started again knows of no waiter; so requests are sent again. A request whose first
+ * pause is not over waits for the end of that pause. */
 void requests_voters_up(struct host *host, uint32_t voters);
 uint32_t requests_count(const struct host *host);
 int64_t requests_due_ns(const struct host *host);
 void requests_tick(struct host *host, struct host_actions *actions);
 
-/* An ACQUIRE that the agent before began then, at the index that it had there (which rises from one
- * to the next; nothing else has been made yet). id: the one it had; 0, or one that does not go with
- * the index: a new one. Only grant_ask() sends it. NULL: no room. */
+/* Continues an ACQUIRE that the agent before this one began at since_ns, under the index that it
+ * had there. Indexes rise from call to call, and no other request was begun before. id: the id that
+ * it had; with 0, or an id of another index, it gets a new one. Only grant_ask() sends it. NULL: no
+ * room. */
 struct request *request_keep(struct host *host, struct lock_ref at, uint32_t index, uint64_t id,
                              int64_t since_ns);
-/* Made by request_keep(), and not sent yet. */
+/* Whether request_keep() made it and it was not sent yet. */
 bool request_is_kept(const struct host *host, const struct request *request);
 
 void requests_check(const struct host *host);

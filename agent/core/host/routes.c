@@ -2,7 +2,6 @@
 #include "routes.h"
 
 #include "core/quorum.h"
-#include "state.h"
 
 struct routes {
     uint8_t owner[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */

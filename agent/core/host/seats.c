@@ -1,7 +1,8 @@
 /* Places to wait and read, in blocks chained to slots: see seats.h. */
 #include "seats.h"
 
-#include "state.h"
+#include "locks.h"
+#include "spaces.h"
 
 /* Of one namespace: own copies of the chains, see struct hfi_region. */
 struct seats_space {
@@ -130,7 +131,7 @@ static void seat_clear(const struct hfi_region *region, uint32_t seat)
 static uint32_t block_add(struct host *host, struct lock_ref at)
 {
     struct seats_space *own = &host->seats->spaces[at.space];
-    const struct hfi_region *region = &host->spaces[at.space].region;
+    const struct hfi_region *region = space_region(host, at.space);
     uint32_t slot = at.slot;
     uint32_t block = own->free_block - 1;
     if (own->free_block != 0) {
@@ -161,7 +162,7 @@ static uint32_t block_add(struct host *host, struct lock_ref at)
 uint32_t seat_give(struct host *host, struct lock_ref at, uint32_t holder, uint32_t handle)
 {
     struct seats_space *own = &host->seats->spaces[at.space];
-    const struct hfi_region *region = &host->spaces[at.space].region;
+    const struct hfi_region *region = space_region(host, at.space);
     uint32_t seat = HFI_SEAT_NONE;
     struct seat_walk walk = seats_of(host, at);
     while (seat == HFI_SEAT_NONE && seats_next(&walk)) {
@@ -184,7 +185,7 @@ uint32_t seat_give(struct host *host, struct lock_ref at, uint32_t holder, uint3
 void seat_take_back(struct host *host, uint32_t space, uint32_t seat)
 {
     struct seats_space *own = &host->seats->spaces[space];
-    const struct hfi_region *region = &host->spaces[space].region;
+    const struct hfi_region *region = space_region(host, space);
     if (seat != HFI_SEAT_NONE) {
         seat_clear(region, seat);
         atomic_store(&hfi_seat(region, seat)->holder, 0);
@@ -219,7 +220,7 @@ bool seats_are_empty(const struct host *host, struct lock_ref at)
 void seats_release(struct host *host, struct lock_ref at)
 {
     struct seats_space *own = &host->seats->spaces[at.space];
-    const struct hfi_region *region = &host->spaces[at.space].region;
+    const struct hfi_region *region = space_region(host, at.space);
     uint32_t block = own->slot_blocks[at.slot];
     own->slot_blocks[at.slot] = 0;
     atomic_store(&region->slots[at.slot].blocks, 0);
@@ -235,11 +236,10 @@ void seats_release(struct host *host, struct lock_ref at)
 
 bool seats_adopt(struct host *host, uint32_t index)
 {
-    const struct space *space = &host->spaces[index];
     struct seats_space *own = &host->seats->spaces[index];
-    const struct hfi_region *region = &space->region;
-    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
-        uint32_t block = lock_is_named(&space->locks[slot])
+    const struct hfi_region *region = space_region(host, index);
+    for (uint32_t slot = 0; slot < locks_end(host, index); slot++) {
+        uint32_t block = lock_is_named(host, (struct lock_ref){index, slot})
                              ? atomic_load(&region->slots[slot].blocks)
                              : 0;
         own->slot_blocks[slot] = block;
@@ -274,7 +274,7 @@ bool seats_adopt(struct host *host, uint32_t index)
 uint64_t seats_free_blocks(const struct host *host, uint32_t space)
 {
     const struct seats_space *own = &host->seats->spaces[space];
-    uint64_t count = host->spaces[space].region.block_count - own->blocks_used;
+    uint64_t count = space_region(host, space)->block_count - own->blocks_used;
     uint32_t block = own->free_block;
     for (uint32_t i = 0; block != 0 && i < own->blocks_used; i++) {
         count++;
@@ -285,11 +285,10 @@ uint64_t seats_free_blocks(const struct host *host, uint32_t space)
 
 void seats_check(const struct host *host, uint32_t index)
 {
-    const struct space *space = &host->spaces[index];
     const struct seats_space *own = &host->seats->spaces[index];
     uint32_t chained = 0;
     uint32_t free = 0;
-    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
+    for (uint32_t slot = 0; slot < locks_end(host, index); slot++) {
         for (uint32_t block = own->slot_blocks[slot]; block != 0;
              block = own->block_next[block - 1]) {
             HF_CHECK(block <= own->blocks_used && own->block_slot[block - 1] == slot + 1);
@@ -300,6 +299,6 @@ void seats_check(const struct host *host, uint32_t index)
         HF_CHECK(block <= own->blocks_used && own->block_slot[block - 1] == 0);
         HF_CHECK(++free <= own->blocks_used);
     }
-    HF_CHECK(own->blocks_used <= space->region.block_count);
+    HF_CHECK(own->blocks_used <= space_region(host, index)->block_count);
     HF_CHECK(chained + free == own->blocks_used);
 }

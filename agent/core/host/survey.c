@@ -2,10 +2,12 @@
 #include "survey.h"
 
 #include "clients.h"
+#include "handles.h"
+#include "locks.h"
 #include "look.h"
 #include "requests.h"
 #include "seats.h"
-#include "state.h"
+#include "spaces.h"
 #include "watches.h"
 
 const struct host_counts *host_counts(const struct host *host)
@@ -31,7 +33,7 @@ struct ages {
 
 static struct ages look(const struct host *host, struct lock_ref at, int64_t now_ns)
 {
-    const struct hfi_region *region = &host->spaces[at.space].region;
+    const struct hfi_region *region = space_region(host, at.space);
     struct ages ages = {.hold_ns = -1, .wait_ns = -1};
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
@@ -62,12 +64,12 @@ void survey_ages(struct host *host, struct lock_ref at)
 static void survey_lock(const struct host *host, struct lock_ref at, int64_t now_ns,
                         struct host_survey *out)
 {
-    const struct hfi_region *region = &host->spaces[at.space].region;
+    const struct hfi_region *region = space_region(host, at.space);
     uint64_t word = atomic_load(lock_word(host, at));
     struct ages ages = look(host, at, now_ns);
     bool read = (word & HFI_W_CELLS) && hfi_has_readers(region, at.slot, HFI_SEAT_NONE);
     out->locks++;
-    out->granted += lock_is_granted(lock_at(host, at));
+    out->granted += lock_is_granted(host, at);
     out->held += ages.hold_ns >= 0 || read;
     out->waiters += ages.waiters;
     out->closed += (word & HFI_W_CLOSED) != 0;
@@ -78,15 +80,14 @@ static void survey_lock(const struct host *host, struct lock_ref at, int64_t now
 static void survey_space(const struct host *host, uint32_t index, int64_t now_ns,
                          struct host_survey *out)
 {
-    const struct space *space = &host->spaces[index];
-    out->slots += space->region.slot_count;
-    out->slots_used += space->slots_used - space->free_slots;
-    out->seats += (uint64_t)space->region.block_count * HFI_BLOCK_SEATS;
-    out->seats_used += (space->region.block_count - seats_free_blocks(host, index)) *
-                       HFI_BLOCK_SEATS;
-    for (uint32_t slot = 0; slot < space->slots_used; slot++) {
+    const struct hfi_region *region = space_region(host, index);
+    out->slots += region->slot_count;
+    out->slots_used += locks_end(host, index) - locks_free(host, index);
+    out->seats += (uint64_t)region->block_count * HFI_BLOCK_SEATS;
+    out->seats_used += (region->block_count - seats_free_blocks(host, index)) * HFI_BLOCK_SEATS;
+    for (uint32_t slot = 0; slot < locks_end(host, index); slot++) {
         struct lock_ref at = {index, slot};
-        if (lock_is_named(lock_at(host, at))) {
+        if (lock_is_named(host, at)) {
             survey_lock(host, at, now_ns, out);
         }
     }
@@ -95,11 +96,11 @@ static void survey_space(const struct host *host, uint32_t index, int64_t now_ns
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out)
 {
     *out = (struct host_survey){.clients = clients_connected(host),
-                                .handles = host->handle_count,
+                                .handles = handles_count(host),
                                 .watches = watches_count(host),
                                 .requests = requests_count(host)};
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (host->spaces[i].used) {
+        if (space_is_used(host, i)) {
             survey_space(host, i, now_ns, out);
         }
     }

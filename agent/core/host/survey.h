@@ -1,9 +1,9 @@
 /*
- * Survey: counts and figures for people, which an operator's monitoring reads. It decides nothing.
+ * Survey: counts and figures for people and their monitoring. It decides nothing.
  *
- * Most holds begin and end in shared memory, and the agent neither sees nor counts them: that is
- * what makes them cheap. What it knows of them is what it finds when it looks at the words anyway,
- * at each renewal (survey_ages()), or when somebody asks (host_survey()).
+ * Most holds begin and end in shared memory. The agent neither sees nor counts them, which is what
+ * makes them cheap. It knows of them what it finds in the words: at each renewal, when it looks at
+ * every word anyway (survey_ages()), and when the figures are asked for (host_survey()).
  */
 #ifndef HOST_SURVEY_H
 #define HOST_SURVEY_H

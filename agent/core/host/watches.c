@@ -3,7 +3,8 @@
 
 #include "clients.h"
 #include "core/gossip.h"
-#include "state.h"
+#include "locks.h"
+#include "spaces.h"
 
 enum { REMOTE_CHANGES_MAX = 1024 }; /* looked at in one step */
 
@@ -69,20 +70,18 @@ bool watch_is_on(const struct host *host, uint32_t space, const uint8_t *name, s
 static void watch_mark(struct host *host, const struct watch *watch)
 {
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        const struct space *space = &host->spaces[i];
         if (client_rights_error(host, watch->client, i, HOST_MAY_USE | HOST_MAY_ADMIN) != 0) {
             continue;
         }
-        for (uint32_t slot = 0; space->used && slot < space->slots_used; slot++) {
+        for (uint32_t slot = 0; space_is_used(host, i) && slot < locks_end(host, i); slot++) {
             struct lock_ref at = {i, slot};
             size_t size = 0;
-            if (!lock_is_named(lock_at(host, at)) ||
-                (atomic_load(lock_word(host, at)) & HFI_W_WATCHED)) {
+            if (!lock_is_named(host, at) || (atomic_load(lock_word(host, at)) & HFI_W_WATCHED)) {
                 continue;
             }
-            const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
+            const uint8_t *name = lock_name_bytes(host, at, &size);
             if (watch_matches(host, watch, i, name, size)) {
-                lock_guard(host, at)->watched = 1;
+                lock_set_watched(host, at, true);
                 atomic_fetch_or(lock_word(host, at), HFI_W_WATCHED);
             }
         }
@@ -169,14 +168,14 @@ void watch_changed(struct host *host, struct lock_ref at)
     space->telling = true;
 }
 
-void watch_bell_rang(struct host *host, struct lock_ref at)
+void watch_ring_arrived(struct host *host, struct lock_ref at)
 {
     size_t size = 0;
-    const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
+    const uint8_t *name = lock_name_bytes(host, at, &size);
     if (watch_is_on(host, at.space, name, size)) {
         watch_changed(host, at);
     } else {
-        lock_guard(host, at)->watched = 0;
+        lock_set_watched(host, at, false);
         atomic_fetch_and(lock_word(host, at), ~HFI_W_WATCHED);
     }
 }
@@ -204,11 +203,11 @@ static bool tell_watchers(struct host *host, struct lock_ref at, struct host_act
 {
     struct watch_space *space = &host->watches->spaces[at.space];
     size_t size = 0;
-    if (!lock_is_named(lock_at(host, at))) {
+    if (!lock_is_named(host, at)) {
         space->next_watch = 0;
         return true;
     }
-    const uint8_t *name = names_bytes(host->names, lock_at(host, at)->name, &size);
+    const uint8_t *name = lock_name_bytes(host, at, &size);
     for (; space->next_watch < host->config.limits.watches; space->next_watch++) {
         const struct watch *watch = &host->watches->table[space->next_watch];
         if (!watch->used || !watch_matches(host, watch, at.space, name, size)) {
@@ -224,11 +223,11 @@ static bool tell_watchers(struct host *host, struct lock_ref at, struct host_act
 }
 
 /* Tells what has changed in a namespace, from where the last step stopped. false: no room was left.
- * A bit is cleared before the first is told: what changes from then on is told to all of them. */
+ * A bit is cleared before the first watcher is notified: all watchers hear of a later change. */
 static bool tell_space(struct host *host, uint32_t index, struct host_actions *actions)
 {
     struct watch_space *space = &host->watches->spaces[index];
-    uint32_t words = host->spaces[index].slots_used / 64 + 1;
+    uint32_t words = locks_end(host, index) / 64 + 1;
     if (space->next_watch != 0 &&
         !tell_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
         return false;
@@ -257,7 +256,7 @@ bool watches_are_left(const struct host *host)
 {
     const struct watches *watches = host->watches;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (host->spaces[i].used && watches->spaces[i].telling) {
+        if (space_is_used(host, i) && watches->spaces[i].telling) {
             return true;
         }
     }
@@ -331,7 +330,7 @@ void watches_work(struct host *host, struct host_actions *actions)
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = (first + i) % count;
         bool others = index == count - 1;
-        if (!others && (!host->spaces[index].used || !host->watches->spaces[index].telling)) {
+        if (!others && (!space_is_used(host, index) || !host->watches->spaces[index].telling)) {
             continue;
         }
         if (!(others ? tell_others(host, actions) : tell_space(host, index, actions))) {

@@ -1,15 +1,15 @@
 /*
- * Watches: which clients want to hear of changes of which names, and telling them.
+ * Watches: which clients want to be notified of changes of which names, and the notifications.
  *
- * A watched lock has a bit in its word that makes every change ring. Changes are noted as
- * bits and told bit by bit, so that many watchers or many changes never fill a step; two changes
- * of one lock in between are told as one. A watcher that does not read misses changes and is then
- * sent one CHANGED with an empty name: it has to look at everything.
+ * The word of a watched lock has a bit that makes every change of it ring. Changes are noted as
+ * bits and reported in pieces, so that many watchers or many changes never fill a step. Two changes
+ * of one lock in between are reported as one. A watcher that does not read misses changes; later it
+ * gets one CHANGED with an empty name, and has to look at everything.
  *
- * A watch that ends leaves the bits: a lock that nobody watches loses its bit when it changes next.
- * To look for them at once would be a walk through all locks for each watch of a process that dies.
+ * The bits of a watch that ends stay: a lock without watches loses its bit at its next change. To
+ * search for them at once would mean a walk over all locks for each watch of a process that dies.
  *
- * Invariant: a client that watches is connected; one user other than root has at most half of the
+ * Invariant: a client that watches is connected. One user other than root has at most half of the
  * watches.
  */
 #ifndef HOST_WATCHES_H
@@ -27,27 +27,28 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
 void watch_end(struct host *host, uint32_t client, const struct hfi_text *prefix);
 /* Ends all watches of the client. */
 void watch_drop(struct host *host, uint32_t client);
-/* Whether anybody watches this name. */
+/* Whether any client watches this name. */
 bool watch_is_on(const struct host *host, uint32_t space, const uint8_t *name, size_t size);
 uint32_t watches_count(const struct host *host);
 
-/* The lock has changed: somebody may watch it. */
+/* The lock has changed: its watchers, if there are any, are to be notified. */
 void watch_changed(struct host *host, struct lock_ref at);
-/* The lock is about to lose its slot. A change that not all watchers were sent yet can no more be
- * told by its name: the watchers are to look at everything. */
+/* The lock is about to lose its slot, and with it the bit for a change that some watchers were not
+ * notified of yet. In that case all watchers are to look at everything. */
 void watch_slot_goes(struct host *host, struct lock_ref at);
-/* Its word says that it is watched, which may be over: then the word does not say so any more. */
-void watch_bell_rang(struct host *host, struct lock_ref at);
-/* The namespace's region is left: nothing of it has changed. */
+/* The lock's word has the bit of watches, and the lock rang. Notes the change; or takes the bit
+ * away, if no watch is left. */
+void watch_ring_arrived(struct host *host, struct lock_ref at);
+/* The namespace's region is left: its noted changes are forgotten. */
 void watch_lock_left(struct host *host, struct lock_ref at);
 void watches_space_left(struct host *host, uint32_t space);
 
-/* Something is left to be told. */
+/* Whether notifications are left to be sent. */
 bool watches_are_left(const struct host *host);
 void watches_work(struct host *host, struct host_actions *actions);
-/* A tick: so many may be sent again. */
+/* A tick: as many notifications as one tick may have are free again. */
 void watches_tick(struct host *host);
-/* Tells a client that it missed changes. */
+/* Notifies a client that it missed changes. */
 void watch_lagged(struct host *host, uint32_t client, struct host_actions *actions);
 
 void watches_check(const struct host *host);

@@ -1,47 +1,74 @@
 /* A word against what is known of its lock: see words.h. */
 #include "words.h"
 
-#include "bells.h"
 #include "holds.h"
+#include "locks.h"
 #include "openings.h"
-#include "state.h"
+#include "ringing.h"
+#include "spaces.h"
 #include "watches.h"
 
 enum {
     WORD_MARGIN_MS = 10 * 1000
 }; /* behind a lock-delay, in which it may count for a give-back */
 
-/* What is adopted need not be as it should: the agent before was stopped at any moment. */
+struct words {
+    uint64_t
+        repairs[HOST_NAMESPACES_MAX]; /* what was put right in it, since it was last forgotten */
+};
+
+struct words *words_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct words));
+}
+
+uint64_t words_repairs(const struct host *host, uint32_t space)
+{
+    return host->words->repairs[space];
+}
+
+void words_count_repair(struct host *host, uint32_t space)
+{
+    host->words->repairs[space]++;
+}
+
+void words_forget_repairs(struct host *host, uint32_t space)
+{
+    host->words->repairs[space] = 0;
+}
+
+/* What is wrong before START counts as no repair: the agent before may have stopped at any moment.
+ */
 void word_mended(struct host *host, struct lock_ref at)
 {
-    host->spaces[at.space].repairs += host->started;
+    host->words->repairs[at.space] += host->started;
     host->counts.repairs += host->started;
 }
 
 /* What the word's mode has to be. */
 static enum hfi_grant mode_in_force(const struct host *host, struct lock_ref at)
 {
-    const struct lock *lock = lock_at(host, at);
-    bool in_force = lock_is_granted(lock) ? lock_guard(host, at)->in_force
-                                          : lock->state == LOCK_ADOPTED;
-    return in_force ? (enum hfi_grant)lock->mode : HFI_GRANT_NONE;
+    bool in_force = lock_is_granted(host, at) ? lock_in_force(host, at)
+                                              : lock_state(host, at) == LOCK_ADOPTED;
+    return in_force ? lock_mode(host, at) : HFI_GRANT_NONE;
 }
 
 static struct hfi_range range_of(const struct host *host, struct lock_ref at)
 {
-    return (struct hfi_range){.floor = lock_guard(host, at)->floor,
-                              .last = lock_at(host, at)->token_last & HFI_W_TOKEN};
+    return (struct hfi_range){.floor = lock_floor(host, at),
+                              .last = lock_token_last(host, at) & HFI_W_TOKEN};
 }
 
 uint64_t word_token_used(const struct host *host, struct lock_ref at)
 {
     struct hfi_range range = range_of(host, at);
-    uint64_t last = lock_at(host, at)->token_last;
+    uint64_t last = lock_token_last(host, at);
     uint64_t token = atomic_load(lock_word(host, at)) & HFI_W_TOKEN;
     return token >= range.floor && token <= range.last ? hfi_token(last, token) : last;
 }
 
-/* A token that was not handed out: whoever had the lock has lost it, by whoever wrote that. */
+/* A token that was not handed out: some process wrote it, and by that the holder has lost the lock.
+ */
 static void repair_token(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct hfi_range range = range_of(host, at);
@@ -55,18 +82,18 @@ static void repair_token(struct host *host, struct lock_ref at, struct host_acti
     }
     word = atomic_load(lock_word(host, at)) & HFI_W_TOKEN;
     if (word >= range.floor && word <= range.last) {
-        lock_guard(host, at)->floor = word;
+        lock_set_floor(host, at, word);
     }
 }
 
 /* Closed is what the agent closed, and for as long as it did. */
 static void repair_closing(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    _Atomic uint64_t *told = &host->spaces[at.space].region.slots[at.slot].closed_until_ns;
+    _Atomic uint64_t *told = &space_region(host, at.space)->slots[at.slot].closed_until_ns;
     uint64_t word = atomic_load(lock_word(host, at));
     int64_t until_ns = lock_closed_until_ns(host, at);
     int64_t told_ns = (int64_t)(atomic_load(told) & INT64_MAX);
-    int64_t now_ns = bells_clock_ns(host); /* as hfi_evict() goes by */
+    int64_t now_ns = ringing_clock_ns(host); /* as hfi_evict() goes by */
     bool closed = until_ns > now_ns;
     if (told_ns != until_ns && (closed || told_ns > now_ns)) {
         /* Told without the bit by a closing that came to nothing, too: a hold that ended by itself.
@@ -96,11 +123,10 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
 /* Bits that stand for ever, or until they are taken away here. */
 static void repair_bits(struct host *host, struct lock_ref at)
 {
-    const struct guard *guard = lock_guard(host, at);
-    const struct lock *lock = lock_at(host, at);
-    uint64_t bits = (guard->cells ? HFI_W_CELLS : 0) | (guard->watched ? HFI_W_WATCHED : 0);
-    if (lock->state == LOCK_ADOPTED && lock->mode != HFI_GRANT_NONE) {
-        bits |= HFI_W_RECALL; /* nobody new gets in */
+    uint64_t bits = (lock_has_cells(host, at) ? HFI_W_CELLS : 0) |
+                    (lock_is_watched(host, at) ? HFI_W_WATCHED : 0);
+    if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE) {
+        bits |= HFI_W_RECALL; /* no new hold begins */
     }
     if (bits & ~atomic_load(lock_word(host, at))) {
         atomic_fetch_or(lock_word(host, at), bits); /* seq_cst: as where they were set first */
@@ -110,10 +136,10 @@ static void repair_bits(struct host *host, struct lock_ref at)
 
 void word_repair(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    const struct lock *lock = lock_at(host, at);
-    enum hfi_grant mode = lock->state == LOCK_RETIRED ? HFI_GRANT_RETIRED : mode_in_force(host, at);
+    enum hfi_grant mode = lock_state(host, at) == LOCK_RETIRED ? HFI_GRANT_RETIRED
+                                                               : mode_in_force(host, at);
     uint64_t word = atomic_load(lock_word(host, at));
-    if (lock->state == LOCK_FREE) {
+    if (lock_state(host, at) == LOCK_FREE) {
         return;
     }
     if (mode == HFI_GRANT_NONE || mode == HFI_GRANT_RETIRED) {
@@ -125,7 +151,7 @@ void word_repair(struct host *host, struct lock_ref at, struct host_actions *act
         if (hfi_set_mode(lock_actor(host, at), at.slot, mode)) {
             word_mended(host, at);
         }
-        if (lock_guard(host, at)->in_force) {
+        if (lock_in_force(host, at)) {
             repair_token(host, at, actions);
         }
         word = atomic_load(lock_word(host, at));
@@ -135,7 +161,7 @@ void word_repair(struct host *host, struct lock_ref at, struct host_actions *act
             word_mended(host, at);
         }
     }
-    if (lock_is_named(lock)) {
+    if (lock_is_named(host, at)) {
         repair_closing(host, at, actions);
         repair_bits(host, at);
     }
@@ -143,18 +169,19 @@ void word_repair(struct host *host, struct lock_ref at, struct host_actions *act
 
 void word_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
-    const struct lock *lock = lock_at(host, at);
-    (void)hfi_index_mend(&host->spaces[at.space].region, at.slot, lock_hash(host, at));
-    const struct hfi_slot *shared = &host->spaces[at.space].region.slots[at.slot];
+    (void)hfi_index_mend(space_region(host, at.space), at.slot, lock_hash(host, at));
+    const struct hfi_slot *shared = &space_region(host, at.space)->slots[at.slot];
     uint64_t word = atomic_load(lock_word(host, at));
     enum hfi_grant mode = hfi_word_mode(word);
     int64_t until_ns = (int64_t)(atomic_load(&shared->closed_until_ns) & INT64_MAX);
     int64_t latest_ns = host->now_ns + (int64_t)delay_ms * MS;
-    *lock_guard(host, at) = (struct guard){
-        .in_force = lock_is_granted(lock) &&
-                    (mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE),
-        .cells = (word & HFI_W_CELLS) != 0,
-    };
+    lock_forget_word(host, at);
+    lock_set_in_force(host, at,
+                      lock_is_granted(host, at) &&
+                          (mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE));
+    if (word & HFI_W_CELLS) {
+        lock_set_cells(host, at);
+    }
     if (!(word & HFI_W_CLOSED)) {
         latest_ns = host->now_ns; /* what is over may count for a give-back */
         until_ns = until_ns > latest_ns ? 0 : until_ns;
@@ -167,11 +194,10 @@ void word_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms)
 void word_put_in_force(struct host *host, struct lock_ref at, uint64_t token_first,
                        struct host_actions *actions)
 {
-    const struct lock *lock = lock_at(host, at);
-    struct guard *guard = lock_guard(host, at);
-    hfi_grant(lock_actor(host, at), at.slot, (enum hfi_grant)lock->mode, token_first,
-              lock->token_last);
-    guard->in_force = 1;
-    guard->floor = 0; /* a holder that was adopted keeps its token, which is of the range before */
+    hfi_grant(lock_actor(host, at), at.slot, lock_mode(host, at), token_first,
+              lock_token_last(host, at));
+    lock_set_in_force(host, at, true);
+    /* No floor yet: a holder that was adopted keeps its token, which is of the range before. */
+    lock_set_floor(host, at, 0);
     word_repair(host, at, actions);
 }

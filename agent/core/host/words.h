@@ -1,31 +1,41 @@
 /*
- * Words: what a lock's word says against what is known of the lock is put right.
+ * Words: a lock's word is compared with what this agent knows of the lock, and put right.
  *
- * The users of one namespace trust each other for its region, and a process that wrote rubbish into
- * it may be gone: then nothing of that stays. The agent's own numbers count: the tokens that it was
- * granted, until when a lock is closed, which mode is in force.
+ * The users of one namespace trust each other for its region. A process may write rubbish into it
+ * and be gone; then none of the rubbish stays. The agent's own numbers decide: the tokens that it
+ * was granted, until when a lock is closed, which mode is in force.
  *
- * What cannot be told from the truth stays for as long as the process lives in whose name it is: a
- * word that names a handle of a living process, with a token that may be. Clients act at any time:
- * what is written here over a word is written by a swap of what was seen, or changes bits that any
- * process may set at any time (docs/MEMORY_ORDER.md, docs/REGION.md).
+ * Some rubbish cannot be told from the truth: a word that names a handle of a living process, with
+ * a token that is possible. It stays for as long as that process lives. Clients act at any time, so
+ * this agent changes a word only by a swap against what it saw, or in bits that any process may set
+ * at any time (docs/MEMORY_ORDER.md, docs/REGION.md).
  */
 #ifndef HOST_WORDS_H
 #define HOST_WORDS_H
 
+#include "core/base/arena.h"
 #include "hub.h"
+
+struct words;
+
+struct words *words_lay_out(struct arena *arena);
 
 /* Puts right what the lock's word says. */
 void word_repair(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Adopted: takes over what only the region knows of the lock. A lock-delay that runs has at most
- * that long to go. */
+/* Adoption: takes over what only the region knows of the lock. A lock-delay that runs ends within
+ * delay_ms. */
 void word_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms);
-/* Puts the grant in force, whose range begins there. */
+/* Puts the lock's grant in force; its tokens begin at token_first. */
 void word_put_in_force(struct host *host, struct lock_ref at, uint64_t token_first,
                        struct host_actions *actions);
-/* What of the lock's tokens has been used, by its word. */
+/* The last token of the lock that was used, as its word says. */
 uint64_t word_token_used(const struct host *host, struct lock_ref at);
-/* Something of that lock's in the region was not as it should be, and was put right. */
+/* Counts that something of that lock in the region was wrong and was put right. */
 void word_mended(struct host *host, struct lock_ref at);
+/* How much was put right in that namespace's region since that was last forgotten. */
+uint64_t words_repairs(const struct host *host, uint32_t space);
+/* Counts one that was of no lock. */
+void words_count_repair(struct host *host, uint32_t space);
+void words_forget_repairs(struct host *host, uint32_t space);
 
 #endif

@@ -8,12 +8,12 @@
 
 struct agent {
     struct message_agent name;
-    uint16_t next; /* in its bucket */
+    uint16_t next; /* the next entry of the same hash bucket */
 };
 
 struct agents {
-    struct agent *of; /* by index */
-    uint16_t *heads;  /* of the buckets */
+    struct agent *of; /* the entries, by index */
+    uint16_t *heads;  /* the first entry of each hash bucket */
     uint32_t head_count;
     uint32_t count;
     uint32_t guest_next; /* where agents_guest() looks first */
@@ -80,7 +80,7 @@ bool agents_voter(const struct quorum *quorum, const struct message *message, ui
     return agents_find(quorum, &message->from, voter) && *voter < quorum->config->voter_count;
 }
 
-/* The entry is that agent's from now on. */
+/* Gives the entry to the agent of that name. */
 static void take(struct quorum *quorum, uint32_t index, const struct message_agent *name)
 {
     uint16_t *head = bucket_of(quorum->agents, name);
@@ -89,7 +89,7 @@ static void take(struct quorum *quorum, uint32_t index, const struct message_age
     reaction_agent_named(quorum, index);
 }
 
-/* Out of its bucket. */
+/* Unlinks the entry from its hash bucket. */
 static void forget(struct agents *agents, uint32_t index)
 {
     uint16_t *link = bucket_of(agents, &agents->of[index].name);

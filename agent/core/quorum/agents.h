@@ -1,13 +1,14 @@
 /*
- * The table of agents: each name that was ever heard of is known by an index, which other modules
- * keep instead of the name and have tables of their own by.
+ * The table of agents. It gives each agent name that this voter has met an index. Other modules
+ * keep the index instead of the name, and use it as the index of their own tables.
  *
  * Invariants: the voters come first, in the order of the configuration, so a voter's index in the
  * table is its index among the voters. An index keeps its name for as long as any module knows
- * something of that agent. The table never shrinks; full is an answer, not a crash.
+ * something of that agent. The table never shrinks. A full table makes calls return false; it is no
+ * error of the program.
  *
- * Strangers: without TLS anybody can say names. Once the table is three-quarters full, an agent
- * that announces itself may take the entry of one of which nothing is known but its name. So
+ * Strangers: without TLS anybody can invent agent names. Once the table is three-quarters full, an
+ * agent that announces itself may take over an entry of which nothing but the name is known. So
  * invented names do not keep an agent of the cell out.
  */
 #ifndef QUORUM_AGENTS_H
@@ -15,7 +16,7 @@
 
 #include "step.h"
 
-enum { AGENTS_NONE = 0xffff }; /* as the index of an agent: no agent */
+enum { AGENTS_NONE = 0xffff }; /* an agent's index that means: no agent */
 
 struct agents;
 
@@ -24,17 +25,18 @@ void agents_init(struct quorum *quorum);
 
 uint32_t agents_count(const struct quorum *quorum);
 const struct message_agent *agents_name(const struct quorum *quorum, uint32_t index);
-/* false: the table does not have it; *index is AGENTS_NONE. */
+/* Returns false, and sets *index to AGENTS_NONE, if the table does not have the name. */
 bool agents_find(const struct quorum *quorum, const struct message_agent *name, uint32_t *index);
-/* The same, made if it is new. false: the table is full. */
+/* As agents_find(), but adds a name that is new. Returns false if the table is full. */
 bool agents_make(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
     __attribute__((warn_unused_result));
 /* As agents_make(), for an agent that announces itself. Once the table is three-quarters full, this
- * may evict an entry known by name only. To be called once a step, before the agent's index is used
- * for anything. */
+ * call may evict an entry known by name only. Call it at most once in a step, and before the step
+ * uses any agent's index. */
 bool agents_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
     __attribute__((warn_unused_result));
-/* The index of the voter that sent the message; false: no voter did. */
+/* Sets *voter to the index of the voter that sent the message. Returns false if no voter sent
+ * it. */
 bool agents_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter);
 
 #endif

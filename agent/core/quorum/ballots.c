@@ -1,11 +1,12 @@
 /*
- * Which partitions are this voter's, and under which ballot. See ballots.h.
+ * Which partitions this voter coordinates, and under which ballot. See ballots.h.
  *
- * Partitions prepared at one time share a ballot, and keep it: preparing more does not disturb it.
- * Proposals of all ballots of a process are numbered by one counter.
+ * Partitions that are prepared at the same time share a ballot. They keep it when more partitions
+ * are prepared later. One counter numbers the proposals of all ballots of a process.
  *
- * A PREPARE that meets a higher promise is tried again under a higher round, one that meets a
- * living owner under the same one, each after a short random pause.
+ * If a voter refuses a PREPARE because of a higher promise, this voter tries again under a higher
+ * round. If a voter refuses because another voter coordinates the partition, this voter tries again
+ * under the same round. Before each try it waits for a short random time.
  */
 #include "ballots.h"
 
@@ -14,12 +15,12 @@
 #include "reactions.h"
 
 enum {
-    PREPARE_MS = 50, /* an unanswered PREPARE is sent again */
+    PREPARE_MS = 50, /* how long to wait before sending an unanswered PREPARE again */
     PAUSE_MIN_MS = 20,
     PAUSE_MAX_MS = 60,
     REFUSED_MS = 1000,
-    /* So long after a take-over, an agent that gets connected is sent OWNER. By then hosts have
-     * asked anyway. */
+    /* An agent that connects within this time after a take-over is sent OWNER. Later that is not
+     * needed: its host has asked by then. */
     TOLD_AGAIN_MS = 1000,
 };
 
@@ -77,7 +78,7 @@ void ballots_init(struct quorum *quorum)
     }
 }
 
-/* The preferred of those voters; voter_count: there is none. */
+/* The voter that is preferred among those of the mask `able`; voter_count if there is none. */
 static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t able)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
@@ -99,7 +100,7 @@ void ballots_start(struct quorum *quorum)
 {
     bool alone = quorum->config->voter_count == 1;
     quorum->ballots->begin_ns = alone ? INT64_MIN
-                                      : step_now_ns(quorum) + 3 * QUORUM_BEAT_MS / 2 * MS_NS;
+                                      : step_now_ns(quorum) + 3 * QUORUM_HEARTBEAT_MS / 2 * MS_NS;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         ballots_note(quorum, registers_promised(quorum, p));
     }
@@ -113,18 +114,17 @@ uint32_t ballots_round(const struct quorum *quorum)
 void ballots_note(struct quorum *quorum, uint64_t ballot)
 {
     uint32_t round = (uint32_t)(ballot >> 16);
-    if (round > quorum->ballots->heard_round) {
-        quorum->ballots->heard_round = round;
+    if (round > quorum->ballots->seen_round) {
+        quorum->ballots->seen_round = round;
     }
 }
 
 uint64_t ballots_next(struct quorum *quorum)
 {
     struct ballots *ballots = quorum->ballots;
-    uint32_t highest = ballots->heard_round > ballots->round ? ballots->heard_round
-                                                             : ballots->round;
+    uint32_t highest = ballots->seen_round > ballots->round ? ballots->seen_round : ballots->round;
     if (highest == UINT32_MAX) {
-        return 0; /* nothing gets prepared any more */
+        return 0; /* rounds are used up: this voter never prepares again */
     }
     ballots->round = highest + 1;
     step_emit(quorum, ACTION_PERSIST_ROUND)->as.round = ballots->round;
@@ -155,7 +155,7 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     }
     partition->state = (uint8_t)state;
     partition->complete = false;
-    partition->pulled = 0;
+    partition->synced = 0;
     partition->anew = false;
     quorum->ballots->preparing += state == PARTITION_PREPARING;
     quorum->ballots->incomplete += state == PARTITION_PREPARED;
@@ -190,7 +190,8 @@ static uint32_t others_of(const struct quorum *quorum, const struct ballot *part
     return rules_count((uint8_t)(partition->mask & ~(1u << quorum->config->self)));
 }
 
-/* Whether that voter is to be asked for its promise now. */
+/* Whether to ask that voter for its promise now. This voter's own acceptor comes last
+ * (ballots.h). */
 static bool is_asked(const struct quorum *quorum, const struct ballot *partition, uint32_t voter)
 {
     return partition->state == PARTITION_PREPARING && !partition->anew &&
@@ -199,7 +200,8 @@ static bool is_asked(const struct quorum *quorum, const struct ballot *partition
             others_of(quorum, partition) + 1 >= rules_majority(quorum));
 }
 
-/* The lowest ballot above that one for which the voter is to be asked; 0: there is none. */
+/* The lowest ballot above `ballot` for which that voter has a promise to give; 0 if there is
+ * none. */
 static uint64_t ballot_above(const struct quorum *quorum, uint32_t voter, uint64_t ballot)
 {
     uint64_t next = 0;
@@ -242,7 +244,7 @@ static void ask(struct quorum *quorum)
     prepare_at(quorum, step_now_ns(quorum) + PREPARE_MS * MS_NS);
 }
 
-/* A new round for the partitions that need one. */
+/* Takes a new round for all partitions that need one. */
 static void new_round(struct quorum *quorum)
 {
     bool any = false;
@@ -270,12 +272,13 @@ static void begin(struct quorum *quorum, uint32_t p)
     struct ballot *partition = &quorum->ballots->of[p];
     set_state(quorum, p, PARTITION_PREPARING);
     if (step_now_ns(quorum) - partition->refused_ns > REFUSED_MS * MS_NS) {
-        partition->began_ns = step_now_ns(quorum); /* else this is one more try of the same */
+        /* otherwise this is another try of the same take-over */
+        partition->began_ns = step_now_ns(quorum);
     }
     partition->anew = true;
 }
 
-/* The numbers are used up: they start anew under a new ballot, the same for all partitions. */
+/* The sequence numbers are used up. They start again under a new ballot for all partitions. */
 static void prepare_all(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -312,15 +315,16 @@ static void resign(struct quorum *quorum, uint32_t p)
     quorum->ballots->of[p].retry_ns = 0;
 }
 
-/* Another claims what this voter has prepared. One of the two does not know yet that it was taken
- * over from: whoever did not run for a while since. */
+/* Whether another voter has taken over this partition while this process was stopped. Another voter
+ * claims what this voter has prepared, and this process did not run for a while since it prepared:
+ * so this voter is the one that did not notice. */
 static bool replaced(const struct quorum *quorum, uint32_t p)
 {
     return quorum->ballots->of[p].prepared_ns < voters_slept_ns(quorum) &&
            voters_claimed(quorum, p, quorum->config->self);
 }
 
-/* Decides about one partition. true: its state changed. */
+/* Decides about one partition. Returns true if its state changed. */
 static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
 {
     struct ballot *partition = &quorum->ballots->of[p];
@@ -359,7 +363,7 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
     bool again = step_now_ns(quorum) - partition->refused_ns <= REFUSED_MS * MS_NS &&
                  !partition->spent;
     begin(quorum, p);
-    partition->anew = !again; /* else what was promised holds */
+    partition->anew = !again; /* if again, the promises given for this ballot still hold */
     return true;
 }
 
@@ -372,7 +376,7 @@ void ballots_review(struct quorum *quorum)
         look_again_at(quorum, step_now_ns(quorum));
         return;
     }
-    if (step_now_ns(quorum) < quorum->ballots->begin_ns && voters_all_heard(quorum)) {
+    if (step_now_ns(quorum) < quorum->ballots->begin_ns && voters_all_seen(quorum)) {
         quorum->ballots->begin_ns = step_now_ns(quorum);
     }
     uint8_t able = voters_able(quorum);
@@ -405,7 +409,8 @@ void ballots_review(struct quorum *quorum)
 
 /* ---- Answers ---- */
 
-/* That partition's PREPARE was refused. true: it is given up for now. */
+/* A voter refused that partition's PREPARE. Returns true if this voter gives the partition up for
+ * now. */
 static bool refused(struct quorum *quorum, uint32_t p, bool owned)
 {
     struct ballot *partition = &quorum->ballots->of[p];
@@ -413,7 +418,7 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
         partition->refused_ns = step_now_ns(quorum);
     }
     if (owned && step_now_ns(quorum) - partition->began_ns > QUORUM_TAKEOVER_MS * MS_NS) {
-        /* Somebody coordinates it, whom this voter does not hear. */
+        /* The partition has a coordinator that this voter does not hear. */
         set_state(quorum, p, PARTITION_OTHERS);
         partition->retry_ns = step_now_ns(quorum) + RESEND_MS * MS_NS;
         look_again_at(quorum, partition->retry_ns);
@@ -427,8 +432,8 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
     return false;
 }
 
-/* With its own promise: what its own acceptor has is part of what it reads (sync.c), so that must
- * not take lower ballots any more. */
+/* The majority must include this voter's own promise. What its own acceptor has is part of what it
+ * reads (sync.c), so that acceptor must not accept under lower ballots any more. */
 static bool has_majority(const struct quorum *quorum, const struct ballot *partition)
 {
     return (partition->mask >> quorum->config->self & 1) != 0 &&
@@ -495,7 +500,7 @@ void ballots_promise(struct quorum *quorum, const struct message *message)
     }
 }
 
-void ballots_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
+void ballots_preempted(struct quorum *quorum, uint32_t p, uint64_t higher)
 {
     struct ballot *partition = &quorum->ballots->of[p];
     ballots_note(quorum, higher);
@@ -503,7 +508,8 @@ void ballots_beaten(struct quorum *quorum, uint32_t p, uint64_t higher)
         return;
     }
     if (partition->state == PARTITION_PREPARED) {
-        begin(quorum, p); /* again, unless whoever has it now says so meanwhile */
+        /* prepared again, unless review_one() sees that another voter claims the partition */
+        begin(quorum, p);
         prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
         (void)review_one(quorum, p, voters_able(quorum));
         voters_heartbeat_soon(quorum);
@@ -518,15 +524,16 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round)
     }
 }
 
-/* ---- Telling the hosts ---- */
+/* ---- Notifying the hosts ---- */
 
-/* Whether that agent's host is to be told: it has a session here, as far as this process can know
- * (it may be younger than the pause between two renewals), or is this one's own. */
-static bool is_told(const struct quorum *quorum, uint32_t agent)
+/* Whether to notify that agent's host. This is so if it has a session here, or is this agent's own
+ * host. This process may be younger than the pause between two renewals; then it assumes a
+ * session. */
+static bool is_notified(const struct quorum *quorum, uint32_t agent)
 {
-    int64_t heard_ns = sessions_heard_ns(quorum, agent);
+    int64_t seen_ns = sessions_seen_ns(quorum, agent);
     return agent == quorum->config->self ||
-           step_now_ns(quorum) - heard_ns <= rules_long_ns(quorum, quorum->config->session_ttl_ns);
+           step_now_ns(quorum) - seen_ns <= rules_long_ns(quorum, quorum->config->session_ttl_ns);
 }
 
 static int64_t announce(struct quorum *quorum)
@@ -539,7 +546,7 @@ static int64_t announce(struct quorum *quorum)
             return step_now_ns(quorum);
         }
         uint32_t agent = quorum->ballots->announce_next++;
-        if (is_told(quorum, agent)) {
+        if (is_notified(quorum, agent)) {
             struct message_owner *owner = &step_send(quorum, agent, MESSAGE_OWNER)->as.owner;
             owner->ballot = quorum->ballots->announce_ballot;
             owner->partitions = quorum->ballots->announce;
@@ -555,8 +562,8 @@ void ballots_reached(struct quorum *quorum, const struct message_agent *name)
     uint32_t agent = 0;
     struct message_owner owner = {0};
     if (quorum->config->voter_count == 1 || !agents_find(quorum, name, &agent) ||
-        !is_told(quorum, agent) || !step_has_room(quorum, 1)) {
-        return; /* for want of room: its host asks at its next pause */
+        !is_notified(quorum, agent) || !step_has_room(quorum, 1)) {
+        return; /* no room is no harm: the host asks at its next pause */
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         const struct ballot *partition = &quorum->ballots->of[p];
@@ -605,7 +612,7 @@ bool ballots_next_order(struct quorum *quorum, uint32_t p, struct message_order 
     return true;
 }
 
-/* ---- What others ask ---- */
+/* ---- Questions of other modules ---- */
 
 enum partition_state ballots_state(const struct quorum *quorum, uint32_t partition)
 {
@@ -642,7 +649,7 @@ uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition)
 {
     const struct ballot *at = &quorum->ballots->of[partition];
     return ballots_is_read(quorum, partition)
-               ? (uint8_t)(at->mask & ~at->pulled & ~(1u << quorum->config->self))
+               ? (uint8_t)(at->mask & ~at->synced & ~(1u << quorum->config->self))
                : 0;
 }
 
@@ -650,8 +657,8 @@ void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter
 {
     struct ballot *at = &quorum->ballots->of[partition];
     HF_CHECK((at->mask >> quorum->config->self & 1) != 0 && !at->complete);
-    at->pulled |= (uint8_t)(1u << voter);
-    if (rules_count(at->pulled) + 1 >= rules_majority(quorum)) {
+    at->synced |= (uint8_t)(1u << voter);
+    if (rules_count(at->synced) + 1 >= rules_majority(quorum)) {
         at->complete = true;
         quorum->ballots->incomplete--;
     }
@@ -691,7 +698,7 @@ uint32_t ballots_coordinator(const struct quorum *quorum, uint32_t p)
     if (partition->state != PARTITION_OTHERS) {
         return quorum->config->self;
     }
-    uint32_t last = count; /* a voter that claims it, though its claims do not count here */
+    uint32_t last = count; /* a voter that claims the partition, but whose claims do not count */
     for (uint32_t voter = 0; voter < count; voter++) {
         if (voter != quorum->config->self && voters_claim(quorum, voter, p)) {
             if (voters_claims_count(quorum, voter)) {

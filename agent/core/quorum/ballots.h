@@ -1,27 +1,28 @@
 /*
- * Ballots: which partitions are this voter's to coordinate, and under which ballot a majority has
- * promised them to it.
+ * Ballots: which partitions this voter coordinates, and under which ballot a majority has promised
+ * them to it.
  *
- *   OTHERS -> PREPARING   this voter is the preferred one of those that could coordinate, and no
+ *   OTHERS -> PREPARING   this voter is the preferred one of those that can coordinate, and no
  *                         voter whose claims count claims the partition
- *          -> PREPARED    a majority promised: from here on the heartbeats claim it
- *          -> OTHERS      resigned: nobody hears this voter, a round got stuck, it is about to end,
- *                         or the preferred voter is back and has been well for a while
+ *          -> PREPARED    a majority promised: from here on the heartbeats claim the partition
+ *          -> OTHERS      this voter resigned: it hears no majority, or a round is stuck, or it is
+ *                         about to end, or the preferred voter is back and has been well for long
  *
- * A proposal's order is (ballot, sequence). A ballot belongs to one voter, a round of it is durable
- * before it is used, and no round is used by two processes: so no order is ever given to two
- * proposals (Lamport 2001, "Paxos made simple", section 2.5). What is proposed under a ballot may
- * be chosen only after a majority promised it: phase 1 for all names of a partition at once
- * (section 3).
+ * A proposal's order is (ballot, sequence). A ballot belongs to one voter. Each round is durable
+ * before a ballot uses it, and no two processes use the same round. So no two proposals ever have
+ * the same order (Lamport 2001, "Paxos made simple", section 2.5). A proposal under a ballot may be
+ * chosen only after a majority promised that ballot. One promise covers all names of a partition:
+ * phase 1 for many instances at once (section 3).
  *
- * Invariants: a prepared partition has this voter's own promise. It is complete when a majority of
- * those that promised, this voter included, were read since: then a name without a register here
- * has no value. This voter's own acceptor is asked last, when the others' promises make a majority
- * with its own: a voter that cannot take a partition over spoils nothing for the one that has it.
+ * Invariants: a prepared partition has this voter's own promise. A prepared partition is complete
+ * when this voter and the voters that it has read since make a majority, all of them voters that
+ * promised. From then on a name without a register here has no value. This voter asks its own
+ * acceptor last, when the others' promises make a majority with its own. So a voter that cannot
+ * take over a partition does not disturb the voter that coordinates it.
  *
- * The preferred voter is that of rendezvous hashing (Thaler and Ravishankar 1998): when one goes,
- * only its partitions move. Whichever voter is right about who is alive, safety is the ballots'
- * affair.
+ * Rendezvous hashing (Thaler and Ravishankar 1998) gives each partition its preferred voter: when a
+ * voter fails, only its partitions move. Voters may disagree about who is alive. That endangers
+ * nothing: the ballots alone make the choice safe.
  */
 #ifndef QUORUM_BALLOTS_H
 #define QUORUM_BALLOTS_H
@@ -43,57 +44,66 @@ void ballots_start(struct quorum *quorum);
 
 /* ---- Rounds and orders ---- */
 
-/* The highest round that this voter used, durable. */
+/* The highest round that this voter has used. It is durable. */
 uint32_t ballots_round(const struct quorum *quorum);
-/* Another voter named that ballot: the own next round is above it. */
+/* Another voter named that ballot: this voter's next round will be above it. */
 void ballots_note(struct quorum *quorum, uint64_t ballot);
-/* A ballot of this voter's above all that it knows of, persisted; 0: no round is left. */
+/* Returns a new ballot of this voter, above all ballots that it knows of, and emits the action that
+ * persists its round. Returns 0 if no round is left. */
 uint64_t ballots_next(struct quorum *quorum);
-/* The order of the next proposal; false: this ballot has none left, a new one is being prepared. */
+/* Sets *order to the order of the next proposal. Returns false if the ballot has no sequence left;
+ * then a new ballot is being prepared. */
 bool ballots_next_order(struct quorum *quorum, uint32_t partition, struct message_order *order);
 
 /* ---- A partition ---- */
 
 enum partition_state ballots_state(const struct quorum *quorum, uint32_t partition);
-/* The own ballot there, last used. */
+/* The ballot that this voter last used for the partition. */
 uint64_t ballots_of(const struct quorum *quorum, uint32_t partition);
-/* PREPARED: since when. When it was last PREPARED, if it is not; long ago: never. */
+/* When the partition became PREPARED, and when it was last PREPARED before it left that state (long
+ * ago if it never was). Nanoseconds of the step's clock. */
 int64_t ballots_prepared_ns(const struct quorum *quorum, uint32_t partition);
 int64_t ballots_left_ns(const struct quorum *quorum, uint32_t partition);
-/* Whether another voter than that one coordinates it, this one included, as far as it is known. */
+/* Whether a voter other than `voter` coordinates the partition, as far as is known here. This voter
+ * counts as such a voter too. */
 bool ballots_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter);
-/* The voter that coordinates it by what is heard here; voter_count: none. */
+/* The voter that coordinates the partition, as far as is known here; voter_count if no voter
+ * does. */
 uint32_t ballots_coordinator(const struct quorum *quorum, uint32_t partition);
 
-/* Whether every name of the partition that has a value is in the own registers, and none newer is
- * chosen anywhere but under the own ballot. */
+/* Whether this voter's registers have every name of the partition that has a value, and no newer
+ * value can be chosen except under this voter's own ballot. */
 bool ballots_is_complete(const struct quorum *quorum, uint32_t partition);
-/* PREPARED, not complete: the voters that promised and were not read since, by bit; else 0. */
+/* For a partition that is PREPARED and not complete: the voters that promised and were not read
+ * since, one bit each. Otherwise 0. */
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
-/* PREPARED, not complete. */
+/* Whether the partition is being read: it is PREPARED and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
-/* Such a voter was read, under that ballot. */
+/* That voter's registers were read under this voter's ballot. The partition is being read. */
 void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter);
 
 /* ---- Events ---- */
 
-/* Something changed of what decides who coordinates what. */
+/* Decides anew which partitions this voter coordinates. Call it when anything changed on which that
+ * depends. */
 void ballots_review(struct quorum *quorum);
 void ballots_promise(struct quorum *quorum, const struct message *message);
-/* A round of that partition was refused because of a higher promise. */
-void ballots_beaten(struct quorum *quorum, uint32_t partition, uint64_t higher);
-/* A round with the voters has no majority yet: an old one makes this voter resign. */
+/* A voter refused a round of that partition because it had promised a higher ballot. */
+void ballots_preempted(struct quorum *quorum, uint32_t partition, uint64_t higher);
+/* A round with the voters has no majority yet. If the round is stuck, this voter looks at once at
+ * whether it should resign. */
 void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
-/* The record of stores changed: everything is prepared anew. */
+/* The record of stores changed, so promises that were counted no longer count. Every partition that
+ * this voter coordinates is prepared anew. */
 void ballots_recount(struct quorum *quorum);
-/* The connection to that agent is there. */
+/* A connection to that agent was made. */
 void ballots_reached(struct quorum *quorum, const struct message_agent *name);
 int64_t ballots_tick(struct quorum *quorum);
 
 /* ---- For people, and tests ---- */
 
-/* How many partitions are PREPARED, and of them not complete; whether all is prepared and complete
- * that is begun. */
+/* How many partitions are PREPARED; how many of those are not complete; and whether this voter
+ * hears a majority and every partition that it has begun to prepare is PREPARED and complete. */
 uint32_t ballots_count(const struct quorum *quorum);
 uint32_t ballots_incomplete(const struct quorum *quorum);
 bool ballots_ready(const struct quorum *quorum);

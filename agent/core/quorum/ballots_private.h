@@ -1,37 +1,38 @@
-/* The struct of ballots.c: for it, and for tests that begin with numbers nobody lives to see. */
+/* The struct of ballots.c. It stands apart so that tests can begin with round numbers that no test
+ * would reach by running. */
 #ifndef QUORUM_BALLOTS_PRIVATE_H
 #define QUORUM_BALLOTS_PRIVATE_H
 
 #include "ballots.h"
 
 struct ballot {
-    uint64_t ballot;     /* own ballot */
-    int64_t began_ns;    /* PREPARING: since when */
-    int64_t prepared_ns; /* PREPARED: since when */
-    int64_t refused_ns;  /* the last time for the sake of its owner */
-    int64_t retry_ns;    /* OTHERS: not to be prepared before; 0: at any time */
-    int64_t left_ns;     /* when it was last PREPARED; long ago: never */
+    uint64_t ballot;     /* this voter's own ballot */
+    int64_t began_ns;    /* PREPARING: when that began */
+    int64_t prepared_ns; /* PREPARED: when that began */
+    int64_t refused_ns;  /* when a voter last refused because the partition had an owner */
+    int64_t retry_ns;    /* OTHERS: do not prepare before this time; 0: at any time */
+    int64_t left_ns;     /* when it was last PREPARED; long ago if it never was */
     uint8_t state;
-    uint8_t mask;   /* voters that promised */
-    uint8_t pulled; /* PREPARED: of those, the voters whose registers are all here */
-    bool complete;  /* PREPARED: a majority's are, a name that is not here has no value */
-    bool anew;      /* PREPARING: a new ballot is needed */
-    bool spent;     /* the ballot was used, or is refused by a higher promise */
+    uint8_t mask;   /* the voters that promised, by bit */
+    uint8_t synced; /* PREPARED: the voters of mask whose registers were all read, by bit */
+    bool complete;  /* PREPARED: pulled and self are a majority; a name not here has no value */
+    bool anew;      /* PREPARING: the partition needs a new ballot */
+    bool spent;     /* the ballot was used, or a voter refused it for a higher promise */
     uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
 };
 
 struct ballots {
     struct ballot of[MESSAGE_PARTITIONS];
-    uint32_t round;       /* the highest used, durable */
-    uint32_t heard_round; /* the highest of anybody */
+    uint32_t round;      /* the highest that this voter used; durable */
+    uint32_t seen_round; /* the highest that any voter named */
     uint64_t sequence;
-    uint32_t preparing;     /* partitions that are */
-    uint32_t incomplete;    /* partitions that are PREPARED and not complete */
-    int64_t begin_ns;       /* prepares nothing before: it does not know yet what others claim */
-    int64_t prepare_ns;     /* when to send PREPARE (again); NEVER */
-    int64_t retry_ns;       /* when to look again at who should coordinate what; NEVER */
-    bool announcing;        /* MESSAGE_OWNER is on its way to the hosts: */
-    uint32_t announce_next; /* an agent */
+    uint32_t preparing;     /* how many partitions are PREPARING */
+    uint32_t incomplete;    /* how many partitions are PREPARED and not complete */
+    int64_t begin_ns;       /* nothing is prepared before: others' claims are not known yet */
+    int64_t prepare_ns;     /* when to send PREPARE, or to send it again; NEVER */
+    int64_t retry_ns;       /* when to review who should coordinate what; NEVER */
+    bool announcing;        /* MESSAGE_OWNER is being sent to the hosts, one after the other */
+    uint32_t announce_next; /* the index of the agent that gets it next */
     struct message_partitions announce;
     uint64_t announce_ballot;
 };

@@ -1,15 +1,17 @@
 /*
  * The numbers that a message may name. See bounds.h.
  *
- * Each bound is used up only after hundreds of such jumps, each with a restart in between.
+ * A liar would have to drive a number to its bound hundreds of times, with a restart of this voter
+ * after each, before the number is used up.
  *
- * One voter may have been driven to its bound where another one's is a little lower, which then
- * does not hear it. So for each second in which such messages come the bound rises somewhat, until
- * they are read. It does not rise by itself: voters that started at different times would allow
- * different numbers, and a number in between would part them for as long as that.
+ * A bound can keep honest voters apart: one voter is at its bound, and another voter's bound is a
+ * little lower, so it drops the first one's messages. Therefore a bound rises by a little for each
+ * second in which such messages arrive, until they are within it. A bound does not rise by time
+ * alone. Otherwise voters that started at different times would have different bounds, and a number
+ * between two bounds would part those voters for as long as the starts lie apart.
  *
- * A voter that starts over knows nothing, and the others name rounds to it: half of all there are,
- * until it votes.
+ * A voter that starts over knows no rounds, and the others name theirs to it. Until it votes, its
+ * bound of rounds is half of all that exist.
  */
 #include "bounds.h"
 
@@ -19,21 +21,21 @@
 #include "proto/check.h"
 
 enum {
-    ROUNDS_FREE = 1 << 24,      /* of 2^32 */
-    ROUNDS_A_SECOND = 64,       /* in which there were some beyond */
-    EPOCHS_FREE = 1 << 20,      /* of 2^24; and one for each such second */
-    GENERATIONS_FREE = 1 << 16, /* of 2^31: how often an operator had a store start over */
-    AGAIN_MS = 30000,           /* between two messages that come one after the other */
+    ROUNDS_FREE = 1 << 24,      /* of 2^32 rounds */
+    ROUNDS_A_SECOND = 64,       /* for each second with messages beyond a bound */
+    EPOCHS_FREE = 1 << 20,      /* of 2^24 epochs; each such second adds one */
+    GENERATIONS_FREE = 1 << 16, /* of 2^31 generations; each start-over of a store uses one */
+    AGAIN_MS = 30000, /* messages beyond count as one series if they are no further apart */
 };
 
-/* The numbers known when this voter started, or began to vote. */
+/* Numbers are those known when this voter started, or when it began to vote. */
 struct bounds {
     uint32_t round;
     uint32_t generations[MESSAGE_VOTERS_MAX];
-    int64_t pressed_ns; /* for how long messages beyond came, one after the other */
-    int64_t refused_ns; /* when the last of them came; INT64_MIN: none did */
-    struct log_limits told;
-    uint32_t *epochs_before; /* by agent: the highest known at this voter's start */
+    int64_t pressed_ns; /* for how long series of messages beyond a bound have lasted, in sum */
+    int64_t refused_ns; /* when the last such message came; INT64_MIN if none came */
+    struct log_limits limits;
+    uint32_t *epochs_before; /* by agent: the highest epoch known when this voter started */
 };
 
 struct bounds *bounds_lay_out(struct arena *arena, const struct quorum_limits *limits)
@@ -80,7 +82,8 @@ static uint64_t seconds(const struct quorum *quorum)
     return (uint64_t)quorum->bounds->pressed_ns / (1000 * (uint64_t)MS_NS);
 }
 
-/* A message is beyond. Honest agents repeat what is not answered, far more often than this. */
+/* A message beyond a bound came. Honest agents repeat an unanswered message far more often than
+ * AGAIN_MS, so their messages form one series. */
 static void press(struct quorum *quorum)
 {
     struct bounds *bounds = quorum->bounds;
@@ -95,11 +98,11 @@ static uint64_t higher(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The highest ballot that the message names, to be kept or to be outdone. */
+/* The highest ballot in the message that this voter would store, or would have to go above. */
 static uint64_t ballot_of(const struct message *message)
 {
     const struct message_read_value *read = &message->as.value;
-    const struct message_pulled *pulled = &message->as.pulled;
+    const struct message_synced *synced = &message->as.synced;
     switch ((int)message->kind) {
     case MESSAGE_PREPARE:
         return message->as.prepare.ballot;
@@ -119,10 +122,10 @@ static uint64_t ballot_of(const struct message *message)
                       message->as.checkpoint.checkpoint.order.ballot);
     case MESSAGE_CHECKPOINTED:
         return message->as.checkpointed.higher;
-    case MESSAGE_PULLED:
-        return higher(pulled->checkpoint.order.ballot,
-                      pulled->kind == MESSAGE_PULLED_REGISTER
-                          ? higher(pulled->accepted.ballot, pulled->value.version.ballot)
+    case MESSAGE_SYNCED:
+        return higher(synced->checkpoint.order.ballot,
+                      synced->kind == MESSAGE_SYNCED_REGISTER
+                          ? higher(synced->accepted.ballot, synced->value.version.ballot)
                           : 0);
     default:
         return 0;
@@ -131,7 +134,7 @@ static uint64_t ballot_of(const struct message *message)
 
 static bool round_possible(const struct quorum *quorum, uint32_t round)
 {
-    if (members_status(quorum) == MESSAGE_STANDING_REJOINING) {
+    if (members_status(quorum) == MESSAGE_STATUS_REJOINING) {
         return round <= UINT32_MAX / 2 || round <= quorum->bounds->round;
     }
     uint64_t free = ROUNDS_FREE + ROUNDS_A_SECOND * seconds(quorum);
@@ -149,7 +152,7 @@ static bool epoch_possible(const struct quorum *quorum, const struct message_age
     return epoch <= before + EPOCHS_FREE + seconds(quorum);
 }
 
-/* The highest epoch that makes no sense; 0: none. */
+/* Returns the value's epoch that is beyond its bound; 0 if none is. */
 static uint32_t wrong_in_value(const struct quorum *quorum, const struct message_value *value)
 {
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
@@ -171,12 +174,13 @@ static uint32_t wrong_session(const struct quorum *quorum, const struct message_
     return epoch_possible(quorum, agent, epoch) ? 0 : epoch;
 }
 
-/* A voter's messages to itself (nobody else can send them: driver_received()) come from its own
- * store, or from what it has read already. The only voter of a cell would never serve again if it
- * did not believe its own host's epoch. */
+/* Returns the message's epoch that is beyond its bound; 0 if none is. A voter's messages to itself
+ * are exempt (nobody else can send them: driver_received()). They come from its own store, or from
+ * messages that passed this check. The only voter of a cell must believe its own host's epoch, or
+ * it would never serve again. */
 static uint32_t wrong_epoch(const struct quorum *quorum, const struct message *message)
 {
-    const struct message_pulled *pulled = &message->as.pulled;
+    const struct message_synced *synced = &message->as.synced;
     const struct message_agent *self = &quorum->config->voters[quorum->config->self];
     if (memcmp(&message->from, self, sizeof(*self)) == 0) {
         return 0;
@@ -193,11 +197,11 @@ static uint32_t wrong_epoch(const struct quorum *quorum, const struct message *m
         return wrong_in_value(quorum, &message->as.accept.value);
     case MESSAGE_VALUE:
         return message->as.value.known ? wrong_in_value(quorum, &message->as.value.value) : 0;
-    case MESSAGE_PULLED:
-        if (pulled->kind == MESSAGE_PULLED_MARK) {
-            return wrong_session(quorum, &pulled->mark.agent, pulled->mark.epoch);
+    case MESSAGE_SYNCED:
+        if (synced->kind == MESSAGE_SYNCED_MARK) {
+            return wrong_session(quorum, &synced->mark.agent, synced->mark.epoch);
         }
-        return pulled->kind == MESSAGE_PULLED_REGISTER ? wrong_in_value(quorum, &pulled->value) : 0;
+        return synced->kind == MESSAGE_SYNCED_REGISTER ? wrong_in_value(quorum, &synced->value) : 0;
     default:
         return 0;
     }
@@ -223,22 +227,22 @@ static uint32_t wrong_generation(const struct quorum *quorum, const struct messa
                : 0;
 }
 
-static void tell(struct quorum *quorum, const struct message *message, const char *what,
-                 uint32_t number)
+static void log_refused(struct quorum *quorum, const struct message *message, const char *what,
+                        uint32_t number)
 {
-    struct log_limits *told = &quorum->bounds->told;
+    struct log_limits *limits = &quorum->bounds->limits;
     const struct message_agent *from = &message->from;
     uint32_t voter = 0;
     uint32_t count = agents_voter(quorum, message, &voter)
-                         ? log_limits_add_voter(told, voter, step_now_ns(quorum))
-                         : log_limits_add(told, from, step_now_ns(quorum));
+                         ? log_limits_add_voter(limits, voter, step_now_ns(quorum))
+                         : log_limits_add(limits, from, step_now_ns(quorum));
     if (count == 0) {
         return;
     }
     struct action_log *log = step_log(quorum, "message_impossible", &message->from, number);
-    step_log_text(log, "what says to be this agent names ");
+    step_log_text(log, "a message in this agent's name has ");
     step_log_text(log, what);
-    step_log_text(log, " that no cell gets to: not read");
+    step_log_text(log, " that no cell reaches; it was dropped");
 }
 
 bool bounds_allow(struct quorum *quorum, const struct message *message)
@@ -247,11 +251,11 @@ bool bounds_allow(struct quorum *quorum, const struct message *message)
     uint32_t epoch = wrong_epoch(quorum, message);
     uint32_t generation = wrong_generation(quorum, message);
     if (!round_possible(quorum, round)) {
-        tell(quorum, message, "a ballot", round);
+        log_refused(quorum, message, "a ballot", round);
     } else if (epoch != 0) {
-        tell(quorum, message, "an epoch", epoch);
+        log_refused(quorum, message, "an epoch", epoch);
     } else if (generation != 0) {
-        tell(quorum, message, "a generation of a store", generation);
+        log_refused(quorum, message, "a generation of a store", generation);
     } else {
         return true;
     }

@@ -1,15 +1,15 @@
 /*
- * Bounds: the numbers that a message may name. Numbers that only rise, and that are kept, must not
- * be driven to their end by one message: a ballot, an epoch or a generation that nothing could
- * follow would stop the cell, a host or a voter for good. A voter's own mistake or a liar could
- * name one.
+ * Bounds: the highest numbers that a message may name. The cell keeps some numbers that only rise:
+ * ballots, epochs, generations. One message must not drive such a number to its end. After the last
+ * ballot, epoch or generation, the cell, a host or a voter would stop for good. A faulty voter or a
+ * liar could name such a number.
  *
- * Each may be at most so far above what this voter knew when it started: far more than a healthy
- * cell gets through between two restarts of a voter. A message that is beyond is not read, and the
- * log says so.
+ * A number may be at most so far above what this voter knew when it started. The distance is far
+ * more than a healthy cell uses between two restarts of a voter. This voter drops a message that
+ * names a number beyond its bound, and logs it.
  *
- * Invariants: nothing is unsafe by it, since a message may always be lost (the asynchronous network
- * that Paxos assumes). A bound never falls while this process runs.
+ * Invariants: dropping endangers nothing, since a message may always be lost (the asynchronous
+ * network that Paxos assumes). A bound never falls while this process runs.
  */
 #ifndef QUORUM_BOUNDS_H
 #define QUORUM_BOUNDS_H
@@ -25,12 +25,13 @@
 struct bounds;
 
 struct bounds *bounds_lay_out(struct arena *arena, const struct quorum_limits *limits);
-/* Everything is loaded. */
+/* Everything is loaded from the store. The bounds count from the numbers known now. */
 void bounds_start(struct quorum *quorum);
-/* This voter started over, and votes from now on: the rounds known now are what others are measured
- * by. */
+/* This voter started over, and votes from now on. The bound of rounds counts from the rounds known
+ * now. */
 void bounds_rounds(struct quorum *quorum);
-/* Whether a (valid) message names nothing that no healthy cell gets to; else the log says so. */
+/* Returns whether all numbers that a valid message names are within their bounds. If not, logs
+ * that. */
 bool bounds_allow(struct quorum *quorum, const struct message *message);
 
 #endif

@@ -1,12 +1,14 @@
 /*
- * The record of stores, HELLO, and what was seen of stores. See members.h.
+ * The record of stores, HELLO, and what was seen of other stores. See members.h.
  *
- * Until a store votes, its messages tell the commit that it had when it was opened, and that number
- * is kept as its own line of `seen`: a process that only starts and ends makes commits too, and an
- * old copy must not catch up by them. So the line is durable with the first commit that a process
- * makes, whatever that is for and whatever its status (members_keep_opened, keep_opened). It goes
- * when the store votes; only when that is durable are higher commits told, and then at once: what
- * tells of a vote tells a commit that has it.
+ * Until a store votes, its messages report the commit that it had when it was opened. That number
+ * is persisted as the store's own line of `seen`. Why: a process that starts and ends without
+ * voting makes commits too, and by such commits an old copy of a store must not catch up with the
+ * commits that other voters have seen. So the first commit that a process makes contains the line,
+ * whatever that commit is for and whatever the voter's status is (members_keep_opened,
+ * keep_opened). The line is deleted when the store votes. Higher commits are reported only once the
+ * deletion is durable, and from then on at once: any message that shows a vote also shows a commit
+ * that contains it.
  */
 #include "members.h"
 
@@ -16,15 +18,16 @@
 #include "proto/check.h"
 
 enum {
-    HURRY_MS = 100, /* HELLO while this store does not vote yet */
-    HELLO_MS = 500, /* to a voter that is not settled */
+    HURRY_MS = 100, /* pause between HELLOs while this store does not vote yet */
+    HELLO_MS = 500, /* pause between HELLOs to a voter that is not settled */
     SETTLED_MS = 5000,
-    SEEN_MS = 1000, /* commits of others are kept at most so often */
+    SEEN_MS = 1000, /* commits of other stores are persisted at most this often */
     WAIT_LOG_MS = 5000,
     WAIT_LOG_AGAIN_MS = 60000,
 };
 
-/* In the store's own line of `seen`: it was opened with no commit at all, which 0 does not say. */
+/* In the store's own line of `seen`: the store had no commit when it was opened. 0 would mean that
+ * there is no line. */
 #define OPENED_EMPTY ((uint64_t)INT64_MAX)
 
 static bool id_equal(const uint64_t a[2], const uint64_t b[2])
@@ -42,7 +45,8 @@ static bool has_record(const struct quorum *quorum)
     return quorum->members->of[quorum->config->self].line.generation != 0;
 }
 
-/* Equal at two voters only if they know the same generations. */
+/* The membership number: four configured bits, and four bits of each generation. Two voters have
+ * the same number if they know the same generations. */
 static uint32_t number_of(const struct quorum *quorum)
 {
     uint32_t number = quorum->config->membership & 0xf;
@@ -53,15 +57,16 @@ static uint32_t number_of(const struct quorum *quorum)
     return number;
 }
 
-enum message_standing members_status(const struct quorum *quorum)
+enum message_voter_status members_status(const struct quorum *quorum)
 {
-    return (enum message_standing)quorum->members->status;
+    return (enum message_voter_status)quorum->members->status;
 }
 
-enum message_standing members_status_of(const struct quorum *quorum, uint32_t voter)
+enum message_voter_status members_status_of(const struct quorum *quorum, uint32_t voter)
 {
-    return voter == quorum->config->self ? members_status(quorum)
-                                         : (enum message_standing)quorum->members->of[voter].status;
+    return voter == quorum->config->self
+               ? members_status(quorum)
+               : (enum message_voter_status)quorum->members->of[voter].status;
 }
 
 struct members *members_lay_out(struct arena *arena)
@@ -71,7 +76,7 @@ struct members *members_lay_out(struct arena *arena)
 
 bool members_votes(const struct quorum *quorum)
 {
-    return quorum->members->status == MESSAGE_STANDING_VOTING;
+    return quorum->members->status == MESSAGE_STATUS_VOTING;
 }
 
 bool members_rules_match(const struct quorum *quorum, uint64_t digest)
@@ -79,8 +84,8 @@ bool members_rules_match(const struct quorum *quorum, uint64_t digest)
     return digest == quorum->members->rules_digest;
 }
 
-/* The store's commit when it was opened, or when a process before this one, which did not get to
- * vote, opened it. */
+/* The store's commit when it was opened. If an earlier process opened the store and never voted,
+ * the lower commit of that time counts. */
 static uint64_t opened_commit(const struct quorum *quorum)
 {
     uint64_t opened = quorum->members->opened_commit;
@@ -91,10 +96,10 @@ static uint64_t opened_commit(const struct quorum *quorum)
     return kept != 0 && kept < opened ? kept : opened;
 }
 
-uint64_t members_told_commit(const struct quorum *quorum)
+uint64_t members_reported_commit(const struct quorum *quorum)
 {
-    bool told = members_votes(quorum) && quorum->members->commit >= quorum->members->vote_commit;
-    return told ? quorum->members->commit : opened_commit(quorum);
+    bool logged = members_votes(quorum) && quorum->members->commit >= quorum->members->vote_commit;
+    return logged ? quorum->members->commit : opened_commit(quorum);
 }
 
 void members_init(struct quorum *quorum)
@@ -130,7 +135,7 @@ uint32_t members_number(const struct quorum *quorum)
 
 /* ---- The record ---- */
 
-/* Everything that was counted under another number is asked again. */
+/* The membership number changed: asks again for everything that was counted under the old one. */
 static void recount(struct quorum *quorum)
 {
     uint32_t number = number_of(quorum);
@@ -153,8 +158,7 @@ void members_set_line(struct quorum *quorum, uint32_t voter, const struct messag
     recount(quorum);
 }
 
-/* Everybody hears at once what has changed here. */
-void members_tell(struct quorum *quorum)
+void members_announce(struct quorum *quorum)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         quorum->members->of[i].hello_ns = step_now_ns(quorum);
@@ -193,14 +197,15 @@ void members_vote(struct quorum *quorum)
     if (own(quorum)->kept_commit != 0) {
         quorum->members->opened_commit = opened_commit(quorum);
         keep_own_commit(quorum, 0);
-        /* Durable with the next commit, or the one after that which is on its way. */
+        /* The deletion of the line is in the next commit; if a commit is on its way, in the one
+         * after. */
         quorum->members->vote_commit = quorum->members->commit +
                                        (quorum->members->committing ? 2 : 1);
     }
-    quorum->members->status = MESSAGE_STANDING_VOTING;
+    quorum->members->status = MESSAGE_STATUS_VOTING;
     if (quorum->config->voter_count > 1) {
         step_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
-        members_tell(quorum);
+        members_announce(quorum);
         voters_heartbeat_soon(quorum);
         ballots_review(quorum);
     }
@@ -209,9 +214,9 @@ void members_vote(struct quorum *quorum)
 static struct action_log *refuse(struct quorum *quorum, const struct message_agent *by,
                                  int64_t number)
 {
-    quorum->members->status = MESSAGE_STANDING_REFUSED;
-    members_tell(quorum);
-    ballots_review(quorum); /* which gives up what this voter coordinates */
+    quorum->members->status = MESSAGE_STATUS_REFUSED;
+    members_announce(quorum);
+    ballots_review(quorum); /* gives up the partitions that this voter coordinates */
     struct action_log *log = step_log(quorum, "voter_refused", by, number);
     step_log_text(log, "the store of ");
     step_log_agent(log, &quorum->config->voters[quorum->config->self]);
@@ -223,21 +228,21 @@ static void refuse_copy(struct quorum *quorum, const struct message_agent *by, u
     struct action_log *log = refuse(quorum, by, (int64_t)commit);
     step_log_text(log, " is an old copy: commit ");
     step_log_number(log, opened_commit(quorum));
-    step_log_text(log, ", ");
+    step_log_text(log, ", but ");
     step_log_agent(log, by);
-    step_log_text(log, " has seen ");
+    step_log_text(log, " has seen commit ");
     step_log_number(log, commit);
-    step_log_text(
-        log, "; it does not vote. On this host, with the agent stopped: holdfast member rejoin");
+    step_log_text(log, ". The voter does not vote. On this host, with the agent stopped: holdfast "
+                       "member rejoin");
 }
 
 static void refuse_other(struct quorum *quorum, const struct message_agent *by)
 {
     struct action_log *log = refuse(quorum, by, 0);
-    step_log_text(log, " is not the one that the cell knows (says ");
+    step_log_text(log, " is not the one that the cell knows (reported by ");
     step_log_agent(log, by);
-    step_log_text(log, "): it was lost or replaced; it does not vote. On this host, with the agent "
-                       "stopped: holdfast member rejoin");
+    step_log_text(log, "): the store was lost or replaced. The voter does not vote. On this host, "
+                       "with the agent stopped: holdfast member rejoin");
 }
 
 static void refuse_used(struct quorum *quorum)
@@ -245,13 +250,13 @@ static void refuse_used(struct quorum *quorum)
     struct action_log *log = refuse(quorum, NULL, 0);
     step_log_text(log,
                   " has promises or locks, but no record of a cell of several voters: it was in "
-                  "use in another cell; it does not vote. On this host, with the agent stopped: "
-                  "holdfast member rejoin");
+                  "use in another cell. The voter does not vote. On this host, with the agent "
+                  "stopped: holdfast member rejoin");
 }
 
 /* ---- HELLO ---- */
 
-/* The index here of a voter that the rules name; voter_count: it is none. */
+/* The index here of a voter that another voter's rules name; voter_count if it is no voter here. */
 static uint32_t voter_named(const struct quorum *quorum, const struct message_agent *name)
 {
     uint32_t at = 0;
@@ -262,8 +267,8 @@ static uint32_t voter_named(const struct quorum *quorum, const struct message_ag
     return at;
 }
 
-/* The line that a HELLO says: of the record, or without one of the stores that were heard. */
-static struct message_member line_told(const struct quorum *quorum, uint32_t voter)
+/* That voter's line for a HELLO. Without a record: the store id that was heard, generation 0. */
+static struct message_member line_reported(const struct quorum *quorum, uint32_t voter)
 {
     const struct member *member = &quorum->members->of[voter];
     struct message_member line = member->line;
@@ -277,12 +282,12 @@ static struct message_member line_told(const struct quorum *quorum, uint32_t vot
 
 static void fill(const struct quorum *quorum, uint32_t voter, struct message_hello *hello)
 {
-    hello->standing = quorum->members->status;
+    hello->status = quorum->members->status;
     hello->incarnation = quorum->members->nonce;
     hello->bootstrapped = has_record(quorum);
     quorum_rules(quorum->config, &hello->rules);
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
-        hello->members[i] = line_told(quorum, voter_named(quorum, &hello->rules.voters[i]));
+        hello->members[i] = line_reported(quorum, voter_named(quorum, &hello->rules.voters[i]));
     }
     memcpy(hello->advertise, quorum->config->advertise, sizeof(hello->advertise));
     if (voter < quorum->config->voter_count) {
@@ -310,9 +315,9 @@ void members_answer(struct quorum *quorum, uint32_t agent, const struct message_
     hello->echo = asked != NULL ? asked->incarnation : 0;
 }
 
-/* The store that a voter says HELLO with, while there is no record here. If it is another than
- * before, answers that were given before do not count. */
-static void hear_store(struct quorum *quorum, uint32_t voter, const uint64_t id[2])
+/* There is no record yet, and a voter sent HELLO with that store. If this is another store than
+ * before, earlier answers about the stores no longer count. */
+static void note_store(struct quorum *quorum, uint32_t voter, const uint64_t id[2])
 {
     struct member *member = &quorum->members->of[voter];
     if (id_equal(member->store_id, id)) {
@@ -326,10 +331,10 @@ static void hear_store(struct quorum *quorum, uint32_t voter, const uint64_t id[
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         quorum->members->of[i].agrees = false;
     }
-    members_tell(quorum);
+    members_announce(quorum);
 }
 
-static bool hears_the_same(const struct quorum *quorum, const struct message_hello *hello)
+static bool reports_the_same(const struct quorum *quorum, const struct message_hello *hello)
 {
     bool same = true;
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
@@ -340,7 +345,7 @@ static bool hears_the_same(const struct quorum *quorum, const struct message_hel
     return same;
 }
 
-/* EMPTY: makes the record, if everybody is. */
+/* EMPTY: makes the record, if all other voters agree about the stores. */
 static void bootstrap(struct quorum *quorum)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
@@ -356,7 +361,7 @@ static void bootstrap(struct quorum *quorum)
     members_vote(quorum);
 }
 
-/* EMPTY, and the other has a record. */
+/* This voter is EMPTY, and the sender has a record. */
 static void take_record(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -366,7 +371,7 @@ static void take_record(struct quorum *quorum, const struct message *message)
             line = &hello->members[i];
         }
         if (hello->members[i].generation == 0) {
-            return; /* half of one */
+            return; /* an incomplete record */
         }
     }
     if (line == NULL || !id_equal(line->store_id, quorum->config->store_id)) {
@@ -376,26 +381,25 @@ static void take_record(struct quorum *quorum, const struct message *message)
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         members_set_line(quorum, voter_named(quorum, &hello->rules.voters[i]), &hello->members[i]);
     }
-    quorum->members->status = MESSAGE_STANDING_LISTED;
-    members_tell(quorum);
+    quorum->members->status = MESSAGE_STATUS_LISTED;
+    members_announce(quorum);
 }
 
-static void hear_own_line(struct quorum *quorum, const struct message *message,
+static void note_own_line(struct quorum *quorum, const struct message *message,
                           const struct message_member *line)
 {
     const struct message_member *mine = &own(quorum)->line;
-    if (quorum->members->status == MESSAGE_STANDING_REJOINING) {
-        rejoin_hear_line(quorum, line);
+    if (quorum->members->status == MESSAGE_STATUS_REJOINING) {
+        rejoin_note_line(quorum, line);
         return;
     }
-    if (quorum->members->status != MESSAGE_STANDING_REFUSED &&
-        line->generation >= mine->generation &&
+    if (quorum->members->status != MESSAGE_STATUS_REFUSED && line->generation >= mine->generation &&
         !id_equal(line->store_id, quorum->config->store_id)) {
         refuse_other(quorum, &message->from);
     }
 }
 
-/* The higher generation of each line is right. */
+/* Adopts each line that has a higher generation than the one here. */
 static void merge(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -404,19 +408,20 @@ static void merge(struct quorum *quorum, const struct message *message)
         const struct message_member *line = &hello->members[i];
         uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
         if (voter == quorum->config->self) {
-            hear_own_line(quorum, message, line);
+            note_own_line(quorum, message, line);
         } else if (line->generation > quorum->members->of[voter].line.generation) {
             members_set_line(quorum, voter, line);
-            quorum->members->of[voter].differs_told = false;
+            quorum->members->of[voter].differs_logged = false;
             changed = true;
         }
     }
     if (changed) {
-        members_tell(quorum);
+        members_announce(quorum);
     }
 }
 
-/* Whether another has seen a commit of this store that it does not have. Then it is refused. */
+/* Whether another voter has seen a commit of this store that the store lacks. If so, the store is
+ * refused. */
 static bool is_old_copy(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -428,11 +433,12 @@ static bool is_old_copy(struct quorum *quorum, const struct message *message)
     return true;
 }
 
-/* LISTED: a majority has seen no commit of this store that it does not have. */
+/* LISTED: notes that the sender has seen no commit that this store lacks. If a majority has seen
+ * none, this voter votes. */
 static void check_seen(struct quorum *quorum, uint32_t voter, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
-    if (hello->standing != MESSAGE_STANDING_VOTING && hello->standing != MESSAGE_STANDING_LISTED) {
+    if (hello->status != MESSAGE_STATUS_VOTING && hello->status != MESSAGE_STATUS_LISTED) {
         return;
     }
     if (is_old_copy(quorum, message)) {
@@ -461,18 +467,18 @@ static bool same_record(const struct quorum *quorum, const struct message_hello 
     return same;
 }
 
-static void hear_voter(struct quorum *quorum, uint32_t voter, const struct message *message)
+static void note_voter(struct quorum *quorum, uint32_t voter, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
     struct member *member = &quorum->members->of[voter];
-    member->status = hello->standing;
+    member->status = hello->status;
     if (!has_record(quorum) && !hello->bootstrapped) {
-        hear_store(quorum, voter, message->store_id);
+        note_store(quorum, voter, message->store_id);
     }
     if (hello->bootstrapped) {
-        if (quorum->members->status == MESSAGE_STANDING_EMPTY) {
+        if (quorum->members->status == MESSAGE_STATUS_EMPTY) {
             take_record(quorum, message);
-        } else if (quorum->members->status != MESSAGE_STANDING_REFUSED || has_record(quorum)) {
+        } else if (quorum->members->status != MESSAGE_STATUS_REFUSED || has_record(quorum)) {
             merge(quorum, message);
         }
     }
@@ -480,37 +486,37 @@ static void hear_voter(struct quorum *quorum, uint32_t voter, const struct messa
     if (!hello->answer || hello->echo != quorum->members->nonce) {
         return;
     }
-    if (quorum->members->status == MESSAGE_STANDING_EMPTY) {
-        member->agrees = hello->standing == MESSAGE_STANDING_EMPTY && !hello->bootstrapped &&
-                         hears_the_same(quorum, hello);
+    if (quorum->members->status == MESSAGE_STATUS_EMPTY) {
+        member->agrees = hello->status == MESSAGE_STATUS_EMPTY && !hello->bootstrapped &&
+                         reports_the_same(quorum, hello);
         bootstrap(quorum);
-    } else if (quorum->members->status == MESSAGE_STANDING_LISTED) {
+    } else if (quorum->members->status == MESSAGE_STATUS_LISTED) {
         if (member->same) {
             check_seen(quorum, voter, message);
         }
-    } else if (quorum->members->status == MESSAGE_STANDING_REJOINING &&
-               !is_old_copy(quorum, message)) { /* of a store that has voted since */
+    } else if (quorum->members->status == MESSAGE_STATUS_REJOINING &&
+               !is_old_copy(quorum, message)) { /* of a store that voted since */
         rejoin_answered(quorum, voter, hello);
     }
 }
 
-/* Whether its rules contradict ours; said once. */
-static bool contradicts(struct quorum *quorum, const struct message *message, bool *told)
+/* Whether the sender's rules contradict ours. Logs it once for as long as it lasts. */
+static bool contradicts(struct quorum *quorum, const struct message *message, bool *logged)
 {
     struct message_rules rules;
     char text[sizeof(((struct action_log *)NULL)->text)];
     quorum_rules(quorum->config, &rules);
     if (!message_rules_differ(&rules, &message->as.hello.rules, text, sizeof(text))) {
-        *told = false;
+        *logged = false;
         return false;
     }
-    if (!*told) {
+    if (!*logged) {
         struct action_log *log = step_log(quorum, "rules_differ", &message->from, 0);
         step_log_text(log, "the configuration of ");
         step_log_agent(log, &message->from);
         step_log_text(log, " contradicts this one: ");
         step_log_text(log, text);
-        *told = true;
+        *logged = true;
     }
     return true;
 }
@@ -530,16 +536,16 @@ void members_hello(struct quorum *quorum, const struct message *message)
         return;
     }
     struct member *member = &quorum->members->of[agent];
-    member->differs = contradicts(quorum, message, &member->differs_told);
+    member->differs = contradicts(quorum, message, &member->differs_logged);
     if (!member->differs) {
-        hear_voter(quorum, agent, message);
+        note_voter(quorum, agent, message);
     }
     if (!hello->answer) {
         members_answer(quorum, agent, hello);
     }
 }
 
-/* ---- What is seen of other stores ---- */
+/* ---- What was seen of other stores ---- */
 
 void members_learn(struct quorum *quorum, const struct message *message)
 {
@@ -550,7 +556,7 @@ void members_learn(struct quorum *quorum, const struct message *message)
     }
     struct member *member = &quorum->members->of[voter];
     if (member->line.generation != 0 && !id_equal(member->line.store_id, message->store_id)) {
-        return; /* not the one that counts */
+        return; /* not the store whose votes count */
     }
     if (!id_equal(member->seen_id, message->store_id)) {
         member->seen_id[0] = message->store_id[0];
@@ -563,7 +569,9 @@ void members_learn(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Keeping them is a commit, which others see and would keep: alone it is worth one only for two. */
+/* Persists the commits seen of other stores. That is a commit itself, which the other voters see
+ * and would persist in turn, without end. So unless something else is committed anyway, a store
+ * must be `behind` commits (two) further than what is persisted of it. */
 static void keep_seen(struct quorum *quorum, uint64_t behind)
 {
     struct members *members = quorum->members;
@@ -626,7 +634,7 @@ bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
     return true;
 }
 
-/* Whether the store was ever used to vote. */
+/* Whether the store has ever voted: it has registers, promises, or marks. */
 static bool was_used(const struct quorum *quorum)
 {
     bool used = registers_count(quorum) != 0;
@@ -639,7 +647,8 @@ static bool was_used(const struct quorum *quorum)
     return used;
 }
 
-/* Durable with the first commit of this process, if no earlier one kept it. */
+/* Makes sure that the first commit of this process contains the opened commit, unless an earlier
+ * process persisted it. */
 static void keep_opened(struct quorum *quorum)
 {
     uint64_t opened = opened_commit(quorum);
@@ -666,30 +675,30 @@ void members_start(struct quorum *quorum)
             members_set_line(quorum, 0, &line);
         }
         members_vote(quorum);
-        members_tell(quorum);
+        members_announce(quorum);
         return;
     }
     keep_opened(quorum);
     if (quorum->config->rejoin) {
-        members->status = MESSAGE_STANDING_REJOINING;
+        members->status = MESSAGE_STATUS_REJOINING;
         rejoin_start(quorum);
     } else if (!has_record(quorum) && was_used(quorum)) {
         refuse_used(quorum);
     } else if (!has_record(quorum)) {
-        members->status = MESSAGE_STANDING_EMPTY;
+        members->status = MESSAGE_STATUS_EMPTY;
     } else {
-        members->status = MESSAGE_STANDING_LISTED;
+        members->status = MESSAGE_STATUS_LISTED;
     }
-    members_tell(quorum);
+    members_announce(quorum);
 }
 
-/* ---- What comes in ---- */
+/* ---- Messages that arrive ---- */
 
-void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                           uint32_t partition)
 {
-    if (quorum->members->status == MESSAGE_STANDING_REJOINING) {
-        rejoin_pulled(quorum, voter, what, partition);
+    if (quorum->members->status == MESSAGE_STATUS_REJOINING) {
+        rejoin_synced(quorum, voter, what, partition);
     }
 }
 
@@ -705,23 +714,23 @@ static bool is_vote(enum message_kind kind)
 {
     return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
            kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_CHECKPOINTED ||
-           kind == MESSAGE_PULLED;
+           kind == MESSAGE_SYNCED;
 }
 
 static bool asks_for_vote(enum message_kind kind)
 {
     return kind == MESSAGE_PREPARE || kind == MESSAGE_READ || kind == MESSAGE_ACCEPT ||
            kind == MESSAGE_POLL || kind == MESSAGE_MARK || kind == MESSAGE_CHECKPOINT ||
-           kind == MESSAGE_PULL;
+           kind == MESSAGE_SYNC;
 }
 
 bool members_admit(const struct quorum *quorum, const struct message *message)
 {
     uint32_t voter = 0;
     if (message->kind == MESSAGE_RENEW) {
-        /* REFUSED, REJOINING: not acknowledged, but answered. */
-        return members_votes(quorum) || members_status(quorum) == MESSAGE_STANDING_REFUSED ||
-               members_status(quorum) == MESSAGE_STANDING_REJOINING;
+        /* REFUSED and REJOINING: the voter does not acknowledge, but it sends an answer */
+        return members_votes(quorum) || members_status(quorum) == MESSAGE_STATUS_REFUSED ||
+               members_status(quorum) == MESSAGE_STATUS_REJOINING;
     }
     bool asks = asks_for_vote(message->kind);
     if (!asks && !is_vote(message->kind)) {
@@ -733,8 +742,8 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     if (asks) {
         return members_votes(quorum);
     }
-    bool rejoining = quorum->members->status == MESSAGE_STANDING_REJOINING &&
-                     (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_PULLED);
+    bool rejoining = quorum->members->status == MESSAGE_STATUS_REJOINING &&
+                     (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_SYNCED);
     return message->membership == quorum->members->number && (members_votes(quorum) || rejoining);
 }
 
@@ -742,58 +751,58 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
 
 static int64_t hello_pause_ms(const struct quorum *quorum, const struct member *member)
 {
-    enum message_standing standing = members_status(quorum);
-    if (standing != MESSAGE_STANDING_VOTING && standing != MESSAGE_STANDING_REFUSED) {
+    enum message_voter_status status = members_status(quorum);
+    if (status != MESSAGE_STATUS_VOTING && status != MESSAGE_STATUS_REFUSED) {
         return HURRY_MS;
     }
-    return member->same && member->status == MESSAGE_STANDING_VOTING ? SETTLED_MS : HELLO_MS;
+    return member->same && member->status == MESSAGE_STATUS_VOTING ? SETTLED_MS : HELLO_MS;
 }
 
-/* The reason why a voter of that status waits (a table of strings would be a variable). */
-static const char *waits_for(enum message_standing status)
+/* Why a voter of that status waits. A switch: a table of strings would be a writable variable. */
+static const char *waits_for(enum message_voter_status status)
 {
     switch (status) {
-    case MESSAGE_STANDING_EMPTY:
-        return "a cell is made when all its voters are there for the first "
-               "time, with empty stores; not yet:";
-    case MESSAGE_STANDING_LISTED:
-        return "after a start a voter votes when a majority has told what it "
-               "saw of its store; not told yet by:";
+    case MESSAGE_STATUS_EMPTY:
+        return "a new cell is made when all its voters are connected, with empty "
+               "stores; missing:";
+    case MESSAGE_STATUS_LISTED:
+        return "after a start a voter votes when a majority has reported what it "
+               "saw of the voter's store; no report yet from:";
     default:
-        return "a voter that starts over needs more than half of all voters "
-               "beside itself; not there yet:";
+        return "a voter that starts over needs answers of more than half of all "
+               "voters, itself not counted; no answer yet from:";
     }
 }
 
-/* EMPTY: whether a new cell does not wait for that voter. (That it agrees would say less: it does
- * so only when all others are there, too.) */
+/* EMPTY: whether that voter is ready for a new cell. member->agrees would not show this: a voter
+ * agrees only once all the others are there, too. */
 static bool is_empty_too(const struct member *member)
 {
     return (member->store_id[0] | member->store_id[1]) != 0 && !member->differs &&
-           member->status == MESSAGE_STANDING_EMPTY;
+           member->status == MESSAGE_STATUS_EMPTY;
 }
 
-/* Why this voter does not vote yet, for people. */
+/* Logs why this voter does not vote yet. */
 static void log_wait(struct quorum *quorum)
 {
     uint8_t status = quorum->members->status;
-    if (status != MESSAGE_STANDING_EMPTY && status != MESSAGE_STANDING_LISTED &&
-        status != MESSAGE_STANDING_REJOINING) {
+    if (status != MESSAGE_STATUS_EMPTY && status != MESSAGE_STATUS_LISTED &&
+        status != MESSAGE_STATUS_REJOINING) {
         return;
     }
     int64_t waited_ms = (step_now_ns(quorum) - quorum->members->since_ns) / MS_NS;
     struct action_log *log = step_log(quorum, "voter_waits", NULL, waited_ms);
-    step_log_text(log, waits_for((enum message_standing)status));
+    step_log_text(log, waits_for((enum message_voter_status)status));
     uint32_t named = 0;
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         const struct member *member = &quorum->members->of[i];
-        bool there = status == MESSAGE_STANDING_EMPTY    ? is_empty_too(member)
-                     : status == MESSAGE_STANDING_LISTED ? member->answered
-                                                         : rejoin_has(quorum, i);
+        bool there = status == MESSAGE_STATUS_EMPTY    ? is_empty_too(member)
+                     : status == MESSAGE_STATUS_LISTED ? member->answered
+                                                       : rejoin_has(quorum, i);
         if (i != quorum->config->self && !there) {
             step_log_text(log, " ");
             step_log_agent(log, &quorum->config->voters[i]);
-            if (status == MESSAGE_STANDING_REJOINING && member->status == status) {
+            if (status == MESSAGE_STATUS_REJOINING && member->status == status) {
                 step_log_text(log, " (starts over as well: holdfast member rejoin --undo)");
             }
             named++;
@@ -801,7 +810,7 @@ static void log_wait(struct quorum *quorum)
     }
     if (named == 0) {
         log->well = true;
-        step_log_text(log, " nobody, it goes on by itself");
+        step_log_text(log, " nobody; this goes on by itself");
     }
 }
 

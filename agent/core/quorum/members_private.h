@@ -4,76 +4,77 @@
 
 #include "members.h"
 
-/* A voter, this one included, and its store. */
+/* A voter (this one included) and its store. */
 struct member {
-    struct message_member line; /* of the record; generation 0: there is none */
-    uint64_t store_id[2];       /* without a record: the store that it said HELLO with */
-    /* The highest commit that was heard of the store, and how much of that is durable. Of the own
-     * store: not 0 until it votes, what it had when it last did. */
+    struct message_member line; /* its line of the record; generation 0 if there is none */
+    uint64_t store_id[2];       /* while there is no record: the store id in the voter's HELLO */
+    /* Another voter's store: its id, the highest commit that a message reported, and which commit
+     * of that this voter has persisted. Own store: kept_commit is 0 once the store votes; before
+     * that it is what the store had when it was opened (members.c). */
     uint64_t seen_id[2];
     uint64_t seen_commit;
     uint64_t kept_commit;
-    int64_t hello_ns; /* when it is to hear HELLO again */
-    uint8_t status;   /* enum message_standing, as it said last */
-    bool agrees;      /* EMPTY: it is empty too, and knows the same stores */
-    bool answered;    /* LISTED: it has seen no commit that is not here */
-    bool same;        /* its record is the same */
-    bool differs;     /* its rules do */
-    bool differs_told;
+    int64_t hello_ns; /* when to send that voter HELLO again */
+    uint8_t status;   /* enum message_voter_status, as the voter last reported it */
+    bool agrees;      /* EMPTY: that voter is EMPTY too, and has heard the same store ids */
+    bool answered;    /* LISTED: that voter has seen no commit that this store lacks */
+    bool same;        /* that voter's record equals this one's */
+    bool differs;     /* that voter's rules contradict this one's */
+    bool differs_logged;
 };
 
-enum rejoin_phase { REJOIN_NONE = 0, REJOIN_LEARN, REJOIN_TELL, REJOIN_PREPARE, REJOIN_PULL };
+enum rejoin_phase { REJOIN_NONE = 0, REJOIN_LEARN, REJOIN_REPORT, REJOIN_PREPARE, REJOIN_SYNC };
 
-/* Masks are of voters. */
+/* Masks have one bit for each voter. */
 struct rejoin {
     uint8_t phase; /* enum rejoin_phase */
-    bool anew;     /* PREPARE: a higher promise refused this ballot */
-    uint8_t heard; /* LEARN: told their record */
-    uint8_t known; /* TELL: have the new line */
+    bool anew;     /* PREPARE: a voter has promised a higher ballot, so a new one is needed */
+    uint8_t seen;  /* LEARN: the voters that sent their record */
+    uint8_t known; /* TELL: the voters that have the new line */
     uint8_t promised_all;
     uint8_t promised[MESSAGE_PARTITIONS];
-    uint8_t pulled_all;
-    uint8_t pulled[MESSAGE_PARTITIONS];
-    uint8_t pulled_marks;
-    uint32_t heard_generation; /* the highest of another store of this voter */
-    uint32_t next_pull;
+    uint8_t synced_all;
+    uint8_t synced[MESSAGE_PARTITIONS];
+    uint8_t synced_marks;
+    uint32_t seen_generation; /* the highest generation of any other store of this voter */
+    uint32_t next_sync;
     uint64_t ballot;
-    int64_t next_ns; /* PREPARE, PULL: when to go on */
+    int64_t next_ns; /* PREPARE, PULL: when to send again */
 };
 
 struct members {
     struct member of[MESSAGE_VOTERS_MAX];
-    uint8_t status;         /* enum message_standing */
-    bool opened;            /* opened_commit is known */
-    uint64_t opened_commit; /* of the store when it was opened */
-    uint64_t vote_commit;   /* from this one on, messages tell commits */
-    uint64_t nonce;         /* what answers to our HELLO echo */
+    uint8_t status;         /* enum message_voter_status */
+    bool opened;            /* whether opened_commit is set */
+    uint64_t opened_commit; /* the store's commit when it was opened */
+    uint64_t vote_commit;   /* from this commit on, messages report the current commit */
+    uint64_t nonce;         /* our HELLO carries it, and an answer must repeat it */
     uint64_t rules_digest;
-    uint32_t number; /* what goes out as the header's membership */
-    int64_t seen_ns; /* when what was seen of others may be kept again */
+    uint32_t number; /* the membership number in the headers that this voter sends */
+    int64_t seen_ns; /* the earliest time to persist again what was seen of other stores */
     int64_t since_ns;
     int64_t wait_log_ns;
-    uint64_t commit; /* the last one that the driver knows durable */
-    bool committing; /* another is on its way */
+    uint64_t commit; /* the last commit that the driver reported durable */
+    bool committing; /* the driver is making another commit */
     struct rejoin rejoin;
 };
 
 /* ---- members.c ---- */
 
 void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
-/* Every voter hears soon what has changed here. */
-void members_tell(struct quorum *quorum);
+/* Sends every voter HELLO at the next tick, because something changed here. */
+void members_announce(struct quorum *quorum);
 void members_vote(struct quorum *quorum);
 
 /* ---- members_rejoin.c ---- */
 
 void rejoin_start(struct quorum *quorum);
 void rejoin_recount(struct quorum *quorum);
-void rejoin_hear_line(struct quorum *quorum, const struct message_member *line);
+void rejoin_note_line(struct quorum *quorum, const struct message_member *line);
 void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message_hello *hello);
-void rejoin_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+void rejoin_synced(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                    uint32_t partition);
-/* Whether that voter has done its part of the present phase. */
+/* Whether that voter has done its part of the current phase. */
 bool rejoin_has(const struct quorum *quorum, uint32_t voter);
 int64_t rejoin_tick(struct quorum *quorum);
 

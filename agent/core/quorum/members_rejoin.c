@@ -1,22 +1,25 @@
 /*
- * A voter that starts over, with an empty store under a new id (MESSAGE_STANDING_REJOINING).
+ * A voter that starts over, with an empty store under a new id (MESSAGE_STATUS_REJOINING).
  *
- *   LEARN    N/2 + 1 of the other voters tell their record: its line there has some generation,
- *            this store gets the next one
- *   TELL     N/2 + 1 of the others have the new line: what the old store had voted counts no more
- *   PREPARE  N/2 + 1 of the others promise a new ballot for every partition: whatever the old store
- *            helped to choose is at one of them, and nothing can be chosen any more by its promises
- *   PULL     all registers, checkpoints and marks of each of those are adopted
+ *   LEARN    N/2 + 1 of the other voters send their record. It has a generation for this voter;
+ *            this store gets the next generation.
+ *   TELL     N/2 + 1 of the others have the new line. The old store's votes count no more.
+ *   PREPARE  N/2 + 1 of the others promise a new ballot for every partition. Whatever the old store
+ *            helped to choose is at one of them, and the old store's promises cannot help to choose
+ *            anything more.
+ *   PULL     This voter adopts all registers, checkpoints and marks of each of those.
  *
- * and a full ttl from the start is waited for: a mark that one voter alone has is here too then,
- * and with this voter's that is a majority. It must not be one while a lease may still count on
- * what the old store had acknowledged.
+ * The voter also waits for a full session time-to-live from the start. A mark may exist at one
+ * other voter only. With the copy that PULL makes here it is at two voters, which can be a
+ * majority. It must not become one while a lease may still count on what the old store
+ * acknowledged.
  *
- * Then it promises that ballot itself, durably, and votes. It coordinates nothing under it. Why
- * N/2 + 1 of the others: a majority that the old store was part of has N/2 others, so one of them
- * is among these. A cell of one voter cannot do that.
+ * Then this voter promises that ballot itself, durably, and votes. It coordinates nothing under it.
+ * Why N/2 + 1 of the others: a majority that included the old store has N/2 others, so at least one
+ * of them is among these. A cell of one voter cannot start over this way.
  *
- * Killed in between, it begins again; its line stays, unless somebody has a newer one.
+ * If the process is killed in between, it begins again. The new line stays, unless some voter has a
+ * newer one.
  */
 #include <string.h>
 
@@ -24,7 +27,7 @@
 #include "proto/check.h"
 #include "reactions.h"
 
-enum { PREPARE_AGAIN_MS = 200, PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 60, PULLS_A_STEP = 4 };
+enum { PREPARE_AGAIN_MS = 200, PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 60 };
 
 static uint32_t needed(const struct quorum *quorum)
 {
@@ -44,12 +47,12 @@ void rejoin_start(struct quorum *quorum)
     quorum->members->rejoin.next_ns = NEVER;
 }
 
-/* The phases behind TELL begin again: what was counted does not count any more. */
+/* The phases after TELL begin again: what they counted no longer counts. */
 void rejoin_recount(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;
     if (rejoin->phase != REJOIN_LEARN) {
-        rejoin->phase = REJOIN_TELL;
+        rejoin->phase = REJOIN_REPORT;
         rejoin->known = 0;
         rejoin->next_ns = NEVER;
     }
@@ -59,26 +62,27 @@ static void set_line(struct quorum *quorum, uint32_t generation)
 {
     struct message_member line = {.generation = generation};
     memcpy(line.store_id, quorum->config->store_id, sizeof(line.store_id));
-    quorum->members->rejoin.phase = REJOIN_TELL;
+    quorum->members->rejoin.phase = REJOIN_REPORT;
     quorum->members->rejoin.known = 0;
     quorum->members->rejoin.next_ns = NEVER;
     members_set_line(quorum, quorum->config->self, &line);
-    members_tell(quorum);
+    members_announce(quorum);
 }
 
-void rejoin_hear_line(struct quorum *quorum, const struct message_member *line)
+void rejoin_note_line(struct quorum *quorum, const struct message_member *line)
 {
     const struct message_member *mine = &quorum->members->of[quorum->config->self].line;
     if (line->store_id[0] == quorum->config->store_id[0] &&
         line->store_id[1] == quorum->config->store_id[1]) {
-        /* The others have its line, it has not: a copy of itself, from before. */
+        /* The others have this store's line with a higher generation than this store knows: the
+         * store is a copy of itself from before. */
         if (quorum->members->rejoin.phase != REJOIN_LEARN && line->generation > mine->generation) {
             set_line(quorum, line->generation);
         }
         return;
     }
-    if (line->generation > quorum->members->rejoin.heard_generation) {
-        quorum->members->rejoin.heard_generation = line->generation;
+    if (line->generation > quorum->members->rejoin.seen_generation) {
+        quorum->members->rejoin.seen_generation = line->generation;
     }
     if (quorum->members->rejoin.phase != REJOIN_LEARN && line->generation >= mine->generation) {
         set_line(quorum, line->generation + 1);
@@ -88,10 +92,10 @@ void rejoin_hear_line(struct quorum *quorum, const struct message_member *line)
 bool rejoin_has(const struct quorum *quorum, uint32_t voter)
 {
     const struct rejoin *rejoin = &quorum->members->rejoin;
-    uint8_t mask = rejoin->phase == REJOIN_LEARN     ? rejoin->heard
-                   : rejoin->phase == REJOIN_TELL    ? rejoin->known
+    uint8_t mask = rejoin->phase == REJOIN_LEARN     ? rejoin->seen
+                   : rejoin->phase == REJOIN_REPORT  ? rejoin->known
                    : rejoin->phase == REJOIN_PREPARE ? rejoin->promised_all
-                                                     : rejoin->pulled_all;
+                                                     : rejoin->synced_all;
     return (mask >> voter & 1) != 0;
 }
 
@@ -127,14 +131,14 @@ static void prepare(struct quorum *quorum)
     ask(quorum);
 }
 
-static void start_pulling(struct quorum *quorum)
+static void start_exchanges(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;
-    rejoin->phase = REJOIN_PULL;
-    rejoin->pulled_all = 0;
-    rejoin->next_pull = 0;
-    memset(rejoin->pulled, 0, sizeof(rejoin->pulled));
-    rejoin->pulled_marks = 0;
+    rejoin->phase = REJOIN_SYNC;
+    rejoin->synced_all = 0;
+    rejoin->next_sync = 0;
+    memset(rejoin->synced, 0, sizeof(rejoin->synced));
+    rejoin->synced_marks = 0;
     wake_at(quorum, step_now_ns(quorum));
 }
 
@@ -164,7 +168,7 @@ void members_promise(struct quorum *quorum, const struct message *message)
     } else if (all) {
         rejoin->promised_all |= (uint8_t)(1u << voter);
         if (rules_count(rejoin->promised_all) >= needed(quorum)) {
-            start_pulling(quorum);
+            start_exchanges(quorum);
         }
     }
 }
@@ -175,18 +179,18 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
 {
     struct rejoin *rejoin = &quorum->members->rejoin;
     const struct member *own = &quorum->members->of[quorum->config->self];
-    if (!hello->bootstrapped || (hello->standing != MESSAGE_STANDING_VOTING &&
-                                 hello->standing != MESSAGE_STANDING_LISTED)) {
-        return; /* it may itself know less than it should */
+    if (!hello->bootstrapped ||
+        (hello->status != MESSAGE_STATUS_VOTING && hello->status != MESSAGE_STATUS_LISTED)) {
+        return; /* that voter may itself know less than it should */
     }
     if (rejoin->phase == REJOIN_LEARN) {
-        rejoin->heard |= (uint8_t)(1u << voter);
-        if (rules_count(rejoin->heard) < needed(quorum)) {
+        rejoin->seen |= (uint8_t)(1u << voter);
+        if (rules_count(rejoin->seen) < needed(quorum)) {
             return;
         }
-        bool kept = own->line.generation > rejoin->heard_generation;
-        set_line(quorum, kept ? own->line.generation : rejoin->heard_generation + 1);
-    } else if (rejoin->phase == REJOIN_TELL && quorum->members->of[voter].same) {
+        bool kept = own->line.generation > rejoin->seen_generation;
+        set_line(quorum, kept ? own->line.generation : rejoin->seen_generation + 1);
+    } else if (rejoin->phase == REJOIN_REPORT && quorum->members->of[voter].same) {
         rejoin->known |= (uint8_t)(1u << voter);
         if (rules_count(rejoin->known) >= needed(quorum)) {
             prepare(quorum);
@@ -216,41 +220,41 @@ static void finish(struct quorum *quorum)
     members_vote(quorum);
 }
 
-void rejoin_pulled(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+void rejoin_synced(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                    uint32_t partition)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;
-    if (rejoin->phase != REJOIN_PULL || (rejoin->promised_all >> voter & 1) == 0) {
+    if (rejoin->phase != REJOIN_SYNC || (rejoin->promised_all >> voter & 1) == 0) {
         return;
     }
     uint8_t bit = (uint8_t)(1u << voter);
-    if (what == MESSAGE_PULL_MARKS) {
-        rejoin->pulled_marks |= bit;
+    if (what == MESSAGE_SYNC_MARKS) {
+        rejoin->synced_marks |= bit;
     } else {
-        rejoin->pulled[partition] |= bit;
+        rejoin->synced[partition] |= bit;
     }
-    uint8_t all = rejoin->pulled_marks;
+    uint8_t all = rejoin->synced_marks;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        all &= rejoin->pulled[p];
+        all &= rejoin->synced[p];
     }
-    rejoin->pulled_all = all;
-    wake_at(quorum, step_now_ns(quorum)); /* there is room for the next, or that was all */
+    rejoin->synced_all = all;
+    wake_at(quorum, step_now_ns(quorum)); /* the next listing may begin, or everything is read */
 }
 
-static bool all_pulled(const struct rejoin *rejoin)
+static bool all_synced(const struct rejoin *rejoin)
 {
-    return (rejoin->pulled_all & rejoin->promised_all) == rejoin->promised_all;
+    return (rejoin->synced_all & rejoin->promised_all) == rejoin->promised_all;
 }
 
-/* The listings are numbered: those of the first voter, then of the next; the marks are the last of
- * each. Begins as many as may be; those that got lost are begun again. */
-static void pull(struct quorum *quorum)
+/* The listings are numbered: all of the first voter, then all of the next. Each voter's marks come
+ * after its partitions. Begins as many listings as may run at once, and begins lost ones again. */
+static void read_others(struct quorum *quorum)
 {
     enum { OF_A_VOTER = MESSAGE_PARTITIONS + 1 };
     struct rejoin *rejoin = &quorum->members->rejoin;
     int64_t lapsed_ns = quorum->members->since_ns +
                         rules_long_ns(quorum, quorum->config->session_ttl_ns);
-    if (all_pulled(rejoin)) {
+    if (all_synced(rejoin)) {
         if (step_now_ns(quorum) < lapsed_ns) {
             wake_at(quorum, lapsed_ns);
         } else {
@@ -261,24 +265,24 @@ static void pull(struct quorum *quorum)
     uint32_t total = OF_A_VOTER * quorum->config->voter_count;
     wake_at(quorum, step_now_ns(quorum) + PREPARE_AGAIN_MS * MS_NS);
     for (uint32_t i = 0; i < total; i++) {
-        uint32_t at = rejoin->next_pull % total;
+        uint32_t at = rejoin->next_sync % total;
         uint32_t voter = at / OF_A_VOTER;
         uint32_t partition = at % OF_A_VOTER;
         bool marks = partition == MESSAGE_PARTITIONS;
-        uint8_t had = marks ? rejoin->pulled_marks : rejoin->pulled[partition];
+        uint8_t had = marks ? rejoin->synced_marks : rejoin->synced[partition];
         bool wanted = (rejoin->promised_all >> voter & 1) != 0 && (had >> voter & 1) == 0;
-        if (wanted && !sync_read(quorum, voter, marks ? MESSAGE_PULL_MARKS : MESSAGE_PULL_REGISTERS,
+        if (wanted && !sync_read(quorum, voter, marks ? MESSAGE_SYNC_MARKS : MESSAGE_SYNC_REGISTERS,
                                  marks ? 0 : partition)) {
-            return; /* as many as may be are on the way */
+            return; /* as many listings as allowed are running */
         }
-        rejoin->next_pull = at + 1;
+        rejoin->next_sync = at + 1;
     }
 }
 
 int64_t rejoin_tick(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;
-    if (quorum->members->status != MESSAGE_STANDING_REJOINING) {
+    if (quorum->members->status != MESSAGE_STATUS_REJOINING) {
         return NEVER;
     }
     if (rejoin->next_ns > step_now_ns(quorum)) {
@@ -294,8 +298,8 @@ int64_t rejoin_tick(struct quorum *quorum)
         } else {
             ask(quorum);
         }
-    } else if (rejoin->phase == REJOIN_PULL) {
-        pull(quorum);
+    } else if (rejoin->phase == REJOIN_SYNC) {
+        read_others(quorum);
     }
     return rejoin->next_ns;
 }

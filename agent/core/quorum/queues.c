@@ -1,15 +1,15 @@
 /*
  * The operations and their rounds with the voters. See queues.h.
  *
- * The value that a majority has is the own acceptor's register, if it was accepted under the
- * partition's ballot and no round is on the way. That nobody has a value needs no accept to grant
- * it.
+ * If the register of this voter's own acceptor was accepted under the partition's ballot, and no
+ * round is under way, then a majority has its value. If a majority has no value, granting needs no
+ * other round than the one that accepts the grant.
  *
- * If a give-back is in the queue, its release and the next grant are one accept. Memory of answered
- * requests is not needed, see queues_plan.c.
+ * A give-back in the queue and the next grant are accepted in one round. Nothing here depends on a
+ * memory of answered requests, see queues_plan.c.
  *
- * After a take-over, a name that somebody had is granted to nobody until those who waited for it
- * before have had the time to say so (ORDER_WAIT_MS).
+ * After a take-over, a name that had an owner is granted to nobody for a while (ORDER_WAIT_MS). In
+ * that time the hosts that waited for it before repeat their requests.
  */
 #include "queues_private.h"
 
@@ -35,7 +35,7 @@ struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *l
     uint32_t heads = power_above(limits->requests);
     uint32_t answered = power_above(limits->requests > 1024 ? limits->requests : 1024);
     into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
-    into->requests = arena_take(arena, (size_t)limits->requests + 1, sizeof(struct request));
+    into->requests = arena_take(arena, (size_t)limits->requests + 1, sizeof(struct queued_request));
     into->operations = arena_take(arena, operations, sizeof(struct operation));
     into->operation_heads = arena_take(arena, heads, sizeof(uint32_t));
     into->operation_head_mask = heads - 1;
@@ -176,13 +176,14 @@ bool queues_decide_only(const struct quorum *quorum, const struct message_name *
 
 /* ---- Rounds ---- */
 
-/* The voter that is asked first: a host that is granted the lock has a row of its own to write with
- * it. If that host cannot be reached: the voter through which it asks. */
+/* The voter that gets a round first. It is the voter of a host that this round grants the lock:
+ * that host writes a row of its own for the grant, so both writes can share a commit. If that host
+ * came through a relay, it is the relay: the voter itself may be unreachable. */
 static uint32_t first_asked(const struct quorum *quorum, const struct operation *operation)
 {
     uint32_t voters = quorum->config->voter_count;
     for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
-        const struct request *request = &quorum->queues->requests[at];
+        const struct queued_request *request = &quorum->queues->requests[at];
         if (request->outcome == OUTCOME_GRANT && request->agent < voters) {
             return request->relay == ACTION_NO_RELAY ? request->agent : request->relay;
         }
@@ -191,9 +192,10 @@ static uint32_t first_asked(const struct quorum *quorum, const struct operation 
 }
 
 /*
- * The voters that a round can do without, by bit: a majority is asked at once. The others receive
- * what was chosen later, many rounds together; they are asked too if it takes long. So a change
- * costs less of them, and nobody waits for them. 0: fewer than a majority seem to be there.
+ * The voters that a round leaves out at first, by bit. At first the round goes to just a majority.
+ * The others get it too if that takes long; otherwise they get the chosen value later, together
+ * with other rounds. So each change costs them less, and nobody waits for them. 0: too few voters
+ * seem to be alive to leave any out.
  */
 static uint8_t spared(const struct quorum *quorum, const struct operation *operation)
 {
@@ -229,7 +231,7 @@ static struct message_accept *send_accept(struct quorum *quorum, const struct op
     return accept;
 }
 
-/* To those voters, by bit. The round is looked at again after that time. */
+/* Sends the round to those voters, by bit, and looks at the operation again after that time. */
 static void send_round(struct quorum *quorum, struct operation *operation, uint8_t to,
                        int64_t again_ms)
 {
@@ -248,8 +250,8 @@ static void send_round(struct quorum *quorum, struct operation *operation, uint8
     wait_until(quorum, operation, step_now_ns(quorum) + again_ms * MS_NS);
 }
 
-/* It is chosen: to those that were not asked. */
-static void tell_spared(struct quorum *quorum, struct operation *operation)
+/* The value is chosen: sends it to the voters that the round left out. */
+static void log_spared(struct quorum *quorum, struct operation *operation)
 {
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((operation->spared >> voter & 1) != 0) {
@@ -279,8 +281,8 @@ static void forget_outcomes(struct quorum *quorum, struct operation *operation)
     }
 }
 
-/* Names what is new in the plan by the order that it is proposed with, and makes it the
- * operation's. */
+/* Gives the plan's new grants the proposal's order as their version, and moves the plan's value
+ * into the operation. */
 static void take_value(struct quorum *quorum, struct operation *operation, struct plan *plan)
 {
     for (uint32_t i = 0; i < plan->share_count; i++) {
@@ -291,12 +293,12 @@ static void take_value(struct quorum *quorum, struct operation *operation, struc
     if (plan->fresh && plan->value.mode == MESSAGE_MODE_EXCLUSIVE) {
         record_set_version(&plan->value, operation->order);
     }
-    if (plan->fresh) { /* whoever has it now has not been asked for it */
+    if (plan->fresh) { /* the new owner has not been sent a recall yet */
         operation->recall_ns = INT64_MIN;
         operation->recalls = 0;
         operation->way = ACTION_NO_RELAY;
         for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
-            struct request *request = &quorum->queues->requests[at];
+            struct queued_request *request = &quorum->queues->requests[at];
             if (request->outcome != OUTCOME_GRANT) {
                 continue;
             }
@@ -320,11 +322,13 @@ static void propose(struct quorum *quorum, struct operation *operation, struct p
 {
     if (!registers_have_room(quorum, operation->name)) {
         answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
-        wait_until(quorum, operation, step_now_ns(quorum)); /* the rest, or its end */
+        /* answers the remaining requests, or ends the operation */
+        wait_until(quorum, operation, step_now_ns(quorum));
         return;
     }
     if (!records_have_room(quorum, plan->share_count)) {
-        forget_outcomes(quorum, operation); /* until rounds that are on the way have made room */
+        /* tries again when other rounds have returned shares to the pool */
+        forget_outcomes(quorum, operation);
         wait_until(quorum, operation, step_now_ns(quorum) + RESEND_MS * MS_NS);
         return;
     }
@@ -343,7 +347,8 @@ static void propose(struct quorum *quorum, struct operation *operation, struct p
                operation->spared != 0 ? SPARED_MS : RESEND_MS);
 }
 
-/* Nobody asks any more. It is kept a while if it knows that the name was taken. */
+/* The operation has no request left. Ends it, or keeps it for a while if it knows that the name had
+ * an owner. */
 static void rest(struct quorum *quorum, struct operation *operation)
 {
     int64_t until_ns = wait_order_ns(quorum, operation);
@@ -357,9 +362,10 @@ static void rest(struct quorum *quorum, struct operation *operation)
 }
 
 /*
- * From a value that a majority has (known), or that was read and has to be accepted again. A known
- * one was the last when it was accepted. Another voter may have taken the partition over since:
- * an answer to a host that follows from the value goes through a round, which shows that.
+ * Decides the requests against a value. known: a majority has the value. Otherwise it was read, and
+ * has to be accepted again. A known value was the last one when it was accepted; another voter may
+ * have taken the partition over since. So an answer that depends on the value always goes through a
+ * round, which would fail then.
  */
 static void decide(struct quorum *quorum, struct operation *operation, const struct record *value,
                    bool known)
@@ -368,7 +374,7 @@ static void decide(struct quorum *quorum, struct operation *operation, const str
     operation->taken = operation->taken || (!known && value->mode != MESSAGE_MODE_NONE);
     bool held = operation->taken && step_now_ns(quorum) < wait_order_ns(quorum, operation);
     plan_make(quorum, operation, value, held, &plan);
-    bool proved = known && (!plan.told || quorum->config->voter_count == 1);
+    bool proved = known && (!plan.notified || quorum->config->voter_count == 1);
     if (plan.changed || !proved) {
         propose(quorum, operation, &plan);
         return;
@@ -422,7 +428,7 @@ void operation_look(struct quorum *quorum, struct operation *operation)
     }
 }
 
-/* ---- What changes from outside ---- */
+/* ---- Changes elsewhere ---- */
 
 static void partition_changed(struct quorum *quorum, uint32_t p)
 {
@@ -459,9 +465,10 @@ bool queues_busy(const struct quorum *quorum, uint32_t partition)
     return quorum->queues->partitions[partition].busy > 0;
 }
 
-/* ---- Answers of voters ---- */
+/* ---- Voters' answers ---- */
 
-/* The operation and the voter that an answer belongs to, if it is of the round on the way. */
+/* The operation whose current round the answer belongs to; NULL if there is none. *voter is the
+ * sender. */
 static struct operation *round_of(struct quorum *quorum, const struct message *message,
                                   const struct message_name *name, enum operation_state state,
                                   struct message_order order, uint32_t *voter)
@@ -478,7 +485,7 @@ static struct operation *round_of(struct quorum *quorum, const struct message *m
     return operation;
 }
 
-/* Keeps the newest value. false: no room for it. */
+/* Keeps the answer's value if it is the newest so far. Returns false if there is no room for it. */
 static bool note_value(struct quorum *quorum, struct operation *operation,
                        const struct message_read_value *answer)
 {
@@ -495,7 +502,7 @@ static bool note_value(struct quorum *quorum, struct operation *operation,
     return true;
 }
 
-/* Keeps the highest checkpoint, and whether a voter that has it has not got the name. */
+/* Keeps the highest checkpoint, and notes whether a voter with that checkpoint lacks the name. */
 static void note_checkpoint(struct operation *operation, const struct message_read_value *answer)
 {
     if (message_order_before(operation->checkpoint.order, answer->checkpoint.order)) {
@@ -507,7 +514,7 @@ static void note_checkpoint(struct operation *operation, const struct message_re
     }
 }
 
-/* A majority was read: what it says. */
+/* A majority was read: decides from the newest value. */
 static void read_done(struct quorum *quorum, struct operation *operation)
 {
     voters_round_done(quorum, step_now_ns(quorum) - operation->began_ns);
@@ -535,11 +542,12 @@ void queues_value(struct quorum *quorum, const struct message *message)
         return;
     }
     if (answer->higher != 0) {
-        ballots_beaten(quorum, operation->partition, answer->higher);
+        ballots_preempted(quorum, operation->partition, answer->higher);
         return;
     }
     if (!note_value(quorum, operation, answer)) {
-        /* No room for it: nothing can be decided. Every host is refused, and asks again. */
+        /* Without room for the value nothing can be decided. Every host is refused, and asks
+         * again. */
         set_state(quorum, operation, OPERATION_WAITING);
         answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
         wait_until(quorum, operation, step_now_ns(quorum) + RESEND_MS * MS_NS);
@@ -552,8 +560,8 @@ void queues_value(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* That voter's tables are full. If it cannot be chosen without them, nobody waits for it any more;
- * but it may yet be, so the round goes on. */
+/* That voter's tables are full. If no majority is possible without the full voters, the hosts are
+ * refused so that they need not wait. The value may still be chosen, so the round goes on. */
 static void accept_full(struct quorum *quorum, struct operation *operation, uint32_t voter)
 {
     operation->full |= (uint8_t)(1u << voter);
@@ -569,7 +577,7 @@ static void accept_full(struct quorum *quorum, struct operation *operation, uint
     answer_decided(quorum, operation, &operation->value);
 }
 
-/* Whether the own acceptor has what is proposed. */
+/* Whether this voter's own acceptor has accepted the proposed value. */
 static bool own_has(const struct quorum *quorum, const struct operation *operation)
 {
     const struct record *own = registers_find(quorum, operation->name);
@@ -589,7 +597,7 @@ void queues_accepted(struct quorum *quorum, const struct message *message)
         return;
     }
     if (answer->higher != 0) {
-        ballots_beaten(quorum, operation->partition, answer->higher);
+        ballots_preempted(quorum, operation->partition, answer->higher);
         return;
     }
     if (answer->full) {
@@ -602,7 +610,7 @@ void queues_accepted(struct quorum *quorum, const struct message *message)
         voters_round_done(quorum, step_now_ns(quorum) - operation->began_ns);
         set_state(quorum, operation, OPERATION_WAITING);
         answer_decided(quorum, operation, &operation->value);
-        tell_spared(quorum, operation);
+        log_spared(quorum, operation);
         record_drop(quorum, &operation->value);
         operation_look(quorum, operation);
     }

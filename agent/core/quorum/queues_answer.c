@@ -1,17 +1,17 @@
 /*
- * Answers to hosts about their requests: by the way by which the request came, so that a host
- * that cannot reach this voter is served through another.
+ * Answers to hosts. An answer goes the way its request came, so that a host that cannot reach this
+ * voter is served through another.
  */
 #include "proto/check.h"
 #include "queues_private.h"
 
-static struct message *answer(struct quorum *quorum, const struct request *request,
+static struct message *answer(struct quorum *quorum, const struct queued_request *request,
                               enum message_kind kind)
 {
     return step_send_by(quorum, request->agent, request->relay, kind);
 }
 
-void answer_refused(struct quorum *quorum, const struct request *request,
+void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason)
 {
     struct message_refused *refused = &answer(quorum, request, MESSAGE_REFUSED)->as.refused;
@@ -28,7 +28,7 @@ void answer_refused(struct quorum *quorum, const struct request *request,
     }
 }
 
-static void answer_grant(struct quorum *quorum, const struct request *request,
+static void answer_grant(struct quorum *quorum, const struct queued_request *request,
                          const struct message_name *name, const struct record *value)
 {
     enum message_kind kind = request->kind == MESSAGE_AMEND ? MESSAGE_AMENDED : MESSAGE_GRANT;
@@ -52,8 +52,9 @@ static void answer_grant(struct quorum *quorum, const struct request *request,
     }
 }
 
-/* As the first time; by now it may be forgotten, which is as good as a lost answer. */
-static void answer_again(struct quorum *quorum, const struct request *request,
+/* Repeats the first answer. If that answer is forgotten by now, nothing is sent, as if it were
+ * lost. */
+static void answer_again(struct quorum *quorum, const struct queued_request *request,
                          const struct message_name *name)
 {
     const struct answered *answered = answered_find(quorum, request, name);
@@ -73,7 +74,7 @@ static void answer_again(struct quorum *quorum, const struct request *request,
     grant->fresh = answered->fresh;
 }
 
-static void answer_given_back(struct quorum *quorum, const struct request *request,
+static void answer_given_back(struct quorum *quorum, const struct queued_request *request,
                               const struct message_name *name)
 {
     struct message_version *given = &answer(quorum, request, MESSAGE_GIVE_BACK_ACK)->as.version;
@@ -84,12 +85,13 @@ static void answer_given_back(struct quorum *quorum, const struct request *reque
     given->version = request->version;
 }
 
-/* A break comes: nothing is left of the grant (false), or its owner receives BREAK_HOLD. */
-static bool tell_to_break(struct quorum *quorum, const struct request *request,
-                          const struct message_name *name, const struct share *owner)
+/* Carries out a break for one owner. Returns false if the owner's session has ended; otherwise
+ * sends the owner BREAK_HOLD. */
+static bool notify_owner_to_break(struct quorum *quorum, const struct queued_request *request,
+                                  const struct message_name *name, const struct share *owner)
 {
     if (sessions_has_ended(quorum, owner->agent, owner->epoch)) {
-        return false; /* its session is over, and its lock-delay runs */
+        return false; /* the lock-delay of that session runs already */
     }
     struct message_break *hold =
         &step_send_by(quorum, owner->agent, ACTION_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
@@ -101,9 +103,10 @@ static bool tell_to_break(struct quorum *quorum, const struct request *request,
     return true;
 }
 
-/* A break is asked again until its outcome arrives; meanwhile the lock may have gone to somebody
- * who is not meant. So what is meant is noted the first time: the grants that there were. */
-static struct message_order meant_by(struct quorum *quorum, const struct request *request,
+/* The version up to which a break concerns grants. A client repeats its break until the outcome
+ * arrives, and meanwhile the lock may have a new owner that the break does not concern. So the
+ * first request notes the grants that exist then. */
+static struct message_order meant_by(struct quorum *quorum, const struct queued_request *request,
                                      const struct share *owners, uint32_t count)
 {
     for (uint32_t i = 0; i < BROKEN_KEPT; i++) {
@@ -122,13 +125,14 @@ static struct message_order meant_by(struct quorum *quorum, const struct request
     return broken->version;
 }
 
-/* Every owner receives BREAK_HOLD, and answers; if there is none, it is done. */
-static void answer_break(struct quorum *quorum, const struct request *request,
+/* Sends every owner that the break concerns BREAK_HOLD; the owners answer. If there is none,
+ * reports the break as done. */
+static void answer_break(struct quorum *quorum, const struct queued_request *request,
                          const struct message_name *name, const struct record *value)
 {
     struct share owners[MESSAGE_SHARES_MAX];
     uint32_t count = record_shares(quorum, value, owners);
-    bool told = false;
+    bool notified = false;
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
         owners[0] = (struct share){record_version(value), value->epoch, value->owner};
         count = 1;
@@ -136,9 +140,9 @@ static void answer_break(struct quorum *quorum, const struct request *request,
     struct message_order meant = meant_by(quorum, request, owners, count);
     for (uint32_t i = 0; i < count; i++) {
         bool newer = message_order_before(meant, owners[i].version);
-        told = (!newer && tell_to_break(quorum, request, name, &owners[i])) || told;
+        notified = (!newer && notify_owner_to_break(quorum, request, name, &owners[i])) || notified;
     }
-    if (!told) {
+    if (!notified) {
         struct message_outcome *outcome = &answer(quorum, request, MESSAGE_BROKEN)->as.outcome;
         outcome->agent = *agents_name(quorum, request->agent);
         outcome->request_id = request->id;
@@ -146,7 +150,7 @@ static void answer_break(struct quorum *quorum, const struct request *request,
     }
 }
 
-static void answer_one(struct quorum *quorum, const struct request *request,
+static void answer_one(struct quorum *quorum, const struct queued_request *request,
                        const struct message_name *name, const struct record *value)
 {
     switch ((enum outcome)request->outcome) {
@@ -178,7 +182,7 @@ static void answer_one(struct quorum *quorum, const struct request *request,
     case OUTCOME_REFUSED_TOKENS:
         answer_refused(quorum, request, name, MESSAGE_REFUSED_TOKENS);
         break;
-    case OUTCOME_UNHEARD:
+    case OUTCOME_HOST_GONE:
         break;
     case OUTCOME_NONE:
         HF_CHECK(!"a request without an outcome has no answer");
@@ -194,7 +198,7 @@ void answer_decided(struct quorum *quorum, struct operation *operation, const st
     uint32_t last = NONE;
     while (*link != NONE) {
         uint32_t at = *link;
-        struct request *request = &quorum->queues->requests[at];
+        struct queued_request *request = &quorum->queues->requests[at];
         if (request->outcome == OUTCOME_NONE) {
             last = at;
             link = &request->next;

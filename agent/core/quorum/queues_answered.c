@@ -1,10 +1,11 @@
 /*
- * The answers to acquires of late, so that one asked again is answered the same: a late
- * repeat of a request whose grant was given back meanwhile must neither be granted anew nor have
- * anybody recalled. A host takes no grant that it has given back, so to send it again is safe.
+ * The last answers to acquires. A repeated acquire gets the same answer again. Without that, a late
+ * repeat of a request whose grant was given back meanwhile would be granted anew, or would make
+ * this voter recall other owners. Sending the same grant again is safe: a host accepts no grant
+ * that it has given back.
  *
- * The last so many answers are kept, in a ring, and found by a hash. They are not durable: after a
- * take-over such a repeat is granted anew, and its host, which does not ask for it, gives it back.
+ * A ring keeps the last answers, and a hash finds them. They are not durable. After a take-over
+ * such a repeat is granted anew, and its host, which no longer asks for the grant, gives it back.
  */
 #include <string.h>
 
@@ -40,7 +41,7 @@ static void forget(struct quorum *quorum, uint32_t at)
     *link = old->next;
 }
 
-const struct answered *answered_find(struct quorum *quorum, const struct request *request,
+const struct answered *answered_find(struct quorum *quorum, const struct queued_request *request,
                                      const struct message_name *name)
 {
     uint32_t at = *head_of(quorum, request->agent, request->id);
@@ -54,7 +55,7 @@ const struct answered *answered_find(struct quorum *quorum, const struct request
     return NULL;
 }
 
-void answered_keep(struct quorum *quorum, const struct request *request,
+void answered_keep(struct quorum *quorum, const struct queued_request *request,
                    const struct message_grant *grant)
 {
     if (answered_find(quorum, request, &grant->name) != NULL) {

@@ -1,33 +1,35 @@
 /*
- * Handing over: a voter that ceases to coordinate a partition passes its queues on to the next one.
+ * Handover: a voter that stops coordinating a partition passes its queues on to the next
+ * coordinator.
  *
- * The queue of a name is known to its coordinator alone. Hosts repeat what they ask for as soon as
- * another says that it coordinates, and say how long they have waited, so they stand there as they
- * did. But an agent that is being restarted at that moment cannot ask: its host would be passed
- * over. So a coordinator that goes and lives (the preferred voter is back, or this one is about to
- * end) keeps its queues until another claims the partition, and passes on what is in them: each
- * acquire as if its host had sent it here by mistake, which every release understands. It comes
- * within the time that the next coordinator waits for repeats (ORDER_WAIT_MS).
+ * Only the coordinator of a name knows its queue. As soon as another voter announces that it
+ * coordinates, hosts repeat their requests and report how long they have waited, so they keep their
+ * turns. But an agent that is being restarted at that moment cannot repeat anything, and its host
+ * would lose its turn. So a coordinator that stops but stays alive (the preferred voter is back, or
+ * this process is about to end) keeps its queues until another voter claims the partition. Then it
+ * passes each acquire on, as if the acquire's host had sent it to the wrong voter; every release
+ * understands that. The acquire arrives while the next coordinator still waits for repeats
+ * (ORDER_WAIT_MS).
  *
- * About to end: a voter says with its heartbeats that it has no majority any more. So it is
- * replaced at once, while it is still there to promise and to vote, and its links need not break
- * for that.
+ * A voter that is about to end reports in its heartbeats that it hears no majority. So another
+ * voter replaces it at once, while it is still there to promise and to vote, and before its
+ * connections break.
  *
- * A request whose session has lapsed by then is not passed on. To the next one it would be as new
- * as if its host had just repeated it, and again to the one after that: a host that is gone would
- * keep its turn for as long as the coordinator changes now and then. Its turn would have waited for
- * it no longer.
+ * A request whose session has lapsed is not passed on. The next coordinator would take it for one
+ * that its host had just repeated, and so would the one after that. A host that is gone would then
+ * keep its turn through every change of coordinator. The queue would not have waited longer for
+ * that host anyway.
  *
- * Nothing of it decides what is safe. An acquire may be repeated, late, or for nothing anyway; it
- * lets its host have the lock, nobody else. A voter that is killed hands nothing over.
+ * Safety does not depend on a handover: an acquire may always be repeated, late or needless, and it
+ * can only give the lock to its own host. A voter that is killed hands nothing over.
  */
 #include "proto/check.h"
 #include "queues_private.h"
 
-enum { KEPT_MS = 1000 }; /* so long a queue waits for a voter that claims its partition */
+enum { KEPT_MS = 1000 }; /* how long a queue waits for a voter that claims its partition */
 
 static void pass_on(struct quorum *quorum, const struct operation *operation,
-                    const struct request *request, uint32_t voter)
+                    const struct queued_request *request, uint32_t voter)
 {
     int64_t waited_ms = (step_now_ns(quorum) - request->arrived_ns) / MS_NS;
     struct message_acquire *acquire = &step_send(quorum, voter, MESSAGE_ACQUIRE)->as.acquire;
@@ -50,7 +52,7 @@ void handover_look(struct quorum *quorum, struct operation *operation)
     uint32_t at = operation->first;
     HF_CHECK(ballots_state(quorum, operation->partition) == PARTITION_OTHERS);
     for (; at != NONE && count < OUTCOMES_MAX; at = quorum->queues->requests[at].next) {
-        struct request *request = &quorum->queues->requests[at];
+        struct queued_request *request = &quorum->queues->requests[at];
         request->outcome = OUTCOME_REFUSED_NOT_OWNER;
         if (request->kind == MESSAGE_ACQUIRE && claimed) {
             if (!sessions_has_lapsed(quorum, request->agent, request->epoch)) {
@@ -69,7 +71,8 @@ void handover_look(struct quorum *quorum, struct operation *operation)
     if (operation->first != NONE) {
         wait_until(quorum, operation, count == OUTCOMES_MAX ? step_now_ns(quorum) : end_ns);
     } else if (claimed) {
-        voters_heartbeat_soon(quorum); /* whose echo says that it was heard */
+        /* the echo of that heartbeat shows that the voter received the queue */
+        voters_heartbeat_soon(quorum);
     }
 }
 
@@ -103,7 +106,7 @@ void queues_resign(struct quorum *quorum)
     voters_heartbeat_soon(quorum);
 }
 
-/* Whether the voter that has it now knows which hosts wait for its names. */
+/* Whether the partition's new coordinator has received all that is queued for its names. */
 static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 {
     const struct queue_partition *partition = &quorum->queues->partitions[p];

@@ -1,27 +1,33 @@
 /*
- * Decides the next value of a name from the last one and the queue of requests: first what is not
- * an acquire, then the acquires in order of arrival. One that has to wait holds back those behind
- * it, so readers that came after a writer do not starve it, and those between two writers are
- * granted together. Nothing here is remembered: what is decided counts when it is chosen.
+ * Decides the next value of a name from the last value and the queue of requests. Requests other
+ * than acquires come first, then the acquires in order of arrival. An acquire that has to wait
+ * holds back those behind it. So readers that came after a writer do not starve it, and readers
+ * between two writers are granted together. This file remembers nothing: a decision counts once its
+ * value is chosen.
  *
- * A request asked again is answered from the value itself: the grant that its host has, a version
- * that is no longer there.
+ * A repeated request is answered from the value itself: with the grant that its host has, or with
+ * the fact that the version is gone.
  *
- * Tokens. The first token of a lock's ranges never falls, and what comes behind a range begins
- * above all that was used of it; after an unclean end above all of it. A shared grant has one token
- * that its readers on all hosts show: the last one used before it, and the next range begins above.
- * So a shared hold has at least the token of every exclusive one before it, less than every one
- * after it, and no reader is below another that began before: not those of one grant, whose token
- * is the same, and not those of a later one.
+ * Tokens. The first token of a lock's ranges never falls. The next range begins above every token
+ * that was used of the last one; after an unclean end, above the whole range. A shared grant has
+ * one token, which its readers on all hosts show. It is the last token used before it, and the next
+ * range begins above it. So the token of a shared hold is at least that of every earlier exclusive
+ * hold, and less than that of every later one. Also no reader has a lower token than a reader that
+ * began before it: within one grant the tokens are equal, and a later grant's token is not lower.
  *
- * A change of the mode must not be made by a late repeat: the host may have the grant in the other
- * mode again by then. To EXCLUSIVE it names the shared token, to more tokens the last one of the
- * range: each has been passed by the time when the host goes on. To SHARED it names the last token
- * that was used, which has to be of the range that there is: the host takes nothing exclusively
- * again before it was given a range above that token (host/grants.c), so the message is of no range
- * of this version any more. A range's last token would not do: one that was given back in part may
- * be followed by one that ends there, too. (A host of a release before names it, and its whole
- * range counts as used, so that for its messages it does.)
+ * A late repeat must not change the mode, since by then the host may hold the grant in the other
+ * mode again. So a change names a token that only the right moment has:
+ *
+ * A change to EXCLUSIVE names the shared token, and a request for more tokens names the last token
+ * of the range. The host goes on only with tokens above those, so a late repeat names a token that
+ * has passed.
+ *
+ * A change to SHARED names the last token that was used. It must be in the present range. Before
+ * the host takes anything exclusively again, it was given a range above that token (host/grants.c),
+ * so by then a late repeat's token is in no range of this version. The last token of the range
+ * would not do: if part of the range is given back, a later range may end at the same token. (Hosts
+ * of an earlier release do name that one, and their whole range counts as used; so for them it
+ * does.)
  *
  * The sizes of ranges are a budget: docs/TIMEOUTS.md, "How long tokens last".
  */
@@ -30,20 +36,20 @@
 #include "proto/check.h"
 #include "queues_private.h"
 
-/* The simulator has less patience. */
+/* The simulator sets a shorter time. */
 #ifndef PLAN_UNHEARD_MS
 #define PLAN_UNHEARD_MS 5000
 #endif
 
-enum { UNHEARD_MS = PLAN_UNHEARD_MS }; /* hosts repeat what waits each second */
+enum { UNHEARD_MS = PLAN_UNHEARD_MS }; /* a host repeats a waiting request each second */
 
-/* And it has ranges used up, in most cells: there it is a variable. */
+/* The simulator uses up ranges in most cells: there it is a variable. */
 #ifndef PLAN_RANGE_FIRST
 #define PLAN_RANGE_FIRST (UINT64_C(1) << 12)
 #endif
 
-/* Of a grant's first range; up to which the next one has twice as many, and from then on a quarter
- * more; and at most. */
+/* RANGE_FIRST is the size of a grant's first range. Up to RANGE_DOUBLES the next range is twice as
+ * large, above that a quarter larger, and at most RANGE_MAX. */
 #define RANGE_FIRST PLAN_RANGE_FIRST
 #define RANGE_DOUBLES (4 * RANGE_FIRST)
 static const uint64_t RANGE_MAX = UINT64_C(1) << 24;
@@ -73,12 +79,13 @@ static void lease_range(struct plan *plan, uint64_t first, uint64_t size)
     plan->changed = true;
 }
 
-/* The range is used up. */
+/* Gives the owner the next range of tokens. */
 static void lease_more(struct plan *plan)
 {
     uint64_t size = (uint64_t)plan->value.token_extra + 1;
     size += size < RANGE_DOUBLES ? size : size / 4;
-    size = size < RANGE_FIRST ? RANGE_FIRST : size; /* it ended with its block */
+    /* the last range was cut off at the end of its block */
+    size = size < RANGE_FIRST ? RANGE_FIRST : size;
     lease_range(plan, token_last(plan) + 1, size < RANGE_MAX ? size : RANGE_MAX);
 }
 
@@ -118,7 +125,7 @@ static void share_add(struct plan *plan, const struct share *share)
     plan->changed = true;
 }
 
-/* ---- Ends by death ---- */
+/* ---- Expired sessions ---- */
 
 int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent)
 {
@@ -132,7 +139,7 @@ static bool ended_by_death(const struct quorum *quorum, const struct plan *plan,
            step_now_ns(quorum) >= plan_delay_end_ns(quorum, &plan->value, agent);
 }
 
-/* Removes the parts of sessions that ended from a grant, once its lock-delay is over. */
+/* Ends those parts of the grant whose session has ended and whose lock-delay is over. */
 static void remove_dead(const struct quorum *quorum, struct plan *plan)
 {
     const struct record *value = &plan->value;
@@ -148,23 +155,23 @@ static void remove_dead(const struct quorum *quorum, struct plan *plan)
     }
 }
 
-/* ---- What is not an acquire ---- */
+/* ---- Requests other than acquires ---- */
 
-/* Whether it is the exclusive grant that the request names. */
-static bool names_grant(const struct plan *plan, const struct request *request)
+/* Whether the value is the exclusive grant that the request names. */
+static bool names_grant(const struct plan *plan, const struct queued_request *request)
 {
     return plan->value.mode == MESSAGE_MODE_EXCLUSIVE && plan->value.owner == request->agent &&
            message_order_equal(record_version(&plan->value), request->version);
 }
 
-static struct share *named_share(struct plan *plan, const struct request *request)
+static struct share *named_share(struct plan *plan, const struct queued_request *request)
 {
     struct share *share = share_of(plan, request->agent);
     bool named = share != NULL && message_order_equal(share->version, request->version);
     return named ? share : NULL;
 }
 
-static enum outcome give_back(struct plan *plan, const struct request *request)
+static enum outcome give_back(struct plan *plan, const struct queued_request *request)
 {
     struct share *share = named_share(plan, request);
     if (share != NULL) {
@@ -177,9 +184,9 @@ static enum outcome give_back(struct plan *plan, const struct request *request)
     return OUTCOME_GIVEN_BACK;
 }
 
-/* The only share becomes the exclusive grant, under its version. */
+/* The only share becomes the exclusive grant, with the same version. */
 static enum outcome upgrade(const struct quorum *quorum, struct plan *plan,
-                            const struct request *request)
+                            const struct queued_request *request)
 {
     struct record *value = &plan->value;
     if (request->token != 0 && request->token != value->token_first) {
@@ -202,15 +209,15 @@ static enum outcome upgrade(const struct quorum *quorum, struct plan *plan,
     return OUTCOME_AMENDED;
 }
 
-/* Up to which token of its range the host has used it, if it says so of this one. */
-static bool names_used(const struct plan *plan, const struct request *request)
+/* Whether the request's token tells how far the host has used its present range. */
+static bool names_used(const struct plan *plan, const struct queued_request *request)
 {
-    return request->says_used
+    return request->has_used
                ? request->token >= plan->value.token_first && request->token <= token_last(plan)
                : request->token != 0 && request->token == token_last(plan);
 }
 
-/* The exclusive grant becomes a share. */
+/* The exclusive grant becomes the only share, with the same version. */
 static void downgrade(struct plan *plan, uint64_t token_used)
 {
     struct record *value = &plan->value;
@@ -225,7 +232,7 @@ static void downgrade(struct plan *plan, uint64_t token_used)
 }
 
 static enum outcome amend_share(const struct quorum *quorum, struct plan *plan,
-                                const struct request *request)
+                                const struct queued_request *request)
 {
     const struct share *share = named_share(plan, request);
     if (share == NULL || share->epoch != request->epoch) {
@@ -242,7 +249,7 @@ static enum outcome amend_share(const struct quorum *quorum, struct plan *plan,
 }
 
 static enum outcome amend(const struct quorum *quorum, struct plan *plan,
-                          const struct request *request)
+                          const struct queued_request *request)
 {
     if (plan->value.mode == MESSAGE_MODE_SHARED) {
         return amend_share(quorum, plan, request);
@@ -266,16 +273,17 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
 
 /* ---- Acquires ---- */
 
-/* That a majority marked it. The own mark alone says nothing: the others may go on acknowledging
- * its renewals, and a grant to a session that has ended after all is used by nobody. */
-static bool session_over(const struct quorum *quorum, const struct request *request)
+/* Whether the session is over. Only a majority's marks end it. This voter's own mark does not: the
+ * others may go on acknowledging the host's renewals. If the session does end later, nobody uses
+ * the grant. */
+static bool session_over(const struct quorum *quorum, const struct queued_request *request)
 {
     return sessions_has_ended(quorum, request->agent, request->epoch) ||
            request->epoch < sessions_epoch(quorum, request->agent);
 }
 
-/* The part that the host has already: the grant of that session is its answer, whatever mode it
- * asked for. epoch 0: it has nothing. */
+/* The part of the grant that the host already has; epoch 0 if it has none. If it is the request's
+ * session that has it, that part is the answer, whatever mode the request asks for. */
 static struct share own_part(struct plan *plan, uint16_t agent)
 {
     struct share own = {.agent = agent};
@@ -289,21 +297,23 @@ static struct share own_part(struct plan *plan, uint16_t agent)
     return own;
 }
 
-/* Whether what the host has is of this plan: then it is made for whatever request of it is here. */
+/* Whether this plan has just granted the host its part. Then the part was made for this request,
+ * too. */
 static bool is_made_now(const struct plan *plan, const struct share *own)
 {
     return plan->fresh && (plan->value.mode == MESSAGE_MODE_EXCLUSIVE || own->version.ballot == 0);
 }
 
-/* Whether this process proposed it for that request. It may have been beaten since, and does not
- * know then whether it was chosen; what it read has it, so its host can have it from now on. */
-static bool was_made(const struct request *request, const struct share *own)
+/* Whether this process had proposed that part for this request. Another voter's ballot may have
+ * interrupted the proposal, so this process may not know whether it was chosen. It has now read the
+ * part, so the host can have it from now on. */
+static bool was_made(const struct queued_request *request, const struct share *own)
 {
     return request->version.ballot != 0 && message_order_equal(request->version, own->version);
 }
 
-/* Whether it was answered, by a grant that is no longer there. */
-static bool is_stale(const struct request *request, const struct answered *before,
+/* Whether the request was answered before with a grant that is gone. */
+static bool is_stale(const struct queued_request *request, const struct answered *before,
                      const struct share *own)
 {
     return before != NULL &&
@@ -311,21 +321,23 @@ static bool is_stale(const struct request *request, const struct answered *befor
 }
 
 /*
- * Whether its host is gone, which would repeat it each second, by one way or another: nobody wants
- * the end of its session, since it holds nothing. It would be granted the lock in vain, and until
- * then it has a place (queues_quota.c); so have the requests of an agent's process that was killed.
- * If it is there after all it asks again, and says how long it has waited.
+ * Whether its host seems to be gone. A live host repeats the request each second, over one voter or
+ * another. Nobody asks for the end of this session, since it holds nothing; so its expiry alone
+ * would not remove the request. The request would be granted the lock for nothing, and would occupy
+ * a place (queues_quota.c) until then. The same is true of the requests of an agent that was
+ * killed. If the host is there after all it asks again, and reports how long it has waited.
  */
-static bool is_unheard(const struct quorum *quorum, const struct request *request)
+static bool is_unseen(const struct quorum *quorum, const struct queued_request *request)
 {
     int64_t fresh_ns = sessions_fresh_since_ns(quorum);
-    int64_t heard_ns = request->heard_ns > fresh_ns ? request->heard_ns : fresh_ns;
+    int64_t seen_ns = request->seen_ns > fresh_ns ? request->seen_ns : fresh_ns;
     int64_t longest_ns = 2 * quorum->config->session_ttl_ns + UNHEARD_MS * MS_NS;
-    return step_now_ns(quorum) - heard_ns > rules_long_ns(quorum, longest_ns);
+    return step_now_ns(quorum) - seen_ns > rules_long_ns(quorum, longest_ns);
 }
 
-/* Whether what others have, or an older session of the host itself, leaves no place for it. */
-static bool in_the_way(struct plan *plan, const struct request *request)
+/* Whether the present grant keeps the request from being granted: another host's part does, or a
+ * part of an older session of the same host. */
+static bool in_the_way(struct plan *plan, const struct queued_request *request)
 {
     switch (plan->value.mode) {
     case MESSAGE_MODE_EXCLUSIVE:
@@ -338,7 +350,7 @@ static bool in_the_way(struct plan *plan, const struct request *request)
 }
 
 static enum outcome grant_share(const struct quorum *quorum, struct plan *plan,
-                                const struct request *request)
+                                const struct queued_request *request)
 {
     struct record *value = &plan->value;
     struct share share = {.epoch = request->epoch, .agent = request->agent};
@@ -362,7 +374,7 @@ static enum outcome grant_share(const struct quorum *quorum, struct plan *plan,
     return OUTCOME_GRANT;
 }
 
-static enum outcome grant_exclusive(struct plan *plan, const struct request *request)
+static enum outcome grant_exclusive(struct plan *plan, const struct queued_request *request)
 {
     struct record *value = &plan->value;
     if (!message_token_leasable(value->token_first)) {
@@ -377,7 +389,8 @@ static enum outcome grant_exclusive(struct plan *plan, const struct request *req
     return OUTCOME_GRANT;
 }
 
-static enum outcome acquire(struct quorum *quorum, struct plan *plan, struct request *request)
+static enum outcome acquire(struct quorum *quorum, struct plan *plan,
+                            struct queued_request *request)
 {
     struct share own = own_part(plan, request->agent);
     const struct answered *before = request->again ? answered_find(quorum, request, &plan->name)
@@ -395,8 +408,8 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan, struct req
         request->version = now ? (struct message_order){0} : request->version;
         return OUTCOME_GRANT;
     }
-    if (is_unheard(quorum, request)) {
-        return OUTCOME_UNHEARD;
+    if (is_unseen(quorum, request)) {
+        return OUTCOME_HOST_GONE;
     }
     request->fresh = true;
     request->version = (struct message_order){0};
@@ -415,10 +428,9 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan, struct req
     return OUTCOME_NONE;
 }
 
-/* ---- All of it ---- */
+/* ---- The whole plan ---- */
 
-/* Whether it says what the value is.
- * The rest is true whoever coordinates, or says nothing of it. */
+/* Whether the outcome depends on the value. Other outcomes are true whichever voter coordinates. */
 static bool is_of_value(enum outcome outcome)
 {
     return outcome == OUTCOME_GRANT || outcome == OUTCOME_AMENDED ||
@@ -426,7 +438,7 @@ static bool is_of_value(enum outcome outcome)
            outcome == OUTCOME_REFUSED_VERSION;
 }
 
-static enum outcome decide(struct quorum *quorum, struct plan *plan, struct request *request)
+static enum outcome decide(struct quorum *quorum, struct plan *plan, struct queued_request *request)
 {
     switch (request->kind) {
     case MESSAGE_ACQUIRE:
@@ -434,7 +446,8 @@ static enum outcome decide(struct quorum *quorum, struct plan *plan, struct requ
     case MESSAGE_AMEND:
         return amend(quorum, plan, request);
     case MESSAGE_BREAK:
-        plan->more = plan->more || plan->broken; /* one at a time: it may be many messages */
+        /* one break at a time, as it may send many messages */
+        plan->more = plan->more || plan->broken;
         if (plan->broken) {
             return OUTCOME_NONE;
         }
@@ -445,9 +458,9 @@ static enum outcome decide(struct quorum *quorum, struct plan *plan, struct requ
     }
 }
 
-/* A later request of the same plan may have ended what an earlier one was to be answered with: its
- * own give-back behind an amendment, or the end of its session. */
-static void look_again(struct plan *plan, struct request *request)
+/* Corrects the outcome of a request if a later one in the same plan ended its grant: a give-back
+ * after an amendment, or the end of the session. */
+static void look_again(struct plan *plan, struct queued_request *request)
 {
     bool amended = request->outcome == OUTCOME_AMENDED;
     if (!amended && request->outcome != OUTCOME_GRANT) {
@@ -464,11 +477,11 @@ static void decide_all(struct quorum *quorum, struct operation *operation, struc
 {
     for (uint32_t pass = 0; pass < 2; pass++) {
         if (pass == 1 && plan->broken) {
-            plan->more = true; /* who is granted by the same accept is not to be broken */
+            plan->more = true; /* the break must not hit a host that the same round grants */
             return;
         }
         for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
-            struct request *request = &quorum->queues->requests[at];
+            struct queued_request *request = &quorum->queues->requests[at];
             if ((request->kind == MESSAGE_ACQUIRE) != (pass == 1)) {
                 continue;
             }
@@ -478,7 +491,7 @@ static void decide_all(struct quorum *quorum, struct operation *operation, struc
             }
             request->outcome = (uint8_t)decide(quorum, plan, request);
             plan->decided += request->outcome != OUTCOME_NONE;
-            plan->told = plan->told || is_of_value((enum outcome)request->outcome);
+            plan->notified = plan->notified || is_of_value((enum outcome)request->outcome);
         }
     }
 }

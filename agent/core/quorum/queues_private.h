@@ -1,13 +1,13 @@
 /*
- * Shared by the files of the queues.
+ * What the files of the queues share.
  *
  *   queues.c           the operations and their rounds with the voters
- *   queues_request.c   a host's request: its way into the queue of its name, or on to another voter
- *   queues_quota.c     how many requests of one host may wait
+ *   queues_request.c   brings a host's request into the queue of its name, or to another voter
+ *   queues_quota.c     limits how many requests of one host may wait
  *   queues_plan.c      decides the next value from the last one and the queue
- *   queues_answer.c    what the hosts are answered
- *   queues_answered.c  what they were answered lately
- *   queues_wait.c      what an operation waits for: times, sessions in the way, recalls
+ *   queues_answer.c    answers the hosts
+ *   queues_answered.c  remembers the last answers
+ *   queues_wait.c      the waits of operations: times, sessions in the way, recalls
  *   queues_handover.c  passes the queues on to the voter that coordinates next
  */
 #ifndef QUORUM_QUEUES_PRIVATE_H
@@ -18,29 +18,30 @@
 #include "queues.h"
 
 enum {
-    SPARED_MS = 20,    /* a round is sent to those that it might have done without, too */
-    OUTCOMES_MAX = 16, /* requests answered together */
+    SPARED_MS = 20, /* after this time a round also goes to the voters that it left out at first */
+    OUTCOMES_MAX = 16, /* the most requests answered together */
     BROKEN_KEPT = 64,
-    OPERATIONS_PER_REQUEST = 2, /* names that were asked for a moment ago have an operation too */
-    ORDER_WAIT_MS = 100, /* after a take-over, for the repeats of those who waited before it */
-    /* The only voter was started: first they have to dial it again, twice a second. Less than the
-     * second for which a try waits for a grant: a lock that is free is not called busy. */
+    OPERATIONS_PER_REQUEST = 2, /* a name keeps its operation for a moment after its last request */
+    ORDER_WAIT_MS = 100, /* how long a new coordinator waits for hosts to repeat earlier acquires */
+    /* The same for the only voter of a cell after a start. Hosts first have to connect to it again,
+     * which they try twice a second. It is less than a second because an attempt to acquire waits a
+     * second for a grant: a free lock must not look busy. */
     ORDER_WAIT_ONLY_MS = 700,
-    /* The most actions that one operation needs in one go: a set of answers, one of them a break
-     * that goes to every owner, or recalls to them; and a round, or a new ballot. */
+    /* The most actions that one operation needs at once: the answers, one of which may be a break
+     * that goes to every owner; or recalls to every owner; and a round, or a new ballot. */
     OPERATION_ACTIONS = OUTCOMES_MAX + MESSAGE_SHARES_MAX + 2 * (MESSAGE_VOTERS_MAX + 1),
 };
 
-/* An answer to a round may answer hosts and then begin the next round. */
+/* An answer of a voter may make this voter answer hosts and then begin the next round. */
 _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
                "two of one operation fit into a step");
 
-/* An agent's part of the requests and operations. */
+/* One agent's share of the requests and operations. */
 struct quota {
-    uint32_t waiting;  /* the first operation that waits for an end of its session */
-    uint32_t acquires; /* its requests; see queues_quota.c */
+    uint32_t waiting;  /* the first operation that waits for this agent's session to end */
+    uint32_t acquires; /* how many acquires, and other requests; see queues_quota.c */
     uint32_t others;
-    struct log_limit refused; /* how often the log says that it has too many */
+    struct log_limit refused; /* limits the log lines about its refused requests */
 };
 
 enum outcome {
@@ -49,8 +50,8 @@ enum outcome {
     OUTCOME_AMENDED,
     OUTCOME_GIVEN_BACK,
     OUTCOME_BREAK,
-    OUTCOME_ANSWERED, /* a late repeat: as the first time */
-    OUTCOME_UNHEARD,  /* its host is gone: no answer is sent */
+    OUTCOME_ANSWERED,  /* a late repeat: it gets the same answer as the first time */
+    OUTCOME_HOST_GONE, /* its host is gone: the request gets no answer */
     OUTCOME_REFUSED_FULL,
     OUTCOME_REFUSED_NOT_OWNER,
     OUTCOME_REFUSED_SESSION,
@@ -58,38 +59,38 @@ enum outcome {
     OUTCOME_REFUSED_TOKENS,
 };
 
-struct request {
-    uint32_t next; /* in its operation's queue, or free */
+struct queued_request {
+    uint32_t next; /* the next in its operation's queue, or in the free list */
     uint32_t epoch;
     uint64_t id;
-    int64_t arrived_ns; /* ACQUIRE: by what its host says, perhaps at an earlier coordinator */
-    int64_t heard_ns;   /* when it came last, by any way */
-    struct message_order version; /* ACQUIRE: the grant that was proposed for it here last */
+    int64_t arrived_ns;           /* ACQUIRE: as its host reports it, perhaps elsewhere */
+    int64_t seen_ns;              /* when it last arrived, on whatever way */
+    struct message_order version; /* ACQUIRE: the grant that this process last proposed for it */
     uint64_t token;               /* AMEND: token_last, or token_used; GIVE_BACK: token_used */
     uint16_t agent;
     uint16_t lock_delay_ms;
     uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */
-    uint8_t mode;    /* BREAK: whether now, without a lock-delay */
+    uint8_t mode;    /* BREAK: whether to break at once, without a lock-delay */
     uint8_t relay;   /* the voter that passed it on, or ACTION_NO_RELAY */
-    uint8_t outcome; /* decided: answered when the round is chosen */
-    bool again;      /* ACQUIRE: answered before, see queues_answered.c */
-    bool fresh;      /* ACQUIRE, granted: the grant was made for it */
-    bool says_used;  /* AMEND: its token is token_used */
+    uint8_t outcome; /* decided: the answer to send when the round's value is chosen */
+    bool again;      /* ACQUIRE: it was answered before, see queues_answered.c */
+    bool fresh;      /* ACQUIRE with a grant: the grant was made for this request */
+    bool has_used;   /* AMEND: token is token_used */
 };
 
-/* A break that was passed on to the owners: no grant above that version is meant. */
+/* A break that was passed on to the owners. It concerns only grants up to that version. */
 struct broken {
-    uint64_t id; /* 0: none */
+    uint64_t id; /* the request's id; 0: the entry is free */
     struct message_order version;
     uint16_t agent;
 };
 
-/* An acquire that was answered by a grant. */
+/* An acquire that was answered with a grant. */
 struct answered {
-    uint32_t next; /* in its bucket */
+    uint32_t next; /* the next in its hash bucket */
     uint32_t epoch;
     uint64_t id;
-    uint64_t name; /* its hash */
+    uint64_t name; /* the hash of the lock's name */
     struct message_order version;
     uint64_t token_first, token_last;
     uint16_t agent;
@@ -99,149 +100,150 @@ struct answered {
 };
 
 enum operation_state {
-    /* For a prepared partition, a holder, an end of a session, a lock-delay, or a turn. */
+    /* Waits for a prepared partition, an owner, the end of a session or lock-delay, or its turn. */
     OPERATION_WAITING = 1,
     OPERATION_READING,
     OPERATION_ACCEPTING,
 };
 
-/* A name with requests, or that had one a moment ago. */
+/* A lock name that has requests, or had one a moment ago. */
 struct operation {
-    uint32_t chain;          /* in its bucket, or free */
-    uint32_t previous, next; /* in its partition */
+    uint32_t chain;          /* the next in its hash bucket, or in the free list */
+    uint32_t previous, next; /* in its partition's list */
     uint32_t name;
-    uint32_t first, last;              /* requests, the acquires in order of arrival */
-    uint32_t wait_previous, wait_next; /* among those that wait for that agent: */
-    uint16_t waits_for;                /* whose session is in the way, or AGENTS_NONE */
+    uint32_t first, last;              /* its queue of requests; acquires in order of arrival */
+    uint32_t wait_previous, wait_next; /* of those that wait for that agent: */
+    uint16_t waits_for;                /* the agent whose session is in the way, or AGENTS_NONE */
     uint8_t partition;
     uint8_t state;
-    uint8_t mask;   /* voters that answered this round */
-    uint8_t full;   /* voters whose tables are full */
-    uint8_t spared; /* ACCEPTING: voters that were not asked yet */
+    uint8_t mask;   /* the voters that answered this round, by bit */
+    uint8_t full;   /* the voters that answered that their tables are full, by bit */
+    uint8_t spared; /* ACCEPTING: the voters left out so far, by bit */
     uint8_t recalls;
-    uint8_t way;  /* recalls == 0: the voter by which the grant goes, or ACTION_NO_RELAY */
+    uint8_t way;  /* recalls == 0: the voter that relays the grant, or ACTION_NO_RELAY */
     bool found;   /* READING: some voter had a value */
-    bool lacking; /* READING: a voter with that checkpoint had none */
-    bool unused;  /* WAITING: nobody of a majority has a value, under this ballot */
-    bool taken;   /* when it was read first, somebody had it */
-    struct message_order order;           /* of the round; READING: its ballot */
-    struct message_checkpoint checkpoint; /* READING: the highest so far */
-    struct record value;                  /* READING: the newest so far. ACCEPTING: the next */
-    int64_t began_ns;                     /* the round */
-    int64_t recall_ns;                    /* when the last recall was sent */
+    bool lacking; /* READING: a voter with that checkpoint had no value */
+    bool unused;  /* WAITING: a majority has no value, as read under this ballot */
+    bool taken;   /* the first read of the name found an owner */
+    struct message_order order;           /* the round's order; READING: its ballot */
+    struct message_checkpoint checkpoint; /* READING: the highest checkpoint so far */
+    struct record value; /* READING: the newest value so far. ACCEPTING: the proposed value */
+    int64_t began_ns;    /* when the round began */
+    int64_t recall_ns;   /* when the last recall was sent */
 };
 
 /* The operations of a partition. */
 struct queue_partition {
-    uint32_t first; /* its operations */
-    uint32_t busy;  /* of them, those with a round under way */
-    uint64_t saw;   /* the ballot and state that they were looked at under */
+    uint32_t first; /* the first of them */
+    uint32_t busy;  /* how many of them have a round under way */
+    uint64_t saw;   /* the ballot and state of the last look at the operations, packed */
 };
 
 struct queues {
     struct queue_partition partitions[MESSAGE_PARTITIONS];
     struct quota *quotas;                  /* by agent */
-    struct message_partitions resigned_of; /* what this voter coordinated when it resigned */
-    struct request *requests;              /* from 1 */
+    struct message_partitions resigned_of; /* it coordinated these when it resigned */
+    struct queued_request *requests;       /* indexed from 1 */
     uint32_t request_used, request_free;
-    uint32_t request_pooled; /* of all places that are taken, those beyond what is guaranteed */
-    struct operation *operations; /* from 1 */
+    uint32_t request_pooled;      /* requests beyond the guaranteed places of their agents */
+    struct operation *operations; /* indexed from 1 */
     uint32_t *operation_heads;
     uint32_t operation_head_mask;
     uint32_t operation_used, operation_free;
     uint32_t operation_count;
-    struct answered *answered; /* a ring, from 1 */
+    struct answered *answered; /* a ring, indexed from 1 */
     uint32_t *answered_heads;
     uint32_t answered_mask, answered_last;
     struct broken broken[BROKEN_KEPT]; /* a ring */
     uint32_t broken_next;
-    struct heap wakes; /* of operations */
+    struct heap wakes; /* the operations by the time of their next look */
 };
 
-/* The next value, as decided so far. */
+/* The next value of a name, as far as it is decided. */
 struct plan {
     struct message_name name;
-    struct record value; /* SHARED: its list is not in the pool, but here */
-    struct share
-        shares[MESSAGE_SHARES_MAX]; /* of ballot 0: new, named by what it is proposed with */
+    struct record value; /* if SHARED, its shares are in shares[] below, not in the pool */
+    struct share shares[MESSAGE_SHARES_MAX]; /* ballot 0: a new share, named by its proposal */
     uint32_t share_count;
-    uint32_t share_had; /* of the last value */
+    uint32_t share_had; /* how many shares the last value has */
     bool changed;
-    bool fresh;  /* there is a new grant, or share */
-    bool broken; /* an administrator's break is decided: no acquire is, together with it */
-    bool held;   /* nothing is granted yet, see ORDER_WAIT_MS */
-    bool told;   /* a host is answered by what the value says now */
-    bool more;   /* not all requests were looked at */
+    bool fresh;    /* the plan makes a new grant or share */
+    bool broken;   /* a break is decided; then no acquire is decided in the same plan */
+    bool held;     /* nothing may be granted yet, see ORDER_WAIT_MS */
+    bool notified; /* some request's answer depends on the value */
+    bool more;     /* some requests are left for another plan */
     uint32_t decided;
-    const struct request *blocked; /* the first acquire that has to wait */
+    const struct queued_request *blocked; /* the first acquire that has to wait */
 };
 
 /* ---- queues_plan.c ---- */
 
-/* Gives requests of the queue their outcomes, from that value; held: acquires only if they are
- * repeats. */
+/* Decides the requests of the queue against that value: sets their outcomes, and fills in the plan.
+ * If held, only repeated acquires are granted. */
 void plan_make(struct quorum *quorum, struct operation *operation, const struct record *value,
                bool held, struct plan *plan);
-/* When the lock-delay of a grant whose session ended is over. */
+/* When the lock-delay ends that follows that agent's session. Nanoseconds of the step's clock. */
 int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent);
 
 /* ---- queues_answer.c ---- */
 
-void answer_refused(struct quorum *quorum, const struct request *request,
+void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason);
-/* Answers and forgets the requests that have an outcome. */
+/* Sends the answers of the requests that have an outcome, and removes those requests. */
 void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value);
 /* Gives up to OUTCOMES_MAX requests that outcome, and answers them. */
 void answer_all(struct quorum *quorum, struct operation *operation, enum outcome outcome);
 
 /* ---- queues_answered.c ---- */
 
-/* The answer that acquire got before; NULL: none is remembered. */
-const struct answered *answered_find(struct quorum *quorum, const struct request *request,
+/* The grant that this acquire was answered with before; NULL if none is remembered. */
+const struct answered *answered_find(struct quorum *quorum, const struct queued_request *request,
                                      const struct message_name *name);
-void answered_keep(struct quorum *quorum, const struct request *request,
+void answered_keep(struct quorum *quorum, const struct queued_request *request,
                    const struct message_grant *grant);
 
 /* ---- queues_wait.c ---- */
 
-/* When it is to be looked at again; NEVER: not by itself. */
+/* Looks at the operation again at that time; NEVER: no time is set. */
 void wait_until(struct quorum *quorum, struct operation *operation, int64_t when_ns);
-/* That time. */
+/* The time that wait_until() set. */
 int64_t wait_wake_ns(const struct quorum *quorum, const struct operation *operation);
-/* The operation to be looked at first; NULL: none is waiting for a time. */
+/* The operation with the earliest time; NULL if none has one. */
 struct operation *wait_first(const struct quorum *quorum);
-/* No longer for the end of a session. */
+/* The operation no longer waits for the end of a session. */
 void wait_for_nobody(struct quorum *quorum, struct operation *operation);
-/* For who or what keeps plan->blocked from being granted: recalls, asks for deaths. */
+/* Waits until plan->blocked may be granted: sends recalls to the owners in its way, and asks that
+ * sessions in its way be ended. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
-/* Until when a partition that was taken over waits for repeats. */
+/* Until when the coordinator of a partition waits for hosts to repeat earlier acquires. */
 int64_t wait_order_ns(const struct quorum *quorum, const struct operation *operation);
 void wait_check_invariants(const struct quorum *quorum);
 
 /* ---- queues_quota.c ---- */
 
-/* Whether its agent may have a place more. queued: how many of that kind it has in the queue of
- * that name. false: it is to be refused; the log says so. */
-bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t queued);
-/* It has got a place, and has left it. */
-void quota_take(struct quorum *quorum, const struct request *request);
-void quota_leave(struct quorum *quorum, const struct request *request);
+/* Whether the agent may have one more request here. queued is how many of that kind it has in the
+ * queue of that name. If not, the caller refuses the request; this call has logged it. */
+bool quota_admits(struct quorum *quorum, const struct queued_request *request, uint32_t queued);
+/* Counts a request that entered a queue, and one that left it. */
+void quota_take(struct quorum *quorum, const struct queued_request *request);
+void quota_leave(struct quorum *quorum, const struct queued_request *request);
 void quota_check_invariants(const struct quorum *quorum);
 
 /* ---- queues.c ---- */
 
 uint32_t operation_index(const struct quorum *quorum, const struct operation *operation);
-/* The operation of a name, made if there is none; takes over the caller's reference to it. NULL:
- * there are too many. */
+/* The operation of a name; makes one if there is none. Takes over the caller's reference to the
+ * name. Returns NULL if there are too many operations. */
 struct operation *operation_for(struct quorum *quorum, uint32_t name);
-/* Does what can be done now, if no round is under way. May end the operation. */
+/* Does what can be done now. No round may be under way. The call may free the operation. */
 void operation_look(struct quorum *quorum, struct operation *operation);
 
 /* ---- queues_handover.c ---- */
 
-/* That name's partition is another's: its acquires go to the voter that claims it, all other
- * requests back to their hosts. Those that are left wait for a claim. */
+/* Another voter coordinates the partition now. Passes the name's acquires on to the voter that
+ * claims the partition. Refuses all other requests: their hosts send them again. Until a voter
+ * claims the partition, acquires stay. */
 void handover_look(struct quorum *quorum, struct operation *operation);
 
 #endif

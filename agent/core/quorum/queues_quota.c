@@ -1,26 +1,28 @@
 /*
- * How many of a coordinator's places for requests one agent may have, so that a host that floods it
- * with names or with waiters keeps nobody else out.
+ * Limits how many requests one agent may have waiting at a coordinator, so that a host that floods
+ * it with names or with waiters keeps nobody else out.
  *
- * Half of the places are guaranteed: each agent that the table of agents has room for has as many
- * of them for its acquires, and as many for what else it asks, since others may wait for a
- * give-back. Nobody else ever gets those. The other half is a pool. An agent may have of it up to
- * POOL_SHARE times what is left: one that is alone three quarters, and the more there are the less
- * each gets, but there is always some left for who has less. (Thresholds that follow what is free:
- * Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+ * Half of the places are guaranteed. The table of agents has room for a certain number of agents,
+ * and each of them has the same number of places for its acquires, and as many for its other
+ * requests (others may wait for its give-back). No other agent ever gets those places. The other
+ * half is a pool. An agent may take from it up to POOL_SHARE times what is left. A lone agent gets
+ * three quarters of it. The more agents there are the less each gets, but some places are always
+ * left for an agent that has fewer. (Thresholds that follow the free space: Choudhury and Hahne,
+ * "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
  *
- * In the queue of one name an agent has QUEUED_MAX of each kind: it has one request under way, and
- * agents of it that were killed may have left some. Each that comes is looked for among all.
+ * In the queue of one name an agent may have QUEUED_MAX requests of each kind. It has one under
+ * way; agents of the same host that were killed may have left some. The limit also bounds the
+ * search: each arriving request is compared with the whole queue.
  *
- * So a request is refused for the sake of others only if its agent has its guaranteed places and
- * its part of the pool; and one that has a guaranteed place left always finds it.
+ * So a request is refused for the sake of others only if its agent has used its guaranteed places
+ * and its part of the pool. An agent with a guaranteed place left always gets it.
  */
 #include "proto/check.h"
 #include "queues_private.h"
 
 enum { POOL_SHARE = 3, QUEUED_MAX = 8 };
 
-/* Of each of the two kinds. */
+/* Guaranteed places of an agent, for each of the two kinds. */
 static uint32_t guaranteed(const struct quorum *quorum)
 {
     return quorum->config->limits.requests / (4 * quorum->config->limits.agents);
@@ -31,7 +33,7 @@ static uint32_t pool_size(const struct quorum *quorum)
     return quorum->config->limits.requests - 2 * guaranteed(quorum) * quorum->config->limits.agents;
 }
 
-static uint32_t *places_of(struct quorum *quorum, const struct request *request)
+static uint32_t *places_of(struct quorum *quorum, const struct queued_request *request)
 {
     struct quota *agent = &quorum->queues->quotas[request->agent];
     return request->kind == MESSAGE_ACQUIRE ? &agent->acquires : &agent->others;
@@ -51,18 +53,18 @@ static uint32_t pooled(const struct quorum *quorum, const struct quota *agent)
 static void log_refused(struct quorum *quorum, uint32_t agent)
 {
     struct quota *quota = &quorum->queues->quotas[agent];
-    if (log_limit_add(&quota->refused, step_now_ns(quorum)) == 0) {
+    if (log_limit_add(&quota->refused, &log_once_a_minute, step_now_ns(quorum)) == 0) {
         return;
     }
     struct action_log *log = step_log(quorum, "requests_refused", agents_name(quorum, agent),
                                       (int64_t)quota->acquires + quota->others);
-    step_log_text(log, "so many of its requests wait here for their answers; while others have the "
-                       "rest one agent may have ");
+    step_log_text(log, "this many of the agent's requests wait here; when many requests wait, one "
+                       "agent may have ");
     step_log_number(log, guaranteed(quorum));
-    step_log_text(log, " and its part of a pool: further ones are refused");
+    step_log_text(log, " of them and a part of a shared pool; further requests are refused");
 }
 
-bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t queued)
+bool quota_admits(struct quorum *quorum, const struct queued_request *request, uint32_t queued)
 {
     struct quota *agent = &quorum->queues->quotas[request->agent];
     uint32_t left = pool_size(quorum) - quorum->queues->request_pooled;
@@ -74,14 +76,14 @@ bool quota_admits(struct quorum *quorum, const struct request *request, uint32_t
     return false;
 }
 
-void quota_take(struct quorum *quorum, const struct request *request)
+void quota_take(struct quorum *quorum, const struct queued_request *request)
 {
     uint32_t *places = places_of(quorum, request);
     quorum->queues->request_pooled += *places >= guaranteed(quorum);
     *places += 1;
 }
 
-void quota_leave(struct quorum *quorum, const struct request *request)
+void quota_leave(struct quorum *quorum, const struct queued_request *request)
 {
     uint32_t *places = places_of(quorum, request);
     HF_CHECK(*places > 0);

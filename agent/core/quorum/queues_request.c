@@ -1,27 +1,28 @@
 /*
- * Requests of hosts: from a message into the queue of their name, or on to the voter that
- * coordinates it.
+ * Hosts' requests: how a message gets into the queue of its name, or to the voter that coordinates
+ * the name.
  *
- * A host asks the voter that it believes to coordinate a name, or any: who does not coordinate it
- * passes the request on, once, and the answers come back through the same voter. Acquires queue in
- * order of arrival; a host that has to ask again, since the coordinator went, says how long it has
- * been waiting, so that it is not put behind those who came later.
+ * A host sends its request to the voter that it believes to coordinate the name, or to any voter. A
+ * voter that does not coordinate the name passes the request on, once, and the answers come back
+ * through the same voter. Acquires queue in order of arrival. When the coordinator changes, hosts
+ * have to ask again. They report how long they have been waiting, so that they are not put behind
+ * those that came later.
  */
 #include <string.h>
 
 #include "proto/check.h"
 #include "queues_private.h"
 
-/* Reads the request; its agent and name lie in the message. */
+/* Reads the message into *request. *who and *name point into the message. */
 static void read_request(const struct quorum *quorum, const struct message *message,
-                         struct request *request, const struct message_agent **who,
+                         struct queued_request *request, const struct message_agent **who,
                          const struct message_name **name)
 {
     memset(request, 0, sizeof(*request));
     request->kind = (uint8_t)message->kind;
     request->relay = ACTION_NO_RELAY;
     request->arrived_ns = step_now_ns(quorum);
-    request->heard_ns = step_now_ns(quorum);
+    request->seen_ns = step_now_ns(quorum);
     if (message->kind == MESSAGE_ACQUIRE) {
         const struct message_acquire *acquire = &message->as.acquire;
         *who = &acquire->agent;
@@ -40,8 +41,8 @@ static void read_request(const struct quorum *quorum, const struct message *mess
         request->version = amend->version;
         request->mode = amend->mode;
         request->lock_delay_ms = amend->lock_delay_ms;
-        request->says_used = amend->token_used != 0;
-        request->token = request->says_used ? amend->token_used : amend->token_last;
+        request->has_used = amend->token_used != 0;
+        request->token = request->has_used ? amend->token_used : amend->token_last;
     } else if (message->kind == MESSAGE_BREAK) {
         const struct message_break *broken = &message->as.break_lock;
         *who = &broken->agent;
@@ -59,9 +60,10 @@ static void read_request(const struct quorum *quorum, const struct message *mess
     }
 }
 
-/* false: it is somebody else's request, or there is no room for the agent, which is refused. */
+/* Returns false if the message carries another agent's request though no voter sent it, or if there
+ * is no room for the agent. In the latter case the agent is refused. */
 static bool request_from(struct quorum *quorum, const struct message *message,
-                         struct request *request, const struct message_name **name)
+                         struct queued_request *request, const struct message_name **name)
 {
     const struct message_agent *who = NULL;
     uint32_t agent = 0;
@@ -87,10 +89,10 @@ static bool request_from(struct quorum *quorum, const struct message *message,
     return true;
 }
 
-/* To the voter that coordinates the partition. false: it came from a voter already, or there is
- * none that could be reached. */
+/* Passes the message on to the voter that coordinates the partition. Returns false if it came from
+ * a voter already, or if this voter knows no coordinator that it could reach. */
 static bool pass_on(struct quorum *quorum, const struct message *message,
-                    const struct request *request, uint32_t partition)
+                    const struct queued_request *request, uint32_t partition)
 {
     uint32_t owner = ballots_coordinator(quorum, partition);
     if (request->relay != ACTION_NO_RELAY || owner >= quorum->config->voter_count ||
@@ -102,35 +104,36 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
     return true;
 }
 
-/* Whether a voter passed on what came straight from the host a moment ago: what it had in a queue,
- * or what went two ways. A host that changes its way waits longer than that. */
-static bool is_detour(const struct quorum *quorum, const struct request *queued,
-                      const struct request *request)
+/* Whether the request came through a voter although the host sent it here directly a moment ago.
+ * Then it is an old queue handed over, or a copy on a slower way. A host that really changes its
+ * way waits for longer. */
+static bool is_detour(const struct quorum *quorum, const struct queued_request *queued,
+                      const struct queued_request *request)
 {
     return request->relay != ACTION_NO_RELAY && queued->relay == ACTION_NO_RELAY &&
-           step_now_ns(quorum) - queued->heard_ns < RESEND_MS * MS_NS;
+           step_now_ns(quorum) - queued->seen_ns < RESEND_MS * MS_NS;
 }
 
 /*
- * Whether it is asked again; then it is answered by the way by which it came last. An acquire may
- * ask for another mode meanwhile, in its old place: *changed. Else *own: how many of that kind its
- * agent has in the queue.
+ * Whether the request is in the queue already. If so, its answer will go the way of the latest
+ * copy, and *changed is set if an acquire now asks for another mode; it keeps its turn. If not,
+ * *own is how many requests of that kind the agent has in the queue.
  */
 static bool is_queued(struct quorum *quorum, struct operation *operation,
-                      const struct request *request, bool *changed, uint32_t *own)
+                      const struct queued_request *request, bool *changed, uint32_t *own)
 {
     bool acquires = request->kind == MESSAGE_ACQUIRE;
     *own = 0;
     for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
-        struct request *other = &quorum->queues->requests[at];
+        struct queued_request *other = &quorum->queues->requests[at];
         if (other->agent == request->agent && other->epoch == request->epoch &&
             other->id == request->id && other->kind == request->kind) {
             if (!is_detour(quorum, other, request)) {
                 other->relay = request->relay;
-                /* The recall behind its grant goes the same way, see queues_wait.c. */
+                /* The recall after its grant takes the same way, see queues_wait.c. */
                 operation->way = other->outcome == OUTCOME_GRANT ? request->relay : operation->way;
             }
-            other->heard_ns = step_now_ns(quorum);
+            other->seen_ns = step_now_ns(quorum);
             *changed = other->kind == MESSAGE_ACQUIRE && other->mode != request->mode &&
                        other->outcome == OUTCOME_NONE;
             other->mode = *changed ? request->mode : other->mode;
@@ -141,21 +144,21 @@ static bool is_queued(struct quorum *quorum, struct operation *operation,
     return false;
 }
 
-/* Where the request belongs: an acquire behind those that came before it. */
+/* The link where the request belongs. An acquire goes behind those that arrived before it. */
 static uint32_t *place_of(struct quorum *quorum, struct operation *operation,
-                          const struct request *request)
+                          const struct queued_request *request)
 {
     if (operation->last == NONE) {
         return &operation->first;
     }
-    const struct request *last = &quorum->queues->requests[operation->last];
+    const struct queued_request *last = &quorum->queues->requests[operation->last];
     if (request->kind != MESSAGE_ACQUIRE ||
         (last->kind == MESSAGE_ACQUIRE && last->arrived_ns <= request->arrived_ns)) {
         return &quorum->queues->requests[operation->last].next;
     }
     uint32_t *link = &operation->first;
     while (*link != NONE) {
-        const struct request *other = &quorum->queues->requests[*link];
+        const struct queued_request *other = &quorum->queues->requests[*link];
         if (other->kind == MESSAGE_ACQUIRE && other->arrived_ns > request->arrived_ns) {
             break;
         }
@@ -164,9 +167,9 @@ static uint32_t *place_of(struct quorum *quorum, struct operation *operation,
     return link;
 }
 
-/* false: there are too many. */
+/* Returns false if there are too many requests. */
 static bool enqueue(struct quorum *quorum, struct operation *operation,
-                    const struct request *request)
+                    const struct queued_request *request)
 {
     uint32_t at = quorum->queues->request_free;
     if (at != NONE) {
@@ -189,7 +192,7 @@ static bool enqueue(struct quorum *quorum, struct operation *operation,
 
 void queues_request(struct quorum *quorum, const struct message *message)
 {
-    struct request request;
+    struct queued_request request;
     const struct message_name *name = NULL;
     if (!request_from(quorum, message, &request, &name)) {
         return;

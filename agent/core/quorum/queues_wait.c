@@ -1,10 +1,10 @@
 /*
  * The waits of operations.
  *
- * Times: a heap of the operations that are to be looked at again, so tens of thousands that wait
- * cost a tick nothing. Sessions: each agent has a list of the operations that wait for an end of
- * its session. Owners in the way are asked to give back (RECALL), again and again, every second
- * time through another voter, for as long as somebody waits.
+ * Times: a heap orders the operations by when to look at them again, so tens of thousands of
+ * waiting ones cost a tick nothing. Sessions: each agent has a list of the operations that wait for
+ * the end of its session. Owners in the way get RECALL, repeated for as long as a request waits for
+ * their grant, and every second time through another voter.
  */
 #include "proto/check.h"
 #include "queues_private.h"
@@ -79,10 +79,10 @@ void queues_session_ended(struct quorum *quorum, uint32_t agent)
 
 /* ---- Owners in the way ---- */
 
-/* Those who keep that request from being granted; a shared grant keeps a reader out only if an
- * older session of the same host has a part of it. */
+/* The owners that keep that request from being granted. A shared grant keeps a reader out only if
+ * an older session of the same host has a part of it. */
 static uint32_t owners_in_way(const struct quorum *quorum, const struct record *value,
-                              const struct request *blocked, struct share *owners)
+                              const struct queued_request *blocked, struct share *owners)
 {
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
         owners[0].version = record_version(value);
@@ -100,7 +100,8 @@ static uint32_t owners_in_way(const struct quorum *quorum, const struct record *
     return count;
 }
 
-/* Some voter that may reach an agent that this one does not. */
+/* A voter through which to try to reach an agent that does not answer; ACTION_NO_RELAY if there is
+ * none. */
 static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
 {
     uint32_t voters = quorum->config->voter_count;
@@ -119,8 +120,7 @@ static void recall(struct quorum *quorum, const struct operation *operation,
 {
     uint8_t relay = operation->recalls % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, owner->agent);
     if (operation->recalls == 0 && operation->way != owner->agent) {
-        relay =
-            operation->way; /* behind the grant: if it overtook it, the host would lose its turn */
+        relay = operation->way; /* after the grant, or the host would lose its turn */
     }
     struct message_version *version =
         &step_send_by(quorum, owner->agent, relay, MESSAGE_RECALL)->as.version;

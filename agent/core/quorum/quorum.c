@@ -1,26 +1,27 @@
 /*
- * The roof of the quorum core: its memory, its start, the way from an event to the module that
+ * The roof of the quorum core: its memory, its start, the dispatch of each event to the module that
  * handles it, and the calls that go up (reactions.h). The modules, from the ground:
  *
- *   step       time, randomness, actions, lines for people
+ *   step       time, randomness, actions, log lines
  *   rules      what follows from the configuration alone
  *   agents     the table of agents
  *   record     values as they are kept, and the pool of shares
  *   registers  what an acceptor keeps: promises, values, checkpoints, floors
  *   voters     the other voters: heartbeats, failure detector
  *   sessions   leases: renewals, polls, marks; ending a session
- *   ballots    which partitions are this voter's, and prepared
+ *   ballots    which partitions this voter coordinates and has prepared
  *   queues     requests of hosts, and the operations that decide them
  *   sync       anti-entropy: reading what others have; deletion
  *   members    with which store a voter votes; starting over
- *   bounds     what a message may name
+ *   bounds     the highest numbers that a message may name
  *
- * Each has a header, MODULE.h, and a struct that no other module looks into; MODULE_private.h is
- * for its own files. A module calls those that stand before it in this list; what goes the other
- * way stands in reactions.h.
+ * Each module has a header, MODULE.h, and a struct that no other module looks into.
+ * MODULE_private.h is for the module's own files. A module calls only modules that stand before it
+ * in this list; the calls that go the other way stand in reactions.h.
  *
- * Memory is one block: the hub, then what each module keeps, as long as the limits say. Indexes
- * begin with 1 (agents: with 0, the voters first), so that zeroed memory is an empty table.
+ * Memory is one block: the hub, then the tables of each module, sized by the limits. Indexes begin
+ * with 1, so that zeroed memory is an empty table. (Indexes of agents begin with 0; the voters come
+ * first.)
  */
 #include "core/quorum.h"
 
@@ -42,7 +43,7 @@
 #include "sync.h"
 #include "voters.h"
 
-/* The one list of what the block holds. */
+/* Lays out the block: the one list of what it holds. */
 static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
     struct quorum *quorum = arena_take(arena, 1, sizeof(*quorum));
@@ -151,9 +152,9 @@ bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t
     return ballots_is_owned(quorum, partition, voter);
 }
 
-void reaction_beaten(struct quorum *quorum, uint32_t partition, uint64_t ballot)
+void reaction_preempted(struct quorum *quorum, uint32_t partition, uint64_t ballot)
 {
-    ballots_beaten(quorum, partition, ballot);
+    ballots_preempted(quorum, partition, ballot);
 }
 
 bool reaction_votes(const struct quorum *quorum)
@@ -161,12 +162,12 @@ bool reaction_votes(const struct quorum *quorum)
     return members_votes(quorum);
 }
 
-void reaction_fill_heartbeat(const struct quorum *quorum, struct message_beat *beat)
+void reaction_fill_heartbeat(const struct quorum *quorum, struct message_heartbeat *heartbeat)
 {
-    beat->votes = members_votes(quorum);
+    heartbeat->votes = members_votes(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (ballots_state(quorum, p) == PARTITION_PREPARED) {
-            message_partition_add(&beat->owned, p);
+            message_partition_add(&heartbeat->owned, p);
         }
     }
 }
@@ -181,7 +182,7 @@ void reaction_claims_changed(struct quorum *quorum, uint32_t voter)
     queues_claims_changed(quorum, voter);
 }
 
-/* Its configuration is another cell's, or an older one of this cell. */
+/* Refuses an agent whose configuration is that of another cell, or an older one of this cell. */
 static void refuse_rules(struct quorum *quorum, uint32_t agent, const struct message_renew *renew)
 {
     struct message_refused *refused = &step_send(quorum, agent, MESSAGE_REFUSED)->as.refused;
@@ -198,7 +199,8 @@ bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct mess
         return false;
     }
     if (!members_votes(quorum)) {
-        members_answer(quorum, agent, NULL); /* so that its people see why this voter is silent */
+        /* shows the operators of that host why this voter does not acknowledge */
+        members_answer(quorum, agent, NULL);
         return false;
     }
     return true;
@@ -219,7 +221,7 @@ void reaction_prepared(struct quorum *quorum)
     sync_at_once(quorum);
 }
 
-void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                            uint32_t partition)
 {
     members_listing_read(quorum, voter, what, partition);
@@ -235,7 +237,7 @@ void reaction_majority_found(struct quorum *quorum)
     sync_behind(quorum);
 }
 
-/* ---- Public ---- */
+/* ---- Interface ---- */
 
 uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition)
 {
@@ -279,22 +281,22 @@ bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
     return members_keep_opened(quorum, row);
 }
 
-uint64_t quorum_told_commit(const struct quorum *quorum)
+uint64_t quorum_reported_commit(const struct quorum *quorum)
 {
-    return members_told_commit(quorum);
+    return members_reported_commit(quorum);
 }
 
-enum message_standing quorum_standing(const struct quorum *quorum)
+enum message_voter_status quorum_voter_status(const struct quorum *quorum)
 {
     return members_status(quorum);
 }
 
-enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter)
+enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter)
 {
     return members_status_of(quorum, voter);
 }
 
-bool quorum_hears(const struct quorum *quorum, uint32_t voter)
+bool quorum_receives_from(const struct quorum *quorum, uint32_t voter)
 {
     return voters_hear(quorum, voter);
 }
@@ -307,12 +309,7 @@ void quorum_header(const struct quorum *quorum, enum message_kind kind, struct m
     message->from = quorum->config->voters[quorum->config->self];
     message->store_id[0] = quorum->config->store_id[0];
     message->store_id[1] = quorum->config->store_id[1];
-    message->commit = members_told_commit(quorum);
-}
-
-bool quorum_agent(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
-{
-    return agents_make(quorum, name, index);
+    message->commit = members_reported_commit(quorum);
 }
 
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)
@@ -411,7 +408,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         }
         break;
     case MESSAGE_PROMISE:
-        if (members_status(quorum) == MESSAGE_STANDING_REJOINING) {
+        if (members_status(quorum) == MESSAGE_STATUS_REJOINING) {
             members_promise(quorum, message);
         } else {
             ballots_promise(quorum, message);
@@ -461,15 +458,15 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_MARKED:
         sessions_marked(quorum, message);
         break;
-    case MESSAGE_PULL:
+    case MESSAGE_SYNC:
         if (members_votes(quorum)) {
-            sync_pull(quorum, message);
+            sync_request(quorum, message);
         }
         break;
-    case MESSAGE_PULLED:
-        sync_pulled(quorum, message);
+    case MESSAGE_SYNCED:
+        sync_answer(quorum, message);
         break;
-    case MESSAGE_BEAT:
+    case MESSAGE_HEARTBEAT:
         voters_receive(quorum, message);
         break;
     case MESSAGE_ACQUIRE:
@@ -478,7 +475,7 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_BREAK:
         queues_request(quorum, message);
         break;
-    default: /* it is for the host core: the driver's mistake harms nobody */
+    default: /* an action of the host core: ignored, as only a driver's mistake brings it here */
         break;
     }
 }
@@ -495,7 +492,7 @@ static void tick(struct quorum *quorum)
     step_schedule(quorum, queues_tick(quorum));
 }
 
-/* How long this process did not run though it wanted to. */
+/* Notes how long this process did not run although it had a tick to run. */
 static void note_lateness(struct quorum *quorum, int64_t now_ns)
 {
     int64_t due_ns = step_next_tick_ns(quorum);
@@ -526,7 +523,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         sessions_refresh(quorum);
         ballots_review(quorum);
         break;
-    case QUORUM_ASTRAY: /* what it has counted may be less than it should be */
+    case QUORUM_ASTRAY: /* lock-delays counted so far may have been too short */
         sessions_refresh(quorum);
         sessions_count_anew(quorum);
         break;
@@ -546,7 +543,23 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
     step_end(quorum);
 }
 
-/* ---- For people ---- */
+void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struct actions *actions)
+{
+    const struct message *message = event->as.message;
+    HF_CHECK(actions->capacity - actions->count >= QUORUM_STEP_ACTIONS);
+    HF_CHECK(event->now_ns >= step_now_ns(quorum) && step_started(quorum));
+    HF_CHECK(message->kind == MESSAGE_RENEW);
+    step_begin(quorum, event, actions);
+    if (bounds_allow(quorum, message)) {
+        members_learn(quorum, message);
+        if (members_admit(quorum, message)) {
+            sessions_renew(quorum, message);
+        }
+    }
+    step_end(quorum);
+}
+
+/* ---- Facts and invariants ---- */
 
 const struct quorum_counts *quorum_counts(const struct quorum *quorum)
 {
@@ -563,7 +576,7 @@ void quorum_survey(const struct quorum *quorum, struct quorum_survey *out)
                                   .requests = queues_request_count(quorum),
                                   .votes = members_votes(quorum),
                                   .majority = voters_majority(quorum),
-                                  .patience_ns = voters_timeout_ns(quorum)};
+                                  .suspicion_ns = voters_timeout_ns(quorum)};
 }
 
 void quorum_check_invariants(const struct quorum *quorum)

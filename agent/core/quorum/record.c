@@ -9,7 +9,7 @@ enum { SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX };
 
 /* One host's part of a shared grant, packed. */
 struct share_record {
-    uint32_t next; /* in its record's list, or free */
+    uint32_t next; /* the next in its record's list, or in the free list */
     uint32_t epoch;
     uint32_t version_round;
     uint32_t version_sequence_low;
@@ -19,10 +19,10 @@ struct share_record {
 };
 
 struct records {
-    struct share_record *shares; /* from 1 */
+    struct share_record *shares; /* indexed from 1 */
     uint32_t share_top, share_free, share_used;
-    uint32_t share_stored; /* by registers */
-    uint32_t *granted;     /* by agent */
+    uint32_t share_stored; /* how many of them belong to registers */
+    uint32_t *granted;     /* by agent: the highest epoch that a value granted */
 };
 
 struct records *records_lay_out(struct arena *arena, const struct quorum_limits *limits)
@@ -100,7 +100,7 @@ uint64_t record_token_last(const struct record *record)
 
 /* ---- The pool of shares ---- */
 
-/* Another share behind *link, which then leads to it. */
+/* Takes a share from the pool and appends it to a list: *link becomes its index. */
 static struct share_record *share_take(struct quorum *quorum, uint32_t *link)
 {
     uint32_t at = quorum->records->share_free;
@@ -278,7 +278,8 @@ static bool agents_of(struct quorum *quorum, const struct message_value *value,
     return true;
 }
 
-/* For an agent that lost its store and asks which epochs it had (sessions_renew()). */
+/* Notes the epochs of a value's owners. If an agent lost its store, it asks voters for its highest
+ * epoch (sessions_renew()). */
 static void note_epochs(struct quorum *quorum, const struct message_value *value,
                         const struct share *shares, uint32_t owner)
 {

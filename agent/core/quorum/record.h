@@ -1,15 +1,15 @@
 /*
- * Records: a lock's value as the core keeps it, packed, with its agents by their index; and the
- * pool that the shares of records in mode SHARED come from.
+ * Records: a lock's value as the core keeps it, packed, with indexes in place of agents' names; and
+ * the pool of shares, from which records of mode SHARED take theirs.
  *
- * A record is a plain value: registers keep one each, an operation has one under way. Invariants: a
- * record of mode SHARED owns a list of its own in the pool, so it is dropped before it is forgotten
- * or overwritten; a record that is assigned to another takes its list along, and only one of the
- * two is used from then on. Registers have as many shares as the limit says; the pool has a reserve
- * beyond it, for the lists of rounds on the way.
+ * A record is a plain value: each register keeps one, and each operation has one under way.
+ * Invariants: a record of mode SHARED owns a list in the pool, so it must be dropped before it is
+ * forgotten or overwritten. If a record is assigned to another, the list goes along, and only one
+ * of the two is used from then on. Registers have at most as many shares as the limit allows. The
+ * pool has a reserve beyond that, for the lists of rounds under way.
  *
- * A value keeps the version of each grant, the (ballot, sequence) of its first proposal, unchanged
- * when it is accepted again (docs/PROTOCOL.md, rule 9).
+ * A value keeps the version of each grant, which is the (ballot, sequence) of the grant's first
+ * proposal, unchanged when it is accepted again (docs/PROTOCOL.md, rule 9).
  */
 #ifndef QUORUM_RECORD_H
 #define QUORUM_RECORD_H
@@ -17,18 +17,19 @@
 #include "agents.h"
 #include "step.h"
 
-/* A message_value and its acceptance, packed. 1 << 40 tokens are one block, see message.h. */
+/* A message_value and the order it was accepted with, packed. A range of tokens lies in one block
+ * of 1 << 40 tokens, see message.h. */
 struct record {
     uint64_t token_first;
     union {
         uint32_t token_extra; /* EXCLUSIVE: token_last - token_first */
-        uint32_t share_count; /* SHARED */
+        uint32_t share_count; /* SHARED: how many shares it has */
     };
     union {
-        uint32_t epoch;  /* EXCLUSIVE */
-        uint32_t shares; /* SHARED: the first of its list */
+        uint32_t epoch;  /* EXCLUSIVE: of the owner's session */
+        uint32_t shares; /* SHARED: the first share of its list */
     };
-    uint32_t round; /* accepted: ballot = round << 16 | voter */
+    uint32_t round; /* with voter, the accepted ballot: round << 16 | voter */
     uint32_t version_round;
     uint32_t sequence_low;
     uint32_t version_sequence_low;
@@ -61,40 +62,41 @@ struct message_order record_accepted(const struct record *record);
 struct message_order record_version(const struct record *record);
 void record_set_accepted(struct record *record, struct message_order order);
 void record_set_version(struct record *record, struct message_order order);
-/* A name never used, in a partition with that floor. What was in the record is not freed. */
+/* Makes the record that of a name never used, in a partition with that floor. Does not free the
+ * record's old shares. */
 void record_blank(struct record *record, uint64_t floor);
 uint64_t record_token_last(const struct record *record);
 
 void record_to_value(const struct quorum *quorum, const struct record *record,
                      struct message_value *value);
-/* Replaces the record (a blank or zeroed one, if there is none yet). false: the table of agents or
- * the pool of shares is full; the record stays as it is. */
+/* Replaces the record, which may be blank or zeroed. Returns false if the table of agents or the
+ * pool of shares is full; the record stays as it is. */
 bool record_from_value(struct quorum *quorum, const struct message_value *value,
                        struct record *record);
-/* Frees its shares, if it has any; its mode is NONE then. */
+/* Returns the record's shares, if it has any, to the pool. Its mode is then NONE. */
 void record_drop(struct quorum *quorum, struct record *record);
 
 uint32_t record_share_count(const struct record *record);
-/* Its shares into out, which has room for MESSAGE_SHARES_MAX; returns how many there are. */
+/* Writes the record's shares into out, which has room for MESSAGE_SHARES_MAX. Returns how many. */
 uint32_t record_shares(const struct quorum *quorum, const struct record *record, struct share *out);
-/* Makes a record without shares one of mode SHARED; its version is the newest of theirs. false: the
- * pool is full. */
+/* Gives a record without shares the mode SHARED, these shares, and the newest of their versions.
+ * Returns false if the pool is full. */
 bool record_set_shares(struct quorum *quorum, struct record *record, const struct share *shares,
                        uint32_t count);
-/* The version of what that agent has of it. It has something. */
+/* The version of that agent's part of the grant. The agent must have one. */
 struct message_order record_version_of(const struct quorum *quorum, const struct record *record,
                                        uint16_t agent);
 
-/* Whether the pool has room for so many more now; whether registers may have so many more. */
+/* Whether the pool has room for that many more shares; whether the limit of the registers has. */
 bool records_have_room(const struct quorum *quorum, uint32_t shares);
 bool records_may_grow(const struct quorum *quorum, uint32_t shares);
-/* Registers have so many more, or less. */
+/* Counts how many more shares registers have; negative: how many less. */
 void records_stored(struct quorum *quorum, int32_t shares);
 
-/* The highest epoch of that agent's sessions that any value made into a record was granted to. */
+/* The agent's highest epoch that owned a grant in any value made into a record. */
 uint32_t records_granted_epoch(const struct quorum *quorum, uint32_t agent);
 
-/* HF_CHECK fails if registers have not so many shares, or operations. */
+/* Fails (HF_CHECK) unless registers and operations have that many shares. */
 void records_check_invariants(const struct quorum *quorum, uint32_t stored, uint32_t under_way);
 
 #endif

@@ -1,4 +1,4 @@
-/* Promises and values of this voter as an acceptor: see registers.h. */
+/* What this voter keeps as an acceptor: see registers.h. */
 #include "registers.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 #include "proto/probe.h"
 #include "reactions.h"
 
-/* Where a register belongs. Registers of one partition are a list. */
+/* A register's name, and its neighbours in the list of its partition. */
 struct register_link {
-    uint32_t name;           /* NAMES_NONE: it is free */
-    uint32_t next, previous; /* or the next free one */
+    uint32_t name;           /* NAMES_NONE: the entry is free */
+    uint32_t next, previous; /* in the partition's list, or next in the free list */
     uint32_t listing;        /* the last listing of another voter that had it */
 };
 
@@ -18,7 +18,7 @@ struct register_partition {
     uint64_t promised;
     uint64_t digest;
     uint64_t live_digest;
-    uint32_t first; /* its registers, the newest first */
+    uint32_t first; /* the first of its registers; the newest is first */
     uint32_t count;
     uint32_t live_count;
     struct message_checkpoint checkpoint;
@@ -27,10 +27,10 @@ struct register_partition {
 
 struct registers {
     struct register_partition partitions[MESSAGE_PARTITIONS];
-    struct record *records; /* from 1 */
+    struct record *records; /* indexed from 1 */
     struct register_link *links;
     uint32_t top, free, count;
-    uint32_t gone, gone_count; /* deleted ones whose rows are still on the disk */
+    uint32_t gone, gone_count; /* deleted registers whose rows are still on the disk */
 };
 
 struct registers *registers_lay_out(struct arena *arena, const struct quorum_limits *limits)
@@ -72,7 +72,8 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-/* The same at every voter: (ballot, sequence) names a proposal, the rest is to be sure. */
+/* A register's hash, the same at every voter. (ballot, sequence) identifies the proposal; the rest
+ * would show a fault. */
 static uint64_t register_hash(const struct quorum *quorum, uint32_t index)
 {
     const struct record *record = &quorum->registers->records[index];
@@ -93,7 +94,8 @@ static uint64_t register_hash(const struct quorum *quorum, uint32_t index)
     return mix(hash, record->token_first << 2 | record->mode);
 }
 
-/* A register is taken out of what its partition's digests say, or put in: it is the same. */
+/* Adds a register to its partition's digests, or takes it out: the same operation for both. count
+ * is 1 or -1. */
 static void digest_change(struct quorum *quorum, uint32_t partition, uint32_t index, int count)
 {
     struct register_partition *at = &quorum->registers->partitions[partition];
@@ -107,7 +109,8 @@ static void digest_change(struct quorum *quorum, uint32_t partition, uint32_t in
     }
 }
 
-/* A register for that name, whose reference it takes. There is room. */
+/* Makes a register for that name and takes over the caller's reference to it. There must be
+ * room. */
 static uint32_t register_make(struct quorum *quorum, uint32_t partition, uint32_t name)
 {
     uint32_t index = quorum->registers->free;
@@ -128,7 +131,7 @@ static uint32_t register_make(struct quorum *quorum, uint32_t partition, uint32_
     return index;
 }
 
-/* Out of its partition's list and digests; its name is still held. */
+/* Takes a register out of its partition's list and digests. It still holds its name. */
 static void take_out(struct quorum *quorum, uint32_t partition, uint32_t index)
 {
     struct register_link *link = &quorum->registers->links[index];
@@ -180,7 +183,7 @@ void registers_delete_rows(struct quorum *quorum, uint32_t room)
         uint32_t name = quorum->registers->links[index].name;
         quorum->registers->gone = quorum->registers->links[index].next;
         quorum->registers->gone_count--;
-        if (names_register(quorum->names, name) == NONE) { /* else its row is a newer one */
+        if (names_register(quorum->names, name) == NONE) { /* else its row is a new one's */
             step_lock_name(quorum, name, &step_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted);
         }
         free_put(quorum, index);
@@ -231,7 +234,7 @@ static bool store(struct quorum *quorum, const struct message_name *name,
         index = register_make(quorum, partition, id);
         quorum->registers->records[index] = fresh;
     } else {
-        names_drop(quorum->names, id); /* the register holds it already, or there is none */
+        names_drop(quorum->names, id); /* the register holds a reference already, or was not made */
     }
     if (index != NONE) {
         digest_change(quorum, partition, index, 1);
@@ -263,7 +266,8 @@ void registers_promise_one(struct quorum *quorum, uint32_t partition, uint64_t b
     registers_promise(quorum, &partitions, ballot);
 }
 
-/* Only a voter proposes, and only under its own ballots. */
+/* Whether the message may propose under that ballot: it comes from a voter, and the ballot is that
+ * voter's own. */
 static bool from_proposer(const struct quorum *quorum, const struct message *message,
                           uint64_t ballot, uint32_t *voter)
 {
@@ -334,7 +338,7 @@ void registers_read(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Stores and persists; false: no room. */
+/* Stores and persists a value; returns false if there is no room. */
 static bool accept_value(struct quorum *quorum, const struct message_accept *accept)
 {
     if (!store(quorum, &accept->name, accept->order, &accept->value)) {
@@ -366,12 +370,13 @@ void registers_accept(struct quorum *quorum, const struct message *message)
     }
     const struct record *record = registers_find_named(quorum, &accept->name);
     if (record != NULL && message_order_before(accept->order, record_accepted(record))) {
-        return; /* overtaken by a later one of the same coordinator, which needs no answer */
+        /* the coordinator has sent a later value since, so it needs no answer to this one */
+        return;
     }
     if (record == NULL &&
         !message_order_before(quorum->registers->partitions[partition].checkpoint.order,
                               accept->order)) {
-        return; /* deleted since */
+        return; /* the name was deleted since */
     }
     if (accept->order.ballot > promised) {
         registers_promise_one(quorum, partition, accept->order.ballot);
@@ -392,7 +397,7 @@ bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
     const struct record *record = registers_find_named(quorum, &value->name);
     if (record != NULL ? !message_order_before(record_accepted(record), value->order)
                        : !message_order_before(partition->checkpoint.order, value->order)) {
-        return true; /* known, or deleted */
+        return true; /* the value is here already, or its name was deleted */
     }
     if (value->order.ballot > partition->promised) {
         registers_promise_one(quorum, p, value->order.ballot);
@@ -400,7 +405,7 @@ bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
     if (!accept_value(quorum, value)) {
         return false;
     }
-    reaction_beaten(quorum, p, value->order.ballot);
+    reaction_preempted(quorum, p, value->order.ballot);
     return true;
 }
 
@@ -459,7 +464,7 @@ void registers_raise_promises(struct quorum *quorum)
     }
 }
 
-/* ---- What others ask ---- */
+/* ---- Questions of other modules ---- */
 
 uint64_t registers_promised(const struct quorum *quorum, uint32_t partition)
 {

@@ -1,18 +1,20 @@
 /*
  * Registers: what this voter keeps as an acceptor. One promise for each partition, one register for
- * each lock name that has a value, and what deletion left of those that have none any more.
+ * each lock name that has a value, and, for names whose register was deleted, the checkpoint and
+ * the floor of their partition.
  *
- * It refuses every ballot below the promised one and says which that is; it keeps the value with
- * the highest (ballot, sequence). An accept under a higher ballot than the promised one is a
- * promise too (Lamport 2001, "Paxos made simple", section 2.2, P1a; one register a name after
- * Rystsov 2018, "CASPaxos", section 2.2).
+ * An acceptor refuses every ballot below the one that it promised, and reports the promised one. It
+ * keeps the value with the highest (ballot, sequence). An accept under a ballot higher than the
+ * promised one is a promise of that ballot too (Lamport 2001, "Paxos made simple", section 2.2,
+ * P1a; one register for each name after Rystsov 2018, "CASPaxos", section 2.2).
  *
- * Invariants: whatever changes is persisted before the answer. A promise never falls, and no
- * register was accepted above its partition's promise. A partition's checkpoint never falls; an
- * idle register at or below it is not there, also if its row on the disk still is. The floor is at
- * least the checkpoint's: names that are new here start above it (docs/PROTOCOL.md, rule 24).
+ * Invariants: a change is persisted before the answer that tells of it. A promise never falls, and
+ * no register was accepted above its partition's promise. A partition's checkpoint never falls. An
+ * idle register at or below the checkpoint counts as deleted, even if its row is still on the disk.
+ * The floor is at least the checkpoint's; names that are new here start above it (docs/PROTOCOL.md,
+ * rule 24).
  *
- * Registers hang on their names (core/base/names.h), each holds one reference.
+ * Each register is found by its name (core/base/names.h), and holds one reference to it.
  */
 #ifndef QUORUM_REGISTERS_H
 #define QUORUM_REGISTERS_H
@@ -29,10 +31,11 @@ struct registers *registers_lay_out(struct arena *arena, const struct quorum_lim
 bool registers_load_promise(struct quorum *quorum, const struct quorum_promise *promise);
 bool registers_load(struct quorum *quorum, const struct quorum_register *reg);
 bool registers_load_checkpoint(struct quorum *quorum, const struct quorum_checkpoint *row);
-/* A promise is at least what was accepted under it, also if its own row is older. */
+/* Raises each promise to the highest ballot accepted in its partition; the promise's own row may be
+ * older. */
 void registers_raise_promises(struct quorum *quorum);
 
-/* ---- What other voters ask ---- */
+/* ---- Requests of other voters ---- */
 
 void registers_prepare(struct quorum *quorum, const struct message *message);
 void registers_read(struct quorum *quorum, const struct message *message);
@@ -41,68 +44,70 @@ void registers_accept(struct quorum *quorum, const struct message *message);
 /* ---- Partitions ---- */
 
 uint64_t registers_promised(const struct quorum *quorum, uint32_t partition);
-/* Promises that ballot, above all that was promised there, durably. */
+/* Promises that ballot, which must be above all promises there, and persists it. */
 void registers_promise(struct quorum *quorum, const struct message_partitions *partitions,
                        uint64_t ballot);
 void registers_promise_one(struct quorum *quorum, uint32_t partition, uint64_t ballot);
-/* A hash of all its registers; of those whose mode is not NONE. The same at every voter. */
+/* A hash of all registers of the partition; of those whose mode is not NONE. Voters with the same
+ * registers have the same hash. */
 uint64_t registers_digest(const struct quorum *quorum, uint32_t partition);
 uint64_t registers_live_digest(const struct quorum *quorum, uint32_t partition);
-/* How many there are; of them, those whose mode is NONE. */
+/* How many registers the partition has; how many of them have mode NONE. */
 uint32_t registers_count_of(const struct quorum *quorum, uint32_t partition);
 uint32_t registers_idle_of(const struct quorum *quorum, uint32_t partition);
-/* Where deletion in it stands durably; and what names that are new here start above. */
+/* The partition's checkpoint, which is durable; the floor above which tokens of new names start. */
 const struct message_checkpoint *registers_checkpoint(const struct quorum *quorum,
                                                       uint32_t partition);
 uint64_t registers_floor(const struct quorum *quorum, uint32_t partition);
 void registers_raise_floor(struct quorum *quorum, uint32_t partition, uint64_t floor);
-/* Durably; the floor rises to it. */
+/* Persists the checkpoint, and raises the floor to its floor. */
 void registers_keep_checkpoint(struct quorum *quorum, uint32_t partition,
                                const struct message_checkpoint *checkpoint);
 
 /* ---- One register ---- */
 
-/* NULL: the name has none. */
+/* Returns NULL if the name has no register. */
 const struct record *registers_find(const struct quorum *quorum, uint32_t name);
-/* The same, of a name in a message. */
+/* As registers_find(), for a name in a message. */
 const struct record *registers_find_named(const struct quorum *quorum,
                                           const struct message_name *name);
 /* Whether a value of that name can be stored here. */
 bool registers_have_room(const struct quorum *quorum, uint32_t name);
-/* Stores and persists a value that another acceptor has, if it is newer than what is here: late,
- * but as if its ACCEPT had come. It counts for nobody's round. false: no room. */
+/* Stores and persists a value that another acceptor has, if it is newer than the one here. It acts
+ * like an ACCEPT that arrives late, but sends no answer, so it counts in no round. Returns false if
+ * there is no room. */
 bool registers_adopt(struct quorum *quorum, const struct message_accept *value);
-/* How many names have one. */
+/* How many registers there are in all partitions. */
 uint32_t registers_count(const struct quorum *quorum);
 
 /* ---- A partition's registers, by index ---- */
 
-/* The first, and the one behind that one; NONE: that was the last. */
+/* The partition's first register; the next one, NONE after the last. */
 uint32_t registers_first(const struct quorum *quorum, uint32_t partition);
 uint32_t registers_next(const struct quorum *quorum, uint32_t index);
-/* The one behind that one, which may be deleted by now: then, and from NONE, the first. */
+/* As registers_next(). If that register is deleted by now, or index is NONE, returns the first. */
 uint32_t registers_resume(const struct quorum *quorum, uint32_t partition, uint32_t index);
 const struct record *registers_at(const struct quorum *quorum, uint32_t index);
-/* Its name. */
+/* The name of that register. */
 uint32_t registers_name(const struct quorum *quorum, uint32_t index);
-/* The number of the last listing of another voter that had it; 0: none had. */
+/* The number of the last listing of another voter that had the register; 0 if none had. */
 uint32_t registers_listing(const struct quorum *quorum, uint32_t index);
-/* That listing has the name, if it has a register here. */
+/* Notes that the listing has that name. Does nothing if the name has no register here. */
 void registers_set_listing(struct quorum *quorum, const struct message_name *name,
                            uint32_t listing);
 
 /* ---- Deletion ---- */
 
-/* Takes a register away, for which no round is under way, here and on the disk. */
+/* Deletes a register here and on the disk. No round may be under way for its name. */
 void registers_delete(struct quorum *quorum, uint32_t partition, uint32_t index);
-/* The same; its row goes from the disk in a later step, by registers_delete_rows(), which leaves
- * room for so many other actions. */
+/* As registers_delete(), but the row on the disk stays until registers_delete_rows() deletes it in
+ * a later step. That call leaves room for `room` other actions. */
 void registers_delete_later(struct quorum *quorum, uint32_t partition, uint32_t index);
 void registers_delete_rows(struct quorum *quorum, uint32_t room);
-/* Whether there are such rows. */
+/* Whether deleted registers still have rows on the disk. */
 bool registers_have_rows(const struct quorum *quorum);
 
-/* Also how many shares they have. */
+/* Returns how many shares all registers have. */
 uint32_t registers_check_invariants(const struct quorum *quorum);
 
 #endif

@@ -2,11 +2,12 @@
  * Rules that follow from the configuration alone: what a majority is, and how durations are
  * counted.
  *
- * A majority is more than half of all voters, be they there or not: any two have a voter in common
- * (Lamport 1998, "The part-time parliament"). Clocks differ by max_drift at most. A voter counts
- * the leases of others long by it, a holder counts its own short (docs/PROTOCOL.md, rule 14).
+ * A majority is more than half of all configured voters, whether they are there or not. Any two
+ * majorities have a voter in common (Lamport 1998, "The part-time parliament"). Clock rates differ
+ * by max_drift at most. So a voter counts other agents' leases longer by max_drift, and a holder
+ * counts its own lease shorter by it (docs/PROTOCOL.md, rule 14).
  *
- * No state of its own.
+ * The module has no state.
  */
 #ifndef QUORUM_RULES_H
 #define QUORUM_RULES_H
@@ -14,24 +15,26 @@
 #include "step.h"
 
 enum {
-    RESEND_MS = 200, /* a message to voters that is not answered is sent again */
-    RECALL_MS = 500, /* what is in an operation's way is asked to go again */
+    RESEND_MS = 200, /* a message to voters that is unanswered for so long is sent again */
+    RECALL_MS = 500, /* RECALL is repeated so often while an owner is in an operation's way */
 };
 
 uint32_t rules_majority(const struct quorum *quorum);
 
-/* A duration as the others' clocks may count it at most. */
+/* The longest time, by this voter's clock, that the duration may take by another's clock. */
 int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns);
 
 /*
- * For how long a lock is closed behind a session that ended. Long, as above, and so long that nine
- * tenths of the lock-delay are over by the slowest clock there may be when this one is the fastest:
- * within them `holdfast lock` has killed its command, and it does not know max_drift. Up to a drift
- * of 10 % that is no longer, at 50 % it is 2.7 times the lock-delay.
+ * How long a lock stays closed after its owner's session ended, by this voter's clock. At least as
+ * long as rules_long_ns(), and long enough that nine tenths of the lock-delay have passed on the
+ * slowest possible clock even if this clock is the fastest possible. Within those nine tenths
+ * `holdfast lock` kills its command, and it does not know max_drift. Up to a drift of 10 % the
+ * second rule adds nothing; at 50 % the result is 2.7 times the lock-delay.
  */
 int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
 
-/* How many voters a mask has. (The builtin calls the compiler's library on some machines.) */
+/* How many voters a mask has. (On some machines the builtin is a call into the compiler's
+ * library.) */
 static inline uint32_t rules_count(uint8_t mask)
 {
     uint32_t count = 0;

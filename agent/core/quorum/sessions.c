@@ -37,7 +37,8 @@ void sessions_start(struct quorum *quorum)
     struct sessions *sessions = quorum->sessions;
     sessions->fresh_since_ns = step_now_ns(quorum);
     sessions->stamp_ns = step_now_ns(quorum);
-    sessions->incarnation = step_random(quorum) | 1; /* never 0, which is no echo */
+    /* never 0: an echo of 0 means that there is no echo */
+    sessions->incarnation = step_random(quorum) | 1;
 }
 
 void sessions_refresh(struct quorum *quorum)
@@ -58,14 +59,14 @@ uint64_t sessions_incarnation(const struct quorum *quorum)
 void sessions_agent_named(struct quorum *quorum, uint32_t agent)
 {
     quorum->sessions->of[agent] = (struct session){
-        .heard_ns = INT64_MIN, .heard_older_ns = INT64_MIN, .echo_counted_ns = INT64_MIN};
+        .seen_ns = INT64_MIN, .seen_older_ns = INT64_MIN, .echo_counted_ns = INT64_MIN};
 }
 
 bool sessions_is_unknown(const struct quorum *quorum, uint32_t agent)
 {
     const struct session *session = &quorum->sessions->of[agent];
-    return session->epoch == 0 && session->marked == 0 && session->heard_ns == INT64_MIN &&
-           session->heard_older_ns == INT64_MIN && session->ended == 0 &&
+    return session->epoch == 0 && session->marked == 0 && session->seen_ns == INT64_MIN &&
+           session->seen_older_ns == INT64_MIN && session->ended == 0 &&
            session->phase == ENDING_NOTHING;
 }
 
@@ -74,11 +75,11 @@ uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent)
     return quorum->sessions->of[agent].epoch;
 }
 
-int64_t sessions_heard_ns(const struct quorum *quorum, uint32_t agent)
+int64_t sessions_seen_ns(const struct quorum *quorum, uint32_t agent)
 {
-    int64_t heard_ns = quorum->sessions->of[agent].heard_ns;
+    int64_t seen_ns = quorum->sessions->of[agent].seen_ns;
     int64_t fresh_ns = quorum->sessions->fresh_since_ns;
-    return heard_ns > fresh_ns ? heard_ns : fresh_ns;
+    return seen_ns > fresh_ns ? seen_ns : fresh_ns;
 }
 
 uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent)
@@ -86,25 +87,25 @@ uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent)
     return quorum->sessions->of[agent].marked;
 }
 
-/* When any epoch of the agent up to this one was last heard of. */
-static int64_t last_heard_ns(const struct quorum *quorum, const struct session *agent,
-                             uint32_t epoch)
+/* When any epoch of the agent up to this one last renewed, or counts as renewed. */
+static int64_t last_seen_ns(const struct quorum *quorum, const struct session *agent,
+                            uint32_t epoch)
 {
-    int64_t heard_ns = quorum->sessions->fresh_since_ns;
-    if (agent->heard_older_ns > heard_ns) {
-        heard_ns = agent->heard_older_ns;
+    int64_t seen_ns = quorum->sessions->fresh_since_ns;
+    if (agent->seen_older_ns > seen_ns) {
+        seen_ns = agent->seen_older_ns;
     }
-    if (epoch >= agent->epoch && agent->heard_ns > heard_ns) {
-        heard_ns = agent->heard_ns;
+    if (epoch >= agent->epoch && agent->seen_ns > seen_ns) {
+        seen_ns = agent->seen_ns;
     }
-    return heard_ns;
+    return seen_ns;
 }
 
-/* How long until the session may have lapsed; 0: it has, at this instant. */
+/* How long until the session may have lapsed; 0 if it may have lapsed now. Nanoseconds. */
 static int64_t lapse_wait_ns(const struct quorum *quorum, const struct session *agent,
                              uint32_t epoch)
 {
-    int64_t lapse_ns = last_heard_ns(quorum, agent, epoch) +
+    int64_t lapse_ns = last_seen_ns(quorum, agent, epoch) +
                        rules_long_ns(quorum, quorum->config->session_ttl_ns);
     return step_now_ns(quorum) > lapse_ns ? 0 : lapse_ns - step_now_ns(quorum) + 1;
 }
@@ -130,18 +131,18 @@ static void follow_epoch(struct session *agent, uint32_t epoch, const uint64_t s
     }
     agent->store_id[0] = store_id[0];
     agent->store_id[1] = store_id[1];
-    agent->twice_told = false;
-    if (agent->heard_ns > agent->heard_older_ns) {
-        agent->heard_older_ns = agent->heard_ns;
+    agent->twice_logged = false;
+    if (agent->seen_ns > agent->seen_older_ns) {
+        agent->seen_older_ns = agent->seen_ns;
     }
-    agent->heard_ns = INT64_MIN;
+    agent->seen_ns = INT64_MIN;
     agent->epoch = epoch;
 }
 
 /*
- * Whether another agent of that name has this session: a configuration that was copied to a second
- * host, say. Both would be granted the same lock. Each voter acknowledges the one that it heard
- * first, so at most one of them is safe.
+ * Whether another agent of the same name has this session: for example, a configuration was copied
+ * to a second host. Both agents would be granted the same lock. Each voter acknowledges only the
+ * agent that it heard first, so at most one of the two has a majority.
  */
 static bool is_twin(struct quorum *quorum, struct session *agent, const struct message *message)
 {
@@ -149,18 +150,18 @@ static bool is_twin(struct quorum *quorum, struct session *agent, const struct m
                                                     message->store_id[1] == agent->store_id[1])) {
         return false;
     }
-    if (!agent->twice_told) {
+    if (!agent->twice_logged) {
         struct action_log *log = step_log(quorum, "agent_twice", &message->from,
                                           message->as.renew.epoch);
         step_log_text(log,
                       "two agents have this name, with two stores: one of them gets no session");
-        agent->twice_told = true;
+        agent->twice_logged = true;
     }
     return true;
 }
 
-/* The highest that any session of the agent had, as far as is known here. The epoch of a grant that
- * it has not given back is known so by one voter of any majority. */
+/* The agent's highest epoch that is known here. If the agent still has a grant, every majority has
+ * a voter that knows the epoch of that grant. */
 static uint32_t highest_epoch(const struct quorum *quorum, uint32_t index)
 {
     const struct session *agent = &quorum->sessions->of[index];
@@ -198,13 +199,13 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
         extended = fresh && renew->epoch == agent->epoch;
     }
     if (extended) {
-        agent->heard_ns = step_now_ns(quorum);
+        agent->seen_ns = step_now_ns(quorum);
         agent->echo_counted_ns = renew->echo.issued_ns;
         if (agent->marked + 1 < renew->epoch && agent->ended + 1 < renew->epoch) {
             sessions_want_end(quorum, index, renew->epoch - 1, true);
         }
     }
-    /* Stamps rise, also within one reading of the clock. */
+    /* Each stamp is above the last, even if the clock shows the same time. */
     quorum->sessions->stamp_ns = step_now_ns(quorum) > quorum->sessions->stamp_ns
                                      ? step_now_ns(quorum)
                                      : quorum->sessions->stamp_ns + 1;
@@ -229,7 +230,8 @@ static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind
     out->wait_ns = wait_ns;
 }
 
-/* Asks one who knows nothing of the agent to wait until its table has room: it is asked again. */
+/* Finds the voter and the agent that a message names. If the table has no room for the agent,
+ * answers that the asking voter must wait; it will ask again. */
 static bool named_agent(struct quorum *quorum, const struct message *message,
                         enum message_kind answer_kind, uint32_t *voter, uint32_t *index)
 {

@@ -1,20 +1,21 @@
 /*
  * Sessions: the leases of all agents, as a voter counts them, and how a coordinator ends one.
  *
- * Voter's side (sessions.c). A renewal extends a session only if it echoes a stamp of this process
- * that is newer than the one counted last and less than a ttl old: so its sender has heard this
- * voter lately. Times of renewals are not durable: a voter that started, or stood still, takes
- * every session, known or not, for just renewed (docs/PROTOCOL.md, rule 17; leases after
- * Trencseni et al. 2012, "PaxosLease"). The voter counts the ttl long by max_drift; the holder
- * counts it short.
+ * The voter's side (sessions.c). A renewal extends a session only if it echoes a stamp of this
+ * process that is newer than the one counted last and less than one session time-to-live (ttl) old.
+ * The echo proves that the sender heard this voter lately. Times of renewals are not durable: a
+ * voter that started, or whose process stopped for a while, assumes that every session, known or
+ * not, was just renewed (docs/PROTOCOL.md, rule 17; leases after Trencseni et al. 2012,
+ * "PaxosLease"). The voter counts the ttl longer by max_drift; the holder counts it shorter.
  *
- * Coordinator's side (sessions_end.c). A session ends only when a majority of the voters marked it,
- * each by its own clock at that instant: a majority that still acknowledges its renewals would have
- * a voter in common with them (docs/PROTOCOL.md, rule 15).
+ * The coordinator's side (sessions_end.c). A session ends only when a majority of the voters marked
+ * it, each when the session had lapsed by its own clock. No majority can then still acknowledge the
+ * session's renewals, for it would share a voter with the majority that marked it
+ * (docs/PROTOCOL.md, rule 15).
  *
  * Invariants: a mark is durable before it is answered, holds for every epoch up to its own, and
- * never falls. A marked epoch is acknowledged no more. The coordinator's knowledge of ends is not
- * durable.
+ * never falls. A voter never again acknowledges an epoch that it marked. The coordinator's
+ * knowledge of ended sessions is not durable.
  */
 #ifndef QUORUM_SESSIONS_H
 #define QUORUM_SESSIONS_H
@@ -30,14 +31,16 @@ struct sessions *sessions_lay_out(struct arena *arena, const struct quorum_limit
 void sessions_init(struct quorum *quorum);
 bool sessions_load_mark(struct quorum *quorum, const struct message_session *mark);
 void sessions_start(struct quorum *quorum);
-/* This process stood still, or its clock was wrong: all sessions count as renewed just now. */
+/* This process stopped for a while, or its clock was wrong: all sessions count as renewed just
+ * now. */
 void sessions_refresh(struct quorum *quorum);
-/* When that was last, or this process started. */
+/* When sessions_refresh() was last called, or this process started. Nanoseconds. */
 int64_t sessions_fresh_since_ns(const struct quorum *quorum);
-/* Other than that of any other process of this voter; never 0. */
+/* A number that identifies this process of this voter; never 0. */
 uint64_t sessions_incarnation(const struct quorum *quorum);
 
-/* That agent is a new one; whether nothing of any session of it is known. */
+/* That index now belongs to another agent. And: whether nothing of any session of an agent is
+ * known. */
 void sessions_agent_named(struct quorum *quorum, uint32_t agent);
 bool sessions_is_unknown(const struct quorum *quorum, uint32_t agent);
 
@@ -46,33 +49,34 @@ bool sessions_is_unknown(const struct quorum *quorum, uint32_t agent);
 void sessions_renew(struct quorum *quorum, const struct message *message);
 void sessions_poll(struct quorum *quorum, const struct message *message);
 void sessions_mark(struct quorum *quorum, const struct message *message);
-/* Whether it has lapsed by this voter's clock, at this instant. */
+/* Whether the session has lapsed by this voter's clock, at this instant. */
 bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 /* The highest epoch that renewed here. */
 uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent);
-/* When the present epoch was last heard of, or sessions_refresh() says that it counts as heard. */
-int64_t sessions_heard_ns(const struct quorum *quorum, uint32_t agent);
-/* Epochs up to this one are marked here; 0: none is. */
+/* When the agent's highest epoch last renewed, or was last counted as renewed
+ * (sessions_refresh()). */
+int64_t sessions_seen_ns(const struct quorum *quorum, uint32_t agent);
+/* The highest marked epoch; all up to it are marked. 0 if none is. */
 uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent);
-/* A mark that another voter has: persisted here too. false: no room. */
+/* Persists a mark that another voter has. Returns false if there is no room. */
 bool sessions_adopt_mark(struct quorum *quorum, const struct message_session *mark);
 
 /* ---- Coordinator's side ---- */
 
-/* That session is in somebody's way, or (superseded) a newer one of its agent lives. To be called
- * again and again, for as long as it is. */
+/* Asks for the end of a session because it is in a request's way, or (superseded) because a newer
+ * session of its agent lives. The caller repeats the call for as long as it wants the end. */
 void sessions_want_end(struct quorum *quorum, uint32_t agent, uint32_t epoch, bool superseded);
 void sessions_polled(struct quorum *quorum, const struct message *message);
 void sessions_marked(struct quorum *quorum, const struct message *message);
-/* Whether a majority marked it, as far as this coordinator knows; and when it learned so of the
- * agent's last one that did end. */
+/* Whether a majority marked the session, as far as this coordinator knows; when this coordinator
+ * learned of the agent's last session that ended. */
 bool sessions_has_ended(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 int64_t sessions_ended_ns(const struct quorum *quorum, uint32_t agent);
-/* The record of stores changed: what voters said is asked again. */
+/* The record of stores changed: answers of voters no longer count, and are asked for again. */
 void sessions_recount(struct quorum *quorum);
-/* The lock-delays behind sessions that ended are counted from now. */
+/* The lock-delays of ended sessions start again from now. */
 void sessions_count_anew(struct quorum *quorum);
-/* Returns when it wants to be called again. */
+/* Returns when to call it again. */
 int64_t sessions_tick(struct quorum *quorum);
 
 void sessions_check_invariants(const struct quorum *quorum);

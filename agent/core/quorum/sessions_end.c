@@ -1,12 +1,13 @@
 /*
  * The coordinator's side of a session's end. See sessions.h.
  *
- * It polls the voters first, so that a minority does not mark a session that lives, then has them
- * mark it; a majority of marks is the end. It asks only if somebody waits for what the session
- * holds, or if a newer session of the same agent lives.
+ * The coordinator first polls the voters, so that a minority does not mark a session that lives. If
+ * a majority answers that the session has lapsed, the coordinator asks the voters to mark it. A
+ * majority of marks ends it. The coordinator asks only if a request waits for a lock that the
+ * session holds, or if a newer session of the same agent lives.
  *
- * When it learned of an end counts the lock-delays of that agent's grants. A coordinator that
- * restarted asks again, is answered at once, and counts anew.
+ * The lock-delays of that agent's grants begin when the coordinator learns of the end. A
+ * coordinator that restarted asks again, gets the answers at once, and the lock-delays begin anew.
  */
 #include "sessions.h"
 
@@ -45,8 +46,8 @@ void sessions_want_end(struct quorum *quorum, uint32_t index, uint32_t epoch, bo
         return;
     }
     agent->wanted_ns = step_now_ns(quorum);
-    /* One at a time, the oldest first: a newer session may live on for ever. A newer one that has
-     * lapsed already covers it. */
+    /* One session of an agent at a time, the oldest first, because a newer one may live on for
+     * ever. If the newer one is being marked already, its mark covers the older one too. */
     if (agent->phase != ENDING_NOTHING && (agent->target <= epoch || agent->phase == ENDING_MARK)) {
         agent->superseded = agent->superseded || (superseded && agent->target == epoch);
         return;
@@ -61,11 +62,12 @@ void sessions_want_end(struct quorum *quorum, uint32_t index, uint32_t epoch, bo
     if (step_has_room(quorum, MESSAGE_VOTERS_MAX + MESSAGE_SHARES_MAX)) {
         ask(quorum, agent, MESSAGE_POLL);
     } else {
-        ask_at(quorum, agent, step_now_ns(quorum)); /* many owners are in the way of one */
+        /* no room now: one request can have many owners in its way */
+        ask_at(quorum, agent, step_now_ns(quorum));
     }
 }
 
-/* The agent that an answer is about, if it is one to what is being asked. */
+/* The agent that an answer is about. NULL if the answer does not belong to the current phase. */
 static struct session *asked(struct quorum *quorum, const struct message *message,
                              enum ending phase, uint32_t *voter, uint32_t *index)
 {
@@ -77,7 +79,8 @@ static struct session *asked(struct quorum *quorum, const struct message *messag
     return agent->phase == phase && agent->target == answer->epoch ? agent : NULL;
 }
 
-/* That voter still counts the session as alive: poll again when it may have lapsed there. */
+/* That voter still counts the session as alive. Polls again when the session may have lapsed
+ * there. */
 static void poll_later(struct quorum *quorum, struct session *agent, int64_t wait_ns)
 {
     int64_t longest_ns = rules_long_ns(quorum, quorum->config->session_ttl_ns);
@@ -86,20 +89,29 @@ static void poll_later(struct quorum *quorum, struct session *agent, int64_t wai
     ask_at(quorum, agent, step_now_ns(quorum) + (wait_ns < MS_NS ? MS_NS : wait_ns));
 }
 
-void sessions_polled(struct quorum *quorum, const struct message *message)
+/* Counts an answer of that phase. Returns the agent's sessions if a majority of the voters has said
+ * yes now, else NULL. */
+static struct session *agreed(struct quorum *quorum, const struct message *message,
+                              enum ending phase, uint32_t *index)
 {
     uint32_t voter = 0;
-    uint32_t index = 0;
-    struct session *agent = asked(quorum, message, ENDING_POLL, &voter, &index);
+    struct session *agent = asked(quorum, message, phase, &voter, index);
     if (agent == NULL) {
-        return;
+        return NULL;
     }
     if (!message->as.session_answer.yes) {
         poll_later(quorum, agent, message->as.session_answer.wait_ns);
-        return;
+        return NULL;
     }
     agent->mask |= (uint8_t)(1u << voter);
-    if (rules_is_majority(quorum, agent->mask)) {
+    return rules_is_majority(quorum, agent->mask) ? agent : NULL;
+}
+
+void sessions_polled(struct quorum *quorum, const struct message *message)
+{
+    uint32_t index = 0;
+    struct session *agent = agreed(quorum, message, ENDING_POLL, &index);
+    if (agent != NULL) {
         agent->phase = ENDING_MARK;
         agent->mask = 0;
         ask(quorum, agent, MESSAGE_MARK);
@@ -116,18 +128,9 @@ static void idle(struct quorum *quorum, struct session *agent)
 
 void sessions_marked(struct quorum *quorum, const struct message *message)
 {
-    uint32_t voter = 0;
     uint32_t index = 0;
-    struct session *agent = asked(quorum, message, ENDING_MARK, &voter, &index);
-    if (agent == NULL) {
-        return;
-    }
-    if (!message->as.session_answer.yes) {
-        poll_later(quorum, agent, message->as.session_answer.wait_ns);
-        return;
-    }
-    agent->mask |= (uint8_t)(1u << voter);
-    if (rules_is_majority(quorum, agent->mask)) {
+    struct session *agent = agreed(quorum, message, ENDING_MARK, &index);
+    if (agent != NULL) {
         agent->ended = agent->target;
         step_counts(quorum)->deaths++;
         agent->ended_ns = step_now_ns(quorum);
@@ -160,7 +163,8 @@ int64_t sessions_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;
     if (quorum->sessions->ending_ns > step_now_ns(quorum)) {
-        return quorum->sessions->ending_ns; /* agents are many, deaths are few */
+        /* there may be many agents, so they are searched only when one is due */
+        return quorum->sessions->ending_ns;
     }
     for (uint32_t i = 0; i < agents_count(quorum); i++) {
         struct session *agent = &quorum->sessions->of[i];
@@ -169,7 +173,7 @@ int64_t sessions_tick(struct quorum *quorum)
         }
         if (agent->next_ns <= step_now_ns(quorum)) {
             if (!agent->superseded && step_now_ns(quorum) - agent->wanted_ns > WANTED_MS * MS_NS) {
-                idle(quorum, agent); /* nobody waits any more */
+                idle(quorum, agent); /* no request waits for this end any more */
                 continue;
             }
             if (!step_has_room(quorum, MESSAGE_VOTERS_MAX)) {

@@ -8,31 +8,31 @@ enum ending { ENDING_NOTHING = 0, ENDING_POLL, ENDING_MARK };
 
 /* An agent's sessions. */
 struct session {
-    /* Voter's side. */
-    uint32_t epoch;          /* the highest that renewed here */
-    uint64_t store_id[2];    /* of the store that renewed it first */
-    bool twice_told;         /* another store renews it too: the log says so */
-    uint32_t marked;         /* epochs up to this one have ended, durably; 0: none */
-    int64_t heard_ns;        /* last counted receipt of epoch; INT64_MIN: never */
-    int64_t heard_older_ns;  /* of any epoch before */
-    int64_t echo_counted_ns; /* stamp of the echo counted last */
-    /* Coordinator's side. */
-    uint32_t ended;    /* epochs up to this one have: a majority marked them */
-    int64_t ended_ns;  /* when this coordinator learned of it */
+    /* The voter's side. */
+    uint32_t epoch;          /* the highest epoch that renewed here */
+    uint64_t store_id[2];    /* the store that renewed it first */
+    bool twice_logged;       /* another store renews it too, which was logged */
+    uint32_t marked;         /* epochs up to this one are marked, durably; 0: none */
+    int64_t seen_ns;         /* when epoch's last renewal counted; INT64_MIN: never */
+    int64_t seen_older_ns;   /* the same for all lower epochs */
+    int64_t echo_counted_ns; /* the stamp whose echo counted last */
+    /* The coordinator's side. */
+    uint32_t ended;    /* epochs up to this one have ended: a majority marked them */
+    int64_t ended_ns;  /* when this coordinator learned that */
     uint32_t target;   /* phase != NOTHING: the epoch to be marked */
     uint8_t phase;     /* enum ending */
-    uint8_t mask;      /* voters that said yes in this phase */
-    bool superseded;   /* asked for without a waiter: a newer epoch lives */
-    int64_t wanted_ns; /* when a waiter last asked for it */
+    uint8_t mask;      /* the voters that answered yes in this phase, by bit */
+    bool superseded;   /* wanted because a newer epoch lives, not for a request */
+    int64_t wanted_ns; /* when sessions_want_end() was last called for it */
     int64_t next_ns;   /* when to ask the voters again */
 };
 
 struct sessions {
     struct session *of;     /* by agent */
-    int64_t fresh_since_ns; /* this voter's start, or the end of its last stall */
+    int64_t fresh_since_ns; /* this process's start, or the last sessions_refresh() */
     uint64_t incarnation;
-    int64_t stamp_ns;  /* of the latest echo */
-    uint32_t endings;  /* agents whose phase is not NOTHING */
+    int64_t stamp_ns;  /* the latest stamp sent; a renewal echoes it */
+    uint32_t endings;  /* how many agents' phase is not NOTHING */
     int64_t ending_ns; /* when sessions_tick() has something to do */
 };
 

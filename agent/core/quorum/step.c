@@ -13,7 +13,7 @@ struct step {
     int64_t tick_ns;
     struct actions *actions;
     uint32_t first; /* the index of this step's first action */
-    uint32_t limit; /* and where its room ends */
+    uint32_t limit; /* where the room for its actions ends */
     struct quorum_counts counts;
 };
 
@@ -90,7 +90,7 @@ bool step_has_room(const struct quorum *quorum, uint32_t actions)
     return quorum->step->actions->count + actions <= quorum->step->limit;
 }
 
-/* Everything but the shares of a value. */
+/* The part of an action to zero: everything but the shares of a value. */
 #define ACTION_BASE_SIZE (offsetof(struct action_send, message) + MESSAGE_BASE_SIZE)
 _Static_assert(ACTION_BASE_SIZE >= offsetof(struct quorum_register, value.shares) &&
                    ACTION_BASE_SIZE >= sizeof(struct quorum_member) &&

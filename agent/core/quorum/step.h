@@ -1,14 +1,14 @@
 /*
- * The step: one event, and what the core does because of it. The foundation of all other modules.
+ * The step: one event, and what the core does because of it. All other modules build on it.
  *
- * An event brings the time and a random number; nothing else comes from outside, and no module
- * reads a clock. A module's wishes go into the driver's list of actions, in order: an
- * action to persist stands before every action to send that depends on it (docs/PROTOCOL.md, rule
+ * An event brings the time and a random number. Nothing else comes from outside, and no module
+ * reads a clock. What a module wants done it appends to the driver's list of actions. The order
+ * counts: an action to persist stands before every send that depends on it (docs/PROTOCOL.md, rule
  * 3).
  *
- * Invariants: time never falls from one step to the next. A step adds QUORUM_STEP_ACTIONS actions
- * at most; a module asks for room before it begins what needs several. The next tick is the
- * earliest time that any module scheduled since the last one.
+ * Invariants: time never falls from one step to the next. A step emits at most QUORUM_STEP_ACTIONS
+ * actions; a module asks for room before it begins something that needs several. The next tick is
+ * the earliest time that any module has scheduled since the last tick.
  */
 #ifndef QUORUM_STEP_H
 #define QUORUM_STEP_H
@@ -23,10 +23,10 @@
 #define NEVER INT64_MAX
 
 enum {
-    NONE = 0, /* as an index into a table: the first entry is never used */
+    NONE = 0, /* as an index into a table: no entry; index 0 is never used */
 };
 
-/* The hub: one block of memory, in which each module has a struct that no other one looks into. */
+/* The hub: one block of memory. Each module has a struct in it that no other module looks into. */
 struct quorum {
     struct quorum_config *config; /* never changes */
     struct names *names;          /* shared with the host core */
@@ -48,53 +48,54 @@ void step_init(struct quorum *quorum);
 
 /* ---- The event ---- */
 
-/* The room for its actions begins behind those that are in the list already. */
+/* Begins a step. Its room for actions begins after the actions that are in the list already. */
 void step_begin(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 void step_end(struct quorum *quorum);
-/* START came. */
+/* Whether START came. */
 bool step_started(const struct quorum *quorum);
 void step_set_started(struct quorum *quorum);
-/* The event's time, and its random number. Between two steps: those of the last one. */
+/* The event's time in nanoseconds, and its random number. Between two steps: those of the last
+ * one. */
 int64_t step_now_ns(const struct quorum *quorum);
 uint64_t step_random(const struct quorum *quorum);
 
 /* ---- The next tick ---- */
 
-/* A TICK is wanted at that time, or earlier. */
+/* Asks for a TICK at that time, or earlier. */
 void step_schedule(struct quorum *quorum, int64_t when_ns);
 int64_t step_next_tick_ns(const struct quorum *quorum);
-/* All modules are about to say anew when they want one. */
+/* Forgets all scheduled times: all modules schedule anew in this step. */
 void step_forget_ticks(struct quorum *quorum);
 
 /* ---- Actions ---- */
 
 bool step_has_room(const struct quorum *quorum, uint32_t actions);
-/* The next action, zeroed but for its kind. There is room. */
+/* Appends an action, zeroed but for its kind. There must be room. */
 struct action *step_emit(struct quorum *quorum, enum action_kind kind);
-/* A message with its header filled in, to an agent; by way of the voter relay if that is not
- * ACTION_NO_RELAY. */
+/* Appends a message to an agent, with its header filled in; the caller fills in the rest. relay is
+ * the voter that passes it on, or ACTION_NO_RELAY. */
 struct message *step_send(struct quorum *quorum, uint32_t to, enum message_kind kind);
 struct message *step_send_by(struct quorum *quorum, uint32_t to, uint8_t relay,
                              enum message_kind kind);
-/* Nobody waits for the message that was sent last: it may go later, with others. */
+/* The last message is not urgent: the driver may delay it and send it together with others. */
 void step_send_later(struct quorum *quorum);
-/* Whether this step has something to persist. */
+/* Whether this step has emitted anything to persist. */
 bool step_persists(const struct quorum *quorum);
 
-/* The bytes of a lock's name, as a message has them. */
+/* Writes the lock's name into a field of a message. */
 void step_lock_name(const struct quorum *quorum, uint32_t name, struct message_name *out);
 
-/* ---- Lines for people ---- */
+/* ---- Log lines ---- */
 
-/* event is static; agent may be NULL. Its text is added by the functions below, and cut off where
- * the room for it ends. */
+/* Appends a log line. event must be a static string; agent may be NULL. The functions below append
+ * to its text, which is cut off where its room ends. */
 struct action_log *step_log(struct quorum *quorum, const char *event,
                             const struct message_agent *agent, int64_t number);
 void step_log_text(struct action_log *log, const char *text);
 void step_log_agent(struct action_log *log, const struct message_agent *agent);
 void step_log_number(struct action_log *log, uint64_t number);
 
-/* Counts of this voter's doings since it began: each module counts its own. */
+/* Counters since this process began. Each module adds to its own. */
 struct quorum_counts *step_counts(struct quorum *quorum);
 
 #endif

@@ -1,4 +1,4 @@
-/* Lines for people: put together without the C library. See step.h. */
+/* Log lines, made without the C library. See step.h. */
 #include <string.h>
 
 #include "step.h"
@@ -15,7 +15,7 @@ struct action_log *step_log(struct quorum *quorum, const char *event,
     return log;
 }
 
-/* By memchr: a loop over the characters would be made a call of strlen. */
+/* Uses memchr: the compiler would turn a loop over the characters into a call of strlen. */
 static size_t used_of(const struct action_log *log)
 {
     const char *end = memchr(log->text, 0, sizeof(log->text));

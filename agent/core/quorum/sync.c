@@ -1,16 +1,17 @@
 /*
  * Reading what other voters have. See sync.h.
  *
- * A PULL asks for the registers behind a place of the other's list; the answers are one register
- * each, up to MESSAGE_PULL_BATCH of them, then one that says that there are MORE (and where), or
- * that this was the END. If the digests of both are equal, that is the only answer. An answer that
- * is lost or overtaken is seen from the answers' index; the same place is asked again then.
+ * A PULL asks for the registers after a given place in the other voter's list. The answers carry
+ * one register each, at most MESSAGE_SYNC_BATCH. A last answer reports that there is MORE (and
+ * where it continues), or that the list is at its END. If both voters' digests are equal, SAME is
+ * the only answer. The answers are numbered, so the reader notices lost or reordered ones, and asks
+ * for the same place again.
  *
- * A change that is just on its way makes two voters differ too, so a partition is read only when it
- * differs several times in a row, or at once after this voter was away.
+ * Two voters also differ while a change is under way. So a partition is read only when it differs
+ * several times in a row, or at once after this voter was away.
  *
- * A checkpoint of the other that is above the own one is adopted at the end of a listing in which
- * it did not change: what the listing did not have is deleted (sync_deletion.c).
+ * If the other voter's checkpoint is above this voter's, it is adopted at the end of a listing
+ * during which it did not change: what the listing lacks is deleted (sync_deletion.c).
  */
 #include "sync.h"
 
@@ -21,17 +22,17 @@
 #include "sync_private.h"
 
 enum {
-    PULL_RESEND_MS = 100,      /* at least, before the same place is asked again; */
-    PULL_RESEND_MAX_MS = 1600, /* where no answer came at all, doubling up to that */
-    PULL_TRIES_MAX = 20,
-    PULL_SILENT_MAX = 6,    /* of these, without an answer at all */
-    CATCH_UP_MS = 240,      /* between two looks at */
-    CATCH_UP_AT_ONCE = 6,   /* so many partitions: all within about 10 s */
-    SUSPECT_MAX = 4,        /* so often different in a row: something is missing */
-    ANSWER_SCAN_MAX = 4096, /* agents that are looked at for one answer */
+    EXCHANGE_RESEND_MS = 100,      /* the least time before the same place is asked for again */
+    EXCHANGE_RESEND_MAX_MS = 1600, /* the most; without any answer the time doubles up to it */
+    EXCHANGE_TRIES_MAX = 20,
+    EXCHANGE_SILENT_MAX = 6, /* the most tries in a row without any answer */
+    CATCH_UP_MS = 240,       /* the time between two comparisons, */
+    CATCH_UP_AT_ONCE = 6,    /* each of so many partitions: all within about 10 s */
+    SUSPECT_MAX = 4,         /* different so often in a row: the partition is read */
+    ANSWER_SCAN_MAX = 4096,  /* the most agents to search for one answer */
 };
 
-_Static_assert(MESSAGE_PULL_BATCH + 1 < 64, "the answers to a PULL are bits of one word");
+_Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a PULL are bits of one word");
 
 struct sync *sync_lay_out(struct arena *arena)
 {
@@ -40,8 +41,8 @@ struct sync *sync_lay_out(struct arena *arena)
 
 void sync_start(struct quorum *quorum)
 {
-    quorum->sync->pull_id = step_random(quorum) ^
-                            step_random(quorum) >> 17; /* other than the last process's */
+    quorum->sync->exchange_id = step_random(quorum) ^
+                                step_random(quorum) >> 17; /* differs from the last process's ids */
     quorum->sync->catch_ns = NEVER;
     if (quorum->config->voter_count > 1) {
         quorum->sync->catch_ns = step_now_ns(quorum);
@@ -62,212 +63,216 @@ void sync_behind(struct quorum *quorum)
 
 /* ---- Answering ---- */
 
-static struct message_pulled *answer(struct quorum *quorum, uint32_t voter,
-                                     const struct message_pull *pull, uint32_t *index,
-                                     enum message_pulled_kind kind)
+static struct message_synced *answer(struct quorum *quorum, uint32_t voter,
+                                     const struct message_sync *request, uint32_t *index,
+                                     enum message_synced_kind kind)
 {
-    struct message_pulled *pulled = &step_send(quorum, voter, MESSAGE_PULLED)->as.pulled;
-    pulled->what = pull->what;
-    pulled->partition = pull->partition;
-    pulled->kind = (uint8_t)kind;
-    pulled->id = pull->id;
-    pulled->index = (*index)++;
-    pulled->checkpoint = *registers_checkpoint(quorum, pull->partition);
-    return pulled;
+    struct message_synced *synced = &step_send(quorum, voter, MESSAGE_SYNCED)->as.synced;
+    synced->what = request->what;
+    synced->partition = request->partition;
+    synced->kind = (uint8_t)kind;
+    synced->id = request->id;
+    synced->index = (*index)++;
+    synced->checkpoint = *registers_checkpoint(quorum, request->partition);
+    return synced;
 }
 
-static void answer_registers(struct quorum *quorum, uint32_t voter, const struct message_pull *pull)
+static void answer_registers(struct quorum *quorum, uint32_t voter,
+                             const struct message_sync *request)
 {
-    struct message_order order = registers_checkpoint(quorum, pull->partition)->order;
+    struct message_order order = registers_checkpoint(quorum, request->partition)->order;
     uint32_t index = 0;
-    if (pull->digest == registers_digest(quorum, pull->partition) &&
-        message_order_equal(pull->checkpoint.order, order)) {
-        answer(quorum, voter, pull, &index, MESSAGE_PULLED_SAME);
+    if (request->digest == registers_digest(quorum, request->partition) &&
+        message_order_equal(request->checkpoint.order, order)) {
+        answer(quorum, voter, request, &index, MESSAGE_SYNCED_SAME);
         return;
     }
-    if (pull->after == MESSAGE_PULL_PROBE) {
-        answer(quorum, voter, pull, &index, MESSAGE_PULLED_END);
+    if (request->after == MESSAGE_SYNC_PROBE) {
+        answer(quorum, voter, request, &index, MESSAGE_SYNCED_END);
         return;
     }
-    uint32_t last = pull->after;
-    uint32_t at = registers_resume(quorum, pull->partition, last);
-    while (at != NONE && index < MESSAGE_PULL_BATCH) {
-        struct message_pulled *pulled = answer(quorum, voter, pull, &index,
-                                               MESSAGE_PULLED_REGISTER);
+    uint32_t last = request->after;
+    uint32_t at = registers_resume(quorum, request->partition, last);
+    while (at != NONE && index < MESSAGE_SYNC_BATCH) {
+        struct message_synced *synced = answer(quorum, voter, request, &index,
+                                               MESSAGE_SYNCED_REGISTER);
         const struct record *record = registers_at(quorum, at);
-        step_lock_name(quorum, registers_name(quorum, at), &pulled->name);
-        pulled->accepted = record_accepted(record);
-        record_to_value(quorum, record, &pulled->value);
-        pulled->next = at;
+        step_lock_name(quorum, registers_name(quorum, at), &synced->name);
+        synced->accepted = record_accepted(record);
+        record_to_value(quorum, record, &synced->value);
+        synced->next = at;
         last = at;
         at = registers_next(quorum, at);
     }
-    answer(quorum, voter, pull, &index, at == NONE ? MESSAGE_PULLED_END : MESSAGE_PULLED_MORE)
+    answer(quorum, voter, request, &index, at == NONE ? MESSAGE_SYNCED_END : MESSAGE_SYNCED_MORE)
         ->next = last;
 }
 
-/* Places are indexes of agents plus one. */
-static void answer_marks(struct quorum *quorum, uint32_t voter, const struct message_pull *pull)
+/* In a listing of marks, a place is an agent's index plus one. */
+static void answer_marks(struct quorum *quorum, uint32_t voter, const struct message_sync *request)
 {
     uint32_t index = 0;
-    uint32_t at = pull->after;
+    uint32_t at = request->after;
     for (uint32_t i = 0; i < ANSWER_SCAN_MAX && at < agents_count(quorum); i++) {
         uint32_t marked = sessions_marked_epoch(quorum, at++);
         if (marked != 0) {
-            struct message_pulled *pulled = answer(quorum, voter, pull, &index,
-                                                   MESSAGE_PULLED_MARK);
-            pulled->mark.agent = *agents_name(quorum, at - 1);
-            pulled->mark.epoch = marked;
-            pulled->next = at;
+            struct message_synced *synced = answer(quorum, voter, request, &index,
+                                                   MESSAGE_SYNCED_MARK);
+            synced->mark.agent = *agents_name(quorum, at - 1);
+            synced->mark.epoch = marked;
+            synced->next = at;
         }
-        if (index == MESSAGE_PULL_BATCH) {
+        if (index == MESSAGE_SYNC_BATCH) {
             break;
         }
     }
     bool end = at >= agents_count(quorum);
-    answer(quorum, voter, pull, &index, end ? MESSAGE_PULLED_END : MESSAGE_PULLED_MORE)->next = at;
+    answer(quorum, voter, request, &index, end ? MESSAGE_SYNCED_END : MESSAGE_SYNCED_MORE)->next =
+        at;
 }
 
-void sync_pull(struct quorum *quorum, const struct message *message)
+void sync_request(struct quorum *quorum, const struct message *message)
 {
-    const struct message_pull *pull = &message->as.pull;
+    const struct message_sync *request = &message->as.sync;
     uint32_t voter = 0;
     if (!agents_voter(quorum, message, &voter)) {
         return;
     }
-    if (pull->what == MESSAGE_PULL_REGISTERS) {
-        answer_registers(quorum, voter, pull);
+    if (request->what == MESSAGE_SYNC_REGISTERS) {
+        answer_registers(quorum, voter, request);
     } else {
-        answer_marks(quorum, voter, pull);
+        answer_marks(quorum, voter, request);
     }
 }
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
-/* Answers to what was asked before do not count when it is asked again: they may be of another
- * list. So who has not answered at all, and may be slow, is given more time with each try. */
-static int64_t pause_ns(const struct quorum *quorum, const struct pull *pull)
+/* How long to wait for answers before the PULL is repeated. Answers to an earlier PULL do not count
+ * after it is repeated, since they may be of another list. So a voter that has not answered at all,
+ * and may be slow, gets more time with each try. */
+static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exchange)
 {
-    static const int64_t most_ns = PULL_RESEND_MAX_MS * MS_NS;
-    int64_t pause_ns = voters_trip_ns(quorum, pull->voter);
-    pause_ns = pause_ns > PULL_RESEND_MS * MS_NS ? pause_ns : PULL_RESEND_MS * MS_NS;
-    for (uint32_t i = 0; i < pull->silent && pause_ns < most_ns; i++) {
+    static const int64_t most_ns = EXCHANGE_RESEND_MAX_MS * MS_NS;
+    int64_t pause_ns = voters_trip_ns(quorum, exchange->voter);
+    pause_ns = pause_ns > EXCHANGE_RESEND_MS * MS_NS ? pause_ns : EXCHANGE_RESEND_MS * MS_NS;
+    for (uint32_t i = 0; i < exchange->silent && pause_ns < most_ns; i++) {
         pause_ns *= 2;
     }
     return pause_ns < most_ns ? pause_ns : most_ns;
 }
 
-/* Asks for what follows the place that was reached. */
-static void ask(struct quorum *quorum, struct pull *pull)
+/* Asks for what follows the place reached so far. */
+static void ask(struct quorum *quorum, struct exchange *exchange)
 {
-    pull->id = ++quorum->sync->pull_id;
-    pull->got = 0;
-    pull->answers = 0;
-    pull->resend_ns = step_now_ns(quorum) + pause_ns(quorum, pull);
-    step_schedule(quorum, pull->resend_ns);
-    struct message_pull *message = &step_send(quorum, pull->voter, MESSAGE_PULL)->as.pull;
-    message->what = pull->what;
-    message->partition = pull->partition;
-    message->id = pull->id;
-    message->after = pull->after;
-    message->digest = registers_digest(quorum, pull->partition);
-    message->checkpoint = *registers_checkpoint(quorum, pull->partition);
+    exchange->id = ++quorum->sync->exchange_id;
+    exchange->got = 0;
+    exchange->answers = 0;
+    exchange->resend_ns = step_now_ns(quorum) + pause_ns(quorum, exchange);
+    step_schedule(quorum, exchange->resend_ns);
+    struct message_sync *message = &step_send(quorum, exchange->voter, MESSAGE_SYNC)->as.sync;
+    message->what = exchange->what;
+    message->partition = exchange->partition;
+    message->id = exchange->id;
+    message->after = exchange->after;
+    message->digest = registers_digest(quorum, exchange->partition);
+    message->checkpoint = *registers_checkpoint(quorum, exchange->partition);
 }
 
-static void restart(struct quorum *quorum, struct pull *pull)
+static void restart(struct quorum *quorum, struct exchange *exchange)
 {
-    pull->after = pull->purpose == PULL_PROBE ? MESSAGE_PULL_PROBE : 0;
-    pull->began = false;
-    pull->lacking = false;
-    pull->listing = ++quorum->sync->listing;
-    ask(quorum, pull);
+    exchange->after = exchange->purpose == EXCHANGE_PROBE ? MESSAGE_SYNC_PROBE : 0;
+    exchange->began = false;
+    exchange->lacking = false;
+    exchange->listing = ++quorum->sync->listing;
+    ask(quorum, exchange);
 }
 
-/* false: no slot is free, or the step has no room. */
-static bool start(struct quorum *quorum, enum pull_purpose purpose, uint32_t voter,
-                  enum message_pull_what what, uint32_t partition)
+/* Returns false if no slot is free, or the step has no room. */
+static bool start(struct quorum *quorum, enum exchange_purpose purpose, uint32_t voter,
+                  enum message_sync_what what, uint32_t partition)
 {
-    struct pull *pull = NULL;
-    for (uint32_t i = 0; i < PULLS_MAX && pull == NULL; i++) {
-        pull = quorum->sync->pulls[i].purpose == PULL_NONE ? &quorum->sync->pulls[i] : NULL;
+    struct exchange *exchange = NULL;
+    for (uint32_t i = 0; i < EXCHANGES_MAX && exchange == NULL; i++) {
+        exchange = quorum->sync->exchanges[i].purpose == EXCHANGE_NONE ? &quorum->sync->exchanges[i]
+                                                                       : NULL;
     }
-    if (pull == NULL || !step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
+    if (exchange == NULL || !step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
         return false;
     }
-    *pull = (struct pull){
+    *exchange = (struct exchange){
         .purpose = (uint8_t)purpose,
         .voter = (uint8_t)voter,
         .what = (uint8_t)what,
         .partition = (uint8_t)partition,
         .ballot = ballots_of(quorum, partition),
     };
-    restart(quorum, pull);
+    restart(quorum, exchange);
     return true;
 }
 
 static bool marks_are_read(const struct quorum *quorum, uint32_t voter)
 {
-    for (uint32_t i = 0; i < PULLS_MAX; i++) {
-        const struct pull *pull = &quorum->sync->pulls[i];
-        if (pull->purpose != PULL_NONE && pull->what == MESSAGE_PULL_MARKS &&
-            pull->voter == voter) {
+    for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
+        const struct exchange *exchange = &quorum->sync->exchanges[i];
+        if (exchange->purpose != EXCHANGE_NONE && exchange->what == MESSAGE_SYNC_MARKS &&
+            exchange->voter == voter) {
             return true;
         }
     }
     return false;
 }
 
-/* A partition is read from one voter at a time: a register bears the number of one listing, and a
- * checkpoint takes away what bears another's. */
-static bool is_pulled(const struct quorum *quorum, uint32_t partition)
+/* Whether a listing of the partition is being read. Only one may be: a register keeps the number of
+ * one listing only, and adopting a checkpoint deletes registers with any other number. */
+static bool is_exchanged(const struct quorum *quorum, uint32_t partition)
 {
-    for (uint32_t i = 0; i < PULLS_MAX; i++) {
-        const struct pull *pull = &quorum->sync->pulls[i];
-        if (pull->purpose != PULL_NONE && pull->what == MESSAGE_PULL_REGISTERS &&
-            pull->partition == partition) {
+    for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
+        const struct exchange *exchange = &quorum->sync->exchanges[i];
+        if (exchange->purpose != EXCHANGE_NONE && exchange->what == MESSAGE_SYNC_REGISTERS &&
+            exchange->partition == partition) {
             return true;
         }
     }
     return false;
 }
 
-bool sync_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                uint32_t partition)
 {
-    bool busy = what == MESSAGE_PULL_MARKS ? marks_are_read(quorum, voter)
-                                           : is_pulled(quorum, partition);
-    return busy || start(quorum, PULL_REJOIN, voter, what, partition);
+    bool busy = what == MESSAGE_SYNC_MARKS ? marks_are_read(quorum, voter)
+                                           : is_exchanged(quorum, partition);
+    return busy || start(quorum, EXCHANGE_REJOIN, voter, what, partition);
 }
 
-/* Whether what is being read is still wanted. */
-static bool is_wanted(const struct quorum *quorum, const struct pull *pull)
+/* Whether the listing is still of use, and its voter still answers. */
+static bool is_wanted(const struct quorum *quorum, const struct exchange *exchange)
 {
-    if (!voters_hear(quorum, pull->voter) || pull->tries > PULL_TRIES_MAX ||
-        pull->silent > PULL_SILENT_MAX) {
+    if (!voters_hear(quorum, exchange->voter) || exchange->tries > EXCHANGE_TRIES_MAX ||
+        exchange->silent > EXCHANGE_SILENT_MAX) {
         return false;
     }
-    switch ((enum pull_purpose)pull->purpose) {
-    case PULL_COMPLETE:
-        return ballots_is_read(quorum, pull->partition) &&
-               ballots_of(quorum, pull->partition) == pull->ballot;
-    case PULL_CATCH_UP:
-    case PULL_PROBE:
-        return ballots_state(quorum, pull->partition) == PARTITION_OTHERS;
-    case PULL_REJOIN:
+    switch ((enum exchange_purpose)exchange->purpose) {
+    case EXCHANGE_COMPLETE:
+        return ballots_is_read(quorum, exchange->partition) &&
+               ballots_of(quorum, exchange->partition) == exchange->ballot;
+    case EXCHANGE_CATCH_UP:
+    case EXCHANGE_PROBE:
+        return ballots_state(quorum, exchange->partition) == PARTITION_OTHERS;
+    case EXCHANGE_REJOIN:
         return true;
-    case PULL_NONE:
+    case EXCHANGE_NONE:
         break;
     }
     return false;
 }
 
-/* The next voter that has to be read before the partition is complete; voter_count: none, or one is
- * being read. */
+/* The next voter to read before the partition is complete; voter_count if there is none, or if a
+ * voter is being read already. */
 static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
 {
     uint32_t count = quorum->config->voter_count;
     uint8_t wanted = ballots_to_read(quorum, p);
-    if (wanted == 0 || is_pulled(quorum, p)) {
+    if (wanted == 0 || is_exchanged(quorum, p)) {
         return count;
     }
     for (uint32_t voter = 0; voter < count; voter++) {
@@ -285,13 +290,13 @@ static void start_complete(struct quorum *quorum)
         uint32_t voter = voter_to_read(quorum, p);
         if (voter == quorum->config->voter_count) {
             quorum->sync->complete_next = (p + 1) % MESSAGE_PARTITIONS;
-        } else if (!start(quorum, PULL_COMPLETE, voter, MESSAGE_PULL_REGISTERS, p)) {
+        } else if (!start(quorum, EXCHANGE_COMPLETE, voter, MESSAGE_SYNC_REGISTERS, p)) {
             return;
         }
     }
 }
 
-/* The voter whose registers of the partition are to be caught up with; voter_count: none. */
+/* The voter to catch up with: the partition's coordinator; voter_count if there is none. */
 static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
 {
     uint32_t count = quorum->config->voter_count;
@@ -312,28 +317,29 @@ static void start_catch_up(struct quorum *quorum)
         uint32_t voter = message_partition_has(&quorum->sync->behind, p)
                              ? leader_of(quorum, p)
                              : quorum->config->voter_count;
-        if (voter != quorum->config->voter_count && !is_pulled(quorum, p) &&
-            !start(quorum, PULL_CATCH_UP, voter, MESSAGE_PULL_REGISTERS, p)) {
+        if (voter != quorum->config->voter_count && !is_exchanged(quorum, p) &&
+            !start(quorum, EXCHANGE_CATCH_UP, voter, MESSAGE_SYNC_REGISTERS, p)) {
             return;
         }
     }
 }
 
-/* Begins what there is to be read, as far as there are slots. */
+/* Begins the readings that are due, as far as slots are free. */
 static void more(struct quorum *quorum)
 {
     start_complete(quorum);
     start_catch_up(quorum);
 }
 
-/* ---- What was read ---- */
+/* ---- Answers ---- */
 
 static void remove_partition(struct message_partitions *set, uint32_t partition)
 {
     set->bits[partition / 64] &= ~(UINT64_C(1) << (partition % 64));
 }
 
-/* One that differs is looked at again soon: what was on its way is there then. */
+/* A partition that differs is compared again soon: by then a change that was under way has
+ * arrived. */
 static void probed(struct quorum *quorum, uint32_t p, bool same)
 {
     quorum->sync->suspect[p] = same ? 0 : (uint8_t)(quorum->sync->suspect[p] + 1);
@@ -345,163 +351,168 @@ static void probed(struct quorum *quorum, uint32_t p, bool same)
     }
 }
 
-/* The listing was read to its end, or is the same here. false: it has to be read again. */
-static bool finish(struct quorum *quorum, struct pull *pull, bool same)
+/* The listing was read to its end, or is equal to what is here. Returns false if it has to be read
+ * again. */
+static bool finish(struct quorum *quorum, struct exchange *exchange, bool same)
 {
-    uint32_t p = pull->partition;
-    enum pull_purpose purpose = (enum pull_purpose)pull->purpose;
-    bool wanted = is_wanted(quorum, pull) && !pull->lacking;
-    pull->purpose = PULL_NONE;
-    if (purpose == PULL_PROBE) {
+    uint32_t p = exchange->partition;
+    enum exchange_purpose purpose = (enum exchange_purpose)exchange->purpose;
+    bool wanted = is_wanted(quorum, exchange) && !exchange->lacking;
+    exchange->purpose = EXCHANGE_NONE;
+    if (purpose == EXCHANGE_PROBE) {
         probed(quorum, p, same);
         return true;
     }
     if (!wanted) {
         return false;
     }
-    if (!same && pull->what == MESSAGE_PULL_REGISTERS &&
-        message_order_before(registers_checkpoint(quorum, p)->order, pull->checkpoint.order) &&
-        !sync_adopt_checkpoint(quorum, p, &pull->checkpoint, pull->listing)) {
-        return false; /* what is gone there is still here */
+    if (!same && exchange->what == MESSAGE_SYNC_REGISTERS &&
+        message_order_before(registers_checkpoint(quorum, p)->order, exchange->checkpoint.order) &&
+        !sync_adopt_checkpoint(quorum, p, &exchange->checkpoint, exchange->listing)) {
+        return false; /* registers that are deleted at the other voter are still here */
     }
-    if (purpose == PULL_COMPLETE) {
-        ballots_note_read(quorum, p, pull->voter);
-    } else if (purpose == PULL_CATCH_UP) {
+    if (purpose == EXCHANGE_COMPLETE) {
+        ballots_note_read(quorum, p, exchange->voter);
+    } else if (purpose == EXCHANGE_CATCH_UP) {
         remove_partition(&quorum->sync->behind, p);
     } else {
-        reaction_listing_read(quorum, pull->voter, (enum message_pull_what)pull->what, p);
+        reaction_listing_read(quorum, exchange->voter, (enum message_sync_what)exchange->what, p);
     }
     return true;
 }
 
-static void take_register(struct quorum *quorum, struct pull *pull,
-                          const struct message_pulled *pulled)
+static void take_register(struct quorum *quorum, struct exchange *exchange,
+                          const struct message_synced *synced)
 {
-    if (names_partition(pulled->name.bytes, pulled->name.length) != pull->partition) {
-        pull->lacking = true;
+    if (names_partition(synced->name.bytes, synced->name.length) != exchange->partition) {
+        exchange->lacking = true;
         return;
     }
-    struct message_accept value = {.order = pulled->accepted, .name = pulled->name};
-    message_value_copy(&value.value, &pulled->value);
+    struct message_accept value = {.order = synced->accepted, .name = synced->name};
+    message_value_copy(&value.value, &synced->value);
     if (!registers_adopt(quorum, &value)) {
-        pull->lacking = true;
+        exchange->lacking = true;
         return;
     }
-    registers_set_listing(quorum, &value.name, pull->listing);
+    registers_set_listing(quorum, &value.name, exchange->listing);
 }
 
-static struct pull *pull_of(struct quorum *quorum, const struct message *message)
+static struct exchange *exchange_of(struct quorum *quorum, const struct message *message)
 {
-    const struct message_pulled *pulled = &message->as.pulled;
+    const struct message_synced *synced = &message->as.synced;
     uint32_t voter = 0;
     if (!agents_voter(quorum, message, &voter)) {
         return NULL;
     }
-    for (uint32_t i = 0; i < PULLS_MAX; i++) {
-        struct pull *pull = &quorum->sync->pulls[i];
-        if (pull->purpose != PULL_NONE && pull->id == pulled->id && pull->voter == voter &&
-            pull->what == pulled->what && pull->partition == pulled->partition &&
-            pulled->index <= MESSAGE_PULL_BATCH) {
-            return pull;
+    for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
+        struct exchange *exchange = &quorum->sync->exchanges[i];
+        if (exchange->purpose != EXCHANGE_NONE && exchange->id == synced->id &&
+            exchange->voter == voter && exchange->what == synced->what &&
+            exchange->partition == synced->partition && synced->index <= MESSAGE_SYNC_BATCH) {
+            return exchange;
         }
     }
     return NULL;
 }
 
-/* All answers to one PULL are here. */
-static void batch_read(struct quorum *quorum, struct pull *pull)
+/* All answers to one PULL have arrived. */
+static void batch_read(struct quorum *quorum, struct exchange *exchange)
 {
-    if (pull->last == MESSAGE_PULLED_MORE) {
-        pull->after = pull->next;
-        pull->tries = 0;
-        ask(quorum, pull);
+    if (exchange->last == MESSAGE_SYNCED_MORE) {
+        exchange->after = exchange->next;
+        exchange->tries = 0;
+        ask(quorum, exchange);
         return;
     }
-    if (finish(quorum, pull, pull->last == MESSAGE_PULLED_SAME)) {
+    if (finish(quorum, exchange, exchange->last == MESSAGE_SYNCED_SAME)) {
         more(quorum);
     }
 }
 
-void sync_pulled(struct quorum *quorum, const struct message *message)
+void sync_answer(struct quorum *quorum, const struct message *message)
 {
-    const struct message_pulled *pulled = &message->as.pulled;
-    struct pull *pull = pull_of(quorum, message);
-    if (pull == NULL || (pull->got >> pulled->index & 1) != 0) {
+    const struct message_synced *synced = &message->as.synced;
+    struct exchange *exchange = exchange_of(quorum, message);
+    if (exchange == NULL || (exchange->got >> synced->index & 1) != 0) {
         return;
     }
-    if (!is_wanted(quorum, pull)) {
-        pull->purpose = PULL_NONE;
+    if (!is_wanted(quorum, exchange)) {
+        exchange->purpose = EXCHANGE_NONE;
         more(quorum);
         return;
     }
-    if (pull->began && !message_order_equal(pull->checkpoint.order, pulled->checkpoint.order)) {
-        restart(quorum, pull); /* what was listed before may be deleted by now */
+    if (exchange->began &&
+        !message_order_equal(exchange->checkpoint.order, synced->checkpoint.order)) {
+        restart(quorum,
+                exchange); /* registers that were listed earlier may have been deleted since */
         return;
     }
-    pull->began = true;
-    pull->checkpoint = pulled->checkpoint;
-    pull->got |= UINT64_C(1) << pulled->index;
-    switch ((enum message_pulled_kind)pulled->kind) {
-    case MESSAGE_PULLED_REGISTER:
-        take_register(quorum, pull, pulled);
+    exchange->began = true;
+    exchange->checkpoint = synced->checkpoint;
+    exchange->got |= UINT64_C(1) << synced->index;
+    switch ((enum message_synced_kind)synced->kind) {
+    case MESSAGE_SYNCED_REGISTER:
+        take_register(quorum, exchange, synced);
         break;
-    case MESSAGE_PULLED_MARK:
-        pull->lacking = !sessions_adopt_mark(quorum, &pulled->mark) || pull->lacking;
+    case MESSAGE_SYNCED_MARK:
+        exchange->lacking = !sessions_adopt_mark(quorum, &synced->mark) || exchange->lacking;
         break;
-    case MESSAGE_PULLED_SAME:
-    case MESSAGE_PULLED_MORE:
-    case MESSAGE_PULLED_END:
-        pull->last = pulled->kind;
-        pull->next = pulled->next;
-        pull->answers = pulled->index + 1;
+    case MESSAGE_SYNCED_SAME:
+    case MESSAGE_SYNCED_MORE:
+    case MESSAGE_SYNCED_END:
+        exchange->last = synced->kind;
+        exchange->next = synced->next;
+        exchange->answers = synced->index + 1;
         break;
     }
-    if (pull->answers != 0 && pull->got == (UINT64_C(1) << pull->answers) - 1) {
-        batch_read(quorum, pull);
+    if (exchange->answers != 0 && exchange->got == (UINT64_C(1) << exchange->answers) - 1) {
+        batch_read(quorum, exchange);
     }
 }
 
 /* ---- Time ---- */
 
-/* One partition is compared with its coordinator's. */
+/* Compares the next partition with its coordinator's. */
 static void probe(struct quorum *quorum)
 {
     uint32_t p = quorum->sync->catch_next;
     uint32_t voter = leader_of(quorum, p);
     quorum->sync->catch_next = (p + 1) % MESSAGE_PARTITIONS;
-    if (voter != quorum->config->voter_count && !is_pulled(quorum, p) &&
+    if (voter != quorum->config->voter_count && !is_exchanged(quorum, p) &&
         !message_partition_has(&quorum->sync->behind, p)) {
-        (void)start(quorum, PULL_PROBE, voter, MESSAGE_PULL_REGISTERS, p); /* or 10 s later */
+        /* if no slot is free, the partition's turn comes again in 10 s */
+        (void)start(quorum, EXCHANGE_PROBE, voter, MESSAGE_SYNC_REGISTERS, p);
     }
 }
 
 int64_t sync_tick(struct quorum *quorum)
 {
     int64_t next_ns = NEVER;
-    for (uint32_t i = 0; i < PULLS_MAX; i++) {
-        struct pull *pull = &quorum->sync->pulls[i];
-        if (pull->purpose == PULL_NONE) {
+    for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
+        struct exchange *exchange = &quorum->sync->exchanges[i];
+        if (exchange->purpose == EXCHANGE_NONE) {
             continue;
         }
-        if (pull->resend_ns <= step_now_ns(quorum)) {
+        if (exchange->resend_ns <= step_now_ns(quorum)) {
             if (!step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
                 return step_now_ns(quorum);
             }
-            pull->tries++;
-            pull->silent = pull->got == 0 ? pull->silent + 1 : 0;
-            if (is_wanted(quorum, pull)) {
-                ask(quorum, pull);
+            exchange->tries++;
+            exchange->silent = exchange->got == 0 ? exchange->silent + 1 : 0;
+            if (is_wanted(quorum, exchange)) {
+                ask(quorum, exchange);
             } else {
-                pull->purpose = PULL_NONE;
+                exchange->purpose = EXCHANGE_NONE;
                 continue;
             }
         }
-        next_ns = pull->resend_ns < next_ns ? pull->resend_ns : next_ns;
+        next_ns = exchange->resend_ns < next_ns ? exchange->resend_ns : next_ns;
     }
     if (quorum->sync->catch_ns <= step_now_ns(quorum)) {
         quorum->sync->catch_ns = step_now_ns(quorum) + CATCH_UP_MS * MS_NS;
         more(quorum);
-        for (uint32_t i = 0; i < CATCH_UP_AT_ONCE; i++) { /* those of one voter are one packet */
+        /* those that go to one voter share a packet */
+        for (uint32_t i = 0; i < CATCH_UP_AT_ONCE; i++) {
             probe(quorum);
         }
     }

@@ -1,20 +1,23 @@
 /*
- * Anti-entropy: reading what other voters have, so that this one is complete, catches up, or starts
- * over; and deletion of registers that nobody uses any more.
+ * Anti-entropy: reading what other voters have, so that this voter completes its registers, catches
+ * up, or starts over; and deletion of registers that nobody uses any more.
  *
- * Reading (sync.c). A register that is newer than the own one is adopted as if its ACCEPT had come
- * late, so reading only ever adds what an ACCEPT would have. A coordinator is complete when it has
- * read a majority of those that promised, itself included, after they did: whatever was chosen
- * under lower ballots is among that. A voter that does not coordinate a partition compares it with
- * its coordinator's from time to time, and reads it if they differ. (Epidemic repair: Demers et al.
+ * Reading (sync.c). A register that is newer than this voter's own is adopted as if its ACCEPT
+ * arrived late. So reading adds only what an ACCEPT would have added. A coordinator's partition is
+ * complete when the coordinator and the voters that it has read since their promise make a
+ * majority, all of them voters that promised: whatever was chosen under lower ballots is among what
+ * they have. A voter that does not coordinate a partition compares its registers with the
+ * coordinator's from time to time, and reads them if they differ. (Epidemic repair: Demers et al.
  * 1987.)
  *
- * Deletion (sync_deletion.c). A checkpoint of a partition takes its idle registers away, and keeps
- * of them only a floor: the next token of any of them is above it (docs/PROTOCOL.md, rule 24;
- * without it a deleted register comes back from a voter that missed the deletion, as in CASPaxos).
+ * Deletion (sync_deletion.c). A checkpoint of a partition deletes its idle registers, and keeps
+ * only a floor of them: the next token of any deleted name is above it (docs/PROTOCOL.md, rule 24;
+ * without a checkpoint a deleted register comes back from a voter that missed the deletion, as in
+ * CASPaxos).
  *
- * Invariants: what is read is nobody's vote. A partition is read from one voter at a time. A
- * listing counts only if the other's checkpoint did not change from its beginning to its end.
+ * Invariants: reading a register is no vote of any voter. A partition is read from one voter at a
+ * time. A listing counts only if the other voter's checkpoint did not change from its beginning to
+ * its end.
  */
 #ifndef QUORUM_SYNC_H
 #define QUORUM_SYNC_H
@@ -31,21 +34,22 @@ struct sync;
 
 struct sync *sync_lay_out(struct arena *arena);
 void sync_start(struct quorum *quorum);
-/* After loading: what a checkpoint took away is not there, also if its row still is. */
+/* After loading: removes the registers that a checkpoint deleted but whose rows are still on the
+ * disk. */
 void sync_deletion_start(struct quorum *quorum);
 
 /* ---- Reading ---- */
 
-/* Another voter asks; another voter answers. */
-void sync_pull(struct quorum *quorum, const struct message *message);
-void sync_pulled(struct quorum *quorum, const struct message *message);
-/* Has this voter catch up with everything that others coordinate. */
+/* Another voter asks this one (PULL), or answers this one (PULLED). */
+void sync_request(struct quorum *quorum, const struct message *message);
+void sync_answer(struct quorum *quorum, const struct message *message);
+/* Makes this voter catch up with every partition that other voters coordinate. */
 void sync_behind(struct quorum *quorum);
-/* Looks at once for what has to be read. */
+/* Begins at once what has to be read. */
 void sync_at_once(struct quorum *quorum);
-/* Begins to read a listing for a voter that starts over; reaction_listing_read() says when it is
- * done. false: too many are on the way, or the step has no room. */
-bool sync_read(struct quorum *quorum, uint32_t voter, enum message_pull_what what,
+/* Begins to read a listing for a voter that starts over; reaction_listing_read() reports its end.
+ * Returns false if too many listings are being read, or the step has no room. */
+bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                uint32_t partition);
 int64_t sync_tick(struct quorum *quorum);
 
@@ -53,11 +57,11 @@ int64_t sync_tick(struct quorum *quorum);
 
 void sync_checkpoint(struct quorum *quorum, const struct message *message);
 void sync_checkpointed(struct quorum *quorum, const struct message *message);
-/* The record of stores changed: what was counted does not count. */
+/* The record of stores changed: voters' answers to a checkpoint no longer count. */
 void sync_recount(struct quorum *quorum);
-/* At the end of a step: makes a checkpoint, if one is due. It needs no tick of its own for that. */
+/* At the end of a step: begins a checkpoint, if one is due. No tick is scheduled just for that. */
 void sync_end_step(struct quorum *quorum);
-/* When deletion wants a step in any case. */
+/* When deletion needs a step even if no event comes. */
 int64_t sync_deletion_tick(const struct quorum *quorum);
 
 #endif

@@ -1,16 +1,17 @@
 /*
  * Deletion of idle registers (mode NONE). See sync.h.
  *
- * A checkpoint is a proposal like any other, of "not there" for each of those names, with one order
- * for all. The coordinator makes it when it has everything of the partition and no round is under
- * way there; from then on its own new names start above the floor, whatever becomes of it. An
- * acceptor follows only if it has exactly the same live registers (their digest), and none above
- * the order: so a later read of a majority finds each live register, and learns from the checkpoint
- * that the rest is gone, even from a voter that was away. A voter that lacks something says so, and
- * catches up.
+ * A checkpoint is a proposal like any other. It proposes "no register" for every idle name of a
+ * partition, with one order for all. The coordinator makes a checkpoint when the partition is
+ * complete and has no round under way. From then on its own new names start above the floor,
+ * whether the checkpoint succeeds or not. An acceptor accepts the checkpoint only if it has exactly
+ * the same live registers (by their digest), and no register above the order. So a later read of a
+ * majority finds each live register, and learns from the checkpoint that the others are deleted,
+ * even if one of the voters was away. A voter that lacks something answers so, and catches up.
  *
- * An idle register at or below its partition's checkpoint is not there, also if its row still is:
- * rows beyond the room of a step go in later ones, or the next start finds them.
+ * An idle register at or below its partition's checkpoint counts as deleted, even if its row is
+ * still on the disk. Rows for which a step has no room are deleted in later steps, or at the next
+ * start.
  */
 #include "sync.h"
 
@@ -18,19 +19,19 @@
 #include "reactions.h"
 #include "sync_private.h"
 
-/* The simulator has less patience. */
+/* The simulator sets a shorter time. */
 #ifndef CHECKPOINT_REST_MS
 #define CHECKPOINT_REST_MS (10 * 60 * 1000)
 #endif
 
 enum {
-    CHECK_MS = 250,               /* how often partitions are looked at */
-    AGAIN_MS = 1000,              /* a partition whose checkpoint failed waits so long */
-    GIVE_UP_MS = 2000,            /* a round that nobody answers */
-    IDLE_MIN = 64,                /* so many idle registers are worth a checkpoint, if */
-    IDLE_PART = 4,                /* they are at least a quarter of the partition */
-    REST_MS = CHECKPOINT_REST_MS, /* any are, if nothing changed for so long */
-    ROOM = 64,                    /* actions that are left for others in a step */
+    CHECK_MS = 250,               /* how often partitions are considered */
+    AGAIN_MS = 1000,              /* a partition waits so long after its checkpoint failed */
+    GIVE_UP_MS = 2000,            /* the age at which an unanswered round ends */
+    IDLE_MIN = 64,                /* more idle registers than this are worth a checkpoint, if */
+    IDLE_PART = 4,                /* they are more than a quarter of the partition; */
+    REST_MS = CHECKPOINT_REST_MS, /* fewer are, if nothing changed for this time */
+    ROOM = 64,                    /* actions that a step leaves for other modules */
 };
 
 static bool is_above(const struct record *record, struct message_order order)
@@ -38,7 +39,7 @@ static bool is_above(const struct record *record, struct message_order order)
     return message_order_before(order, record_accepted(record));
 }
 
-/* Takes the register away, here and, when there is room, on the disk. */
+/* Deletes the register here; on the disk too, if the step has room, otherwise later. */
 static void take_away(struct quorum *quorum, uint32_t partition, uint32_t index)
 {
     if (!step_has_room(quorum, 1 + ROOM)) {
@@ -73,7 +74,7 @@ void sync_deletion_start(struct quorum *quorum)
 
 /* ---- The acceptor's side ---- */
 
-/* NULL: it can be followed. */
+/* Whether this acceptor can accept the checkpoint. */
 static bool can_follow(const struct quorum *quorum, const struct message_delete *asked)
 {
     uint32_t p = asked->partition;
@@ -104,7 +105,7 @@ void sync_checkpoint(struct quorum *quorum, const struct message *message)
     if (asked->ballot < promised) {
         answer.higher = promised;
     } else if (message_order_before(asked->checkpoint.order, order)) {
-        return; /* overtaken */
+        return; /* an older checkpoint than this voter has */
     } else if (!message_order_equal(asked->checkpoint.order, order)) {
         if (asked->ballot > promised) {
             registers_promise_one(quorum, p, asked->ballot);
@@ -120,7 +121,7 @@ void sync_checkpoint(struct quorum *quorum, const struct message *message)
     step_send(quorum, voter, MESSAGE_CHECKPOINTED)->as.checkpointed = answer;
 }
 
-/* Whether that register was not in the listing, and the checkpoint says that it is gone. */
+/* Whether the register is deleted: the listing lacked it, and the checkpoint covers it. */
 static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_order order,
                     uint32_t listing)
 {
@@ -128,7 +129,8 @@ static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_
            !is_above(registers_at(quorum, index), order);
 }
 
-/* Takes away what is gone: of the idle ones all, of the others as many as there is room for. */
+/* Removes the deleted registers: all of them if idle, else as many live ones as the step has room
+ * for. */
 static void take_gone(struct quorum *quorum, uint32_t p, struct message_order order,
                       uint32_t listing, bool idle)
 {
@@ -154,9 +156,9 @@ bool sync_adopt_checkpoint(struct quorum *quorum, uint32_t p,
     if (queues_busy(quorum, p)) {
         return false;
     }
-    /* The live ones have to be gone from the disk not later than the checkpoint comes. Earlier does
-     * no harm: their names were idle when it was made, and a majority has that, or the
-     * checkpoint. */
+    /* A register that is live here must be gone from the disk no later than the checkpoint is
+     * stored. Removing it earlier is safe: its name was idle when the checkpoint was made, and a
+     * majority has either that idle register or the checkpoint. */
     bool all = step_has_room(quorum, live + 2 + ROOM);
     if (all) {
         registers_keep_checkpoint(quorum, p, checkpoint);
@@ -182,7 +184,7 @@ static void send_round(struct quorum *quorum)
     step_schedule(quorum, checkpoints->next_ns);
 }
 
-/* The token that the next one of every idle register is above. */
+/* The floor for a checkpoint: no idle register has used a token above it. */
 static uint64_t floor_of(const struct quorum *quorum, uint32_t p)
 {
     uint64_t floor = registers_floor(quorum, p);
@@ -219,7 +221,8 @@ static void begin(struct quorum *quorum, uint32_t p)
     struct message_delete *asked = &checkpoints->asked;
     uint64_t floor = floor_of(quorum, p);
     checkpoints->again_ns[p] = step_now_ns(quorum) + AGAIN_MS * MS_NS;
-    /* A name whose tokens are used up (or nearly) stays: no name could start above it. */
+    /* If a name's tokens are used up, or nearly, its partition gets no checkpoint: new names would
+     * have to start above that name's tokens. */
     uint64_t generation_first = floor & ~(MESSAGE_TOKEN_GENERATION - 1);
     if (floor - generation_first >= MESSAGE_TOKEN_GENERATION - MESSAGE_TOKEN_BLOCK ||
         !ballots_next_order(quorum, p, &asked->checkpoint.order)) {
@@ -240,7 +243,8 @@ static void begin(struct quorum *quorum, uint32_t p)
 static void end(struct quorum *quorum)
 {
     quorum->sync->checkpoints.active = false;
-    quorum->sync->checkpoints.next_ns = step_now_ns(quorum); /* for the next */
+    /* the next partition may have its turn */
+    quorum->sync->checkpoints.next_ns = step_now_ns(quorum);
 }
 
 void sync_checkpointed(struct quorum *quorum, const struct message *message)
@@ -255,7 +259,7 @@ void sync_checkpointed(struct quorum *quorum, const struct message *message)
     }
     if (answer->higher != 0) {
         end(quorum);
-        ballots_beaten(quorum, answer->partition, answer->higher);
+        ballots_preempted(quorum, answer->partition, answer->higher);
         return;
     }
     if (answer->missing) {

@@ -1,12 +1,12 @@
 /*
- * Heartbeats: what voters tell each other all the time. See voters.h.
+ * Heartbeats between voters. See voters.h.
  *
- * A heartbeat says which partitions its sender has prepared, and echoes the receiver's last one.
- * From the echoes a voter knows that a majority has heard it lately; it says so in its own
- * heartbeats.
+ * A heartbeat names the partitions that its sender has prepared, and echoes the receiver's last
+ * heartbeat. From the echoes a voter knows that a majority has heard it lately, and reports so in
+ * its own heartbeats.
  *
- * At the start everybody counts as heard, so that a cell whose voters come up one after the other
- * does not hand everything back and forth.
+ * At the start every voter counts as heard. Otherwise, in a cell whose voters start one after the
+ * other, partitions would be taken over and handed back needlessly.
  */
 #include "voters.h"
 
@@ -17,16 +17,16 @@
 #include "voters_private.h"
 
 enum {
-    GAP_MS = 5,         /* at least between two heartbeats */
-    JUMP_MAX = 1 << 20, /* a number further away is another process's */
-    LATE_MS = 20,       /* a step that comes later: this process did not run */
-    EXCUSED_MS = 20,    /* so long it reads then before it judges */
-    SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_BEAT_MS,
-    SETTLE_MIN_MS = 1000,  /* so long a voter has to be well, to get back what it coordinated */
-    SETTLE_MAX_MS = 32000, /* if it was well and fell silent again and again */
-    SETTLED_MS = 60000,    /* and so long to be as good as any */
+    GAP_MS = 5,         /* the least time between two heartbeats */
+    JUMP_MAX = 1 << 20, /* a number further away than this is from another process */
+    LATE_MS = 20,       /* a step later than this means that this process did not run */
+    EXCUSED_MS = 20,    /* then it reads messages for so long before it suspects others */
+    SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_HEARTBEAT_MS,
+    SETTLE_MIN_MS = 1000,  /* how long a voter has to be well before it gets its partitions back */
+    SETTLE_MAX_MS = 32000, /* the same for a voter that fell silent again and again */
+    SETTLED_MS = 60000,    /* after so long well, SETTLE_MIN_MS is enough again */
 };
-_Static_assert((int)HEARTBEATS_KEPT *(int)GAP_MS > (int)QUORUM_PATIENCE_MAX_MS, "none is missed");
+_Static_assert((int)HEARTBEATS_KEPT *(int)GAP_MS > (int)QUORUM_SUSPICION_MAX_MS, "none is missed");
 
 struct voters *voters_lay_out(struct arena *arena)
 {
@@ -45,22 +45,22 @@ static bool recent(const struct quorum *quorum, int64_t when_ns)
     return when_ns != INT64_MIN && step_now_ns(quorum) - when_ns <= quorum->voters->timeout_ns;
 }
 
-/* Its process is there, as far as can be known, and its link works. */
+/* Whether the voter's process seems to run, and its link works. */
 static bool alive(const struct quorum *quorum, const struct other_voter *other)
 {
     return !other->broken &&
-           (recent(quorum, other->heard_ns) || step_now_ns(quorum) < other->excused_ns);
+           (recent(quorum, other->seen_ns) || step_now_ns(quorum) < other->excused_ns);
 }
 
-/* A voter that never had a majority is given the time to find one: the cell may just be starting.
- */
+/* Whether that voter can coordinate, as far as is known. A voter that has not reported a majority
+ * yet gets time to find one: the cell may just be starting. */
 static bool able(const struct quorum *quorum, const struct other_voter *other)
 {
     if (!alive(quorum, other)) {
         return false;
     }
     if (other->number == 0) {
-        return true; /* heard at the start, by courtesy */
+        return true; /* counts as heard since the start */
     }
     return (other->votes && other->majority) ||
            (!other->had_majority && recent(quorum, other->first_ns));
@@ -84,8 +84,8 @@ bool voters_majority(const struct quorum *quorum)
     return count >= rules_majority(quorum);
 }
 
-/* The majority that the own heartbeats claim: a voter that had one and says that it has none any
- * more is replaced at once, its link still there. */
+/* Whether this voter's heartbeats report a majority. If a voter had a majority and reports that it
+ * has none, the others replace it at once, though its link still works. */
 static bool may_coordinate(const struct quorum *quorum)
 {
     return voters_majority(quorum) && !quorum->voters->resigned &&
@@ -124,9 +124,9 @@ static void forget(struct other_voter *other)
     memset(&other->lag, 0, sizeof(other->lag));
 }
 
-/* It cannot coordinate now. If it could for long enough to have got back what is its own, it will
- * take twice as long the next time: else a voter that falls silent every few seconds has all its
- * partitions change hands twice each time. */
+/* That voter cannot coordinate now. If it was well for long enough to get its partitions back, that
+ * will take twice as long the next time. Otherwise all partitions of a voter that falls silent
+ * every few seconds would change hands twice each time. */
 static void spoil(struct quorum *quorum, struct other_voter *other)
 {
     if (other->good_ns != NEVER && step_now_ns(quorum) - other->good_ns >= other->settle_ns) {
@@ -153,13 +153,13 @@ void voters_start(struct quorum *quorum)
         return;
     }
     quorum->voters->number = (step_random(quorum) >> 8) +
-                             1; /* other than those of the last process */
+                             1; /* differs from the last process's numbers */
     for (uint32_t i = 0; i < HEARTBEATS_KEPT; i++) {
         quorum->voters->sent_ns[i] = INT64_MIN;
     }
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         forget(&quorum->voters->others[voter]);
-        quorum->voters->others[voter].heard_ns = step_now_ns(quorum);
+        quorum->voters->others[voter].seen_ns = step_now_ns(quorum);
     }
     quorum->voters->last_ns = INT64_MIN;
     voters_heartbeat_soon(quorum);
@@ -173,13 +173,13 @@ void voters_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns)
     quorum->voters->slept_ns = late_ns >= SLEPT_MS * MS_NS ? now_ns : quorum->voters->slept_ns;
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         struct other_voter *other = &quorum->voters->others[voter];
-        if (voter != quorum->config->self && recent(quorum, other->heard_ns)) {
+        if (voter != quorum->config->self && recent(quorum, other->seen_ns)) {
             other->excused_ns = now_ns + EXCUSED_MS * MS_NS;
         }
     }
 }
 
-bool voters_all_heard(const struct quorum *quorum)
+bool voters_all_seen(const struct quorum *quorum)
 {
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         const struct other_voter *other = &quorum->voters->others[voter];
@@ -208,17 +208,17 @@ void voters_heartbeat_soon(struct quorum *quorum)
 
 static void send(struct quorum *quorum)
 {
-    struct message_beat beat = {
+    struct message_heartbeat heartbeat = {
         .number = ++quorum->voters->number,
         .majority = may_coordinate(quorum),
     };
-    reaction_fill_heartbeat(quorum, &beat);
-    quorum->voters->sent_ns[beat.number % HEARTBEATS_KEPT] = step_now_ns(quorum);
+    reaction_fill_heartbeat(quorum, &heartbeat);
+    quorum->voters->sent_ns[heartbeat.number % HEARTBEATS_KEPT] = step_now_ns(quorum);
     quorum->voters->last_ns = step_now_ns(quorum);
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if (voter != quorum->config->self) {
-            beat.echo = quorum->voters->others[voter].number;
-            step_send(quorum, voter, MESSAGE_BEAT)->as.beat = beat;
+            heartbeat.echo = quorum->voters->others[voter].number;
+            step_send(quorum, voter, MESSAGE_HEARTBEAT)->as.heartbeat = heartbeat;
         }
     }
 }
@@ -241,14 +241,14 @@ int64_t voters_tick(struct quorum *quorum)
             other->settle_ns = SETTLE_MIN_MS * MS_NS;
         }
     }
-    reaction_voters_changed(quorum); /* who fell silent shows here */
+    reaction_voters_changed(quorum); /* finds the voters that have fallen silent */
     send(quorum);
-    quorum->voters->next_ns = step_now_ns(quorum) + QUORUM_BEAT_MS * MS_NS;
+    quorum->voters->next_ns = step_now_ns(quorum) + QUORUM_HEARTBEAT_MS * MS_NS;
     return quorum->voters->next_ns;
 }
 
-/* Returns how old the newest of the own heartbeats that it had echoed was, if it echoes a newer
- * one; else 0. */
+/* Notes an echo. If it is of a newer heartbeat of this voter than the last echo was, returns the
+ * age of the heartbeat that the last echo was of, in nanoseconds. Otherwise returns 0. */
 static int64_t note_echo(struct quorum *quorum, struct other_voter *other, uint64_t echo)
 {
     if (echo == 0 || echo > quorum->voters->number ||
@@ -263,16 +263,16 @@ static int64_t note_echo(struct quorum *quorum, struct other_voter *other, uint6
 
 void voters_receive(struct quorum *quorum, const struct message *message)
 {
-    const struct message_beat *beat = &message->as.beat;
+    const struct message_heartbeat *heartbeat = &message->as.heartbeat;
     uint32_t voter = 0;
     if (!agents_voter(quorum, message, &voter) || voter == quorum->config->self) {
         return;
     }
     struct other_voter *other = &quorum->voters->others[voter];
-    bool another = other->number == 0 || beat->number > other->number + JUMP_MAX ||
-                   beat->number + JUMP_MAX < other->number;
-    if (!another && beat->number <= other->number) {
-        return; /* late, or again */
+    bool another = other->number == 0 || heartbeat->number > other->number + JUMP_MAX ||
+                   heartbeat->number + JUMP_MAX < other->number;
+    if (!another && heartbeat->number <= other->number) {
+        return; /* a heartbeat that arrives late, or twice */
     }
     bool had_majority = voters_majority(quorum);
     bool was_able = able(quorum, other);
@@ -281,15 +281,15 @@ void voters_receive(struct quorum *quorum, const struct message *message)
         forget(other);
         other->first_ns = step_now_ns(quorum);
     }
-    bool same = counted == beat->majority &&
-                memcmp(&other->owned, &beat->owned, sizeof(beat->owned)) == 0;
-    other->number = beat->number;
-    other->heard_ns = step_now_ns(quorum);
-    other->votes = beat->votes;
-    other->majority = beat->majority;
-    other->had_majority = other->had_majority || beat->majority;
-    other->owned = beat->owned;
-    voters_detector_echoed(quorum, voter, note_echo(quorum, other, beat->echo));
+    bool same = counted == heartbeat->majority &&
+                memcmp(&other->owned, &heartbeat->owned, sizeof(heartbeat->owned)) == 0;
+    other->number = heartbeat->number;
+    other->seen_ns = step_now_ns(quorum);
+    other->votes = heartbeat->votes;
+    other->majority = heartbeat->majority;
+    other->had_majority = other->had_majority || heartbeat->majority;
+    other->owned = heartbeat->owned;
+    voters_detector_echoed(quorum, voter, note_echo(quorum, other, heartbeat->echo));
     bool good = able(quorum, other) && other->majority;
     if (!good) {
         spoil(quorum, other);
@@ -322,18 +322,18 @@ void voters_link(struct quorum *quorum, uint32_t voter, bool up)
     }
     other->broken = true;
     forget(other);
-    other->heard_ns = INT64_MIN;
+    other->seen_ns = INT64_MIN;
     reaction_voters_changed(quorum);
 }
 
-/* ---- What others ask ---- */
+/* ---- Questions of other modules ---- */
 
 bool voters_hear(const struct quorum *quorum, uint32_t voter)
 {
     const struct other_voter *other = &quorum->voters->others[voter];
     return voter == quorum->config->self ||
            (!other->broken && other->number != 0 &&
-            step_now_ns(quorum) - other->heard_ns <= quorum->voters->timeout_ns);
+            step_now_ns(quorum) - other->seen_ns <= quorum->voters->timeout_ns);
 }
 
 int64_t voters_slept_ns(const struct quorum *quorum)

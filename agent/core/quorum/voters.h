@@ -1,18 +1,21 @@
 /*
- * Voters: what this voter knows of the others. Heartbeats say who is there, who coordinates what,
- * and who is heard by a majority; the failure detector says how long silence is borne.
+ * Voters: what this voter knows of the others. Heartbeats show which voters are there, which
+ * coordinate what, and which a majority hears. The failure detector decides after how long a
+ * silence a voter is suspected.
  *
- * Nothing here decides what is safe: ballots do (Lamport 1998). It decides who tries, so that the
- * cell gets on: it is the failure detector that consensus needs for its progress alone (Chandra and
- * Toueg 1996, "Unreliable failure detectors for reliable distributed systems").
+ * Safety does not depend on this module; the ballots ensure it (Lamport 1998). This module decides
+ * which voter tries to coordinate, so that the cell makes progress. It is the failure detector that
+ * consensus needs for progress alone (Chandra and Toueg 1996, "Unreliable failure detectors for
+ * reliable distributed systems").
  *
- * Invariants: a claim counts only while a heartbeat says that a majority heard its sender lately,
- * by the echoes of its own heartbeats (docs/PROTOCOL.md, walk 6). So a voter that sends but hears
- * nothing, or hears but is not heard, claims nothing for long. A link that breaks ends all claims
- * of that voter at once. The suspicion timeout is never below QUORUM_TAKEOVER_MS.
+ * Invariants: a claim counts only while its sender's heartbeats report that a majority heard it
+ * lately, as the echoes of its own heartbeats show (docs/PROTOCOL.md, walk 6). So the claims of a
+ * voter that sends but hears nothing, or hears but is not heard, soon stop counting. A link that
+ * breaks ends all claims of its voter at once. The suspicion timeout is never below
+ * QUORUM_TAKEOVER_MS.
  *
- * Two files, which call each other: voters.c has the heartbeats, voters_detector.c the timeout that
- * they feed and are judged by.
+ * Two files call each other here: voters.c has the heartbeats, voters_detector.c has the timeout.
+ * The heartbeats provide the timeout's measurements, and are judged by it.
  */
 #ifndef QUORUM_VOTERS_H
 #define QUORUM_VOTERS_H
@@ -23,11 +26,11 @@
 
 struct voters;
 
-/* A round with the voters. */
+/* A round with the voters, for the failure detector. */
 struct voters_round {
-    struct message_order order; /* ballot 0: there is none */
+    struct message_order order; /* ballot 0: there is no round */
     int64_t began_ns;
-    uint8_t mask; /* voters that answered */
+    uint8_t mask; /* the voters that answered, by bit */
 };
 
 struct voters *voters_lay_out(struct arena *arena);
@@ -38,61 +41,63 @@ void voters_start(struct quorum *quorum);
 
 void voters_receive(struct quorum *quorum, const struct message *message);
 void voters_link(struct quorum *quorum, uint32_t voter, bool up);
-/* This step comes late by so much: what others sent meanwhile is read before they are judged. */
+/* This step comes late by that time. What the others sent meanwhile will be read before any of them
+ * is suspected. */
 void voters_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns);
-/* Has the next heartbeat go out soon: what it says has changed. */
+/* Sends the next heartbeat soon, because its contents changed. */
 void voters_heartbeat_soon(struct quorum *quorum);
 int64_t voters_tick(struct quorum *quorum);
 
-/* ---- Who is there ---- */
+/* ---- Which voters are there ---- */
 
-/* Whether a majority of voters that vote hears this voter, and it them. */
+/* Whether, with this voter, the voters that vote and have echoed it lately are a majority. */
 bool voters_majority(const struct quorum *quorum);
-/* The voters that may coordinate, by bit, this one included if it may. */
+/* The voters that may coordinate, by bit; this voter too if it may. */
 uint8_t voters_able(const struct quorum *quorum);
-/* Whether this voter hears that one; itself always. */
+/* Whether this voter hears that one; always true for itself. */
 bool voters_hear(const struct quorum *quorum, uint32_t voter);
-/* Whether every voter whose link is not broken was heard since the start. */
-bool voters_all_heard(const struct quorum *quorum);
-/* Whether that voter has been well for so long that it gets back what it is preferred for. */
+/* Whether this voter has heard every voter whose link is not broken. */
+bool voters_all_seen(const struct quorum *quorum);
+/* Whether that voter has been well for long enough to get its preferred partitions back. */
 bool voters_settled(const struct quorum *quorum, uint32_t voter);
-/* When this voter had last not run for so long that others may have replaced it; INT64_MIN: never.
- */
+/* When this process last resumed after a stop so long that others may have replaced it; INT64_MIN
+ * if never. */
 int64_t voters_slept_ns(const struct quorum *quorum);
 
-/* ---- What others claim ---- */
+/* ---- Claims of other voters ---- */
 
-/* Whether that other voter's last heartbeat claims that partition; whether such claims count. */
+/* Whether that voter's last heartbeat claims the partition; whether that voter's claims count. */
 bool voters_claim(const struct quorum *quorum, uint32_t voter, uint32_t partition);
 bool voters_claims_count(const struct quorum *quorum, uint32_t voter);
-/* Whether any voter but that one claims it, and its claims count. */
+/* Whether any voter except that one claims the partition with a claim that counts. */
 bool voters_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
-/* Which one does; voter_count: none. */
+/* The voter that does; voter_count if none does. */
 uint32_t voters_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);
 
 /* ---- This voter steps back ---- */
 
-/* For good: its process is about to end. */
+/* This voter stops coordinating for good: its process is about to end. */
 void voters_resign(struct quorum *quorum);
 bool voters_resigned(const struct quorum *quorum);
-/* This voter coordinates nothing before that time: a round of its own got stuck. */
+/* Until then this voter coordinates nothing, because one of its rounds got stuck. */
 int64_t voters_idle_until_ns(const struct quorum *quorum);
-/* A request is passed on to that voter now; whether it has yet to echo that it received such. */
+/* Notes that a request is passed on to that voter now; returns whether that voter has yet to echo a
+ * heartbeat sent after the last such request. */
 void voters_note_passed(struct quorum *quorum, uint32_t voter);
 bool voters_has_to_hear(const struct quorum *quorum, uint32_t voter);
 
 /* ---- The failure detector ---- */
 
-/* For how long silence is borne. */
+/* The suspicion timeout, in nanoseconds: a voter silent for longer counts as failed. */
 int64_t voters_timeout_ns(const struct quorum *quorum);
-/* About how long that voter takes to answer, where it is slow. */
+/* About how long that voter takes to answer, in nanoseconds. Negative if it is not slow. */
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter);
-/* A majority answered a round, which took so long. */
+/* A majority answered a round after that time. */
 void voters_round_done(struct quorum *quorum, int64_t took_ns);
-/* A round has no majority yet. true: it is too old, and this voter coordinates nothing for a while
- * from now on. */
+/* A round has no majority yet. Returns true if the round is too old; then this voter coordinates
+ * nothing for a while. */
 bool voters_round_stuck(struct quorum *quorum, const struct voters_round *round);
-/* That voter answers a round that is not under way any more. */
+/* That voter answers a round that is no longer under way. */
 void voters_round_late(struct quorum *quorum, uint32_t voter, struct message_order order);
 
 #endif

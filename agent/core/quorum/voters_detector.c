@@ -1,27 +1,27 @@
 /*
- * The failure detector: how long this voter bears silence before it concludes anything from it. See
- * voters.h.
+ * The failure detector: the suspicion timeout. See voters.h.
  *
- * Where everything runs, the take-over timeout does: four heartbeats fit into it. On hosts that
- * have more to do than processors (or on slow links) heartbeats and rounds take longer than that
- * though nobody is gone. A voter that concludes so makes it worse: take-overs need the same
- * processors, and each one undoes what the last had prepared. So a voter notes how long it had to
- * wait for what came after all, and bears twice that. (Chandra and Toueg 1996, section 9: a timeout
- * that grows whenever it turns out to have been too short suspects nobody wrongly for ever.)
+ * If all voters run without delay, the timeout is QUORUM_TAKEOVER_MS: four heartbeats fit into it.
+ * On hosts with more work than processors, or with slow links, heartbeats and rounds take longer
+ * although no voter has failed. A voter that suspects others there makes things worse: take-overs
+ * need the same processors, and each one undoes what the last had prepared. So a voter measures how
+ * long it had to wait for what did come in the end, and uses twice that time. (Chandra and Toueg
+ * 1996, section 9: if the timeout grows whenever it proved too short, wrong suspicions end at some
+ * time.)
  *
- * The measures, by this voter's clock:
+ * Each voter measures by its own clock:
  *
- *   of each other voter   how old the newest of the own heartbeats that it had echoed was when it
- *                         echoed a newer one. All is in that: that either of the two did not run,
- *                         what stands between them, and that it was silent
- *   of the own rounds     how long a majority took to answer, be it after the round was given up
+ *   of each other voter   when it echoes a newer heartbeat of this voter: the age of the one that
+ *                         it echoed before. That includes the times when either process did not
+ *                         run, the delay of the link, and silence
+ *   of its own rounds     how long a majority took to answer, even if the round was given up before
  *
- * The second worst counts: what happens once (a process that was stopped and goes on, a cable that
- * was moved) says nothing about what comes.
+ * The second-longest measurement counts. An event that happens once (a process is stopped and
+ * continued, a cable is moved) does not predict the next one.
  *
- * Of the others those count that are the fastest and make a majority with this voter: a minority
- * that is slow or away leaves the timeout as it is, so it is replaced as fast as ever. A measure
- * is forgotten after one to two windows. A link that breaks needs no timeout.
+ * Of the other voters, only the fastest ones that form a majority with this voter count. So a
+ * minority that is slow or away does not change the timeout, and is replaced as fast as ever. A
+ * measurement is forgotten after one to two windows. A link that breaks needs no timeout.
  */
 #include "proto/check.h"
 #include "voters_private.h"
@@ -29,13 +29,13 @@
 enum {
     WINDOW_MS = 10000,
     FACTOR = 2,
-    SLOW_MS = 2 * QUORUM_TAKEOVER_MS,                /* from there on the log says so, */
-    TIMELY_MS = QUORUM_TAKEOVER_MS + QUORUM_BEAT_MS, /* and when it is over */
-    IDLE_MIN_MS = 1000, /* so long this voter coordinates nothing after a stuck round */
-    IDLE_MAX_MS = 4000, /* if it happens again and again */
+    SLOW_MS = 2 * QUORUM_TAKEOVER_MS, /* from this timeout on the log reports slow voters, */
+    TIMELY_MS = QUORUM_TAKEOVER_MS + QUORUM_HEARTBEAT_MS, /* and from here down none */
+    IDLE_MIN_MS = 1000, /* how long this voter coordinates nothing after a stuck round */
+    IDLE_MAX_MS = 4000, /* the most, if rounds get stuck again and again */
 };
 
-/* The second worst of both windows. */
+/* The second-longest measurement of both windows. */
 static int64_t usual_ns(const struct lag *lag)
 {
     const int64_t *worst = lag->worst_ns;
@@ -45,9 +45,9 @@ static int64_t usual_ns(const struct lag *lag)
     return least_ns > second_ns ? least_ns : second_ns;
 }
 
-/* One silence keeps several things waiting: the echoes that were on their way when it began and
- * those that follow, and all rounds. They end together. So what ends sooner than half its own time
- * after another is part of that one. */
+/* Adds a measurement. One silence delays several things: the echoes under way when it began, those
+ * after it, and all rounds. Their delays end together. So a delay that ends soon after another one,
+ * within half of its own length, counts as the same silence. */
 static void note(const struct quorum *quorum, struct lag *lag, int64_t took_ns)
 {
     bool same = step_now_ns(quorum) - lag->counted_ns < took_ns / 2;
@@ -71,34 +71,34 @@ static void turn_over(struct lag *lag)
 static int64_t timeout_for(int64_t lag_ns)
 {
     static const int64_t least_ns = QUORUM_TAKEOVER_MS * MS_NS;
-    static const int64_t most_ns = QUORUM_PATIENCE_MAX_MS * MS_NS;
+    static const int64_t most_ns = QUORUM_SUSPICION_MAX_MS * MS_NS;
     int64_t timeout_ns = lag_ns < most_ns ? FACTOR * lag_ns : most_ns;
     timeout_ns = timeout_ns < most_ns ? timeout_ns : most_ns;
     return timeout_ns > least_ns ? timeout_ns : least_ns;
 }
 
-/* A line when it begins and one when it is over, for people. */
+/* Logs when slowness begins and when it is over. */
 static void log_slow(struct quorum *quorum)
 {
     bool slow = quorum->voters->timeout_ns >= SLOW_MS * MS_NS;
     bool timely = quorum->voters->timeout_ns <= TIMELY_MS * MS_NS;
-    if ((quorum->voters->slow_told ? !timely : !slow) || !step_has_room(quorum, 1)) {
+    if ((quorum->voters->slow_logged ? !timely : !slow) || !step_has_room(quorum, 1)) {
         return;
     }
-    quorum->voters->slow_told = slow;
+    quorum->voters->slow_logged = slow;
     struct action_log *log = step_log(quorum, slow ? "voters_slow" : "voters_timely", NULL,
                                       quorum->voters->timeout_ns / MS_NS);
     if (slow) {
         step_log_text(log,
                       "even the fastest majority of the voters answers late (too little processor "
-                      "time here or there, or slow links): who falls silent is replaced after so "
+                      "time here or there, or slow links): a silent voter is replaced after this "
                       "many milliseconds, not 400");
     }
 }
 
-/* The fastest of those that are heard, so many that they are a majority with this voter: by the
- * slowest of these. A voter that is not heard, or only since a moment ago, is not measured; if too
- * few are, it stays as it was. */
+/* Sets the timeout. Takes the fastest voters that are heard, as many as form a majority with this
+ * one; the slowest of these decides. A voter that is not heard, or only just heard again, has no
+ * measurement. If too few voters have one, the timeout stays. */
 static void judge(struct quorum *quorum)
 {
     int64_t sorted[MESSAGE_VOTERS_MAX];
@@ -145,8 +145,9 @@ int64_t voters_timeout_ns(const struct quorum *quorum)
 
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter)
 {
-    /* The pauses between heartbeats (and one that was lost) are no delay of its own. */
-    return usual_ns(&quorum->voters->others[voter].lag) / 2 - QUORUM_BEAT_MS * MS_NS;
+    /* Subtracts the pauses between heartbeats, also if one was lost: they are no delay of the
+     * voter. */
+    return usual_ns(&quorum->voters->others[voter].lag) / 2 - QUORUM_HEARTBEAT_MS * MS_NS;
 }
 
 void voters_detector_tick(struct quorum *quorum)
@@ -164,7 +165,7 @@ void voters_detector_tick(struct quorum *quorum)
 
 /* ---- Rounds ---- */
 
-/* How old a round of this voter's may get. */
+/* The age at which a round of this voter counts as stuck. */
 static int64_t round_limit_ns(const struct quorum *quorum)
 {
     int64_t own_ns = timeout_for(usual_ns(&quorum->voters->round_lag));

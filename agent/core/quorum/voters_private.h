@@ -4,47 +4,47 @@
 
 #include "voters.h"
 
-enum { HEARTBEATS_KEPT = 1024 }; /* whose sending times are known */
+enum { HEARTBEATS_KEPT = 1024 }; /* of how many sent heartbeats the times are kept */
 
-/* For how long something kept this voter waiting: in this window, and in the one before. */
+/* The longest and second-longest delays in this window [0], and in the window before [1]. */
 struct lag {
     int64_t worst_ns[2];
     int64_t second_ns[2];
-    int64_t counted_ns; /* when the last one that was counted by itself ended */
+    int64_t counted_ns; /* when the last delay that counted separately ended */
 };
 
-/* Another voter, as its heartbeats and its link tell. */
+/* Another voter, as its heartbeats and its link show it. */
 struct other_voter {
-    uint64_t number;    /* of its last heartbeat; 0: none since it or this process started */
-    int64_t heard_ns;   /* when it came, or this process started; INT64_MIN: the link broke */
-    int64_t excused_ns; /* until then it counts as heard: this voter has not read yet */
+    uint64_t number; /* of its last heartbeat; 0: none since this process, or the link, started */
+    int64_t seen_ns; /* when that came, or this process started; INT64_MIN: the link broke */
+    int64_t excused_ns; /* until then it counts as heard: this voter was late itself */
     int64_t first_ns;   /* when the first heartbeat of its process came */
     int64_t echoed_ns;  /* when the newest own heartbeat that it echoed was sent; INT64_MIN */
-    int64_t good_ns;    /* since when it could coordinate; NEVER: it cannot */
-    int64_t settle_ns;  /* for how long it must, before anything is handed back to it */
-    int64_t passed_ns;  /* when a queue's request was last passed on to it; INT64_MIN: never */
+    int64_t good_ns;    /* since when it can coordinate; NEVER: it cannot */
+    int64_t settle_ns;  /* how long it must be well before it gets its partitions back */
+    int64_t passed_ns;  /* when a queued request was last passed on to it; INT64_MIN: never */
     struct message_partitions owned;
-    bool broken; /* its link is */
+    bool broken; /* its link is broken */
     bool votes;
     bool majority;
-    bool had_majority; /* a heartbeat of its said so */
+    bool had_majority; /* a heartbeat of its process has reported a majority */
     struct lag lag;
 };
 
 struct voters {
-    struct other_voter others[MESSAGE_VOTERS_MAX]; /* that of this voter is not used */
-    uint64_t number;                               /* of the last heartbeat sent */
-    int64_t sent_ns[HEARTBEATS_KEPT];              /* by number */
-    int64_t next_ns;                               /* when to send the next */
-    int64_t last_ns;                               /* when the last was sent */
-    int64_t timeout_ns;                            /* how long silence is borne */
-    int64_t window_ns; /* when the next window of what is measured begins */
-    bool slow_told;
+    struct other_voter others[MESSAGE_VOTERS_MAX]; /* this voter's own entry is not used */
+    uint64_t number;                               /* the last heartbeat's number */
+    int64_t sent_ns[HEARTBEATS_KEPT];              /* when each heartbeat was sent, by number */
+    int64_t next_ns;                               /* when to send the next heartbeat */
+    int64_t last_ns;                               /* when the last one was sent */
+    int64_t timeout_ns;                            /* the suspicion timeout */
+    int64_t window_ns;                             /* when the next window of measurements begins */
+    bool slow_logged;
     int64_t slept_ns;
     struct lag round_lag;
-    struct voters_round given_up; /* because it took too long: it may end after all */
+    struct voters_round given_up; /* the round that was given up as stuck: it may still end */
     int64_t idle_until_ns;
-    uint32_t idle_ms; /* how long it will be idle the next time */
+    uint32_t idle_ms; /* how long this voter coordinates nothing, next time a round is stuck */
     bool resigned;
 };
 
@@ -52,7 +52,8 @@ struct voters {
 
 void voters_detector_start(struct quorum *quorum);
 void voters_detector_tick(struct quorum *quorum);
-/* That voter echoed a newer own heartbeat when the newest that it had echoed was so old. */
+/* That voter echoed a newer own heartbeat. age_ns is the age of the one that it had echoed
+ * before. */
 void voters_detector_echoed(struct quorum *quorum, uint32_t voter, int64_t age_ns);
 
 #endif

@@ -3,7 +3,7 @@
 
 static const int64_t second_ns = 1000000000;
 static const int64_t minute_ns = 60000000000;
-static const int64_t base_ns = 30000000000; /* how long a reading is the newer base */
+static const int64_t base_ns = 30000000000; /* a reading becomes the newer base after this time */
 static const int64_t watch_ns = 10000000000;
 static const int64_t rate_max_ppm = 10000000;
 static const int64_t reading_max_ns = INT64_MAX / 4;
@@ -29,7 +29,7 @@ int64_t recent_worst_ns(const struct recent *recent)
     return recent->count == 0 ? -1 : worst_ns;
 }
 
-/* By how many millionths there_ns is more than here_ns, which is a second at least. */
+/* By how many millionths there_ns is more than here_ns. here_ns is at least a second. */
 static int64_t ppm_of(int64_t there_ns, int64_t here_ns)
 {
     int64_t ppm = (there_ns - here_ns) / (here_ns / 1000000);
@@ -43,14 +43,14 @@ static void measure(struct pace *pace, const struct pace_reading *now)
     int64_t least_ns = now->sent_ns - base->received_ns;
     int64_t most_ns = now->received_ns - base->sent_ns;
     if (least_ns < second_ns || there_ns < 0) {
-        return; /* too early, or an answer that was overtaken */
+        return; /* too early to tell, or an answer that arrived out of order */
     }
     pace->low_ppm = ppm_of(there_ns, most_ns);
     pace->high_ppm = ppm_of(there_ns, least_ns);
     pace->measured = true;
 }
 
-void pace_heard(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading)
+void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading)
 {
     if (reading->received_ns < reading->sent_ns || reading->there_ns < 0 ||
         reading->there_ns > reading_max_ns) {
@@ -58,7 +58,8 @@ void pace_heard(struct pace *pace, uint64_t incarnation, const struct pace_readi
     }
     recent_add(&pace->round_trip, reading->received_ns, reading->received_ns - reading->sent_ns);
     if (incarnation != pace->incarnation || pace->base_count == 0) {
-        pace->incarnation = incarnation; /* another process: maybe its host was booted */
+        /* another process, whose host may have been booted since */
+        pace->incarnation = incarnation;
         pace->measured = false;
         pace->bases[0] = *reading;
         pace->base_count = 1;
@@ -87,12 +88,12 @@ enum pace_news pace_look(struct pace_watch *watch, const struct pace *pace, bool
         watch->since_ns = now_ns;
     }
     watch->differs = differs;
-    if (differs && !watch->told && now_ns - watch->since_ns >= watch_ns) {
-        watch->told = true;
+    if (differs && !watch->logged && now_ns - watch->since_ns >= watch_ns) {
+        watch->logged = true;
         return PACE_DIFFERS;
     }
-    if (known && !differs && watch->told) {
-        watch->told = false;
+    if (known && !differs && watch->logged) {
+        watch->logged = false;
         return PACE_WELL_AGAIN;
     }
     return PACE_NOTHING_NEW;

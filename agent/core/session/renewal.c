@@ -1,9 +1,9 @@
 /*
  * The host's side of its session (core/session/renewal.h).
  *
- * Each round of renewals has one id and one sending time; the times of the last few rounds are
- * remembered, so that an acknowledgement is only ever counted from the sending of the very renewal
- * that it answers. An acknowledgement of a round that is forgotten counts for nothing.
+ * Each round of renewals has one id and one sending time. The times of the last few rounds are
+ * remembered. So a lease is always counted from the time when the acknowledged renewal was sent. An
+ * acknowledgement of a round that is forgotten does not count.
  */
 #include "core/session/renewal.h"
 
@@ -12,14 +12,14 @@
 #include "proto/check.h"
 #include "proto/probe.h"
 
-enum { EPOCHS_FREE = 1 << 20 }; /* so far ahead a voter may know this agent's epoch to be */
+enum { EPOCHS_FREE = 1 << 20 }; /* the most by which a voter's epoch of this agent may be ahead */
 
 static uint32_t majority(const struct renewal *renewal)
 {
     return renewal->config.voter_count / 2 + 1;
 }
 
-/* The ttl as the holder counts it: short. */
+/* The session time-to-live (ttl) as the holder counts it: shortened by max_drift. */
 static int64_t lease_ns(const struct renewal *renewal)
 {
     int64_t ttl_ns = renewal->config.session_ttl_ns;
@@ -89,7 +89,7 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     renewal->lost = false;
     renewal->started_ns = now_ns;
     renewal->deadline_ns = 0;
-    renewal->last_id = random >> 1; /* room to count up */
+    renewal->last_id = random >> 1; /* leaves room to count up */
     memset(renewal->sent, 0, sizeof(renewal->sent));
     for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
         renewal->voters[voter].extended_sent_ns = 0;
@@ -99,8 +99,8 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     send_round(renewal, now_ns, actions);
 }
 
-/* The lease that a majority has extended, counted from the sending; and whether a majority says
- * dead. */
+/* Sets the deadline to which a majority has extended the lease, counted from the sending of
+ * renewals; and whether a majority has marked the session as over. */
 static void count_votes(struct renewal *renewal)
 {
     uint32_t voters = renewal->config.voter_count;
@@ -120,7 +120,7 @@ static void count_votes(struct renewal *renewal)
     renewal->lost = renewal->lost || dead >= majority(renewal);
 }
 
-/* When the session is lost by time alone. */
+/* When the session is lost if no more renewals count. */
 static int64_t loss_ns(const struct renewal *renewal)
 {
     if (renewal->deadline_ns != 0) {
@@ -148,25 +148,26 @@ static bool find_voter(const struct renewal *renewal, const struct message_agent
 }
 
 /*
- * A voter answered with the highest epoch that it knows of this agent. A store that was lost, or is
- * an old copy, does not know the epochs of its sessions, and an epoch that is used twice would be
- * granted locks that the other session still holds. One voter of any majority knows each grant.
+ * A voter answered with this agent's highest epoch that it knows. A store that was lost, or is an
+ * old copy, does not know the epochs of its sessions. If an epoch were used twice, the new session
+ * would own locks that the old one still holds. For each grant every majority has a voter that
+ * knows its epoch.
  */
-static void epoch_told(struct renewal *renewal, uint32_t voter, uint32_t epoch, int64_t now_ns,
-                       struct actions *actions)
+static void epoch_reported(struct renewal *renewal, uint32_t voter, uint32_t epoch, int64_t now_ns,
+                           struct actions *actions)
 {
     uint32_t count = 0;
-    renewal->told |= (uint8_t)(1U << voter);
-    renewal->told_epoch = epoch > renewal->told_epoch ? epoch : renewal->told_epoch;
+    renewal->reported |= (uint8_t)(1U << voter);
+    renewal->reported_epoch = epoch > renewal->reported_epoch ? epoch : renewal->reported_epoch;
     for (uint32_t i = 0; i < renewal->config.voter_count; i++) {
-        count += renewal->told >> i & 1;
+        count += renewal->reported >> i & 1;
     }
     if (count < majority(renewal)) {
         return;
     }
     renewal->asking = false;
-    if (renewal->told_epoch >= renewal->epoch) {
-        renewal->epoch = renewal->told_epoch;
+    if (renewal->reported_epoch >= renewal->epoch) {
+        renewal->epoch = renewal->reported_epoch;
         renewal->lost = true;
     } else {
         send_round(renewal, now_ns, actions);
@@ -178,7 +179,7 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 {
     const struct message_renew_ack *ack = &message->as.renew_ack;
     uint32_t index = 0;
-    /* Lost stays lost: time is asked before the answer that came too late is counted. */
+    /* A lost session stays lost: the time is checked before a late answer can count. */
     renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
     uint32_t asked = renewal->asking ? 0 : renewal->epoch;
     if (renewal->epoch == 0 || renewal->lost || ack->epoch != asked ||
@@ -193,17 +194,16 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
     }
     voter->answered_ns = now_ns;
     voter->ask_ns = 0;
-    pace_heard(&voter->pace, ack->echo.incarnation,
-               &(struct pace_reading){.sent_ns = sent->sent_ns,
-                                      .received_ns = now_ns,
-                                      .there_ns = ack->echo.issued_ns});
+    pace_add(&voter->pace, ack->echo.incarnation,
+             &(struct pace_reading){
+                 .sent_ns = sent->sent_ns, .received_ns = now_ns, .there_ns = ack->echo.issued_ns});
     histogram_add(&renewal->round_trip, now_ns - sent->sent_ns);
     if (renewal->asking) {
         if (ack->dead_epoch > renewal->epoch && ack->dead_epoch - renewal->epoch > EPOCHS_FREE) {
-            return; /* after it there would soon be none: see quorum/bounds.h */
+            return; /* after such an epoch few would be left: see quorum/bounds.h */
         }
-        voter->echo = ack->echo; /* so that what follows extends */
-        epoch_told(renewal, index, ack->dead_epoch, now_ns, actions);
+        voter->echo = ack->echo; /* with this echo the next renewal extends the lease */
+        epoch_reported(renewal, index, ack->dead_epoch, now_ns, actions);
         return;
     }
     if (ack->dead_epoch > voter->dead_epoch) {
@@ -229,9 +229,9 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 }
 
 /*
- * When the next round is due. An agent that is not safe tries more often: a voter that cannot
- * answer yet (it has just come up, or its link to this agent has not) must not cost a third of the
- * ttl.
+ * When the next round is due. While the lease is not safe, rounds come more often, every twelfth of
+ * the ttl. A voter may not be able to answer yet, since it or its link has just come up; waiting a
+ * third of the ttl for the next round would be too long.
  */
 static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
 {
@@ -241,7 +241,7 @@ static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
     return calm || renewal->next_round_ns < soon_ns ? renewal->next_round_ns : soon_ns;
 }
 
-/* When the next voter is asked that is connected and has not answered since. */
+/* When to send the next early renewal to a voter that is connected but has not answered since. */
 static int64_t ask_due_ns(const struct renewal *renewal, int64_t now_ns)
 {
     int64_t due_ns = INT64_MAX;
@@ -252,7 +252,7 @@ static int64_t ask_due_ns(const struct renewal *renewal, int64_t now_ns)
     return renewal_state(renewal, now_ns) == RENEWAL_SAFE ? due_ns : INT64_MAX;
 }
 
-/* All that are due, as one renewal: few ids are remembered. */
+/* Sends the early renewals that are due, all with one id: only a few ids are remembered. */
 static void ask(struct renewal *renewal, int64_t now_ns, struct actions *actions)
 {
     uint64_t id = sent_remember(renewal, now_ns);

@@ -1,9 +1,10 @@
 /*
  * The HTTP server: see io/http.h.
  *
- * A connection is read until the request's head is whole, answered, shut for writing, and then read
- * until the other side closes too: a socket that is closed with bytes unread resets its peer, which
- * then may never read the answer. All of it within one deadline.
+ * The server reads a connection until the request's head is whole, answers, and shuts the
+ * connection for writing. Then it reads until the other side closes, too: to close a socket with
+ * unread bytes resets the connection, and the client might never read the answer. One deadline
+ * bounds all of that.
  */
 #include "io/http.h"
 
@@ -22,8 +23,8 @@
 enum {
     BACKLOG = 64,
     ACCEPTS_PER_TURN = 8,
-    PAUSE_MS = 100, /* when the system has no descriptor or memory left */
-    HEAD_MAX = 512, /* of an answer */
+    PAUSE_MS = 100, /* the pause after the system has no descriptor or memory left */
+    HEAD_MAX = 512, /* bytes of an answer's head */
     LINGER_READS_MAX = 16,
 };
 
@@ -34,14 +35,14 @@ enum state { READING, WRITING, LINGERING };
 struct connection {
     uv_poll_t poll;
     struct http_server *server;
-    struct connection *next; /* the oldest first */
+    struct connection *next; /* the next newer one */
     struct connection *previous;
     int fd;
     enum state state;
     int64_t end_ns;
-    size_t used; /* of request */
+    size_t used; /* bytes of request */
     char request[HTTP_REQUEST_MAX + 1];
-    unsigned char *output; /* NULL: nothing yet */
+    unsigned char *output; /* NULL: no answer yet */
     size_t output_size;
     size_t output_sent;
 };
@@ -53,12 +54,12 @@ struct http_server {
     struct connection *first;
     struct connection *last;
     uint32_t count;
-    uint32_t handles;  /* poll handles that libuv still has */
-    int64_t second_ns; /* when the second began in which so many were accepted */
+    uint32_t handles;  /* poll handles that libuv has not closed yet */
+    int64_t second_ns; /* when the present second of accepts began */
     uint32_t accepted;
-    int64_t resume_ns; /* accepts again then; 0: it does not pause */
+    int64_t resume_ns; /* when to accept again; 0: it does accept */
     bool shut;
-    bool named; /* it answers only requests that call it by a name of its own: */
+    bool named; /* it answers only requests that name it as is_own_name() allows */
     char name[HTTP_NAME_MAX];
 };
 
@@ -177,7 +178,7 @@ static void close_connection(struct connection *connection)
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
-/* Reads away what was sent beyond the request. false: the connection is gone. */
+/* Reads and drops bytes behind the request. Returns false if the connection is gone. */
 static bool linger(struct connection *connection)
 {
     char rubbish[1024];
@@ -235,7 +236,7 @@ static const char *status_text(int status)
     }
 }
 
-/* head_only: of a HEAD, which has the body's size and not the body. */
+/* head_only: the answer to HEAD, with the body's size and without the body. */
 static void answer(struct connection *connection, const struct http_answer *answer, bool head_only)
 {
     size_t body = head_only ? 0 : answer->size;
@@ -271,9 +272,9 @@ static void refuse(struct connection *connection, int status, bool head_only)
     answer(connection, &out, head_only);
 }
 
-/* Whether a request may call this server so: by an address, or by one of its names. A page of
- * somewhere else whose name was made to lead here says that name, and must not read what we answer
- * (DNS rebinding). host: HOST, HOST:PORT or [ADDRESS]:PORT, which is changed. */
+/* Whether Host names this server by an address, localhost or its own name. A foreign page whose
+ * name was made to resolve to this host sends that name, and must not read the answer (DNS
+ * rebinding). host: HOST, HOST:PORT or [ADDRESS]:PORT; it is changed. */
 static bool is_own_name(const struct http_server *server, char *host)
 {
     struct in6_addr six;
@@ -287,8 +288,8 @@ static bool is_own_name(const struct http_server *server, char *host)
            strcasecmp(host, server->name) == 0;
 }
 
-/* Whether the lines of a head behind its first one name this server as the host, or nobody: a
- * client that names none (HTTP/1.0) is no browser. */
+/* Whether the header lines name this server as the host. A request without Host (HTTP/1.0) counts
+ * as well: it is not from a browser. */
 static bool is_for_here(const struct http_server *server, const char *head)
 {
     static const char field[] = "Host:";
@@ -315,8 +316,8 @@ static bool is_for_here(const struct http_server *server, const char *head)
     return true;
 }
 
-/* The head of a request is whole: METHOD PATH HTTP/1.x, and lines of which only Host says something
- * to us. */
+/* The request's head is whole: METHOD PATH HTTP/1.x, and header lines of which only Host
+ * matters. */
 static void serve(struct connection *connection)
 {
     struct http_handler *handler = &connection->server->handler;
@@ -402,7 +403,7 @@ static void pause_until(struct http_server *server, int64_t resume_ns)
     uv_poll_stop(&server->poll);
 }
 
-/* Takes the socket. */
+/* Takes the socket over. */
 static void begin(struct http_server *server, int fd, int64_t now_ns)
 {
     struct connection *connection = calloc(1, sizeof(*connection));
@@ -412,12 +413,12 @@ static void begin(struct http_server *server, int fd, int64_t now_ns)
         return;
     }
     if (server->count == HTTP_CONNECTIONS_MAX) {
-        close_connection(server->first); /* it had its time */
+        close_connection(server->first); /* the oldest makes room */
     }
     connection->poll.data = connection;
     connection->server = server;
     connection->fd = fd;
-    connection->end_ns = now_ns + HTTP_PATIENCE_MS * millisecond_ns;
+    connection->end_ns = now_ns + HTTP_TIMEOUT_MS * millisecond_ns;
     connection->previous = server->last;
     if (server->last != NULL) {
         server->last->next = connection;
@@ -461,7 +462,7 @@ static void on_connect(uv_poll_t *poll, int status, int events)
             pause_until(server, now_ns + PAUSE_MS * millisecond_ns);
             return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
-            return; /* nobody is left */
+            return; /* no connection waits */
         }
     }
 }

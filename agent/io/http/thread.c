@@ -1,4 +1,4 @@
-/* The HTTP server's thread: see io/http_thread.h. Both loops meet at one answer, under a mutex. */
+/* The HTTP server's thread: see io/http_thread.h. The two loops share one answer, under a mutex. */
 #include "io/http_thread.h"
 
 #include <errno.h>
@@ -11,40 +11,42 @@
 
 #include "io/clock.h"
 
-enum { END_MS = 1000 }; /* a call of the thread's may last as long as somebody likes */
+enum {
+    END_MS = 1000
+}; /* how long closing waits: a client can delay a call of the thread for as long as it likes */
 
 enum phase { NOTHING, ASKED, ANSWERED };
 
 struct http_thread {
-    /* The thread's, once it runs. */
+    /* For the thread only, once it runs. */
     uv_loop_t loop;
     uv_prepare_t prepare;
     uv_timer_t timer;
     uv_async_t end;
     struct http_server *server;
-    /* The agent's loop's. */
+    /* For the agent's loop. */
     struct http_handler handler;
     uv_async_t asked;
     pthread_t thread;
     bool gone; /* the thread has ended */
-    /* Under the mutex. */
+    /* Under the mutex: */
     pthread_mutex_t mutex;
     pthread_cond_t answered;
     enum phase phase;
     bool ending;
     char path[HTTP_REQUEST_MAX + 1];
     struct http_answer answer;
-    unsigned char *body; /* of the answer, a copy */
+    unsigned char *body; /* a copy of the answer's body */
 };
 
 /* ---- on the thread ---- */
 
 static void on_turn(void *arg)
 {
-    (void)arg; /* a turn of its own loop, which nobody watches */
+    (void)arg; /* turns of this loop are not watched */
 }
 
-/* Has the agent's loop make the answer. */
+/* Lets the agent's loop write the answer, and waits for it. */
 static void ask(void *arg, const char *path, struct http_answer *out)
 {
     struct http_thread *self = arg;
@@ -73,7 +75,7 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-/* Before the loop sleeps. */
+/* Runs before the loop sleeps. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct http_thread *self = prepare->data;
@@ -99,7 +101,7 @@ static void on_end(uv_async_t *end)
 static void *run(void *arg)
 {
     struct http_thread *self = arg;
-    uv_run(&self->loop, UV_RUN_DEFAULT); /* until nothing is open there */
+    uv_run(&self->loop, UV_RUN_DEFAULT); /* until all handles of this loop are closed */
     return NULL;
 }
 
@@ -132,7 +134,7 @@ static bool start(struct http_thread *self)
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the agent's loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the agent's loop */
     int error = pthread_create(&self->thread, NULL, run, self);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0) {
@@ -142,7 +144,7 @@ static bool start(struct http_thread *self)
     return error == 0;
 }
 
-/* What is in the thread's loop but the server. No call of these fails: they take no resource. */
+/* Makes the loop's other handles. These calls cannot fail, as they take no resource. */
 static bool fill_loop(struct http_thread *self)
 {
     if (uv_async_init(&self->loop, &self->end, on_end) != 0) {
@@ -160,7 +162,7 @@ static void on_asked_gone(uv_handle_t *asked)
     free(asked->data);
 }
 
-/* Without the thread. */
+/* Undoes the opening when the thread could not be started. */
 static void end_here(struct http_thread *self, bool filled)
 {
     if (filled) {
@@ -221,7 +223,7 @@ void http_thread_shut(struct http_thread *self)
 void http_thread_close(struct http_thread *self)
 {
     if (self == NULL || !self->gone) {
-        return; /* else it is the thread's, to the end of the process */
+        return; /* otherwise it stays with the thread until the process ends */
     }
     (void)uv_loop_close(&self->loop);
     pthread_mutex_destroy(&self->mutex);

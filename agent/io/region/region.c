@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -35,9 +36,15 @@ struct watched {
  * place of its own, and reads. seq_cst is used since none of it is hot. */
 static struct watched watched[REGION_FILES_MAX];
 
+/* Of this thread: where it goes on when a page is gone; NULL: the handler maps others. */
+static _Thread_local sigjmp_buf *escape;
+
 static void on_sigbus(int number, siginfo_t *info, void *context)
 {
     (void)context;
+    if (escape != NULL) {
+        siglongjmp(*escape, 1);
+    }
     int error = errno;
     uintptr_t at = (uintptr_t)info->si_addr;
     for (size_t i = 0; i < REGION_FILES_MAX; i++) {
@@ -55,6 +62,19 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
         }
     }
     signal(number, SIG_DFL); /* the access is repeated, and ends the process */
+}
+
+bool region_try(void (*touch)(void *arg), void *arg)
+{
+    sigjmp_buf here;
+    if (sigsetjmp(here, 1) != 0) {
+        escape = NULL;
+        return false;
+    }
+    escape = &here;
+    touch(arg);
+    escape = NULL;
+    return true;
 }
 
 bool region_file_guard(void)
@@ -135,6 +155,23 @@ void region_file_leave(struct region_file *file)
         file->memory = NULL;
     }
     close_fd(&file->fd);
+}
+
+bool region_file_abandon(struct region_file *file)
+{
+    struct hfi_region zeros;
+    void *memory = mmap(NULL, file->region.size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return false;
+    }
+    memcpy(memory, file->made, sizeof(file->made));
+    const char *wrong = hfi_region_attach(memory, file->region.size, &zeros);
+    HF_CHECK(wrong == NULL); /* it was written by hfi_region_format() */
+    file->region = zeros;
+    file->memory = memory;
+    file->watched = -1; /* its place stays taken: who is still there may meet a page that is gone */
+    return true;
 }
 
 void region_file_close(struct region_file *file)

@@ -17,32 +17,31 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "io/beside.h"
+#include "io/clock.h"
 #include "io/sandbox.h"
+#include "io/stuck.h"
 #include "proto/check.h"
 #include "proto/region.h"
 
 enum {
-    RETRY_MS = 1000, /* a fork that failed, an agent that does not listen */
-    OWN_FD = 3,
-    INHERITED_MAX = 65536, /* the highest descriptor that is looked for */
-    OPENED = 255,          /* a folder's: an order, not a removal */
+    OPENED = 255,  /* a folder's: an order, not a removal */
+    REACHED = 254, /* an object's: likewise */
+    PAGE = 4096,
+    LOOK_MS = 20, /* at a child that may be stuck */
     NOBODY = REMOVER_SPACES,
     OBJECT_PATH_MAX = REMOVER_PATH_MAX + 16,
     TRIES_MAX = 100, /* of what fails for want of a process or a descriptor on its way, */
     PAUSE_MS = 50,   /* with so much between them */
 };
 
-static const char process_name[] = "holdfastd-rm";
-
 /* What is said to it; with OPENED come the socket to answer on and the lock. */
 struct order {
     uint64_t size;
     uint32_t space;
-    uint32_t kind; /* enum remover_kind, or OPENED */
+    uint32_t kind; /* enum remover_kind, OPENED, REACHED */
     char path[REMOVER_PATH_MAX];
 };
 
@@ -52,63 +51,18 @@ struct notice {
     uint32_t count;
 };
 
-/* ---- a descriptor or two beside bytes ---- */
-
-enum { SENT_MAX = 2 };
-
-union control {
-    struct cmsghdr header;
-    char space[CMSG_SPACE(SENT_MAX * sizeof(int))];
-};
-
-static bool send_with(int socket, const void *bytes, size_t size, const int *fds, unsigned count)
-{
-    struct iovec part = {.iov_base = (void *)bytes, .iov_len = size};
-    union control control;
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    memset(&control, 0, sizeof(control));
-    if (count > 0) {
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
-        message.msg_control = control.space;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-    }
-    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
-}
-
-/* The same, of what may have no room for a while: as many descriptors of a user may be on their way
- * as its processes may have, and others of its processes count. */
+/* Sends what may have no room for a while: as many descriptors of a user may be on their way as its
+ * processes may have, and those of its other processes count. false: errno says why. */
 static bool send_in_time(int socket, const void *bytes, size_t size, const int *fds, unsigned count)
 {
     unsigned tries = 0;
-    while (!send_with(socket, bytes, size, fds, count)) {
+    while (!beside_send(socket, bytes, size, fds, count)) {
         if (errno == EPIPE || errno == ECONNRESET || ++tries == TRIES_MAX) {
             return false;
         }
         (void)!poll(NULL, 0, PAUSE_MS);
     }
     return true;
-}
-
-/* What recvmsg() says. fds: -1 each that did not come. */
-static ssize_t receive_with(int socket, void *bytes, size_t size, int fds[SENT_MAX])
-{
-    struct iovec part = {.iov_base = bytes, .iov_len = size};
-    union control control;
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof(control.space)};
-    fds[0] = fds[1] = -1;
-    ssize_t received = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *header = received >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS &&
-        header->cmsg_len <= CMSG_LEN(SENT_MAX * sizeof(int))) {
-        memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
-    }
-    return received;
 }
 
 /* ---- in a child: each call may wait for ever ---- */
@@ -234,7 +188,25 @@ static void open_folder(const struct order *order, int answer)
         fd = open(order->path, flags);
     }
     error = fd < 0 ? errno : 0;
-    (void)!send_in_time(answer, &error, sizeof(error), &fd, fd >= 0);
+    if (!send_in_time(answer, &error, sizeof(error), &fd, fd >= 0)) {
+        error = errno;
+        (void)!beside_send(answer, &error, sizeof(error), NULL, 0);
+    }
+}
+
+/* Answers by its end. A page that is gone ends it as well. */
+static void reach(const struct order *order)
+{
+    int fd = open(order->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    volatile unsigned char *at = fd < 0 ? MAP_FAILED
+                                        : mmap(NULL, order->size, PROT_READ | PROT_WRITE,
+                                               MAP_SHARED, fd, 0);
+    for (uint64_t i = 0; (void *)at != MAP_FAILED && i < order->size; i += PAGE) {
+        (void)at[i];
+    }
+    if ((void *)at != MAP_FAILED) {
+        munmap((void *)at, order->size);
+    }
 }
 
 /* ---- the process ---- */
@@ -245,7 +217,6 @@ struct child {
 };
 
 static struct {
-    int fd; /* the agent's other end is closed: it ends */
     uint32_t job_count;
     uint32_t child_count;
     uint32_t told[REMOVER_SPACES]; /* to the agent */
@@ -262,25 +233,24 @@ static uint32_t children_of(uint32_t space)
     return count;
 }
 
-static void reap(void)
+static void on_end(pid_t pid)
 {
-    pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) { /* no more than there are */
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < own.child_count; i++) {
-            if (own.children[i].pid != pid) {
-                own.children[kept++] = own.children[i];
-            }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < own.child_count; i++) {
+        if (own.children[i].pid != pid) {
+            own.children[kept++] = own.children[i];
         }
-        own.child_count = kept;
     }
+    own.child_count = kept;
 }
 
 __attribute__((noreturn)) static void be_child(const struct order *order, int answer)
 {
-    close(own.fd); /* if the process ends the agent is to notice */
+    close(BESIDE_FD); /* if the process ends the agent is to notice */
     if (order->kind == OPENED) {
         open_folder(order, answer);
+    } else if (order->kind == REACHED) {
+        reach(order);
     } else if (order->kind == REMOVER_FLAT) {
         remove_flat(order);
     } else {
@@ -295,6 +265,9 @@ static bool start_child(const struct order *order, int answer)
     pid_t pid = fork();
     if (pid == 0) {
         be_child(order, answer);
+    }
+    if (pid > 0 && order->kind == REACHED) {
+        (void)!beside_send(answer, &pid, sizeof(pid), NULL, 0);
     }
     if (pid > 0) {
         own.children[own.child_count++] = (struct child){.pid = pid, .space = order->space};
@@ -338,7 +311,7 @@ static bool tell_counts(void)
         if (counts[i] == own.told[i]) {
             continue;
         }
-        if (!send_with(own.fd, &notice, sizeof(notice), NULL, 0)) {
+        if (!beside_send(BESIDE_FD, &notice, sizeof(notice), NULL, 0)) {
             return false;
         }
         own.told[i] = counts[i];
@@ -356,7 +329,7 @@ __attribute__((noreturn)) static void end(void)
 static bool is_sound(const struct order *order)
 {
     return memchr(order->path, '\0', sizeof(order->path)) != NULL &&
-           (order->kind == OPENED ? order->space == NOBODY : order->space < REMOVER_SPACES);
+           (order->kind >= REACHED ? order->space == NOBODY : order->space < REMOVER_SPACES);
 }
 
 /* It is the first order of an agent that starts, and waits for it. */
@@ -369,49 +342,39 @@ static void open_in_child(const struct order *order, int answer)
         (void)!poll(NULL, 0, PAUSE_MS);
     }
     int error = EAGAIN;
-    (void)!send_with(answer, &error, sizeof(error), NULL, 0);
+    (void)!beside_send(answer, &error, sizeof(error), NULL, 0);
 }
 
 static void take_order(void)
 {
     struct order order;
-    int fds[SENT_MAX];
-    ssize_t size = receive_with(own.fd, &order, sizeof(order), fds);
+    int fds[BESIDE_FDS];
+    ssize_t size = beside_receive(BESIDE_FD, &order, sizeof(order), fds);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
         end();
     }
     if (size == (ssize_t)sizeof(order) && is_sound(&order)) {
-        if (order.kind != OPENED) {
+        if (order.kind < REACHED) {
             own.jobs[own.job_count++] = order;
         } else {
             open_in_child(&order, fds[0]);
         }
     }
-    for (unsigned i = 0; i < SENT_MAX; i++) {
+    for (unsigned i = 0; i < BESIDE_FDS; i++) {
         if (fds[i] >= 0) {
             close(fds[i]);
         }
     }
 }
 
-static void on_child(int number)
-{
-    (void)number; /* it ends ppoll() */
-}
-
 __attribute__((noreturn)) static void serve(void)
 {
-    sigset_t all_but_one;
-    sigfillset(&all_but_one);
-    sigdelset(&all_but_one, SIGCHLD);
     for (;;) {
-        const struct timespec soon = {.tv_sec = RETRY_MS / 1000};
-        reap();
+        beside_reap(on_end);
         bool done = start_children();
         done = tell_counts() && done;
         bool takes = own.job_count < REMOVER_WAITING;
-        struct pollfd pollfd = {.fd = own.fd, .events = takes ? POLLIN : 0};
-        if (ppoll(&pollfd, 1, done ? NULL : &soon, &all_but_one) > 0) {
+        if (beside_wait(takes, !done)) {
             if (!takes) { /* it hung up */
                 end();
             }
@@ -420,53 +383,11 @@ __attribute__((noreturn)) static void serve(void)
     }
 }
 
-/* Whatever the agent was started with, and the agent's end of the pair: it would never hear that
- * the agent is gone. */
-static void close_others(void)
+static bool prepare(void)
 {
-    if (syscall(SYS_close_range, OWN_FD + 1, UINT_MAX, 0) == 0) {
-        return;
-    }
-    for (int fd = OWN_FD + 1; fd < INHERITED_MAX; fd++) { /* before Linux 5.9 */
-        close(fd);
-    }
-}
-
-static void take_name(char **arguments)
-{
-    (void)prctl(PR_SET_NAME, process_name);
-    if (arguments != NULL) {
-        char *last = arguments[0];
-        for (char **each = arguments; *each != NULL; each++) {
-            last = *each + strlen(*each); /* they lie behind each other */
-        }
-        size_t room = (size_t)(last - arguments[0]);
-        memset(arguments[0], 0, room);
-        memcpy(arguments[0], process_name,
-               room < sizeof(process_name) ? room : sizeof(process_name));
-    }
-}
-
-/* What the agent has, it has not: standard streams, signals, a folder, its name, system calls. */
-__attribute__((noreturn)) static void become_remover(int fd, char **arguments)
-{
-    const struct sigaction action = {.sa_handler = on_child};
-    const struct sigaction bus = {.sa_handler = on_sigbus};
-    sigset_t all;
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    if (sigprocmask(SIG_SETMASK, &all, NULL) != 0 || sigaction(SIGCHLD, &action, NULL) != 0 ||
-        sigaction(SIGBUS, &bus, NULL) != 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
-        dup2(null, 2) < 0 || dup2(fd, OWN_FD) < 0 || chdir("/") != 0) {
-        _exit(1);
-    }
-    own.fd = OWN_FD;
+    const struct sigaction action = {.sa_handler = on_sigbus};
     umask(0077);
-    close_others();
-    take_name(arguments);
-    (void)!sandbox_filter_remover();
-    serve();
+    return sigaction(SIGBUS, &action, NULL) == 0;
 }
 
 /* ---- the agent's side ---- */
@@ -479,25 +400,18 @@ struct remover {
 
 struct remover *remover_open(char **arguments)
 {
-    int ends[2];
+    static const struct beside process = {.name = "holdfastd-rm",
+                                          .signal = SIGBUS,
+                                          .prepare = prepare,
+                                          .filter = sandbox_filter_remover,
+                                          .serve = serve};
     struct remover *remover = calloc(1, sizeof(*remover));
-    if (remover == NULL || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    int fd = remover != NULL ? beside_start(&process, arguments) : -1;
+    if (fd < 0) {
         free(remover);
         return NULL;
     }
-    pid_t pid = fork();
-    if (pid == 0) {
-        become_remover(ends[1], arguments);
-    }
-    int error = errno;
-    close(ends[1]);
-    if (pid < 0) {
-        close(ends[0]);
-        free(remover);
-        errno = error;
-        return NULL;
-    }
-    remover->fd = ends[0];
+    remover->fd = fd;
     return remover;
 }
 
@@ -510,7 +424,7 @@ static bool say(struct remover *remover, uint32_t space, uint32_t kind, const ch
     /* With descriptors it is of an agent that starts, and has the time. */
     bool sent = !remover->ended &&
                 (count > 0 ? send_in_time(remover->fd, &order, sizeof(order), fds, count)
-                           : send_with(remover->fd, &order, sizeof(order), NULL, 0));
+                           : beside_send(remover->fd, &order, sizeof(order), NULL, 0));
     if (sent || remover->ended) {
         return sent;
     }
@@ -519,32 +433,81 @@ static bool say(struct remover *remover, uint32_t space, uint32_t kind, const ch
     return false;
 }
 
+/* false: errno says why. */
+static bool lock_in_time(int lock, int64_t end_ns)
+{
+    while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || clock_boottime_ns() >= end_ns) {
+            errno = errno == EWOULDBLOCK ? ETIMEDOUT : errno;
+            return false;
+        }
+        (void)!poll(NULL, 0, PAUSE_MS);
+    }
+    return true;
+}
+
 int remover_open_folder(struct remover *remover, const char *path, int lock, int timeout_ms)
 {
     int ends[2];
-    int fds[SENT_MAX];
+    int fds[BESIDE_FDS];
     int error = ETIMEDOUT;
-    if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-        errno = errno == EWOULDBLOCK ? ETIMEDOUT : errno;
+    int64_t end_ns = clock_boottime_ns() + timeout_ms * INT64_C(1000000);
+    if (!lock_in_time(lock, end_ns) ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return -1;
     }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        return -1;
-    }
-    const int sent[SENT_MAX] = {ends[1], lock};
-    bool said = say(remover, NOBODY, OPENED, path, 0, sent, SENT_MAX);
+    const int sent[BESIDE_FDS] = {ends[1], lock};
+    bool said = say(remover, NOBODY, OPENED, path, 0, sent, BESIDE_FDS);
+    int unsaid = remover->ended ? ECHILD : errno;
     close(ends[1]);
     struct pollfd pollfd = {.fd = ends[0], .events = POLLIN};
+    int64_t left_ms = (end_ns - clock_boottime_ns()) / 1000000;
     fds[0] = -1;
     if (!said) {
-        error = ECHILD;
-    } else if (poll(&pollfd, 1, timeout_ms) > 0) { /* a signal that came: nobody waits longer */
-        ssize_t size = receive_with(ends[0], &error, sizeof(error), fds);
-        error = size == (ssize_t)sizeof(error) ? error : ECHILD;
+        error = unsaid;
+    } else if (poll(&pollfd, 1, left_ms > 0 ? (int)left_ms : 0) > 0) { /* or a signal came */
+        ssize_t size = beside_receive(ends[0], &error, sizeof(error), fds);
+        error = size != (ssize_t)sizeof(error) ? ECHILD
+                : error == 0 && fds[0] < 0     ? EMFILE /* it came, and had no room here */
+                                               : error;
     }
     close(ends[0]);
     errno = error;
     return fds[0];
+}
+
+/* The other end is closed when the child has ended. */
+static bool is_reached(int answer)
+{
+    struct stuck stuck = {0};
+    char stat[64] = "";
+    for (;;) {
+        struct pollfd pollfd = {.fd = answer, .events = POLLIN};
+        int fds[BESIDE_FDS];
+        pid_t child = 0;
+        if (poll(&pollfd, 1, LOOK_MS) > 0) {
+            if (beside_receive(answer, &child, sizeof(child), fds) != (ssize_t)sizeof(child)) {
+                return true;
+            }
+            snprintf(stat, sizeof(stat), "/proc/%d/stat", (int)child);
+        }
+        if (stat[0] != '\0' && stuck_look(&stuck, stat, clock_boottime_ns())) {
+            return false;
+        }
+    }
+}
+
+bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return true;
+    }
+    bool said = say(remover, NOBODY, REACHED, path, size, &ends[1], 1);
+    close(ends[1]);
+    bool reached = !said || is_reached(ends[0]);
+    close(ends[0]);
+    return reached;
 }
 
 bool remover_remove(struct remover *remover, uint32_t space, enum remover_kind kind,

@@ -2,33 +2,24 @@
 #include "io/closer.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "io/beside.h"
 #include "io/sandbox.h"
 #include "proto/check.h"
 
 enum {
-    RETRY_MS = 1000,       /* a fork that failed, an agent that does not listen */
     JOBS_MAX = 65536,      /* of descriptors there are fewer */
     HAND_OVER_TRIES = 500, /* of a millisecond or two */
-    OWN_FD = 3,
-    INHERITED_MAX = 65536, /* the highest descriptor that is looked for */
-    SPARE_FDS = 16,        /* the standard streams, OWN_FD and a few more */
+    SPARE_FDS = 16,        /* the standard streams, BESIDE_FD and a few more */
 };
-
-static const char process_name[] = "holdfastd-close";
 
 /* What is said to it, with the socket. */
 struct order {
@@ -56,7 +47,6 @@ struct child {
 };
 
 static struct {
-    int fd;   /* the agent's other end is closed: it ends */
     int kept; /* what was ordered so; -1: nothing */
     uint32_t room;
     uint32_t most; /* it can have no more: no descriptor is left, or no place in jobs[] */
@@ -76,18 +66,15 @@ static uint32_t children_of(uid_t uid)
     return count;
 }
 
-static void reap(void)
+static void on_end(pid_t pid)
 {
-    pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) { /* no more than there are */
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < own.child_count; i++) {
-            if (own.children[i].pid != pid) {
-                own.children[kept++] = own.children[i];
-            }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < own.child_count; i++) {
+        if (own.children[i].pid != pid) {
+            own.children[kept++] = own.children[i];
         }
-        own.child_count = kept;
     }
+    own.child_count = kept;
 }
 
 static void kill_oldest(uid_t uid)
@@ -123,7 +110,7 @@ static void empty(int socket)
 
 __attribute__((noreturn)) static void be_child(uid_t uid)
 {
-    close(own.fd); /* if the process ends the agent is to notice */
+    close(BESIDE_FD); /* if the process ends the agent is to notice */
     if (own.kept >= 0) {
         close(own.kept);
     }
@@ -203,7 +190,7 @@ static bool note_room(void)
         if (full) {
             most = find_most();
         }
-        if (send(own.fd, &most, sizeof(most), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+        if (send(BESIDE_FD, &most, sizeof(most), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
             return false;
         }
         own.full = full;
@@ -225,53 +212,32 @@ __attribute__((noreturn)) static void end(void)
 static void take_order(void)
 {
     struct order order;
-    struct iovec part = {.iov_base = &order, .iov_len = sizeof(order)};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof(control.space)};
-    ssize_t size = recvmsg(own.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    int fds[BESIDE_FDS];
+    ssize_t size = beside_receive(BESIDE_FD, &order, sizeof(order), fds);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
         end();
     }
-    if (size != (ssize_t)sizeof(order) || header == NULL || header->cmsg_type != SCM_RIGHTS) {
+    if (size != (ssize_t)sizeof(order) || fds[0] < 0) {
         return;
     }
-    int socket;
-    memcpy(&socket, CMSG_DATA(header), sizeof(int));
     if (order.keep) {
-        own.kept = socket;
+        own.kept = fds[0];
         return;
     }
-    own.jobs[own.job_count++] = (struct job){.socket = socket, .uid = order.uid};
+    own.jobs[own.job_count++] = (struct job){.socket = fds[0], .uid = order.uid};
     if (children_of(order.uid) >= CLOSER_PER_USER) {
         kill_oldest(order.uid);
     }
 }
 
-static void on_child(int number)
-{
-    (void)number; /* it ends ppoll() */
-}
-
 __attribute__((noreturn)) static void serve(void)
 {
-    sigset_t all_but_one;
-    sigfillset(&all_but_one);
-    sigdelset(&all_but_one, SIGCHLD);
     for (;;) {
-        const struct timespec soon = {.tv_sec = RETRY_MS / 1000};
-        reap();
+        beside_reap(on_end);
         bool done = start_children();
         done = note_room() && done;
         bool takes = own.job_count < own.most;
-        struct pollfd pollfd = {.fd = own.fd, .events = takes ? POLLIN : 0};
-        if (ppoll(&pollfd, 1, done ? NULL : &soon, &all_but_one) > 0) {
+        if (beside_wait(takes, !done)) {
             if (!takes) { /* it hung up */
                 end();
             }
@@ -280,51 +246,17 @@ __attribute__((noreturn)) static void serve(void)
     }
 }
 
-/* Whatever the agent was started with, and the agent's end of the pair: it would never hear that
- * the agent is gone. */
-static void close_others(void)
+static bool prepare(void)
 {
-    if (syscall(SYS_close_range, OWN_FD + 1, UINT_MAX, 0) == 0) {
-        return;
-    }
-    for (int fd = OWN_FD + 1; fd < INHERITED_MAX; fd++) { /* before Linux 5.9 */
-        close(fd);
-    }
-}
-
-/* What the agent has, it has not: standard streams, signals, a folder, its name, system calls. */
-__attribute__((noreturn)) static void become_closer(int fd, char **arguments)
-{
-    const struct sigaction action = {.sa_handler = on_child};
     struct rlimit limit;
-    sigset_t all;
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    sigfillset(&all);
-    if (sigprocmask(SIG_SETMASK, &all, NULL) != 0 || sigaction(SIGCHLD, &action, NULL) != 0 ||
-        getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= SPARE_FDS || null < 0 ||
-        dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || dup2(fd, OWN_FD) < 0 ||
-        chdir("/") != 0) {
-        _exit(1);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= SPARE_FDS) {
+        return false;
     }
-    own.fd = OWN_FD;
     own.kept = -1;
     own.room = limit.rlim_cur / 2 < CLOSER_SOCKETS ? (uint32_t)limit.rlim_cur / 2 : CLOSER_SOCKETS;
     own.most = limit.rlim_cur - SPARE_FDS < JOBS_MAX ? (uint32_t)limit.rlim_cur - SPARE_FDS
                                                      : JOBS_MAX;
-    close_others();
-    (void)prctl(PR_SET_NAME, process_name);
-    if (arguments != NULL) {
-        char *last = arguments[0];
-        for (char **each = arguments; *each != NULL; each++) {
-            last = *each + strlen(*each); /* they lie behind each other */
-        }
-        size_t room = (size_t)(last - arguments[0]);
-        memset(arguments[0], 0, room);
-        memcpy(arguments[0], process_name,
-               room < sizeof(process_name) ? room : sizeof(process_name));
-    }
-    (void)!sandbox_filter_closer();
-    serve();
+    return true;
 }
 
 /* ---- the agent's side ---- */
@@ -343,25 +275,17 @@ struct closer {
 
 struct closer *closer_open(uint32_t room, char **arguments)
 {
-    int ends[2];
+    static const struct beside process = {.name = "holdfastd-close",
+                                          .prepare = prepare,
+                                          .filter = sandbox_filter_closer,
+                                          .serve = serve};
     struct closer *closer = calloc(1, sizeof(*closer) + room * sizeof(closer->waiting[0]));
-    if (closer == NULL || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    int fd = closer != NULL ? beside_start(&process, arguments) : -1;
+    if (fd < 0) {
         free(closer);
         return NULL;
     }
-    pid_t pid = fork();
-    if (pid == 0) {
-        become_closer(ends[1], arguments);
-    }
-    int error = errno;
-    close(ends[1]);
-    if (pid < 0) {
-        close(ends[0]);
-        free(closer);
-        errno = error;
-        return NULL;
-    }
-    closer->fd = ends[0];
+    closer->fd = fd;
     closer->room = room;
     return closer;
 }
@@ -369,21 +293,7 @@ struct closer *closer_open(uint32_t room, char **arguments)
 /* false: it has no room now. */
 static bool hand_over(struct closer *closer, int socket, struct order order)
 {
-    struct iovec part = {.iov_base = &order, .iov_len = sizeof(order)};
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof(control.space)};
-    memset(&control, 0, sizeof(control));
-    control.header.cmsg_level = SOL_SOCKET;
-    control.header.cmsg_type = SCM_RIGHTS;
-    control.header.cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(&control.header), &socket, sizeof(int));
-    if (!closer->ended && sendmsg(closer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    if (!closer->ended && !beside_send(closer->fd, &order, sizeof(order), &socket, 1)) {
         if (errno != EPIPE && errno != ECONNRESET && errno != ENOTCONN && errno != ECONNREFUSED) {
             return false; /* or so many of ours are on their way that the kernel takes no more */
         }

@@ -2,6 +2,7 @@
 #include "io/late_close.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@ enum {
 struct waiting {
     int fd;
     uid_t uid;
+    bool watched;
 };
 
 static struct {
@@ -26,6 +28,15 @@ static struct {
     struct waiting items[WAITING_MAX];
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
+/* A poll with a timeout waits for the lock of the pidfd's queue, as the removal of its epoll entry
+ * does: but without the mutex of the epoll set, so events come out of that meanwhile. (A poll
+ * without a timeout takes no lock.) */
+static void await_queue(int pidfd)
+{
+    struct pollfd pollfd = {.fd = pidfd, .events = POLLIN};
+    (void)!poll(&pollfd, 1, 1);
+}
+
 static void *run(void *arg)
 {
     (void)arg;
@@ -36,6 +47,9 @@ static void *run(void *arg)
         }
         struct waiting one = own.items[own.first];
         pthread_mutex_unlock(&own.mutex);
+        if (one.watched) {
+            await_queue(one.fd);
+        }
         close(one.fd);
         pthread_mutex_lock(&own.mutex);
         own.first = (own.first + 1) % WAITING_MAX;
@@ -87,6 +101,11 @@ static void give(const struct waiting *one)
 void late_close(int fd, uid_t uid)
 {
     give(&(struct waiting){.fd = fd, .uid = uid});
+}
+
+void late_close_watched(int pidfd, uid_t uid)
+{
+    give(&(struct waiting){.fd = pidfd, .uid = uid, .watched = true});
 }
 
 bool late_close_is_busy(uid_t uid)

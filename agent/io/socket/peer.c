@@ -1,4 +1,4 @@
-/* Peer credentials, pidfds and names: see io/peer.h. */
+/* Peer credentials and pidfds: see io/peer.h. */
 #include "io/peer.h"
 
 #include <errno.h>
@@ -98,8 +98,9 @@ static uint64_t inode_of(int pidfd)
 }
 
 /* Of its first thread, which says the same as /proc/PID/stat: for that, the kernel adds up what all
- * threads have used, and there may be tens of thousands. 0: it cannot be read. */
-static uint64_t start_of(pid_t pid)
+ * threads have used, and there may be tens of thousands. 0: it cannot be read. The lookup needs the
+ * lock of the process's folders, which that process can keep (docs/SECURITY.md). */
+uint64_t peer_start_of(pid_t pid)
 {
     char path[64];
     char text[STAT_SIZE];
@@ -121,31 +122,14 @@ static uint64_t start_of(pid_t pid)
 
 void peer_process_of(int pidfd, pid_t pid, struct peer_process *out)
 {
-    *out = (struct peer_process){.inode = inode_of(pidfd), .start = pid > 0 ? start_of(pid) : 0};
+    *out = (struct peer_process){.inode = inode_of(pidfd)};
+    if (out->inode == 0 && pid > 0) {
+        out->start = peer_start_of(pid);
+    }
 }
 
 uint64_t peer_numbers(void)
 {
     struct stat status;
     return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
-
-void peer_name(pid_t pid, char out[HFI_FRAME_COMMAND_MAX + 1])
-{
-    char path[64];
-    char name[64];
-    out[0] = '\0';
-    if (pid <= 0) {
-        return;
-    }
-    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
-    ssize_t got = read(fd, name, sizeof(name));
-    close(fd);
-    size_t size = got > 0 ? (size_t)got : 0;
-    size -= size > 0 && name[size - 1] == '\n' ? 1 : 0;
-    out[hfi_command_of(name, size, out).size] = '\0';
 }

@@ -9,6 +9,7 @@
 
 #include "io/socket.h"
 #include "io/socket_share.h"
+#include "proto/frame.h"
 
 enum { NUMBER_SLOT_BITS = 16 }; /* of a connection's number: its slot */
 

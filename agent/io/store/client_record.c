@@ -63,8 +63,8 @@ bool client_record_create(int directory, const struct client_record *record)
     return good;
 }
 
-/* Where its last whole line ends: an agent that was killed, or that could not take it back, may
- * have left half a holder's line behind it. -1: errno. */
+/* The end of the last whole line. An agent that was killed, or that failed to undo a write, may
+ * have left half a line behind it. Returns -1 with errno on failure. */
 static off_t end_of(int fd)
 {
     char tail[LINE_MAX_ADDED];
@@ -82,7 +82,7 @@ static off_t end_of(int fd)
     return from + (newline - tail) + 1;
 }
 
-/* The line, or what there was before. */
+/* Appends the line, or leaves the file as it was. */
 static bool add_line(int fd, const char *text, size_t size)
 {
     off_t end = end_of(fd);
@@ -93,7 +93,7 @@ static bool add_line(int fd, const char *text, size_t size)
         return true;
     }
     int error = errno;
-    (void)!ftruncate(fd, end); /* or the next line's writer does it */
+    (void)!ftruncate(fd, end); /* if this fails, the next writer cuts the file */
     errno = error;
     return false;
 }
@@ -156,7 +156,7 @@ static bool take_number(const char *key, uint64_t number, struct client_record *
     return true;
 }
 
-/* Takes one line (terminated) into *out; holders has room. */
+/* Reads one terminated line into *out. The caller has made room in holders. */
 static bool take_line(char *line, struct client_record *out)
 {
     char *value = strchr(line, ' ');

@@ -12,9 +12,10 @@
 
 #include "proto/check.h"
 
-/* So long the loop may stand still while its thread writes. Less than anything else waits for. */
-static const int64_t patience_ns = 5000000;
-/* On a disk that took longer than this for the last batch the loop's thread does not write. */
+/* How long the loop may stand still while its thread writes. It is less than any other wait of the
+ * agent. */
+static const int64_t timeout_ns = 5000000;
+/* If the last batch took longer than this, the loop's thread does not write the next one. */
 static const int64_t fast_ns = 1000000;
 static const int64_t second_ns = 1000000000;
 
@@ -22,23 +23,23 @@ struct committer {
     struct committer_config config;
     int done_fd;
     pthread_t thread;
-    sigset_t signals;      /* that were blocked when it was opened */
-    pthread_mutex_t mutex; /* of what follows */
+    sigset_t signals;      /* the signals that were blocked at committer_open() */
+    pthread_mutex_t mutex; /* for all fields below */
     pthread_cond_t changed;
-    const void *batch; /* to be written, or being written */
-    bool begun;        /* and committer_finish() has not returned it yet */
+    const void *batch; /* the batch that waits, or that is being written */
+    bool begun;        /* a batch is under way, until committer_finish() returns it */
     bool done;
     bool idle;
     bool idle_failed;
     bool end;
-    int64_t took_ns;    /* the last batch */
+    int64_t took_ns;    /* how long the last batch took */
     int64_t writing_ns; /* since when the thread with the loop writes; 0: it does not */
-    uint64_t writes;    /* how often it did, */
-    uint64_t seen;      /* and had when the other one last looked */
-    bool replaced;      /* the thread that writes has lost the loop */
-    bool resting;       /* the other thread waits for something to do, */
-    bool watching;      /* and wakes by itself to see whether the loop stands still */
-    bool ended;         /* the loop, and the thread that it began on has not come back for it */
+    uint64_t writes;    /* batches that the thread with the loop has written */
+    uint64_t seen;      /* of writes, when the other thread last looked */
+    bool replaced;      /* the writing thread has lost the loop */
+    bool resting;       /* the other thread waits for work */
+    bool watching;      /* and it wakes by itself, to see whether the loop stands still */
+    bool ended;         /* the loop has ended on the other thread; the first one must come back */
     uint64_t commit;
     bool failed;
     char error[STORE_ERROR_MAX];
@@ -60,7 +61,7 @@ static int64_t monotonic_ns(void)
     return (int64_t)now.tv_sec * second_ns + now.tv_nsec;
 }
 
-/* With the mutex held, which is given up meanwhile. */
+/* Writes the batch. The caller holds the mutex, and this unlocks it meanwhile. */
 static void put_batch(struct committer *committer, const void *batch)
 {
     const struct committer_config *config = &committer->config;
@@ -80,10 +81,9 @@ static void put_batch(struct committer *committer, const void *batch)
     committer->done = true;
 }
 
-/* Notifies the loop on another thread. The caller holds the mutex, which is given up meanwhile: the
- * woken thread runs at once on another processor, and would find it taken, sleep again, and have to
- * be woken once more. */
-static void tell_done(struct committer *committer)
+/* Wakes the thread with the loop. The caller holds the mutex, and this unlocks it meanwhile: a
+ * woken thread that found it locked would sleep again and have to be woken once more. */
+static void notify_done(struct committer *committer)
 {
     uint64_t one = 1;
     pthread_cond_broadcast(&committer->changed);
@@ -96,7 +96,7 @@ static void write_batch(struct committer *committer)
 {
     put_batch(committer, committer->batch);
     committer->batch = NULL;
-    tell_done(committer);
+    notify_done(committer);
 }
 
 static void make_checkpoint(struct committer *committer)
@@ -108,21 +108,23 @@ static void make_checkpoint(struct committer *committer)
     if (!good) {
         committer->idle_failed = true;
         keep_error(committer, committer->idle_error);
-        tell_done(committer);
+        notify_done(committer);
     }
 }
 
-/* With the mutex held, which is given up meanwhile. true: the loop stands still for too long. */
+/* The thread without the loop waits for work. The caller holds the mutex, and this unlocks it
+ * meanwhile. Returns true if the loop has stood still for too long. */
 static bool rest(struct committer *committer)
 {
     bool writing = committer->writing_ns != 0;
-    int64_t until_ns = (writing ? committer->writing_ns : monotonic_ns()) + patience_ns;
+    int64_t until_ns = (writing ? committer->writing_ns : monotonic_ns()) + timeout_ns;
     if (writing && monotonic_ns() >= until_ns) {
         return true;
     }
     committer->resting = true;
     if (writing || committer->writes != committer->seen) {
-        /* Once more after each write: as long as they go on, nobody has to be woken for them. */
+        /* After each write the thread watches for one more time-out. So while writes go on, it need
+         * not be woken for each of them. */
         struct timespec until = {until_ns / second_ns, until_ns % second_ns};
         committer->seen = committer->writes;
         committer->watching = true;
@@ -135,8 +137,9 @@ static bool rest(struct committer *committer)
     return false;
 }
 
-/* Signals are for the thread with the loop. Its own work may raise some that only it can take, and
- * it must know before its next turn that the process was stopped. */
+/* Unblocks the signals on the thread that gets the loop, so that pending ones are handled before
+ * the loop's next turn. Some are for this thread alone, such as SIGXFSZ from its own write. SIGCONT
+ * tells the loop that the process was stopped. */
 static void take_signals(const struct committer *committer)
 {
     HF_CHECK(pthread_sigmask(SIG_SETMASK, &committer->signals, NULL) == 0);
@@ -149,7 +152,7 @@ static void leave_signals(void)
     HF_CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
 }
 
-/* Goes on with the loop. With the mutex held, which is given up meanwhile. */
+/* Runs the loop on this thread. The caller holds the mutex, and this unlocks it meanwhile. */
 static void take_over(struct committer *committer)
 {
     committer->replaced = true;
@@ -165,12 +168,12 @@ static void take_over(struct committer *committer)
     }
 }
 
-/* One thing, as the thread without the loop. With the mutex held. */
+/* Does one piece of work on the thread without the loop. The caller holds the mutex. */
 static void do_next(struct committer *committer)
 {
     if (committer->batch != NULL) {
         write_batch(committer);
-    } else if (committer->idle && !committer->failed) { /* else one may still be open */
+    } else if (committer->idle && !committer->failed) { /* a failure may leave a batch open */
         make_checkpoint(committer);
     } else if (rest(committer)) {
         take_over(committer);
@@ -183,7 +186,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&committer->mutex);
     while (committer->batch != NULL || !committer->end) {
         do_next(committer);
-        /* If the loop ended here, the other thread may be doing the work that is left. */
+        /* If the loop ended on this thread, the first one may be doing the rest of the work. */
         while (committer->ended) {
             pthread_cond_wait(&committer->changed, &committer->mutex);
         }
@@ -205,7 +208,7 @@ void committer_stand_by(struct committer *committer)
     take_signals(committer);
 }
 
-/* With all signals blocked there: they are the loop's. */
+/* Starts the thread with all signals blocked: they are for the loop's thread. */
 static bool start_thread(struct committer *committer)
 {
     sigset_t all;
@@ -278,7 +281,7 @@ void committer_begin(struct committer *committer, const void *batch)
     committer->begun = true;
     committer->done = false;
     pthread_mutex_unlock(&committer->mutex);
-    pthread_cond_broadcast(&committer->changed); /* it finds the mutex free */
+    pthread_cond_broadcast(&committer->changed); /* the woken thread finds the mutex free */
 }
 
 enum committer_wrote committer_write(struct committer *committer, const void *batch)
@@ -297,15 +300,15 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
     if (!committer->watching) {
         pthread_cond_broadcast(&committer->changed);
     }
-    /* One that comes now is to find the thread which goes on with the loop: this one may be stuck
-     * where no signal reaches it. */
+    /* A signal that comes now is for the thread that takes the loop over: this one may be stuck in
+     * the disk, where no signal reaches it. */
     leave_signals();
     put_batch(committer, batch);
     bool replaced = committer->replaced;
     committer->replaced = false;
     committer->writing_ns = 0;
     if (replaced) {
-        tell_done(committer);
+        notify_done(committer);
     } else {
         take_signals(committer);
     }
@@ -316,18 +319,18 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)
 {
     uint64_t count;
-    /* First: a notice behind this makes it readable again. Always: the notice may come after
-     * committer_wait() has found the batch done. */
+    /* The descriptor is read first, so that a notice after this makes it readable again. It is read
+     * in any case, for the notice may come after committer_wait() has seen the batch done. */
     (void)!read(committer->done_fd, &count, sizeof(count));
     pthread_mutex_lock(&committer->mutex);
-    bool told = committer->begun && committer->done;
-    if (told) {
+    bool finished = committer->begun && committer->done;
+    if (finished) {
         committer->begun = false;
         *commit = committer->commit;
         *error = committer->failed ? committer->error : NULL;
     }
     pthread_mutex_unlock(&committer->mutex);
-    return told;
+    return finished;
 }
 
 bool committer_wait(struct committer *committer)

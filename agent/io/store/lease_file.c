@@ -19,33 +19,35 @@ struct lease_file_content {
     _Atomic int64_t deadline_ns; /* 0: the rest does not count */
 };
 
-/* An older release has the record alone. */
+/* In older releases the page ends after the record. */
 struct lease_file_shared {
     struct lease_file_content record;
-    _Atomic int64_t noted_ns; /* the deadline for which what is kept counts */
+    _Atomic int64_t noted_ns; /* the deadline for which kept[] counts */
     _Alignas(64) struct host_kept kept[];
 };
 _Static_assert(sizeof(struct host_kept) == 32, "what is kept of a request is 32 bytes");
 
-/* Behind what is kept; a release between has nothing there. */
+/* Follows kept[]. In some older releases the page ends before this. */
 struct lease_file_delays {
-    _Atomic int64_t noted_ns[2]; /* for which deadline these count: the last one, or the next */
+    _Atomic int64_t
+        noted_ns[2]; /* the deadlines for which these count: the last and the next one */
     uint32_t count;
     uint32_t unused;
     _Atomic uint16_t delays_ms[];
 };
 
-/* Behind the lock-delays; a release before has nothing there. */
+/* Follows the lock-delays. In older releases the page ends before this. */
 struct lease_file_notes {
-    _Atomic int64_t noted_ns[2]; /* for which deadline those of the regions count: as above */
-    _Atomic uint64_t commit;     /* counts for the store, whatever the session is */
+    _Atomic int64_t noted_ns[2]; /* the deadlines for which regions[] counts, as above */
+    _Atomic uint64_t commit;     /* of the store; it counts for any session */
     uint32_t count;
     uint32_t unused;
     struct host_region_note regions[];
 };
 _Static_assert(sizeof(struct host_region_note) == 32, "what is noted of a region is 32 bytes");
 
-/* Maps size bytes of fd, which is taken; blank if they never were a record. NULL: errno. */
+/* Maps size bytes of fd, and closes fd. A file that was never a record becomes blank. Returns NULL
+ * with errno on failure. */
 static void *map_record(int fd, size_t size)
 {
     struct stat status;
@@ -53,10 +55,11 @@ static void *map_record(int fd, size_t size)
     int error = fstat(fd, &status) != 0 ? errno : 0;
     if (error == 0 && (!S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
                        (status.st_mode & 07777) != 0600)) {
-        error = EPERM; /* another's: nothing of it is changed */
+        error = EPERM; /* another user's file is left as it is */
     }
     if (error == 0) {
-        /* Room is reserved now: a full disk must not show when the mapping is written. */
+        /* Reserves the room now: otherwise a full disk would end the process when it writes to the
+         * mapping. */
         error = posix_fallocate(fd, 0, (off_t)size);
     }
     if (error == 0) {
@@ -69,7 +72,7 @@ static void *map_record(int fd, size_t size)
         return NULL;
     }
     if (content->magic != LEASE_MAGIC) {
-        memset(content, 0, status.st_size > 0 ? size : 0); /* a new one is blank */
+        memset(content, 0, status.st_size > 0 ? size : 0); /* a new page is blank */
         content->magic = LEASE_MAGIC;
     }
     return content;
@@ -136,16 +139,16 @@ static void leave_page(struct lease_file *file)
     file->room = (struct lease_file_room){0};
 }
 
-/* Whether the agent that wrote that deadline wrote what has this stamp. 0: there is none. seq_cst:
- * see write_record(). */
+/* Whether the agent that wrote that deadline also wrote the part with this stamp. deadline_ns is 0
+ * if no deadline counts. seq_cst: see write_record(). */
 static bool is_stamped(_Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     return deadline_ns > 0 &&
            (atomic_load(&noted_ns[0]) == deadline_ns || atomic_load(&noted_ns[1]) == deadline_ns);
 }
 
-/* Forgets what an agent of another release has not gone on with. deadline_ns: of the page, 0: none
- * that counts. */
+/* Finds the lock-delays, and clears them if an agent of another release wrote the last deadline.
+ * deadline_ns: the page's; 0 if it does not count. */
 static void find_delays(struct lease_file *file, int64_t deadline_ns)
 {
     struct lease_file_delays *noted = (void *)((char *)file->shared + delays_offset(&file->room));
@@ -154,12 +157,12 @@ static void find_delays(struct lease_file *file, int64_t deadline_ns)
     if (noted->count != file->room.delays || !is_stamped(noted->noted_ns, deadline_ns)) {
         memset((void *)noted, 0, sizeof(*noted) + file->room.delays * sizeof(uint16_t));
         noted->count = file->room.delays;
-        /* Notes from now on count, too, if a kill comes before the next deadline. */
+        /* So delays that are noted before the next deadline count even after a kill. */
         atomic_store(&noted->noted_ns[0], deadline_ns); /* seq_cst: see write_record() */
     }
 }
 
-/* The same of what is noted of the regions. The commit stays: it is the store's. */
+/* Does the same for the notes of the regions. The commit stays, for it belongs to the store. */
 static void find_notes(struct lease_file *file, int64_t deadline_ns)
 {
     struct lease_file_notes *notes = (void *)((char *)file->shared + notes_offset(&file->room));
@@ -168,8 +171,9 @@ static void find_notes(struct lease_file *file, int64_t deadline_ns)
     file->regions_count = notes->count == file->room.regions &&
                           is_stamped(notes->noted_ns, deadline_ns);
     if (!file->regions_count) {
-        /* They do not count before it is noted that nothing is known: lease_file_count_notes(). */
-        atomic_store(&notes->noted_ns[0], 0); /* seq_cst, both: see write_record() */
+        /* The notes do not count until the caller has noted what the agent before may have left,
+         * and calls lease_file_count_notes(). */
+        atomic_store(&notes->noted_ns[0], 0); /* both seq_cst: see write_record() */
         atomic_store(&notes->noted_ns[1], 0);
         memset((void *)notes->regions, 0, file->room.regions * sizeof(struct host_region_note));
         notes->count = file->room.regions;
@@ -200,8 +204,8 @@ bool lease_file_share(struct lease_file *file, int folder, const char *name,
     file->kept = room->kept > 0 ? file->shared->kept : NULL;
     read_record(&file->shared->record, &shared);
     bool counts = same_session(&shared, found) && shared.deadline_ns >= found->deadline_ns;
-    /* A deadline that an agent of a release between wrote, here or in the file alone, shows that
-     * the notes are older. seq_cst: see write_record(). */
+    /* If an older release wrote the deadline (here, or only in the file), the kept requests are
+     * older than it, and do not count. seq_cst: see write_record(). */
     if (room->kept > 0 && (!counts || atomic_load(&file->shared->noted_ns) != shared.deadline_ns)) {
         memset((void *)file->kept, 0, room->kept * sizeof(struct host_kept));
     }
@@ -222,8 +226,8 @@ static void write_record(struct lease_file_content *content, const struct lease_
 {
     struct lease_record before;
     read_record(content, &before);
-    /* seq_cst: nobody else reads it while this process lives. The stores must reach the page in
-     * this order, whichever of them is the last one before a kill. */
+    /* Nobody else reads the page while this process lives. seq_cst keeps the order of the stores,
+     * so that a kill between any two of them leaves a valid page. */
     if (!same_session(&before, record)) {
         atomic_store(&content->deadline_ns, 0);
         atomic_store(&content->epoch, record->epoch);
@@ -232,8 +236,8 @@ static void write_record(struct lease_file_content *content, const struct lease_
     atomic_store(&content->deadline_ns, record->deadline_ns);
 }
 
-/* A kill between this and the deadline's own store must not make what is noted that of another
- * release: it counts for the deadline before, too. */
+/* Stamps a part for the coming deadline. The other stamp still has the last deadline: so the part
+ * counts, too, if a kill comes before the new deadline is stored. */
 static void stamp(const struct lease_file *file, _Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     struct lease_record last;

@@ -1,9 +1,9 @@
 /*
- * The store's log as a file of SQLite's: see log.h.
+ * The store's log as a file of SQLite's virtual file system: see log.h.
  *
- * The buffer is one run of bytes. A write that does not continue it, and a call that needs the file
- * as it is, have it written first. The call that caused that late write returns its error, at the
- * latest the flush, so no commit passes for durable that is not.
+ * The buffer is one run of bytes. It is written out before a write that does not continue it, and
+ * before any call that needs the file. That call returns an error of this late write. A flush is
+ * such a call, so no commit passes for durable that is not.
  */
 #include "log.h"
 
@@ -14,19 +14,19 @@
 #include <string.h>
 
 enum {
-    BUFFER_SIZE = 64 * 1024, /* most batches; the system's file takes less than 128 KiB a write */
-    AHEAD = 64 * 1024,       /* bytes of the file behind what is in it, at the least */
+    BUFFER_SIZE = 64 * 1024, /* holds most batches; the system's file takes 128 KiB a write */
+    AHEAD = 64 * 1024,       /* the file is at least so much longer than its content */
     STEP = 64 * 1024,
-    STEPS = 4, /* together more than BUFFER_SIZE and AHEAD */
+    STEPS = 4, /* blocks; together more than BUFFER_SIZE and AHEAD */
 };
 
 struct log_file {
     sqlite3_file file;
-    sqlite3_file *real; /* the system's, behind this struct */
+    sqlite3_file *real; /* the system's file, behind this struct */
     unsigned char *buffer;
-    sqlite3_int64 start; /* where its bytes belong */
+    sqlite3_int64 start; /* where the buffered bytes belong in the file */
     int used;
-    sqlite3_int64 size; /* of the real file, as far as known */
+    sqlite3_int64 size; /* of the real file, as far as it is known */
 };
 
 static struct log_file *log_of(sqlite3_file *file)
@@ -43,7 +43,7 @@ static int write_real(struct log_file *log, const void *bytes, int amount, sqlit
     return result;
 }
 
-/* Writes what waits. After an error it is gone: SQLite gives the commit up. */
+/* Writes the buffer out. After an error its bytes are lost, and SQLite gives the commit up. */
 static int write_out(struct log_file *log)
 {
     int used = log->used;
@@ -51,7 +51,7 @@ static int write_out(struct log_file *log)
     return used > 0 ? write_real(log, log->buffer, used, log->start) : SQLITE_OK;
 }
 
-/* A failure here shows when the log comes that far. */
+/* A failure to grow is ignored here: the write that needs the room reports it. */
 static void grow(struct log_file *log)
 {
     static const unsigned char zeros[STEP];
@@ -67,7 +67,7 @@ static void grow(struct log_file *log)
 static int log_close(sqlite3_file *file)
 {
     struct log_file *log = log_of(file);
-    int written = write_out(log); /* no answer called it durable */
+    int written = write_out(log); /* these bytes were not flushed, so no commit depends on them */
     int closed = log->real->pMethods->xClose(log->real);
     free(log->buffer);
     log->buffer = NULL;
@@ -108,7 +108,7 @@ static int log_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     struct log_file *log = log_of(file);
     int result = write_out(log);
-    log->size = 0; /* to be asked for */
+    log->size = 0; /* to be asked again */
     return result != SQLITE_OK ? result : log->real->pMethods->xTruncate(log->real, size);
 }
 
@@ -192,8 +192,8 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
     return result;
 }
 
-/* The system's functions in all but opening: they ask nothing of the file system they are given
- * that its copy does not have. */
+/* The file system is a copy of SQLite's own. Only opening differs: the other functions are the
+ * system's, which also work on the copy. */
 static void register_vfs(void)
 {
     system_vfs = sqlite3_vfs_find(NULL);

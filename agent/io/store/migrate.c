@@ -1,16 +1,15 @@
 /*
- * Formats of the store: the additions of each, and how a store of an older one is brought up to
- * date.
+ * The formats of the store: what each adds, and how a store of an older format is migrated.
  *
  * A new store goes through the same steps as an old one, so there is one description of what a
  * format is. A migration first makes a copy, PATH.vN.bak (N: the old format), then takes all steps
- * in one transaction. The copy is written under another name, flushed, and renamed. So a copy under
- * the name is whole. An agent that is killed, or finds no room, at any point leaves a store of the
- * old format, or one of the new, never anything in between. The next attempt removes what a killed
- * one left under the other name.
+ * in one transaction. The copy is written under another name, flushed, and then renamed, so a copy
+ * under its final name is whole. If the agent is killed or finds no room, at any point, the store
+ * is of the old format or of the new one, never in between. The next attempt removes the unfinished
+ * copy.
  *
- * The copy is for the case that the new release is no good and nothing was done with it. It is no
- * way back for a voter that has run: see docs/OPERATIONS.md.
+ * The copy helps only if the new release has not yet run with the store. A voter that has run must
+ * not go back to it: see docs/OPERATIONS.md.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +19,7 @@
 
 #include "private.h"
 
-enum { BACKUP_PAGES = 1024 }; /* copied in one step */
+enum { BACKUP_PAGES = 1024 }; /* pages copied in one step */
 
 /* The first format: cells of one host. */
 static const char FIRST[] =
@@ -40,7 +39,7 @@ static const char FIRST[] =
     "CREATE TABLE slot(namespace TEXT, slot INTEGER, name TEXT NOT NULL, in_commit INTEGER,"
     " PRIMARY KEY(namespace, slot)) WITHOUT ROWID;";
 
-/* [n]: from format n + 1 to n + 2. 2: other voters. */
+/* STEPS[n] leads from format n + 1 to n + 2. Format 2 adds other voters. */
 static const char *const STEPS[] = {
     "ALTER TABLE register ADD COLUMN shares TEXT;"
     "CREATE TABLE checkpoint(partition INTEGER PRIMARY KEY, ballot INTEGER NOT NULL,"
@@ -77,7 +76,7 @@ static bool fail_backup(struct store *store, const char *name, const char *what)
     return store_fail(store, "cannot be migrated: its copy %s %s", name, what);
 }
 
-/* Copies the database as the connection sees it, its log included. */
+/* Copies the database, with its log, as this connection reads it. */
 static bool copy_pages(struct store *store, sqlite3 *copy, const char *name)
 {
     sqlite3_backup *backup = sqlite3_backup_init(copy, "main", store->database, "main");
@@ -102,7 +101,7 @@ static bool flush_file(const char *name)
     return done;
 }
 
-/* SQLite's own names beside the copy's, should it have made them. */
+/* Removes the copy, and the files that SQLite may have made beside it. */
 static void remove_copy(const char *name)
 {
     static const char *const SUFFIX[] = {"", "-journal", "-wal", "-shm"};
@@ -113,7 +112,7 @@ static void remove_copy(const char *name)
     }
 }
 
-/* The copy under its passing name, whole and flushed. */
+/* Writes the copy under its temporary name, whole and flushed. */
 static bool write_copy(struct store *store, const char *name)
 {
     sqlite3 *copy = NULL;

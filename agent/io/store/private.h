@@ -4,9 +4,9 @@
  *   store.c          opening, meta, batches
  *   rows.c     the rows: reading them back, putting and deleting them
  *   replace.c  starting over
- *   migrate.c  formats, and how a store of an older one is brought up to date
+ *   migrate.c  formats, and how a store of an older format is migrated
  *   log.c      how SQLite's log is written
- *   renew.c    what is done with the log of an agent that ended
+ *   renew.c    flushing the log that an agent left
  */
 #ifndef STORE_PRIVATE_H
 #define STORE_PRIVATE_H
@@ -19,7 +19,7 @@
 #include "io/store.h"
 
 enum {
-    STORE_ID_TEXT = 33, /* bytes of a store id as text, its final zero included */
+    STORE_ID_TEXT = 33, /* bytes of a store id as text, with the final zero */
 };
 
 enum statement {
@@ -47,44 +47,45 @@ struct store {
     sqlite3_stmt *statements[STATEMENTS];
     uint64_t commit; /* of the last batch, or of the open one */
     bool open;       /* a batch is open */
-    bool deleted;    /* it deletes */
-    bool failed;     /* for good: nobody knows what is durable */
-    bool damaged;    /* it cannot be read, and nobody has it open */
-    int frames;      /* in the log */
+    bool deleted;    /* the open batch deletes rows */
+    bool failed;     /* for good: it is not known what is durable */
+    bool damaged;    /* it cannot be read, and no other process has it open */
+    int frames;      /* frames in the log */
     char path[PATH_MAX];
     char error[STORE_ERROR_MAX];
 };
 
-/* Runs SQL without results; what it is about, for the error: "cannot be made". */
+/* Runs SQL that has no results. `what` describes it in the error, such as "cannot be made". */
 bool store_run(struct store *store, const char *sql, const char *what)
     __attribute__((warn_unused_result));
 
-/* The tables of the present format, within a transaction. */
+/* Makes the tables of the present format. To be called within a transaction. */
 bool store_make_tables(struct store *store) __attribute__((warn_unused_result));
 
-/* From that older format to the present one, a copy first. false: it is as it was. */
+/* Migrates from that older format to the present one, after a copy. On failure the store is as it
+ * was. */
 bool store_migrate(struct store *store, int format) __attribute__((warn_unused_result));
 
-/* store_open(); *damaged: it failed because the database cannot be read. */
+/* As store_open(). *damaged: it failed because the database cannot be read. */
 struct store *store_open_checked(const char *path, const struct store_identity *identity,
                                  struct store_meta *meta, char *error, bool *damaged)
     __attribute__((warn_unused_result));
 
-/* Makes the log of the store durable, which this process has locked: what was left there may never
- * have reached the disk. */
+/* Makes the store's log durable, for what an agent left in it may never have reached the disk. This
+ * process must have locked the store. */
 bool store_renew_log(struct store *store) __attribute__((warn_unused_result));
 
-/* Makes the names in the folder of that path durable. false: errno. */
+/* Makes the names in the folder of that path durable. On failure returns false with errno. */
 bool store_sync_folder(const char *path) __attribute__((warn_unused_result));
 
-/* Writes the failure's text, after the database's path; returns false. */
+/* Writes the error text, after the database's path. Returns false. */
 bool store_fail(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same with what SQLite says. */
+/* As store_fail(), with SQLite's own message. */
 bool store_fail_sqlite(struct store *store, const char *what);
 
 /* Runs a prepared statement to its end. */
 bool store_finish(struct store *store, enum statement which) __attribute__((warn_unused_result));
-/* A put or delete within a batch; after a failure the batch is over. */
+/* Runs a put or a delete within a batch. A failure ends the batch. */
 bool store_change(struct store *store, enum statement which) __attribute__((warn_unused_result));
 
 /* The first column of the first row as a number. */
@@ -95,11 +96,12 @@ bool store_query_number(struct store *store, const char *sql, sqlite3_int64 *out
 void store_id_to_text(const uint64_t id[2], char text[STORE_ID_TEXT]);
 bool store_id_from_text(const char *text, uint64_t id[2]) __attribute__((warn_unused_result));
 
-/* The store that one that starts over replaces, see struct store_identity; *number is 0: none. */
+/* The number and id of the store that a starting-over store replaced (struct store_identity).
+ * *number is 0 if there is none. */
 bool store_kept(struct store *store, uint32_t *number, uint64_t id[2])
     __attribute__((warn_unused_result));
 
-/* text lives until the statement has run. */
+/* text must live until the statement has run. */
 void store_bind_text(sqlite3_stmt *statement, int at, const void *text, size_t length);
 void store_bind_number(sqlite3_stmt *statement, int at, uint64_t number);
 

@@ -2,15 +2,15 @@
  * A store's log is made durable before it is believed.
  *
  * After a failed flush the kernel has the written pages in its page cache, takes them for clean,
- * and gives them to the next process that opens the file. The next flush succeeds, and the disk has
- * never seen them. An agent ends at a failed flush. The next one would find that batch in the log
- * and act on it, and a loss of power would take it away, with all the batches behind it: SQLite
- * reads a log up to the first frame that is not whole. So an agent that opens a store writes the
- * frames of its log once more, as they read, and flushes them. A log is short, unless the agent
- * ended in the middle of much work.
+ * and gives them to the next process that opens the file. The next flush succeeds, although the
+ * pages never reached the disk. An agent ends at a failed flush. The next agent would find that
+ * batch in the log and act on it. A loss of power would then remove the batch and all later ones,
+ * as SQLite reads a log up to the first frame that is not whole. So an agent that opens a store
+ * reads the frames of its log, writes the same bytes once more, and flushes them. The log is short,
+ * unless the agent before ended during much work.
  *
- * The database file needs none of it: the pages of a failed checkpoint stand in the log still, and
- * the next checkpoint writes them again.
+ * The database file does not need this: after a failed checkpoint the pages are still in the log,
+ * and the next checkpoint writes them again.
  *
  * The format: https://sqlite.org/fileformat2.html#the_write_ahead_log
  */
@@ -26,14 +26,15 @@ enum {
     LOG_HEADER = 32,
     FRAME_HEADER = 24,
     PAGE_SIZE_AT = 8, /* in the log's header, most significant byte first */
-    SALTS_AT = 16,    /* there; */
+    SALTS_AT = 16,    /* likewise */
     FRAME_SALTS_AT = 8,
     SALTS = 8,
     PAGE_MIN = 512,
     PAGE_MAX = 65536,
 };
 
-/* Of `size` bytes at `offset`: as they read, so they are written. false: errno; 0 at the end. */
+/* Reads `size` bytes at `offset` and writes them back. On failure returns false with errno, which
+ * is 0 at the end of the file. */
 static bool renew(int file, unsigned char *bytes, size_t size, off_t offset)
 {
     ssize_t got = pread(file, bytes, size, offset);
@@ -49,18 +50,18 @@ static bool renew(int file, unsigned char *bytes, size_t size, off_t offset)
     return true;
 }
 
-/* false: errno. */
+/* On failure returns false with errno. */
 static bool renew_frames(int file)
 {
     static unsigned char header[LOG_HEADER];
     static unsigned char frame[FRAME_HEADER + PAGE_MAX];
     if (!renew(file, header, sizeof(header), 0)) {
-        return errno == 0; /* nothing in it */
+        return errno == 0; /* the log is empty */
     }
     const unsigned char *at = header + PAGE_SIZE_AT;
     uint32_t page = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
     if (page < PAGE_MIN || page > PAGE_MAX) {
-        return true; /* SQLite does not read it either */
+        return true; /* such a log SQLite does not read either */
     }
     size_t size = FRAME_HEADER + page;
     off_t offset = LOG_HEADER;

@@ -1,11 +1,11 @@
 /*
- * A voter starts over (store_start_over): its database is replaced by an empty one. And how that is
- * taken back (store_undo_start_over).
+ * A voter starts over: store_start_over() replaces its database by an empty one, and
+ * store_undo_start_over() takes that back.
  *
  * The new one is made complete and durable beside the old one. Then the old one gets a second name,
- * and the new one is renamed over the first: a process that is killed in between leaves either the
- * old database or the new one, never none. The log of a damaged one goes first; a readable one has
- * no log any more when it is closed.
+ * and the new one is renamed over the first name. So a process that is killed in between leaves
+ * either the old database or the new one, never none. The log of a damaged database is renamed
+ * first. A readable one leaves no log when it is closed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,14 +31,15 @@ static bool say(char *error, const char *path, const char *what)
     return false;
 }
 
-/* Reads from the old database what goes on. It is closed again, its log merged into it. */
+/* Reads from the old database what the new one continues. Then it is closed, which merges its log
+ * into it. */
 static bool read_old(const char *path, struct store_identity *identity, char *error)
 {
     bool damaged = false;
     struct store_meta meta;
     struct store *old = store_open_checked(path, identity, &meta, error, &damaged);
     if (old == NULL) {
-        return damaged; /* its epoch is not known: identity->epoch has to do */
+        return damaged; /* the epoch cannot be read: identity->epoch is used */
     }
     store_close(old);
     memcpy(identity->kept_id, meta.store_id, sizeof(identity->kept_id));
@@ -62,7 +63,7 @@ static bool clear(const char *path, char *error)
     return true;
 }
 
-/* The first name that is free; 0: there is none. */
+/* The first N for which PATH.replaced-N is free; 0 if there is none. */
 static uint32_t choose_kept(const char *path, char *kept)
 {
     char log[STORE_KEPT_MAX + 8];
@@ -77,7 +78,7 @@ static uint32_t choose_kept(const char *path, char *kept)
     return 0;
 }
 
-/* The log of a damaged database, and its index. */
+/* Renames the log of a damaged database, and the log's index. */
 static bool keep_log(const char *path, const char *kept, char *error)
 {
     static const char *const SUFFIX[] = {"-wal", "-shm"};
@@ -154,7 +155,7 @@ static bool see_member(void *arg, const struct quorum_member *row)
     return true;
 }
 
-/* Which database another one replaced. */
+/* The database that another one replaced. */
 struct replaced {
     uint32_t number; /* of PATH.replaced-N; 0: none */
     uint64_t id[2];
@@ -169,8 +170,8 @@ static bool find_replaced(struct store *store, struct replaced *out, char *error
     return done;
 }
 
-/* Whether no other voter knows of a database that starts over: it has no line of its own in the
- * record (core/quorum/members_rejoin.c: LEARN). */
+/* Whether no other voter knows of a database that starts over: then the record has no line for its
+ * store (core/quorum/members_rejoin.c: LEARN). */
 static bool is_unknown(struct store *store, const char *path, const struct store_identity *identity,
                        char *error)
 {
@@ -189,7 +190,7 @@ static bool is_unknown(struct store *store, const char *path, const struct store
     return !own.found;
 }
 
-/* Looks at the database that is to go: whether it may, and what it replaced. */
+/* Checks that the present database may go, and reads which one it replaced. */
 static bool look_at_fresh(const char *path, const struct store_identity *identity,
                           struct store_meta *meta, struct replaced *replaced, char *error)
 {
@@ -211,8 +212,8 @@ static bool look_at_fresh(const char *path, const struct store_identity *identit
     return done;
 }
 
-/* The database that this one replaced. One that only began to start over itself is passed by, to
- * what it replaced, unless others know of it. */
+/* Opens the database that this one replaced. If that one had itself only begun to start over, and
+ * no other voter knows of it, the one that it replaced is taken. */
 static struct store *open_kept(const char *path, const struct store_identity *identity,
                                struct replaced replaced, struct store_meta *meta, char *kept,
                                char *error)
@@ -243,7 +244,8 @@ static struct store *open_kept(const char *path, const struct store_identity *id
     return NULL;
 }
 
-/* The own line of `seen`: which commit the store had when it was opened, while it does not vote. */
+/* Reads from the own row of `seen` the commit that the store had when it was opened, while it does
+ * not vote. */
 static bool see_opened(void *arg, const struct quorum_seen *row)
 {
     struct own_line *own = arg;
@@ -253,9 +255,9 @@ static bool see_opened(void *arg, const struct quorum_seen *row)
 }
 
 /*
- * The session of before ends: an agent that ran since may have made records of its own. That is a
- * commit, and an old copy must not catch up by it: the one that the store had is kept with it
- * (core/quorum/members.c, keep_opened).
+ * Ends the session of before in the old store, for the agent that ran since may have promised more.
+ * This is a new commit, and an old copy of the store must not look newer by it. So the commit that
+ * the store had is kept in its own row (core/quorum/members.c, keep_opened).
  */
 static bool end_session(struct store *store, const struct store_identity *identity,
                         const struct store_meta *meta, uint32_t epoch)
@@ -272,7 +274,8 @@ static bool end_session(struct store *store, const struct store_identity *identi
            store_put_session_epoch(store, next) && store_commit(store, &commit);
 }
 
-/* A log that stayed would be read as the log of whatever gets its database's name. */
+/* Whether a log lies beside the path. SQLite would read it as the log of whatever database gets
+ * that path. */
 static bool has_log(const char *path, char *error)
 {
     char log[STORE_KEPT_MAX + 8];

@@ -1,10 +1,10 @@
 /*
- * The store's rows: the columns of each table, as text and numbers that a person can read, and
- * back.
+ * The store's rows: how the columns of each table are written and read, as text and numbers that a
+ * person can read.
  *
  * Ids of stores are 32 hexadecimal digits. The shares of a register are one text, "host-a 3
- * 65537.12, host-b 4 65537.13": agent, epoch, version (ballot.sequence). Each column is checked
- * when it is read; its meaning is the quorum core's affair.
+ * 65537.12, host-b 4 65537.13": agent, epoch, version (ballot.sequence). The form of each column is
+ * checked when it is read. Its meaning is the quorum core's affair.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "proto/check.h"
 #include "proto/frame.h"
 
-/* A share: an agent, three numbers, and what stands between. */
+/* A share as text: an agent, three numbers, and separators. */
 enum { SHARES_TEXT_MAX = MESSAGE_SHARES_MAX * (MESSAGE_AGENT_MAX + 48) };
 
 static const char *const MODE_TEXT[] = {"free", "shared", "exclusive"};
@@ -75,7 +75,8 @@ static bool column_mode(sqlite3_stmt *row, int at, uint8_t *out)
     return false;
 }
 
-/* One number of a text, which moves on behind it and the character `end` (0: the text's end). */
+/* Reads one number that is followed by the character `end` (0: by the text's end), and moves *text
+ * behind it. */
 static bool text_number(const char **text, char end, uint64_t limit, uint64_t *out)
 {
     char *behind = NULL;
@@ -91,7 +92,7 @@ static bool text_number(const char **text, char end, uint64_t limit, uint64_t *o
     return true;
 }
 
-/* "host-a 3 65537.12", behind it ", " or the end. */
+/* Reads a share, such as "host-a 3 65537.12", and the ", " or the end behind it. */
 static bool text_share(const char **text, struct message_share *out)
 {
     uint64_t epoch = 0;
@@ -136,7 +137,7 @@ static bool column_store_id(sqlite3_stmt *row, int at, uint64_t id[2])
     return text != NULL && store_id_from_text(text, id);
 }
 
-/* Hands one row over; NULL: done. Else what was expected. */
+/* Hands one row over. Returns NULL, or what was expected. */
 typedef const char *row_fn(const struct store_reader *reader, sqlite3_stmt *row);
 
 static const char NO_FIT[] = "a value that this agent writes and has room for";
@@ -264,17 +265,17 @@ static const char *read_seen(const struct store_reader *reader, sqlite3_stmt *ro
     return reader->seen(reader->arg, &out) ? NULL : NO_FIT;
 }
 
-/* The first column of the row before. */
+/* The first column of the row before this one. */
 struct row_key {
     uint8_t text[MESSAGE_NAME_MAX];
-    int length; /* of the text; -1: there was none */
+    int length; /* of text; -1: there is no row before */
     sqlite3_int64 number;
 };
 
 /*
- * Whether a row stands behind the one before, which it then is for the next. Rows are read in the
- * order of their pages; if one page stands in another's place, its rows come twice, and SQLite's
- * own check says nothing. Only a slot's first column may repeat.
+ * Whether a row has a larger key than the row before, which it then replaces in *before. Rows are
+ * read in the order of their pages. If one page stands in another's place, its rows come twice, and
+ * SQLite's own check does not notice. Only a slot's first column may repeat.
  */
 static bool is_in_order(sqlite3_stmt *row, struct row_key *before, bool may_repeat)
 {
@@ -289,7 +290,7 @@ static bool is_in_order(sqlite3_stmt *row, struct row_key *before, bool may_repe
     const void *text = sqlite3_column_text(row, 0);
     int length = sqlite3_column_bytes(row, 0);
     if (text == NULL || length > MESSAGE_NAME_MAX) {
-        return true; /* the reader of the row reports its fault */
+        return true; /* the reader of the row reports this fault */
     }
     if (before->length >= 0) {
         int common = length < before->length ? length : before->length;
@@ -374,8 +375,8 @@ bool store_load(struct store *store, const struct store_reader *reader)
 
 enum { RULES_TEXT_MAX = 128 + MESSAGE_VOTERS_MAX * (MESSAGE_AGENT_MAX + 1) };
 
-/* As one line: "session_ttl_ns=5000000000 grace_period_ns=5000000000 max_drift_percent=10
- * voters=host-a,host-b". */
+/* Reads rules from one line: "session_ttl_ns=5000000000 grace_period_ns=5000000000
+ * max_drift_percent=10 voters=host-a,host-b". */
 static bool rules_from_text(const char *text, struct message_rules *rules)
 {
     char voters[MESSAGE_VOTERS_MAX * (MESSAGE_AGENT_MAX + 1) + 1];
@@ -397,8 +398,8 @@ static bool rules_from_text(const char *text, struct message_rules *rules)
     return rules->voter_count > 0;
 }
 
-/* The value of a key that may be missing from meta; *text is NULL: it is. Belongs to *row, which
- * the caller finalizes in any case. false: an error. */
+/* Finds the value of a key of meta. *text is NULL if the key is missing; it belongs to *row, which
+ * the caller finalizes in any case. Returns false on an error. */
 static bool find_meta(struct store *store, const char *key, sqlite3_stmt **row, const char **text)
 {
     *text = NULL;
@@ -492,7 +493,7 @@ static void bind_agent(sqlite3_stmt *statement, int at, const struct message_age
     }
 }
 
-/* Text of the shares into text (of SHARES_TEXT_MAX bytes); its length. */
+/* Writes the shares as text (SHARES_TEXT_MAX bytes). Returns the length. */
 static size_t shares_text(const struct message_value *value, char *text)
 {
     size_t used = 0;
@@ -562,7 +563,7 @@ static bool put_checkpoint(struct store *store, const struct quorum_checkpoint *
     return store_change(store, PUT_CHECKPOINT);
 }
 
-/* member and seen: a voter, its store, a number. */
+/* Puts a row of member or seen: a voter, its store, a number. */
 static bool put_voter(struct store *store, enum statement which, const struct message_agent *voter,
                       const uint64_t store_id[2], uint64_t number)
 {

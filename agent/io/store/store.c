@@ -1,18 +1,17 @@
 /*
  * The store (io/store.h) on SQLite.
  *
- * One connection with locking_mode=EXCLUSIVE: it owns the database until it is closed, keeps the
- * index of the log in its own memory, and no commit takes a file lock. A commit is some changed
- * pages, written to the end of the log in one piece (log.h), and one fdatasync. A page of
- * 2 KiB: with smaller ones a start takes longer, with larger ones a commit.
- * The log is checkpointed by store_idle(), or once it has grown very long; it is never truncated,
- * so that after the first checkpoint commits write over space that the file already has.
+ * There is one connection with locking_mode=EXCLUSIVE. It owns the database until it is closed and
+ * keeps the index of the log in its own memory, so no commit takes a file lock. A commit writes the
+ * changed pages to the end of the log in one piece (log.h), and then needs one fdatasync. Pages
+ * have 2 KiB: smaller ones make a start slower, larger ones a commit. store_idle() checkpoints the
+ * log, or a commit does once the log is very long. The log is never truncated, so that after the
+ * first checkpoint commits overwrite space that the file already has.
  *
- * Every row says in which commit it was written, so the number of the last commit needs no row of
- * its own; only a batch that deletes writes it to meta.
+ * Every row has the number of the commit that wrote it, so the last commit needs no row of its own.
+ * Only a batch that deletes writes its number to meta.
  *
- * Numbers beyond 2^63 - 1 (only the token after the very last) are stored as SQLite's negative
- * ones.
+ * A number beyond 2^63 - 1 (only the token after the very last one) is stored as a negative number.
  */
 #include "io/store.h"
 
@@ -34,9 +33,9 @@
 #include "proto/check.h"
 
 enum {
-    APPLICATION_ID = 0x48466c64, /* "HFld": the mark that `file` and sqlite3 see */
-    IDLE_FRAMES = 256,           /* store_idle leaves a shorter log alone */
-    FRAMES_MAX = 4096,           /* a commit that finds a longer one checkpoints: 8 MiB */
+    APPLICATION_ID = 0x48466c64, /* "HFld": the mark that `file` and sqlite3 show */
+    IDLE_FRAMES = 256,           /* store_idle() leaves a shorter log alone */
+    FRAMES_MAX = 4096,           /* 8 MiB: a commit that finds a longer log checkpoints it */
 };
 
 static const char *const STATEMENT_TEXT[STATEMENTS] = {
@@ -73,7 +72,7 @@ bool store_fail(struct store *store, const char *format, ...)
     if (length > 0 && (size_t)length < sizeof(store->error)) {
         vsnprintf(store->error + length, sizeof(store->error) - (size_t)length, format, arguments);
     }
-    /* SQLite's errors, and the text of a damaged row, may have line ends. */
+    /* SQLite's errors, and the text of a damaged row, may contain line ends. */
     for (char *at = store->error; *at != '\0'; at++) {
         *at = (unsigned char)*at < ' ' || *at == 0x7f ? ' ' : *at;
     }
@@ -140,8 +139,8 @@ static bool query_is(struct store *store, const char *sql, const char *expected)
     return same;
 }
 
-/* Makes the file, so that SQLite does not choose its mode. Closed before SQLite opens it: closing
- * it later would drop the locks of SQLite. */
+/* Makes the file, so that SQLite does not choose its mode. It is closed before SQLite opens it: to
+ * close it later would release SQLite's locks on it. */
 static bool touch(struct store *store)
 {
     int file = open(store->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -288,7 +287,7 @@ static bool create(struct store *store, const struct store_identity *identity)
             store_fail(store, "its folder cannot be made durable: %s", strerror(errno)));
 }
 
-/* The value of a key in meta as text; NULL: it is not there. Belongs to *statement. */
+/* The value of a key in meta as text; NULL if it is missing. The text belongs to *statement. */
 static const char *meta_text(struct store *store, const char *key, sqlite3_stmt **statement)
 {
     *statement = NULL;
@@ -406,13 +405,13 @@ static bool read_meta(struct store *store, const struct store_identity *identity
     return true;
 }
 
-/* Which release last had the store, as far as it says so: format 2 and later do. */
+/* The release that last had the store, as stores of format 2 and later record it. */
 static void written_by(struct store *store, char *text, size_t size)
 {
     sqlite3_stmt *statement = NULL;
     const char *found = meta_text(store, "written_by", &statement);
     store->damaged =
-        false; /* it is of a format that this program does not know, or was never said */
+        false; /* the store has a format that this program does not know, or none was recorded */
     snprintf(text, size, "%.64s", found != NULL ? found : "");
     sqlite3_finalize(statement);
 }
@@ -429,7 +428,7 @@ static bool fail_format(struct store *store, sqlite3_int64 format)
                       HF_VERSION);
 }
 
-/* An older store is changed only if it is this agent's, is whole, and nobody needs it as it is. */
+/* An older store is migrated only if it is this agent's, is whole, and may_migrate() allows it. */
 static bool may_migrate(struct store *store, const struct store_identity *identity,
                         struct store_meta *meta)
 {
@@ -447,7 +446,7 @@ static bool may_migrate(struct store *store, const struct store_identity *identi
     return true;
 }
 
-/* Says in the store which release has it, for one that is older and does not know its format. */
+/* Records which release has the store, for an older release that does not know its format. */
 static bool sign(struct store *store)
 {
     char release[80];
@@ -458,7 +457,7 @@ static bool sign(struct store *store)
     }
     store_bind_text(statement, 1, "written_by", strlen("written_by"));
     store_bind_text(statement, 2, HF_VERSION, strlen(HF_VERSION));
-    store_bind_number(statement, 3, 0); /* no commit of the core's: nothing rests on it */
+    store_bind_number(statement, 3, 0); /* no commit of the core: nothing depends on it */
     return store_finish(store, PUT_META);
 }
 
@@ -558,7 +557,7 @@ bool store_begin(struct store *store)
     return true;
 }
 
-/* A put or delete within a batch; after a failure the batch is over. */
+/* Runs a put or a delete within a batch. A failure ends the batch. */
 bool store_change(struct store *store, enum statement which)
 {
     HF_CHECK(store->open);
@@ -578,7 +577,7 @@ bool store_commit(struct store *store, uint64_t *commit)
                 store_finish(store, COMMIT);
     if (!done) {
         store->failed = true;
-        /* The failure's text stays; a rollback that fails too changes nothing. */
+        /* The error text stays that of the failure. A rollback that fails, too, changes nothing. */
         sqlite3_step(store->statements[ROLLBACK]);
         sqlite3_reset(store->statements[ROLLBACK]);
         return false;

@@ -1,4 +1,4 @@
-/* Decides which connections may have a place in the inbox: see inbox.h. */
+/* Decides which connections keep a place in the inbox: see inbox.h. */
 #include "inbox.h"
 
 #include <string.h>
@@ -6,10 +6,9 @@
 #include "proto/check.h"
 
 enum {
-    PER_NAME = 2,      /* from one host, and */
-    PER_NAME_ALL = 16, /* from all: a host that takes another's name does not end that one's
-                        * links */
-    GUESTS_PART = 16,  /* agents that are no voters leave one of so many places free */
+    PER_NAME = 2,      /* places of one name from one host */
+    PER_NAME_ALL = 16, /* places of one name from all hosts (inbox.h) */
+    GUESTS_PART = 16,  /* one of so many places is kept free of agents that are no voters */
 };
 
 static const int64_t silent_ns = 10000000000;
@@ -17,7 +16,7 @@ static const int64_t silent_ns = 10000000000;
 void transport_inbox_add(struct transport_inbox *inbox, struct transport_link *link)
 {
     HF_CHECK(inbox->count < inbox->max);
-    link->place = inbox->count;
+    link->index = inbox->count;
     inbox->links[inbox->count++] = link;
     inbox->strangers++;
 }
@@ -27,8 +26,8 @@ void transport_inbox_remove(struct transport_inbox *inbox, const struct transpor
     struct transport_link *last = inbox->links[--inbox->count];
 
     inbox->strangers -= link->greet_by_ns != 0 ? 1 : 0;
-    inbox->links[link->place] = last;
-    last->place = link->place;
+    inbox->links[link->index] = last;
+    last->index = link->index;
 }
 
 static bool is_known(const struct transport_link *link)
@@ -38,7 +37,7 @@ static bool is_known(const struct transport_link *link)
 
 static struct transport_link *earlier(struct transport_link *one, struct transport_link *other)
 {
-    return one == NULL || other->heard_ns < one->heard_ns ? other : one;
+    return one == NULL || other->seen_ns < one->seen_ns ? other : one;
 }
 
 struct transport_link *transport_inbox_victim(const struct transport_inbox *inbox, int64_t now_ns)
@@ -52,14 +51,14 @@ struct transport_link *transport_inbox_victim(const struct transport_inbox *inbo
 
         if (!is_known(link) && (!crowded || link->greet_by_ns != 0)) {
             first = earlier(first, link);
-        } else if (!link->sender.voter && now_ns - link->heard_ns >= silent_ns) {
+        } else if (!link->sender.voter && now_ns - link->seen_ns >= silent_ns) {
             silent = earlier(silent, link);
         }
     }
     return first != NULL ? first : silent;
 }
 
-/* Whether they come from one address; its port stands behind the last colon. */
+/* Whether both come from one address. The port stands behind the last colon. */
 static bool same_host(const struct transport_link *one, const struct transport_link *other)
 {
     const char *colon = strrchr(one->remote, ':');
@@ -76,7 +75,7 @@ struct transport_link *transport_inbox_rival(const struct transport_inbox *inbox
     uint32_t namesakes = 0;
     uint32_t neighbours = 0;
     struct transport_link *namesake = NULL;
-    struct transport_link *neighbour = NULL; /* a namesake from the same host */
+    struct transport_link *neighbour = NULL; /* a link of the same name from the same host */
     struct transport_link *silent = NULL;
 
     for (uint32_t i = 0; i < inbox->count; i++) {
@@ -91,7 +90,7 @@ struct transport_link *transport_inbox_rival(const struct transport_inbox *inbox
                 neighbour = earlier(neighbour, other);
             }
         }
-        if (is_known(other) && !other->sender.voter && now_ns - other->heard_ns >= silent_ns) {
+        if (is_known(other) && !other->sender.voter && now_ns - other->seen_ns >= silent_ns) {
             silent = earlier(silent, other);
         }
     }

@@ -1,23 +1,23 @@
 /*
- * The connections that others made to this agent, and which may have a place. Private to the
+ * The connections that others made to this agent, and which of them keep a place. Private to the
  * transport.
  *
- * A stranger has not greeted; a guest has, and has sent no packet that makes sense; the others are
- * known by the name that their first packet gave. Anybody can greet, so places are given up:
+ * A stranger has not greeted. A guest has greeted, and has sent no valid packet. All others are
+ * known by the name in their first packet. Anybody can greet, so links lose their places:
  *
- *   who has not greeted after 5 s (with TLS, and no more than 128 strangers: 30 s), or not sent a
- *   packet that makes sense a minute later, is closed;
- *   in a full inbox a newcomer gets the place of the stranger or guest that came first, else that
- *   of who was silent for longest, 10 s at least;
- *   agents that are no voters leave some places free, so there is always a guest's place from which
- *   a voter becomes known; and a voter that is known keeps its place;
- *   of one name two connections from one host have a place: an agent that came back may be there
- *   twice; and sixteen in all: who takes another's name elsewhere does not end that agent's links.
+ *   a stranger is closed after 5 s (with TLS, and no more than 128 strangers: after 30 s), and a
+ *   guest after a minute;
+ *   in a full inbox a newcomer gets the place of the oldest stranger or guest; if there is none, it
+ *   gets the place of the link that was silent for longest, if that is 10 s at least;
+ *   agents that are no voters leave some places free, so there is always a place where a voter can
+ *   become known; and a known voter keeps its place;
+ *   one name has two places from one host, as an agent that came back may be there twice; and
+ *   sixteen in all, so that a host which takes another's name does not end that agent's links.
  *
  * The agent believes the sender that a packet names (see docs/TLS.md). So without TLS a process
- * that knows the cell's name can still have places, but the voters' are not among them.
+ * that knows the cell's name can hold places, but not those of the voters.
  *
- * Nothing here closes anything: the functions name the link that is to be closed.
+ * These functions close nothing. They name the link that the caller has to close.
  */
 #ifndef IO_TRANSPORT_INBOX_H
 #define IO_TRANSPORT_INBOX_H
@@ -40,15 +40,16 @@ struct transport_inbox {
     struct transport_link *links[TRANSPORT_INBOUND_MAX];
 };
 
-/* There is room: count < max. */
+/* Adds a link. There must be room: count < max. */
 void transport_inbox_add(struct transport_inbox *inbox, struct transport_link *link);
 void transport_inbox_remove(struct transport_inbox *inbox, const struct transport_link *link);
 
-/* The link whose place a newcomer gets; NULL: none, although the inbox is full. Only if it is full,
- * or there are too many strangers. */
+/* The link that must give its place to a newcomer; NULL if there is none, although the inbox is
+ * full. To be called only if the inbox is full or has too many strangers. */
 struct transport_link *transport_inbox_victim(const struct transport_inbox *inbox, int64_t now_ns);
 
-/* The link that has to go because that link became known just now, maybe itself; NULL: none. */
+/* `link` has just become known. Returns the link that has to go for that, which may be `link`
+ * itself, or NULL. */
 struct transport_link *transport_inbox_rival(const struct transport_inbox *inbox,
                                              struct transport_link *link, int64_t now_ns);
 

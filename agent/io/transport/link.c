@@ -11,15 +11,15 @@
 #include "tls.h"
 
 enum {
-    HEAD_SIZE = 4, /* of a frame: the packet's size */
+    HEAD_SIZE = 4, /* of a frame's head: the packet's size */
     MAGIC_SIZE = 8,
     ROLE_AT = MAGIC_SIZE,
     VERSION_AT = ROLE_AT + 4,
     GREETING_SIZE = VERSION_AT + 4,
-    ROLE_DIALLED = 1,    /* two ends that say the same are not two agents (a port that answers */
-    ROLE_LISTENS = 2,    /* itself, something that echoes) */
-    IN_SIZE = 64 * 1024, /* of the buffer to receive into, at first */
-    RECEIVES_MAX = 4,    /* in a row, for one link, if each filled the buffer */
+    ROLE_DIALLED = 1,    /* two ends with the same role are not two agents, but a port that */
+    ROLE_LISTENS = 2,    /* answers itself, or a service that echoes */
+    IN_SIZE = 64 * 1024, /* bytes of the receive buffer at first */
+    RECEIVES_MAX = 4,    /* receives in a row for one link, while each fills the buffer */
     OUT_SIZE_MIN = 16 * 1024,
 };
 
@@ -76,7 +76,7 @@ static void release(struct transport_bytes *bytes)
 
 static void append(struct transport_bytes *bytes, const void *data, size_t size)
 {
-    if (size > 0) { /* else data may be NULL */
+    if (size > 0) { /* otherwise data may be NULL */
         memcpy(bytes->data + bytes->size, data, size);
         bytes->size += size;
     }
@@ -84,19 +84,20 @@ static void append(struct transport_bytes *bytes, const void *data, size_t size)
 
 /* ---- sending ---- */
 
-/* Has NNG go on with what is flying. */
+/* Gives the rest of `flying` to NNG, which sends it on its own threads. */
 static void fly(struct transport_link *link)
 {
     size_t size = link->flying.size - link->flown;
     nng_iov rest = {.iov_buf = link->flying.data + link->flown, .iov_len = size};
 
     HF_CHECK(nng_aio_set_iov(link->send.aio, 1, &rest) == 0);
-    /* With TLS every packet flies; the loop needs no notice of each that has gone. */
-    transport_work_begin(&link->send, link->secure ? size : 0);
+    /* With TLS every packet goes this way. The loop needs no notice of each one that was sent. */
+    transport_op_begin(&link->send, link->secure ? size : 0);
     nng_stream_send(link->stream, link->send.aio);
 }
 
-/* The send is done: its rest, or else the bytes that waited behind it, go on. */
+/* A send has ended. Begins the next one: the rest of `flying`, or the bytes that waited behind
+ * it. */
 static void flight_ended(struct transport_link *link)
 {
     struct transport_bytes empty = link->flying;
@@ -116,12 +117,12 @@ static void flight_ended(struct transport_link *link)
     if (link->flying.size > 0) {
         fly(link);
     } else if (!link->secure) {
-        release(&link->flying); /* that the kernel did not keep up is over */
+        release(&link->flying); /* the kernel keeps up again */
         release(&link->waiting);
     }
 }
 
-/* Parts that belong together, one behind the other. */
+/* Bytes in two pieces, to be sent one behind the other. */
 struct parts {
     const void *head;
     size_t head_size;
@@ -129,7 +130,7 @@ struct parts {
     size_t body_size;
 };
 
-/* Copies what is behind the first `skip` bytes of them; there is room. */
+/* Appends the parts without their first `skip` bytes. The caller has made room. */
 static void append_parts(struct transport_bytes *bytes, const struct parts *parts, size_t skip)
 {
     if (skip < parts->head_size) {
@@ -141,7 +142,8 @@ static void append_parts(struct transport_bytes *bytes, const struct parts *part
     }
 }
 
-/* How much of them the kernel takes at once. The link may be broken by it. */
+/* Sends as much of the parts as the kernel takes at once, and returns how much that is. May break
+ * the link. */
 static size_t send_now(struct transport_link *link, const struct parts *parts)
 {
     nng_aio *now = link->links->now;
@@ -153,7 +155,7 @@ static size_t send_now(struct transport_link *link, const struct parts *parts)
 
     HF_CHECK(nng_aio_set_iov(now, parts->body_size > 0 ? 2 : 1, both) == 0);
     nng_stream_send(link->stream, now);
-    nng_aio_cancel(now); /* nothing, if it is done; else NNG would go on with it by and by */
+    nng_aio_cancel(now); /* if nothing was sent, NNG must not go on with it later */
     nng_aio_wait(now);
     result = nng_aio_result(now);
     if (result == NNG_ECANCELED) {
@@ -166,14 +168,14 @@ static size_t send_now(struct transport_link *link, const struct parts *parts)
     return nng_aio_count(now);
 }
 
-/* false: lost, or the link is broken. */
+/* Returns false if the parts are lost or the link is broken. */
 static bool send_parts(struct transport_link *link, const struct parts *parts)
 {
     size_t size = parts->head_size + parts->body_size;
     size_t sent = 0;
 
-    if (!transport_work_running(&link->send)) {
-        if (link->flying.size > 0) { /* one that ended and was quiet about it, or is queued */
+    if (!transport_op_running(&link->send)) {
+        if (link->flying.size > 0) { /* that send ended without a notice, or its notice is queued */
             flight_ended(link);
         } else if (!link->secure) {
             sent = send_now(link, parts);
@@ -191,7 +193,7 @@ static bool send_parts(struct transport_link *link, const struct parts *parts)
         return true;
     }
     if (!reserve(&link->flying, size - sent, OUT_SIZE_MIN)) {
-        if (sent > 0) { /* half a packet went: the rest of the stream would make no sense */
+        if (sent > 0) { /* half a packet was sent, and what followed it would make no sense */
             transport_link_break(link, NNG_ENOMEM, NULL);
         }
         return false;
@@ -217,8 +219,8 @@ size_t transport_link_waiting(struct transport_link *link)
 {
     size_t waiting = link->waiting.size + link->flying.size - link->flown;
 
-    /* With TLS the last one may have ended, and been quiet about it. */
-    if (link->flying.size > 0 && !transport_work_running(&link->send) &&
+    /* With TLS the last send may have ended without a notice. */
+    if (link->flying.size > 0 && !transport_op_running(&link->send) &&
         nng_aio_result(link->send.aio) == 0) {
         waiting -= nng_aio_count(link->send.aio);
     }
@@ -237,8 +239,8 @@ static void send_greeting(struct transport_link *link, uint32_t version)
 
 /* ---- receiving ---- */
 
-/* The two share no version. An agent that knows only the first one hangs up without a word and is
- * dialled again in it, if the other one is newer. */
+/* The two ends share no version. An agent that knows only the first version hangs up without an
+ * answer. If the other end is newer (older is true), it dials again with the first version. */
 static void refuse_version(struct transport_link *link, bool older)
 {
     link->older = older;
@@ -247,14 +249,14 @@ static void refuse_version(struct transport_link *link, bool older)
                          older ? NULL : "it speaks another version of the protocol");
 }
 
-/* The listener answers with the newest version that both speak, or if there is none with its own
- * newest one, so that both can log why. */
+/* The listener answers with the newest version that both ends know. If there is none, it answers
+ * with its own newest one, so that both can log the reason. */
 static void answer_greeting(struct transport_link *link)
 {
     bool newer = link->version >= TRANSPORT_VERSION_SECOND;
     bool shared = link->version == TRANSPORT_VERSION_FIRST ||
-                  (newer && link->says >= TRANSPORT_VERSION_SECOND);
-    uint32_t answer = shared && link->version < link->says ? link->version : link->says;
+                  (newer && link->newest >= TRANSPORT_VERSION_SECOND);
+    uint32_t answer = shared && link->version < link->newest ? link->version : link->newest;
 
     send_greeting(link, answer);
     if (shared) {
@@ -264,15 +266,15 @@ static void answer_greeting(struct transport_link *link)
     }
 }
 
-/* The dialler learns which version is spoken: one that it speaks, if the listener does too. */
+/* The listener's answer names the version in use, if this end knows it. */
 static void take_answer(struct transport_link *link)
 {
-    bool newer = link->says >= TRANSPORT_VERSION_SECOND;
+    bool newer = link->newest >= TRANSPORT_VERSION_SECOND;
 
     if (link->version == TRANSPORT_VERSION_FIRST && newer) {
         refuse_version(link, true); /* the listener has hung up already */
-    } else if (link->version > link->says || (newer && link->version < TRANSPORT_VERSION_SECOND) ||
-               link->version == 0) {
+    } else if (link->version > link->newest ||
+               (newer && link->version < TRANSPORT_VERSION_SECOND) || link->version == 0) {
         refuse_version(link, false);
     }
 }
@@ -302,8 +304,8 @@ static size_t take_greeting(struct transport_link *link, const unsigned char *by
     return GREETING_SIZE;
 }
 
-/* How many bytes belong to whole packets, which were given to the handler; *wanted: the size of the
- * frame that follows, as far as it is known. */
+/* Gives whole packets to the handler, and returns how many bytes they had. *wanted: the size of the
+ * next frame, as far as it is known. */
 static size_t take_packets(struct transport_link *link, const unsigned char *bytes, size_t size,
                            size_t *wanted)
 {
@@ -330,7 +332,7 @@ static size_t take_packets(struct transport_link *link, const unsigned char *byt
     return at;
 }
 
-/* So many bytes more are in the buffer. */
+/* `more` bytes were received into the buffer. */
 static void take_in(struct transport_link *link, size_t more)
 {
     struct transport_bytes *in = &link->in;
@@ -354,7 +356,7 @@ static void take_in(struct transport_link *link, size_t more)
     }
 }
 
-/* Where the next receive is to write to. */
+/* Where the next receive writes to. */
 static nng_iov room(const struct transport_link *link)
 {
     return (nng_iov){.iov_buf = link->in.data + link->in.size,
@@ -366,11 +368,11 @@ static void receive_later(struct transport_link *link)
     nng_iov iov = room(link);
 
     HF_CHECK(nng_aio_set_iov(link->receive.aio, 1, &iov) == 0);
-    transport_work_begin(&link->receive, 0);
+    transport_op_begin(&link->receive, 0);
     nng_stream_recv(link->stream, link->receive.aio);
 }
 
-/* true: there may be more. */
+/* Returns true if there may be more to receive. */
 static bool receive_now(struct transport_link *link, uint32_t events)
 {
     nng_aio *now = link->links->now;
@@ -382,9 +384,9 @@ static bool receive_now(struct transport_link *link, uint32_t events)
     nng_aio_cancel(now);
     nng_aio_wait(now);
     result = nng_aio_result(now);
-    if (result == NNG_ECANCELED) { /* nothing is there */
+    if (result == NNG_ECANCELED) { /* nothing has arrived */
         if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-            transport_link_break(link, NNG_ECLOSED, NULL); /* nor will be: NNG has closed it */
+            transport_link_break(link, NNG_ECLOSED, NULL); /* NNG has closed the stream */
         }
         return false;
     }
@@ -407,9 +409,9 @@ void transport_link_ready(struct transport_link *link, uint32_t events, bool onc
     }
 }
 
-/* Finds the descriptor, sets its options, and has it watched if nothing stands in between. It is
- * looked for among all that the process has. A stranger's connection costs its sender nothing, so
- * it is not worth that before it has greeted. */
+/* Finds the link's descriptor, sets its options, and adds it to the epoll set. The search goes
+ * through all descriptors of the process, so it is made only after the greeting: a stranger could
+ * cause it at no cost. */
 static void watch(struct transport_link *link)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = link}};
@@ -423,30 +425,29 @@ static void watch(struct transport_link *link)
     }
 }
 
-void transport_link_worked(struct transport_link *link, enum transport_work_kind kind)
+void transport_link_worked(struct transport_link *link, enum transport_op_kind kind)
 {
-    const struct transport_work *work = kind == TRANSPORT_WORK_RECEIVE ? &link->receive
-                                                                       : &link->send;
+    const struct transport_op *op = kind == TRANSPORT_OP_RECEIVE ? &link->receive : &link->send;
 
     if (link->state == TRANSPORT_LINK_BROKEN) {
         return;
     }
-    if (kind == TRANSPORT_WORK_SEND) {
-        /* transport_link_send() may have seen its end before, and begun the next one. */
-        if (!transport_work_running(&link->send) && link->flying.size > 0) {
+    if (kind == TRANSPORT_OP_SEND) {
+        /* transport_link_send() may have noticed the end already, and have begun the next send. */
+        if (!transport_op_running(&link->send) && link->flying.size > 0) {
             flight_ended(link);
         }
         return;
     }
-    if (nng_aio_result(work->aio) != 0) {
-        transport_link_break(link, nng_aio_result(work->aio), NULL);
+    if (nng_aio_result(op->aio) != 0) {
+        transport_link_break(link, nng_aio_result(op->aio), NULL);
         return;
     }
     bool stranger = link->state == TRANSPORT_LINK_GREETING && !link->dialled;
     if (stranger && link->secure) {
-        transport_certified(link->stream, link->certified); /* the handshake is over */
+        transport_certified(link->stream, link->certified); /* the handshake is complete */
     }
-    take_in(link, nng_aio_count(work->aio));
+    take_in(link, nng_aio_count(op->aio));
     if (stranger && link->state == TRANSPORT_LINK_UP) {
         watch(link);
     }
@@ -472,21 +473,21 @@ struct transport_link *transport_link_create(struct transport_links *links, nng_
     link->stream = stream;
     link->dialled = start.dialled;
     link->secure = start.secure;
-    link->says = start.says;
+    link->newest = start.newest;
     link->fd = -1;
     if (!reserve(&link->in, IN_SIZE, IN_SIZE) ||
-        !transport_work_init(&link->receive, links->works, TRANSPORT_WORK_RECEIVE, link) ||
-        !transport_work_init(&link->send, links->works, TRANSPORT_WORK_SEND, link)) {
+        !transport_op_init(&link->receive, links->ops, TRANSPORT_OP_RECEIVE, link) ||
+        !transport_op_init(&link->send, links->ops, TRANSPORT_OP_SEND, link)) {
         transport_link_destroy(link);
         return NULL;
     }
     if (nng_stream_get_addr(stream, NNG_OPT_REMADDR, &remote) != 0) {
-        remote.s_family = NNG_AF_UNSPEC; /* it is gone already */
+        remote.s_family = NNG_AF_UNSPEC; /* the other end is gone already */
     }
     transport_remote_text(&remote, link->remote);
     if (link->dialled) {
         watch(link);
-        send_greeting(link, link->says);
+        send_greeting(link, link->newest);
     }
     if (link->fd < 0) {
         receive_later(link);
@@ -502,9 +503,9 @@ void transport_link_destroy(struct transport_link *link)
     if (link->fd >= 0) {
         (void)epoll_ctl(link->links->epoll, EPOLL_CTL_DEL, link->fd, NULL);
     }
-    nng_stream_close(link->stream); /* which ends both works */
-    transport_work_fini(&link->receive);
-    transport_work_fini(&link->send);
+    nng_stream_close(link->stream); /* this ends both operations */
+    transport_op_fini(&link->receive);
+    transport_op_fini(&link->send);
     nng_stream_free(link->stream);
     release(&link->in);
     release(&link->flying);

@@ -1,18 +1,19 @@
 /*
- * One connection between two agents: the greeting, packets in frames, what waits to be sent.
- * Private to the transport; all on the loop's thread.
+ * One connection between two agents: the greeting, packets in frames, and the queue of bytes to
+ * send. Private to the transport. Only the loop's thread calls this.
  *
  * proto/SCHEMA.md says what is on the wire. The dialler sends packets, the other end receives them.
- * The receiver sends its half of the greeting, and nothing else.
+ * The receiver sends only its half of the greeting.
  *
- * Without TLS no thread but the loop's has to do with a packet. The loop waits on the connection's
- * own descriptor, and then has NNG receive into a buffer, which is done in place because something
- * is there. NNG does not hand out the descriptor; it is found by its two addresses, once the
- * dialler has greeted. Before that, and with TLS, one receive of NNG's is always under way, and its
- * end is queued (work.h).
+ * Without TLS only the loop's thread handles a packet. The loop waits on the connection's own
+ * descriptor. Then it calls NNG to receive into a buffer, and NNG does so at once, because bytes
+ * are there. NNG does not give the descriptor away, so it is searched by the connection's two
+ * addresses, once the dialler has greeted. Before that, and with TLS, a receive of NNG is always
+ * under way, and its end is queued (op.h).
  *
- * A send is tried in place. Bytes that the kernel does not take at once are copied and go on as a
- * work. Further packets are collected behind it, within a bound, and then go as one.
+ * A send is tried on the loop's thread. Bytes that the kernel does not take at once are copied, and
+ * NNG sends them (op.h). Later packets are collected behind them, within a bound, and are then sent
+ * together.
  */
 #ifndef IO_TRANSPORT_LINK_H
 #define IO_TRANSPORT_LINK_H
@@ -23,21 +24,21 @@
 #include <stdint.h>
 
 #include "io/transport.h"
-#include "work.h"
+#include "op.h"
 
 enum {
-    TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* bytes that wait behind a send */
+    TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* bytes that may wait behind a send */
 };
 
 struct transport_bytes {
-    unsigned char *data; /* NULL: nothing yet */
+    unsigned char *data; /* NULL: not allocated */
     size_t capacity;
     size_t size;
 };
 
 enum transport_link_state {
     TRANSPORT_LINK_GREETING,
-    TRANSPORT_LINK_UP, /* both have greeted */
+    TRANSPORT_LINK_UP, /* both ends have greeted */
     TRANSPORT_LINK_BROKEN,
 };
 
@@ -45,73 +46,73 @@ struct transport_link;
 
 /* Settings that all links of a transport share. */
 struct transport_links {
-    struct transport_works *works;
+    struct transport_ops *ops;
     int epoll;
     size_t packet_max;
-    nng_aio *now; /* without a callback: done in place, or not at all */
+    nng_aio *now; /* without a callback, for operations that end at once or are cancelled */
     void *arg;
     void (*packet)(void *arg, struct transport_link *link, const void *bytes, size_t size);
 };
 
 struct transport_link {
     struct transport_links *links;
-    void *owner; /* the caller's, as place and next */
-    uint32_t place;
-    uint32_t round;                 /* the caller's: in which it had its turn last */
-    int64_t greet_by_ns;            /* 0: it has */
-    int64_t heard_ns;               /* the caller's: when it came, or the last packet of use did */
-    bool heard;                     /* a packet came that heard_ns does not have yet */
-    bool known;                     /* one came, and that was seen to */
-    struct transport_sender sender; /* the first packet's; name 0: none was of use yet */
+    void *owner; /* for the caller, like place and next */
+    uint32_t index;
+    uint32_t round;      /* for the caller: the round in which the link had its last turn */
+    int64_t greet_by_ns; /* 0: the other end has greeted */
+    int64_t seen_ns;     /* for the caller: when the link was made, or its last valid packet came */
+    bool received;       /* a valid packet came, and seen_ns is not updated yet */
+    bool known;          /* a first valid packet came, and the inbox knows its sender */
+    struct transport_sender sender; /* of the first valid packet; name 0: none came yet */
     struct transport_link *next;
     nng_stream *stream;
     enum transport_link_state state;
-    bool dialled; /* by this agent */
+    bool dialled; /* this agent dialled */
     bool secure;
-    int fd;             /* watched by the epoll descriptor with this link as its data; -1: none */
-    int error;          /* why it is broken: NNG's number, */
-    const char *reason; /* or what it said; NULL: it is gone, that is all */
-    uint32_t says;      /* the newest version that this end's greeting may name */
-    uint32_t version;   /* in the greeting that was received; UP: the version in use */
-    bool older;         /* broken because one of both knows only TRANSPORT_VERSION_FIRST */
-    bool foreign;       /* broken because no version is shared */
-    struct transport_work receive;
-    struct transport_work send;
+    int fd;             /* in the epoll set, with this link as its data; -1: not found */
+    int error;          /* why it is broken: NNG's number */
+    const char *reason; /* or a text; NULL: the connection was closed */
+    uint32_t newest;    /* the newest version that this end may offer */
+    uint32_t version;   /* received in the greeting; once UP, the version in use */
+    bool older;         /* broken because one end knows only TRANSPORT_VERSION_FIRST */
+    bool foreign;       /* broken because the ends share no version */
+    struct transport_op receive;
+    struct transport_op send;
     struct transport_bytes in;
-    struct transport_bytes flying; /* the bytes of `send`, from `flown` on */
+    struct transport_bytes flying; /* the bytes of `send`; those before `flown` are sent */
     size_t flown;
     struct transport_bytes waiting;
     char remote[TRANSPORT_REMOTE_MAX];
-    char certified[TRANSPORT_NAME_SIZE]; /* the name of its certificate; "": not known */
+    char certified[TRANSPORT_NAME_SIZE]; /* the name in the peer's certificate; "": not known */
 };
 
 /* How a connection begins. */
 struct transport_link_start {
-    bool dialled; /* by this agent */
+    bool dialled; /* this agent dialled */
     bool secure;
-    uint32_t says;
+    uint32_t newest;
 };
 
-/* Takes the stream, and begins: the dialler greets. NULL: no memory; the stream is closed. It may
- * be broken already. */
+/* Takes the stream over and begins: the dialler greets. Returns NULL, with the stream closed, if
+ * there is no memory. The link may be broken already. */
 struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
                                              struct transport_link_start start, void *owner);
-/* Closes it. NULL is allowed. */
+/* Closes and frees the link. NULL is allowed. */
 void transport_link_destroy(struct transport_link *link);
 
-/* Its descriptor is ready: epoll's events. Calls packet() for what has arrived; once: no more than
- * what one receive brings. */
+/* The link's descriptor is ready (epoll's events): calls packet() for each packet that has arrived.
+ * once: receives only once. */
 void transport_link_ready(struct transport_link *link, uint32_t events, bool once);
-/* Its receive or its send is done. */
-void transport_link_worked(struct transport_link *link, enum transport_work_kind kind);
+/* The link's receive or send has ended. */
+void transport_link_worked(struct transport_link *link, enum transport_op_kind kind);
 
-/* It is of no use any more; the first reason counts. */
+/* Marks the link broken. Only the first reason counts. */
 void transport_link_break(struct transport_link *link, int error, const char *reason);
 
-/* A packet of 1 to packet_max bytes, copied if need be. false: it is lost, since too much waits or
- * the link is broken (by this, maybe). */
+/* Sends a packet of 1 to packet_max bytes, which is copied if need be. Returns false if it is lost:
+ * too many bytes wait, or the link is broken (perhaps by this call). */
 bool transport_link_send(struct transport_link *link, const void *bytes, size_t size);
-/* Bytes that were to be sent and have not gone. */
+/* The number of bytes that are not sent yet. */
 size_t transport_link_waiting(struct transport_link *link);
 
 #endif

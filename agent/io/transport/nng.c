@@ -1,9 +1,10 @@
 /*
- * Around NNG's interface: see nng.h.
+ * What NNG's interface does not offer: see nng.h.
  *
- * Nobody says how many workers there are. So they are occupied one by one, and each waits only once
- * the next one is seen to run: it cannot be the last. The one after which none comes returns, and
- * is the worker. A worker that is slow to come is missed: then two are left, which does no harm.
+ * NNG does not say how many workers it has. So they are occupied one by one. Each calls the next,
+ * and waits only once that one runs: so a worker that waits is never the last. If no next one
+ * comes, the worker returns, and is the one that is left. If a worker is slow to come, two are
+ * left, which does no harm.
  */
 #include "nng.h"
 
@@ -18,11 +19,11 @@
 #include "proto/check.h"
 
 enum {
-    PLACES = 64,              /* workers that can be kept; more than so many go on working */
-    NEXT_COMES_MS = 50,       /* or there is none */
-    DESCRIPTORS_MAX = 16384,  /* looked through */
-    UNANSWERED_MAX_MS = 3000, /* less than a session's usual ttl */
-    KEEP_IDLE_S = 5,          /* then the kernel asks whether the other end is there */
+    AIOS_MAX = 64,            /* the most workers that can wait; any others go on working */
+    NEXT_COMES_MS = 50,       /* a worker that takes longer is taken for missing */
+    DESCRIPTORS_MAX = 16384,  /* the highest descriptor that is looked at */
+    UNANSWERED_MAX_MS = 3000, /* less than the usual session_ttl */
+    KEEP_IDLE_S = 5,          /* then the kernel probes whether the other end is there */
     KEEP_EVERY_S = 1,
 };
 
@@ -51,7 +52,7 @@ int transport_find_fd(nng_stream *stream)
 
     if (nng_stream_get_addr(stream, NNG_OPT_LOCADDR, &local) != 0 ||
         nng_stream_get_addr(stream, NNG_OPT_REMADDR, &remote) != 0) {
-        return -1; /* it is gone already */
+        return -1; /* the connection is gone already */
     }
     for (int fd = 0; fd < DESCRIPTORS_MAX; fd++) {
         struct sockaddr_storage address;
@@ -83,7 +84,7 @@ void transport_bound_waiting(int fd)
     };
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        /* Without them a link that was cut is noticed later, that is all. */
+        /* Without these options a cut link is only noticed later. */
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
                          sizeof options[i].value);
     }
@@ -91,37 +92,37 @@ void transport_bound_waiting(int fd)
 
 /* ---- workers ---- */
 
-/* All under the mutex. */
+/* The mutex protects all of it. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uint32_t users;
-    uint32_t made;    /* places */
-    uint32_t entered; /* of them */
-    bool ended;       /* no further one is to be tried */
+    uint32_t made;    /* places in use */
+    uint32_t entered; /* workers that have come to park() */
+    bool ended;       /* no further worker is called */
     bool released;
-    nng_aio *places[PLACES];
+    nng_aio *aios[AIOS_MAX];
 } parking = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static void park(void *arg);
 
-/* With the mutex. Has one more worker come to park(). */
+/* Calls one more worker to park(). The caller holds the mutex. */
 static bool call_next(void)
 {
-    nng_aio *place;
+    nng_aio *aio;
 
-    if (parking.ended || parking.released || parking.made == PLACES ||
-        nng_aio_alloc(&place, park, NULL) != 0) {
+    if (parking.ended || parking.released || parking.made == AIOS_MAX ||
+        nng_aio_alloc(&aio, park, NULL) != 0) {
         return false;
     }
-    parking.places[parking.made++] = place;
-    if (nng_aio_begin(place)) {
-        nng_aio_finish(place, 0);
+    parking.aios[parking.made++] = aio;
+    if (nng_aio_begin(aio)) {
+        nng_aio_finish(aio, 0);
     }
     return true;
 }
 
-/* On a worker. */
+/* Runs on a worker of NNG. */
 static void park(void *arg)
 {
     struct timespec end;
@@ -140,7 +141,7 @@ static void park(void *arg)
                    0) {
         }
         if (parking.entered == mine) {
-            parking.ended = true; /* the thread that comes now may be this very one */
+            parking.ended = true; /* the next call might reach this very thread */
         }
         while (parking.entered > mine && !parking.released) {
             pthread_cond_wait(&parking.changed, &parking.mutex);
@@ -174,7 +175,7 @@ void transport_threads_release(void)
     parking.made -= made;
     pthread_mutex_unlock(&parking.mutex);
     for (uint32_t i = 0; i < made; i++) {
-        nng_aio_free(parking.places[i]); /* waits until it has left park() */
+        nng_aio_free(parking.aios[i]); /* waits until the worker has left park() */
     }
 }
 

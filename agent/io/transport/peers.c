@@ -1,9 +1,9 @@
 /*
  * The peers that the transport dials: see io/transport.h.
  *
- * A peer has a dialer of NNG's of its own from when it is asked for until it is forgotten. One that
- * is forgotten is freed at the end of the dispatch: it may be forgotten by a handler that was
- * called for its link, and its dial may be queued.
+ * Each peer has its own dialer of NNG until it is forgotten. A forgotten peer is freed at the end
+ * of the dispatch, because a handler that was called for its link may have forgotten it, and its
+ * dial may be queued.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ void transport_peer_dial(struct transport_peer *peer)
 {
     peer->dialling = true;
     peer->dial_at_ns = INT64_MAX;
-    transport_work_begin(&peer->dial, 0);
+    transport_op_begin(&peer->dial, 0);
     nng_stream_dialer_dial(peer->dialer, peer->dial.aio);
 }
 
@@ -31,12 +31,13 @@ void transport_peer_destroy(struct transport_peer *peer)
     if (peer->dialer != NULL) {
         nng_stream_dialer_close(peer->dialer);
     }
-    transport_work_stop(&peer->dial);
-    if (peer->dialling && nng_aio_result(peer->dial.aio) == 0) { /* and nobody took it */
+    transport_op_stop(&peer->dial);
+    if (peer->dialling &&
+        nng_aio_result(peer->dial.aio) == 0) { /* the dial succeeded, and no one took its stream */
         nng_stream_close(nng_aio_get_output(peer->dial.aio, 0));
         nng_stream_free(nng_aio_get_output(peer->dial.aio, 0));
     }
-    transport_work_fini(&peer->dial);
+    transport_op_fini(&peer->dial);
     if (peer->dialer != NULL) {
         nng_stream_dialer_free(peer->dialer);
     }
@@ -53,7 +54,7 @@ bool transport_peer_secure(struct transport_peer *peer,
                nng_stream_dialer_set_ptr(peer->dialer, NNG_OPT_TLS_CONFIG, config) == 0;
 
     if (config != NULL) {
-        nng_tls_config_free(config); /* the dialer has its own hold on it */
+        nng_tls_config_free(config); /* the dialer keeps its own reference */
     }
     return set;
 }
@@ -70,11 +71,11 @@ struct transport_peer *transport_peer_create(struct transport *transport, const 
     peer->index = index;
     peer->pause_ns = TRANSPORT_REDIAL_MIN_NS;
     peer->greet_ns = transport->greet_ns;
-    peer->says = transport->version;
+    peer->newest = transport->version;
     peer->dial_at_ns = INT64_MAX;
     snprintf(peer->address, sizeof peer->address, "%s", address);
     snprintf(peer->name, sizeof peer->name, "%s", name != NULL ? name : "");
-    if (!transport_work_init(&peer->dial, &transport->works, TRANSPORT_WORK_DIAL, peer) ||
+    if (!transport_op_init(&peer->dial, &transport->ops, TRANSPORT_OP_DIAL, peer) ||
         nng_stream_dialer_alloc(&peer->dialer, address) != 0 ||
         (transport_is_tls(address) && !transport_peer_secure(peer, transport->credentials))) {
         transport_peer_destroy(peer);
@@ -92,31 +93,31 @@ static bool is_of(const struct transport_peer *peer, const char *address, const 
 
 uint32_t transport_peer(struct transport *transport, const char *address, const char *name)
 {
-    uint32_t place = transport->peer_count;
+    uint32_t index = transport->peer_count;
     sigset_t before;
     struct transport_peer *peer;
 
     for (uint32_t i = 0; i < transport->peer_count; i++) {
         peer = transport->peers[i];
         if (peer == NULL) {
-            place = i < place ? i : place;
+            index = i < index ? i : index;
         } else if (is_of(peer, address, name)) {
             return i;
         }
     }
-    if (place == TRANSPORT_PEERS_MAX || transport_address_error(address) != NULL ||
+    if (index == TRANSPORT_PEERS_MAX || transport_address_error(address) != NULL ||
         transport_is_tls(address) != (transport->credentials != NULL)) {
         return TRANSPORT_PEER_NONE;
     }
     transport_threads_deafen(&before);
-    peer = transport_peer_create(transport, address, name, place);
+    peer = transport_peer_create(transport, address, name, index);
     transport_threads_restore(&before);
     if (peer == NULL) {
         return TRANSPORT_PEER_NONE;
     }
-    transport->peers[place] = peer;
-    transport->peer_count += place == transport->peer_count;
-    return place;
+    transport->peers[index] = peer;
+    transport->peer_count += index == transport->peer_count;
+    return index;
 }
 
 void transport_forget(struct transport *transport, uint32_t index)
@@ -134,7 +135,7 @@ void transport_forget(struct transport *transport, uint32_t index)
     peer->dial_at_ns = INT64_MAX;
     peer->next = transport->peer_graves;
     transport->peer_graves = peer;
-    transport_wake_at(transport, 0); /* this may be called in the middle of a dispatch, or not */
+    transport_wake_at(transport, 0); /* this may be called outside of a dispatch */
 }
 
 bool transport_peers_secure(struct transport *transport,

@@ -1,6 +1,6 @@
 /*
- * Shared by the transport's files: the peers that are dialled (peers.c), and all else
- * (transport.c). All on the loop's thread.
+ * Shared by the transport's files: the peers that are dialled (peers.c) and the rest (transport.c).
+ * Only the loop's thread uses it.
  */
 #ifndef IO_TRANSPORT_PRIVATE_H
 #define IO_TRANSPORT_PRIVATE_H
@@ -13,9 +13,9 @@
 #include "io/clock.h"
 #include "io/transport.h"
 #include "link.h"
+#include "op.h"
 #include "setup.h"
 #include "tls.h"
-#include "work.h"
 
 enum { TRANSPORT_REDIAL_MIN_NS = 20000000 }; /* the first pause between two dials */
 
@@ -23,67 +23,67 @@ struct transport_peer {
     struct transport *transport;
     uint32_t index;
     nng_stream_dialer *dialer;
-    struct transport_work dial;
+    struct transport_op dial;
     bool dialling;
-    int64_t dial_at_ns; /* INT64_MAX: it is dialling, or there is a link */
+    int64_t dial_at_ns; /* INT64_MAX: a dial is under way, or there is a link */
     int64_t pause_ns;
     int64_t greet_ns;            /* how long the next greeting may take */
-    uint32_t says;               /* the next greeting */
+    uint32_t newest;             /* the version that the next greeting offers */
     struct transport_link *link; /* NULL: none */
-    bool up;                     /* it has greeted, and the handler knows */
+    bool up;                     /* it has greeted, and the handler has been notified */
     uint32_t ups;
-    int64_t quiet_until_ns; /* its refusal was logged lately */
+    int64_t quiet_until_ns; /* until then its refusal is not logged again */
     char address[TRANSPORT_ADDRESS_SIZE];
-    char name[TRANSPORT_NAME_SIZE]; /* the name of the certificate that it must show; "": any */
-    char why[64];                   /* it is not connected, for people; "": it is */
-    bool gone;                      /* forgotten: it waits for the end of the dispatch */
-    struct transport_peer *next;    /* in the graves */
+    char name[TRANSPORT_NAME_SIZE]; /* in the certificate that it must show; "": any */
+    char why[64];                   /* for people: why it is not connected; "": it is */
+    bool gone;                      /* forgotten: freed at the end of the dispatch */
+    struct transport_peer *next;    /* in peer_graves */
 };
 
 struct transport {
     struct transport_handler handler;
     nng_stream_listener *listener;
-    struct transport_work accept;
+    struct transport_op accept;
     bool accepting;
-    int64_t accept_at_ns; /* again, if it failed */
-    uint32_t accepts;     /* connections that came */
+    int64_t accept_at_ns; /* when to accept again after a failure */
+    uint32_t accepts;     /* connections accepted so far */
     struct transport_tls tls;
     struct transport_credentials *credentials; /* NULL: no TLS */
-    char name[TRANSPORT_NAME_SIZE];            /* of this agent; "": any */
+    char name[TRANSPORT_NAME_SIZE];            /* of this agent, in certificates; "": any */
     bool secure;
-    uint32_t version; /* the newest that is spoken */
+    uint32_t version; /* the newest that this agent speaks */
     char listen[TRANSPORT_ADDRESS_SIZE];
 
     int epoll;
-    uint32_t round; /* of turns: each link that is ready has one */
-    bool busy;      /* the time of the last dispatch was over */
+    uint32_t round; /* in each round every link that is ready has one turn */
+    bool busy;      /* the last dispatch used all its time */
     int timer;
-    int64_t timer_ns; /* when it fires; INT64_MAX: never */
-    struct transport_works works;
+    int64_t timer_ns; /* when the timer fires; INT64_MAX: never */
+    struct transport_ops ops;
     struct transport_links links;
-    struct transport_link *graves;      /* broken ones, until the end of the dispatch */
-    struct transport_peer *peer_graves; /* forgotten ones, so long too */
+    struct transport_link *graves;      /* broken links, freed at the end of the dispatch */
+    struct transport_peer *peer_graves; /* forgotten peers, likewise */
 
-    struct transport_peer *self; /* of the listener's check */
-    int64_t check_ns;            /* how often */
+    struct transport_peer *self; /* the own inbox as a peer, for the listener's check */
+    int64_t check_ns;            /* the pause between two checks */
     int64_t check_at_ns;
-    uint32_t checked_ups;     /* of self, when its link was closed to be made anew */
-    uint32_t checked_accepts; /* then */
-    int64_t checked_ns;       /* when that was */
+    uint32_t checked_ups;     /* self->ups when the check broke its link */
+    uint32_t checked_accepts; /* accepts at that time */
+    int64_t checked_ns;       /* that time */
     bool checking;
-    bool deaf; /* the listener, as reported */
+    bool deaf; /* the listener was reported not to accept */
 
-    int64_t greet_ns; /* of a greeting, where there is no reason to bear more */
+    int64_t greet_ns; /* how long a greeting may take, unless TLS needs longer */
     int64_t guest_ns;
-    bool full; /* the inbox, as reported */
+    bool full; /* the inbox was reported full */
     int64_t quiet_until_ns;
     struct transport_inbox inbox;
-    uint32_t peer_count;                               /* places that were ever taken */
+    uint32_t peer_count; /* entries of peers that are in use, or were */
     struct transport_peer *peers[TRANSPORT_PEERS_MAX]; /* NULL: forgotten */
     struct transport_counts counts;
 };
 
-/* The dispatch looks at everything that has a time then. */
+/* The dispatch then looks at everything that has a time. */
 static inline void transport_wake_at(struct transport *transport, int64_t due_ns)
 {
     if (due_ns < transport->timer_ns) {
@@ -92,31 +92,33 @@ static inline void transport_wake_at(struct transport *transport, int64_t due_ns
     }
 }
 
-/* A broken link is freed at the end of the dispatch: events that epoll returned may be about it. */
+/* A broken link is freed at the end of the dispatch, for events that epoll has returned may name
+ * it. */
 static inline void transport_bury(struct transport *transport, struct transport_link *link)
 {
     link->next = transport->graves;
     transport->graves = link;
 }
 
-/* It dials from now on; index: NONE for the agent itself. NULL: NNG would not. */
+/* Makes a peer, which dials from now on. index: TRANSPORT_PEER_NONE for the agent itself. Returns
+ * NULL if NNG fails. */
 struct transport_peer *transport_peer_create(struct transport *transport, const char *address,
                                              const char *name, uint32_t index);
-/* NULL is allowed. Waits until NNG's thread has left it. */
+/* Waits until NNG's threads have left the peer. NULL is allowed. */
 void transport_peer_destroy(struct transport_peer *peer);
 void transport_peer_dial(struct transport_peer *peer);
-/* Notes why a dial came to nothing: NNG's error. */
+/* Notes why a dial failed: NNG's error. */
 void transport_peer_note(struct transport_peer *peer, int error);
-/* Sets the credentials with which it dials from now on. false: no memory; it keeps the ones that it
- * has. */
+/* Sets the credentials for all later dials. On failure (no memory) returns false, and the old ones
+ * stay. */
 bool transport_peer_secure(struct transport_peer *peer,
                            const struct transport_credentials *credentials);
-/* All of them. false: no memory; some have the new ones. */
+/* Does that for all peers. On failure (no memory) returns false; some peers then have the new
+ * ones. */
 bool transport_peers_secure(struct transport *transport,
                             const struct transport_credentials *credentials);
-/* The end of a dispatch: the forgotten ones are freed. */
+/* At the end of a dispatch: frees the forgotten peers. */
 void transport_peers_bury(struct transport *transport);
-/* All of them. */
 void transport_peers_destroy(struct transport *transport);
 
 #endif

@@ -18,7 +18,7 @@ bool transport_is_tls(const char *address)
     return strncmp(address, secured, sizeof secured - 1) == 0;
 }
 
-/* The text behind the scheme; NULL: it is none of the two. */
+/* The text behind the scheme; NULL if the scheme is neither tcp nor tls+tcp. */
 static const char *host_of(const char *address)
 {
     if (transport_is_tls(address)) {
@@ -73,7 +73,7 @@ bool transport_address_is_number(const char *address)
         return false;
     }
     memcpy(text, host, length);
-    if (text[0] == '[') { /* NNG looks up what is no address between them, too */
+    if (text[0] == '[') { /* NNG would look up a name between brackets, too */
         text[length - 1] = '\0';
         return inet_pton(AF_INET6, text + 1, number) == 1;
     }

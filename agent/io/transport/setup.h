@@ -1,4 +1,5 @@
-/* Addresses for the transport, settled before there is a link. Private to it. */
+/* Checks and texts of addresses for the transport, before there is a link. Private to the
+ * transport. */
 #ifndef IO_TRANSPORT_SETUP_H
 #define IO_TRANSPORT_SETUP_H
 
@@ -8,19 +9,20 @@
 
 #include "io/transport.h"
 
-enum { TRANSPORT_ADDRESS_SIZE = 128 }; /* bytes of an address, its final zero included */
+enum { TRANSPORT_ADDRESS_SIZE = 128 }; /* bytes of an address, with its final zero */
 
 bool transport_is_tls(const char *address);
 
-/* false: error (TRANSPORT_ERROR_MAX bytes) says what is wrong with the address, or is missing. */
+/* Checks the addresses. On failure error (TRANSPORT_ERROR_MAX bytes) says what is wrong or
+ * missing. */
 bool transport_config_check(const struct transport_config *config, char *error)
     __attribute__((warn_unused_result));
 
-/* Where an agent that listens there reaches itself: the same, or the loopback address if it listens
- * on all. out: TRANSPORT_ADDRESS_SIZE bytes. */
+/* The address by which an agent that listens at `listen` reaches itself: the same one, or the
+ * loopback if `listen` is a wildcard. out: TRANSPORT_ADDRESS_SIZE bytes. */
 void transport_own_address(const char *listen, char *out);
 
-/* "10.0.0.2:41234"; out: TRANSPORT_REMOTE_MAX bytes. */
+/* Writes an address such as "10.0.0.2:41234". out: TRANSPORT_REMOTE_MAX bytes. */
 void transport_remote_text(const nng_sockaddr *address, char *out);
 
 #endif

@@ -18,10 +18,10 @@
 
 enum { PEM_SIZE_MAX = 1024 * 1024 };
 
-/* errno after a failure: an error that may pass, or this. */
+/* errno after a failure that lies in the files. Any other errno may pass. */
 enum { WRONG = EINVAL };
 
-/* One of the files; text is NULL or a string. */
+/* The text of one file; NULL or terminated. */
 struct pem {
     char *text;
     size_t size;
@@ -45,7 +45,7 @@ static bool is_short_of_something(int why)
            why == EINTR;
 }
 
-/* Whether mbedTLS had no memory for something; its numbers are sums of a high and a low one. */
+/* Whether mbedTLS ran out of memory. Its error numbers are sums of a high and a low part. */
 static bool is_out_of_memory(int result)
 {
     static const int high[] = {MBEDTLS_ERR_X509_ALLOC_FAILED, MBEDTLS_ERR_PEM_ALLOC_FAILED,
@@ -59,7 +59,7 @@ static bool is_out_of_memory(int result)
            -(-result & 0x7f) == MBEDTLS_ERR_ASN1_ALLOC_FAILED;
 }
 
-/* Sets errno for that result of mbedTLS's, and says so if it had no memory. */
+/* Sets errno for a result of mbedTLS. If memory ran out, the error says so. */
 static void judge(int result, const char *path, char *error)
 {
     errno = WRONG;
@@ -71,7 +71,7 @@ static void judge(int result, const char *path, char *error)
 
 /* ---- reading ---- */
 
-/* Whether nobody but its owner and, for reading, its group can come at it. */
+/* Whether only the owner, and for reading the group, has access to the file. */
 static bool is_secret(const struct stat *status, const char *path, char *error)
 {
     if ((status->st_mode & 027) == 0) {
@@ -95,7 +95,7 @@ static bool read_all(int fd, struct pem *out)
             return false;
         }
         if (got == 0) {
-            break; /* it became shorter */
+            break; /* the file became shorter */
         }
         used += (size_t)got;
     }
@@ -106,7 +106,7 @@ static bool read_all(int fd, struct pem *out)
 static bool read_pem(const char *path, bool secret, struct pem *out, char *error)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not stop the agent */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a FIFO does not block */
 
     if (fd < 0 || fstat(fd, &status) != 0) {
         int why = errno;
@@ -128,7 +128,7 @@ static bool read_pem(const char *path, bool secret, struct pem *out, char *error
         out->text = calloc(1, out->size + 1);
         good = out->text != NULL && read_all(fd, out);
         if (!good) {
-            why = errno; /* no memory, or a disk that does not read */
+            why = errno; /* no memory, or a read error */
             fail(error, path, strerror(why));
         }
     }
@@ -164,7 +164,7 @@ static int64_t end_of(const mbedtls_x509_crt *crt)
     return seconds_of(&crt->valid_to);
 }
 
-/* The first name that a certificate has, for messages. */
+/* The first name in a certificate, for messages. */
 static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
 {
     if (mbedtls_x509_dn_gets(out, size, &crt->subject) < 0) {
@@ -172,8 +172,8 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
-/* Whether the agent that is dialled takes the certificate for that agent's: where NNG shows it a
- * name, it is the common name, whatever alternative names there are. */
+/* Whether an agent that is dialled accepts the certificate as one for `name`: where NNG shows it a
+ * name, that is the common name, whatever alternative names there are. */
 static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 {
 #ifdef NNG_OPT_TLS_PEER_CN
@@ -191,7 +191,7 @@ static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 #endif
 }
 
-/* Whether that certificate may be shown at both ends of a connection, by what it says itself. */
+/* Whether the certificate's own fields allow it at both ends of a connection. */
 static bool is_for_both_ends(const mbedtls_x509_crt *cert)
 {
     static const char server[] = MBEDTLS_OID_SERVER_AUTH;
@@ -225,7 +225,7 @@ static void wrong_name(const mbedtls_x509_crt *cert, const char *path, const cha
              subject, name);
 }
 
-/* Whether handshakes can succeed with it, if it is in date. false: errno is WRONG. */
+/* Whether handshakes can succeed with it, dates aside. On failure errno is WRONG. */
 static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x509_crt *ca,
                    mbedtls_x509_crt *cert, char *error)
 {
@@ -256,7 +256,7 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
                  tls->cert, why, name);
         return false;
     }
-    if (flags != 0) { /* a weak key or hash: the other end refuses it as this one does */
+    if (flags != 0) { /* a weak key or hash, which the other end would refuse as well */
         if (mbedtls_x509_crt_verify_info(why, sizeof why, "", flags) < 0) {
             why[0] = '\0';
         }
@@ -274,8 +274,8 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
     return true;
 }
 
-/* From when until when that certificate is good: as long as it, what comes behind it in its file,
- * and one of the CAs that it is of are. During a change of CAs their file has others, too. */
+/* Notes from when until when the certificate is valid: as long as it is, the chain behind it in its
+ * file is, and one of its CAs is. During a change of CAs the file of CAs has others, too. */
 static void note_times(struct transport_credentials *credentials, mbedtls_x509_crt *ca,
                        mbedtls_x509_crt *cert)
 {
@@ -321,8 +321,8 @@ static int draw(void *arg, unsigned char *out, size_t size)
 }
 #endif
 
-/* 0, or why it is not, by mbedTLS. NNG takes any key with any certificate, and then no handshake
- * succeeds. */
+/* Returns 0 if the key belongs to the certificate, else mbedTLS's error. NNG accepts any pair, and
+ * then no handshake succeeds. */
 static int compare_key(const mbedtls_x509_crt *cert, const struct pem *key)
 {
     const unsigned char *text = (const unsigned char *)key->text;
@@ -349,7 +349,7 @@ static bool look_at(struct transport_credentials *credentials, const struct tran
 
     mbedtls_x509_crt_init(&ca);
     mbedtls_x509_crt_init(&cert);
-    /* PEM is parsed with the zero behind it. */
+    /* mbedTLS needs the zero behind the PEM text counted in. */
     int result = mbedtls_x509_crt_parse(&ca, (unsigned char *)credentials->ca.text,
                                         credentials->ca.size + 1);
     if (result != 0) {
@@ -383,7 +383,8 @@ static bool look_at(struct transport_credentials *credentials, const struct tran
 
 /* ---- NNG's ---- */
 
-/* Own certificate, the CA, and that the other end must show one. TLS below 1.2 NNG never speaks. */
+/* Sets the own certificate and the CA, and requires a certificate of the other end. NNG never uses
+ * TLS below 1.2. */
 static int configure(nng_tls_config *config, const struct transport_credentials *credentials)
 {
     int result = nng_tls_config_ca_chain(config, credentials->ca.text, NULL);
@@ -505,7 +506,8 @@ void transport_certified(nng_stream *stream, char *out)
     char *name = NULL;
 
     if (nng_stream_get_string(stream, NNG_OPT_TLS_PEER_CN, &name) == 0 && name != NULL) {
-        /* One without a common name is nobody's, and not one that is not known. */
+        /* A certificate without a common name belongs to nobody, which is not the same as an
+         * unknown name. */
         snprintf(out, TRANSPORT_NAME_SIZE, "%s", name[0] != '\0' ? name : "(nobody)");
         nng_strfree(name);
     }

@@ -2,23 +2,23 @@
  * Packets between agents, over NNG: see io/transport.h.
  *
  * Everything here runs on the loop's thread. One epoll descriptor is readable when there is
- * something to do: a connection has something to be received, something that NNG did on its threads
- * is done (work.h), or it is time for something (a timer). transport_dispatch() does all that is
- * there. link.c has what a connection does; this file decides which connections there are.
+ * something to do: a connection can receive, an operation on NNG's threads has ended (op.h), or a
+ * timer is due. transport_dispatch() does all of that. link.c has what one connection does. This
+ * file decides which connections there are.
  *
- * A peer's link is dialled until it is there; when it breaks, what was queued for it is lost (a
- * packet that arrives when the world has moved on helps nobody), and it is dialled again after a
- * pause that doubles from 20 ms up to a second. A dial that nobody answers, and a connection whose
- * other end does not greet, are given up after a few seconds. With TLS the handshake is part of the
- * greeting, and costs processor time that there may be little of: to begin it again and again would
- * be of no use. So a dialler bears twice as long the next time, up to six times as long, and a
- * listener bears that at once, unless there are many strangers.
+ * A peer is dialled until there is a link. When the link breaks, its queued packets are lost (late
+ * packets help nobody), and the peer is dialled again after a pause, which doubles from 20 ms up to
+ * a second. A dial without an answer, and a connection whose other end does not greet, are given up
+ * after a few seconds. With TLS the handshake is part of the greeting, and a starved machine would
+ * never finish it if it always began anew. So after each such failure a dialler waits twice as
+ * long, up to six times the first wait. A listener waits six times as long from the beginning,
+ * unless there are many strangers.
  *
- * Links that broke are closed where that is noticed, and freed at the end of the dispatch: events
- * that epoll returned may be about them, and a handler may send in the middle of it.
+ * A broken link is closed where the fault is noticed, and freed at the end of the dispatch: events
+ * that epoll has returned may name it, and a handler may send meanwhile.
  *
- * Closing: the listener and the dialers first, then the links; each waits until NNG's callback for
- * it has run. There is nothing to negotiate.
+ * Closing ends the listener and the dialers first, then the links. Each waits until NNG's callback
+ * for it has run.
  */
 #include "io/transport.h"
 
@@ -38,31 +38,34 @@
 #include "proto/check.h"
 
 enum {
-    EVENTS_MAX = 64, /* taken from epoll at once */
-    WORKS_MAX = 256, /* looked at in one dispatch */
+    EVENTS_MAX = 64,    /* events taken from epoll at once */
+    TURN_OPS_MAX = 256, /* operations looked at in one dispatch */
     CHECK_MS_DEFAULT = 10000,
     GREET_MS_DEFAULT = 5000,
     GUEST_MS_DEFAULT = 60000,
-    GREETS_MAX = 6, /* greet_ns, for a handshake of TLS */
+    GREETS_MAX = 6, /* times greet_ns: the longest wait for a handshake of TLS */
     TEXT_MAX = 160,
 };
 
 static const int64_t ms_ns = 1000000;
 static const int64_t redial_max_ns = 500000000;
 static const int64_t accept_again_ns = 100000000;
-static const int64_t check_grace_ns = 5000000000; /* for the agent to reach its own inbox */
-static const int64_t check_late_ns = 1000000000;  /* so late the process stood still itself */
+static const int64_t check_grace_ns =
+    5000000000; /* the time that the agent has to reach its own inbox */
+static const int64_t check_late_ns =
+    1000000000; /* if a check is later than this, the process itself stood still */
 
 /* ---- telling ---- */
 
-static void tell(struct transport *transport, const char *event, const char *address,
-                 const char *text)
+static void log_link(struct transport *transport, const char *event, const char *address,
+                     const char *text)
 {
     transport->handler.trouble(transport->handler.arg, event, address, text);
 }
 
-/* Whether it may be reported; then not again for as long as the listener's check pauses. */
-static bool may_tell(const struct transport *transport, int64_t *quiet_until_ns)
+/* Whether this may be reported now. If so, it is not reported again for one pause of the listener's
+ * check. */
+static bool may_log(const struct transport *transport, int64_t *quiet_until_ns)
 {
     int64_t now_ns = clock_boottime_ns();
 
@@ -73,10 +76,10 @@ static bool may_tell(const struct transport *transport, int64_t *quiet_until_ns)
     return true;
 }
 
-/* The reason why a link broke, if a person should know it. peer: the one that was dialled, or
+/* Reports why a link broke, if a person should know it. peer: the peer that was dialled, or
  * NULL. */
-static void tell_broken(struct transport *transport, const struct transport_link *link,
-                        struct transport_peer *peer)
+static void log_broken(struct transport *transport, const struct transport_link *link,
+                       struct transport_peer *peer)
 {
     int64_t *quiet = peer != NULL ? &peer->quiet_until_ns : &transport->quiet_until_ns;
     char text[TEXT_MAX];
@@ -86,16 +89,16 @@ static void tell_broken(struct transport *transport, const struct transport_link
 
         if (link->foreign) {
             snprintf(text, sizeof text, "%s: %u, this agent at most %u", link->reason,
-                     link->version, link->says);
+                     link->version, link->newest);
         } else {
             snprintf(text, sizeof text, "%s", link->reason);
         }
-        if (peer == NULL || may_tell(transport, quiet)) {
-            tell(transport, "greeting_refused", address, text);
+        if (peer == NULL || may_log(transport, quiet)) {
+            log_link(transport, "greeting_refused", address, text);
         }
     } else if (link->greet_by_ns != 0 && link->secure &&
                (link->error == NNG_EPEERAUTH || link->error == NNG_ECRYPTO) &&
-               may_tell(transport, quiet)) {
+               may_log(transport, quiet)) {
         if (peer != NULL) {
             snprintf(
                 text, sizeof text,
@@ -108,7 +111,7 @@ static void tell_broken(struct transport *transport, const struct transport_link
                      "refuses this agent's",
                      link->remote);
         }
-        tell(transport, "tls_refused", peer != NULL ? peer->address : transport->listen, text);
+        log_link(transport, "tls_refused", peer != NULL ? peer->address : transport->listen, text);
     }
 }
 
@@ -121,7 +124,7 @@ static void dial_later(struct transport_peer *peer)
     transport_wake_at(peer->transport, peer->dial_at_ns);
 }
 
-/* Why there is no connection any more, or none came up. */
+/* Notes why a connection broke, or did not come up. */
 static void note_broken(struct transport_peer *peer)
 {
     const struct transport_link *link = peer->link;
@@ -137,17 +140,17 @@ static void note_broken(struct transport_peer *peer)
 static void peer_down(struct transport_peer *peer)
 {
     struct transport *transport = peer->transport;
-    bool told = peer->up && peer != transport->self;
+    bool logged = peer->up && peer != transport->self;
 
-    tell_broken(transport, peer->link, peer);
+    log_broken(transport, peer->link, peer);
     note_broken(peer);
-    peer->says = peer->link->older ? TRANSPORT_VERSION_FIRST : transport->version;
+    peer->newest = peer->link->older ? TRANSPORT_VERSION_FIRST : transport->version;
     peer->pause_ns = peer->link->older ? TRANSPORT_REDIAL_MIN_NS : peer->pause_ns;
     transport_bury(transport, peer->link);
     peer->link = NULL;
     peer->up = false;
     dial_later(peer);
-    if (told) {
+    if (logged) {
         transport->handler.link(transport->handler.arg, peer->index, false);
     }
 }
@@ -169,32 +172,33 @@ static void peer_came(struct transport_peer *peer)
 
 static void inbound_gone(struct transport *transport, struct transport_link *link)
 {
-    tell_broken(transport, link, NULL);
+    log_broken(transport, link, NULL);
     transport_inbox_remove(&transport->inbox, link);
     transport->full = false;
     transport_bury(transport, link);
 }
 
-static void tell_full(struct transport *transport)
+static void log_full(struct transport *transport)
 {
     if (!transport->full) {
         transport->full = true;
-        tell(transport, "inbox_full", transport->listen,
-             "as many connections as there can be: further ones are closed");
+        log_link(transport, "inbox_full", transport->listen,
+                 "as many connections as there can be: further ones are closed");
     }
 }
 
-/* A packet came: whether all that are here may stay. */
-static void inbound_heard(struct transport *transport, struct transport_link *link)
+/* A valid packet came. Its sender may have become known by it, and then another link may have to
+ * go. */
+static void inbound_received(struct transport *transport, struct transport_link *link)
 {
     bool first = !link->known;
     struct transport_link *rival = NULL;
 
-    link->heard = false;
-    link->heard_ns = clock_boottime_ns();
+    link->received = false;
+    link->seen_ns = clock_boottime_ns();
     if (first) {
         link->known = true;
-        rival = transport_inbox_rival(&transport->inbox, link, link->heard_ns);
+        rival = transport_inbox_rival(&transport->inbox, link, link->seen_ns);
     }
     if (rival != NULL) {
         bool full = transport->full;
@@ -203,19 +207,19 @@ static void inbound_heard(struct transport *transport, struct transport_link *li
         transport->full = full && rival == link;
     }
     if (rival == link) {
-        tell_full(transport);
+        log_full(transport);
     }
 }
 
-/* Draws the consequences of what happened to a link. */
+/* Handles what has happened to a link: it broke, came up, or received. */
 static void settle(struct transport *transport, struct transport_link *link)
 {
     struct transport_peer *peer = link->owner;
 
-    if (link->heard && link->state != TRANSPORT_LINK_BROKEN) {
-        inbound_heard(transport, link);
+    if (link->received && link->state != TRANSPORT_LINK_BROKEN) {
+        inbound_received(transport, link);
         if (link->state == TRANSPORT_LINK_BROKEN) {
-            return; /* it found no place */
+            return; /* it got no place in the inbox */
         }
     }
 
@@ -231,7 +235,7 @@ static void settle(struct transport *transport, struct transport_link *link)
         } else {
             link->greet_by_ns = 0;
             transport->inbox.strangers--;
-            transport_wake_at(transport, link->heard_ns + transport->guest_ns);
+            transport_wake_at(transport, link->seen_ns + transport->guest_ns);
         }
     }
 }
@@ -245,7 +249,7 @@ static void on_packet(void *arg, struct transport_link *link, const void *bytes,
     transport->counts.bytes_received += size;
     sender = transport->handler.packet(transport->handler.arg, bytes, size, link->certified,
                                        link->remote);
-    link->heard = link->heard || sender.name != 0;
+    link->received = link->received || sender.name != 0;
     link->sender = link->sender.name == 0 ? sender : link->sender;
 }
 
@@ -255,11 +259,11 @@ static void accept_begin(struct transport *transport)
 {
     transport->accepting = true;
     transport->accept_at_ns = INT64_MAX;
-    transport_work_begin(&transport->accept, 0);
+    transport_op_begin(&transport->accept, 0);
     nng_stream_listener_accept(transport->listener, transport->accept.aio);
 }
 
-/* Closes the link that has to make room for a newcomer, if one has. false: there is none. */
+/* Closes the link that has to make room for a newcomer. Returns false if there is none. */
 static bool make_room(struct transport *transport)
 {
     struct transport_inbox *inbox = &transport->inbox;
@@ -286,17 +290,17 @@ static void inbound_came(struct transport *transport, nng_stream *stream)
     if (!make_room(transport)) {
         nng_stream_close(stream);
         nng_stream_free(stream);
-        tell_full(transport);
+        log_full(transport);
         return;
     }
     link = transport_link_create(
         &transport->links, stream,
-        (struct transport_link_start){.secure = transport->secure, .says = transport->version},
+        (struct transport_link_start){.secure = transport->secure, .newest = transport->version},
         NULL);
     if (link != NULL) {
-        link->round = transport->round; /* new ones do not make a round longer */
-        link->heard_ns = clock_boottime_ns();
-        link->greet_by_ns = link->heard_ns + transport->greet_ns;
+        link->round = transport->round; /* new links do not make a round longer */
+        link->seen_ns = clock_boottime_ns();
+        link->greet_by_ns = link->seen_ns + transport->greet_ns;
         transport_inbox_add(&transport->inbox, link);
         transport_wake_at(transport, link->greet_by_ns);
         settle(transport, link);
@@ -308,7 +312,7 @@ static void accept_done(struct transport *transport)
     nng_aio *aio = transport->accept.aio;
 
     transport->accepting = false;
-    if (nng_aio_result(aio) != 0) { /* no descriptor is left, say */
+    if (nng_aio_result(aio) != 0) { /* such as no free descriptor */
         transport->accept_at_ns = clock_boottime_ns() + accept_again_ns;
         transport_wake_at(transport, transport->accept_at_ns);
         return;
@@ -332,12 +336,12 @@ static void dial_done(struct transport_peer *peer)
         peer->link = transport_link_create(
             &transport->links, nng_aio_get_output(aio, 0),
             (struct transport_link_start){
-                .dialled = true, .secure = transport_is_tls(peer->address), .says = peer->says},
+                .dialled = true, .secure = transport_is_tls(peer->address), .newest = peer->newest},
             peer);
     }
     if (peer->link == NULL) {
         transport_peer_note(peer, result != 0 ? result : NNG_ENOMEM);
-        peer->says = transport->version; /* an agent that comes back may be a newer one */
+        peer->newest = transport->version; /* an agent that comes back may be a newer release */
         dial_later(peer);
         return;
     }
@@ -359,8 +363,7 @@ bool transport_send(struct transport *transport, uint32_t index, const void *byt
     bool sent = link != NULL && transport_link_send(link, bytes, size);
 
     if (link != NULL && link->state == TRANSPORT_LINK_BROKEN) {
-        transport_wake_at(transport, 0); /* to be reported then: this is no place to call back
-                                          * from */
+        transport_wake_at(transport, 0); /* the next dispatch reports it, this must not call back */
     }
     if (!sent) {
         transport->counts.packets_lost++;
@@ -383,8 +386,8 @@ static int64_t min_ns(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Whether the listener accepts, and it is the handshake of TLS that has not ended: either it goes
- * on, or the last one took too long. All that may take as long as the dialler bears it. */
+/* Whether the listener accepts and only the check's TLS handshake is slow: it is under way, or the
+ * last one took too long. The check then waits as long as a dialler would. */
 static bool check_is_slow(const struct transport *transport, int64_t now_ns)
 {
     const struct transport_peer *self = transport->self;
@@ -395,7 +398,8 @@ static bool check_is_slow(const struct transport *transport, int64_t now_ns)
            now_ns - transport->checked_ns < 2 * GREETS_MAX * transport->greet_ns;
 }
 
-/* Closes the own link, so that it is dialled anew; a grace later looks whether it is there. */
+/* Begins a check, by closing the agent's link to itself, which is then dialled anew; or ends it, a
+ * grace period later, by looking whether that link is up. */
 static void check_due(struct transport *transport, int64_t now_ns)
 {
     struct transport_peer *self = transport->self;
@@ -415,19 +419,19 @@ static void check_due(struct transport *transport, int64_t now_ns)
         transport->check_at_ns = now_ns + transport->check_ns;
         if (transport->deaf) {
             transport->deaf = false;
-            tell(transport, "listener_hears", transport->listen, "it accepts again");
+            log_link(transport, "listener_hears", transport->listen, "it accepts again");
         }
     } else if (!transport->deaf && late_ns < check_late_ns && !check_is_slow(transport, now_ns)) {
         transport->deaf = true;
-        tell(transport, "listener_deaf", transport->listen,
-             transport->secure
-                 ? "the agent cannot reach its own inbox; expected an answer within 5 s, or a "
-                   "minute if it accepts"
-                 : "the agent cannot reach its own inbox; expected an answer within 5 s");
+        log_link(transport, "listener_deaf", transport->listen,
+                 transport->secure
+                     ? "the agent cannot reach its own inbox; expected an answer within 5 s, or a "
+                       "minute if it accepts"
+                     : "the agent cannot reach its own inbox; expected an answer within 5 s");
     }
 }
 
-/* When there is next something to do with the peer. */
+/* Does what is due for the peer. Returns when there is next something to do. */
 static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
 {
     struct transport_link *link = peer->link;
@@ -436,7 +440,8 @@ static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
         transport_peer_dial(peer);
     }
     if (link != NULL && link->greet_by_ns != 0 && link->greet_by_ns <= now_ns) {
-        transport_link_break(link, NNG_ETIMEDOUT, NULL); /* stopped, say, or far away */
+        transport_link_break(link, NNG_ETIMEDOUT,
+                             NULL); /* the other end is stopped, say, or far away */
         if (link->secure) {
             peer->greet_ns = min_ns(2 * peer->greet_ns, GREETS_MAX * peer->transport->greet_ns);
         }
@@ -450,7 +455,8 @@ static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
     return peer->dial_at_ns;
 }
 
-/* Each newcomer causes a look at this when its greet_ns is over: so many strangers are noticed. */
+/* Closes links that did not greet, or sent nothing, in time. A look follows greet_ns after each
+ * newcomer, so many strangers are noticed soon. */
 static int64_t inbound_due(struct transport *transport, int64_t now_ns)
 {
     struct transport_inbox *inbox = &transport->inbox;
@@ -464,14 +470,14 @@ static int64_t inbound_due(struct transport *transport, int64_t now_ns)
     while (i < inbox->count) {
         struct transport_link *link = inbox->links[i];
         bool stranger = link->greet_by_ns != 0;
-        int64_t due_ns = link->heard_ns + (stranger ? greet_ns : transport->guest_ns);
+        int64_t due_ns = link->seen_ns + (stranger ? greet_ns : transport->guest_ns);
 
         if (!stranger && link->known) {
             i++;
         } else if (due_ns <= now_ns) {
             transport_link_break(link, NNG_ETIMEDOUT,
                                  stranger ? mute : "it greeted, and then sent nothing of use");
-            inbound_gone(transport, link); /* another one is in its place now */
+            inbound_gone(transport, link); /* links[i] is another link now */
         } else {
             next_ns = min_ns(next_ns, due_ns);
             i++;
@@ -506,37 +512,37 @@ static void timer_due(struct transport *transport)
 
 /* ---- dispatching ---- */
 
-static void link_worked(struct transport *transport, struct transport_work *work)
+static void link_worked(struct transport *transport, struct transport_op *op)
 {
-    struct transport_link *link = work->owner;
+    struct transport_link *link = op->owner;
 
-    if (link->state != TRANSPORT_LINK_BROKEN) { /* else it has its grave, or will be seen to */
-        transport_link_worked(link, work->kind);
+    if (link->state != TRANSPORT_LINK_BROKEN) { /* a broken link is buried already, or will be */
+        transport_link_worked(link, op->kind);
         settle(transport, link);
     }
 }
 
-/* The rest is there in the next dispatch, too. */
-static void works_done(struct transport *transport, int64_t end_ns)
+/* Handles operations that have ended. Those that are left stay queued for the next dispatch. */
+static void ops_done(struct transport *transport, int64_t end_ns)
 {
-    for (uint32_t i = 0; i < WORKS_MAX && (i == 0 || clock_boottime_ns() < end_ns); i++) {
-        struct transport_work *work = transport_works_take(&transport->works);
+    for (uint32_t i = 0; i < TURN_OPS_MAX && (i == 0 || clock_boottime_ns() < end_ns); i++) {
+        struct transport_op *op = transport_ops_take(&transport->ops);
 
-        if (work == NULL) {
+        if (op == NULL) {
             return;
         }
-        switch (work->kind) {
-        case TRANSPORT_WORK_ACCEPT:
+        switch (op->kind) {
+        case TRANSPORT_OP_ACCEPT:
             accept_done(transport);
             break;
-        case TRANSPORT_WORK_DIAL:
-            if (!((struct transport_peer *)work->owner)->gone) {
-                dial_done(work->owner);
+        case TRANSPORT_OP_DIAL:
+            if (!((struct transport_peer *)op->owner)->gone) {
+                dial_done(op->owner);
             }
             break;
-        case TRANSPORT_WORK_RECEIVE:
-        case TRANSPORT_WORK_SEND:
-            link_worked(transport, work);
+        case TRANSPORT_OP_RECEIVE:
+        case TRANSPORT_OP_SEND:
+            link_worked(transport, op);
             break;
         }
     }
@@ -552,9 +558,8 @@ static void links_bury(struct transport *transport)
     }
 }
 
-/* The links that are ready have their turns until the time is over. Those that had none have theirs
- * before others have a second one: that is a round; and when there is too little time for all, none
- * has more than a part of it. */
+/* Each link that is ready has a turn, until the time is over. In one round every link has one turn
+ * before any has a second. If the last dispatch ran out of time, each link receives only once. */
 void transport_dispatch(struct transport *transport)
 {
     struct epoll_event events[EVENTS_MAX];
@@ -569,9 +574,9 @@ void transport_dispatch(struct transport *transport)
         struct transport_link *link = events[i].data.ptr;
 
         if (events[i].data.ptr == &transport->timer) {
-            timer = true; /* last: packets that came in time count */
-        } else if (events[i].data.ptr == &transport->works) {
-            works_done(transport, end_ns);
+            timer = true; /* handled last, so that packets that came in time count */
+        } else if (events[i].data.ptr == &transport->ops) {
+            ops_done(transport, end_ns);
         } else if (link->round == transport->round || link->state == TRANSPORT_LINK_BROKEN) {
             continue;
         } else if (over) {
@@ -599,7 +604,7 @@ int transport_fd(const struct transport *transport)
 
 /* ---- opening, closing ---- */
 
-/* false; errno as transport_open() has it. */
+/* Writes the error text. Returns false, with errno as transport_open() documents it. */
 static bool failed(char *error, const char *address, int result)
 {
     errno = result == NNG_ENOMEM || result == NNG_ENOFILES ? ENOMEM : EINVAL;
@@ -608,18 +613,18 @@ static bool failed(char *error, const char *address, int result)
     return false;
 }
 
-/* The descriptor that the loop waits for. */
+/* Makes the epoll descriptor that the loop waits for. */
 static bool events_init(struct transport *transport, char *error)
 {
     struct epoll_event timer = {.events = EPOLLIN, .data = {.ptr = &transport->timer}};
-    struct epoll_event works = {.events = EPOLLIN, .data = {.ptr = &transport->works}};
+    struct epoll_event ops = {.events = EPOLLIN, .data = {.ptr = &transport->ops}};
 
-    bool made = transport_works_init(&transport->works);
+    bool made = transport_ops_init(&transport->ops);
     transport->epoll = epoll_create1(EPOLL_CLOEXEC);
     transport->timer = clock_timer_open();
     if (!made || transport->epoll < 0 || transport->timer < 0 ||
         epoll_ctl(transport->epoll, EPOLL_CTL_ADD, transport->timer, &timer) != 0 ||
-        epoll_ctl(transport->epoll, EPOLL_CTL_ADD, transport->works.event, &works) != 0) {
+        epoll_ctl(transport->epoll, EPOLL_CTL_ADD, transport->ops.event, &ops) != 0) {
         snprintf(error, TRANSPORT_ERROR_MAX, "descriptors for events: %s", strerror(errno));
         return false;
     }
@@ -637,8 +642,8 @@ static bool listen_start(struct transport *transport, const char *listen, char *
     if (result == 0) {
         result = nng_stream_listener_listen(transport->listener);
     }
-    if (result == 0 && !transport_work_init(&transport->accept, &transport->works,
-                                            TRANSPORT_WORK_ACCEPT, transport)) {
+    if (result == 0 &&
+        !transport_op_init(&transport->accept, &transport->ops, TRANSPORT_OP_ACCEPT, transport)) {
         result = NNG_ENOMEM;
     }
     if (result != 0) {
@@ -654,7 +659,7 @@ static bool links_init(struct transport *transport, const struct transport_confi
     char own[TRANSPORT_ADDRESS_SIZE];
 
     transport->links = (struct transport_links){
-        .works = &transport->works,
+        .ops = &transport->ops,
         .epoll = transport->epoll,
         .packet_max = config->packet_max,
         .arg = transport,
@@ -693,12 +698,12 @@ bool transport_tls_renew(struct transport *transport, char *error)
     good = nng_stream_listener_set_ptr(transport->listener, NNG_OPT_TLS_CONFIG,
                                        transport_credentials_server(fresh)) == 0 &&
            transport_peers_secure(transport, fresh);
-    if (!good) { /* some have the new ones: each is as good as the old ones were */
+    if (!good) { /* some dialers have the new ones and some the old, and both work */
         snprintf(error, TRANSPORT_ERROR_MAX, "TLS: out of memory");
     }
     transport_credentials_free(transport->credentials);
     transport->credentials = fresh;
-    nng_aio_cancel(transport->accept.aio); /* it still has the old ones; it is begun anew */
+    nng_aio_cancel(transport->accept.aio); /* it was begun with the old ones, and is begun anew */
     return good;
 }
 
@@ -763,18 +768,19 @@ struct transport *transport_open(const struct transport_config *config,
 
 static void listen_stop(struct transport *transport)
 {
-    struct transport_work *accept = &transport->accept;
+    struct transport_op *accept = &transport->accept;
 
     if (transport->listener == NULL) {
         return;
     }
     nng_stream_listener_close(transport->listener);
-    transport_work_stop(accept);
-    if (transport->accepting && nng_aio_result(accept->aio) == 0) { /* and nobody took it */
+    transport_op_stop(accept);
+    if (transport->accepting &&
+        nng_aio_result(accept->aio) == 0) { /* the accept succeeded, and no one took its stream */
         nng_stream_close(nng_aio_get_output(accept->aio, 0));
         nng_stream_free(nng_aio_get_output(accept->aio, 0));
     }
-    transport_work_fini(accept);
+    transport_op_fini(accept);
     nng_stream_listener_free(transport->listener);
 }
 
@@ -791,7 +797,7 @@ void transport_close(struct transport *transport)
     }
     nng_aio_free(transport->links.now);
     transport_credentials_free(transport->credentials);
-    transport_works_fini(&transport->works);
+    transport_ops_fini(&transport->ops);
     if (transport->timer >= 0) {
         close(transport->timer);
     }

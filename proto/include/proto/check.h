@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* what: the text of the condition. From any thread. Must not return. */
+/* what is the text of the condition. May be called from any thread. Must not return. */
 __attribute__((noreturn, cold)) void hfi_check_failed(const char *what, const char *file, int line);
 
 #define HF_CHECK(cond)                                                                             \

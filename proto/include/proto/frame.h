@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 enum {
-    HFI_PROTOCOL_VERSION = 3, /* any change of what is said moves it: test_frame has a sum */
+    HFI_PROTOCOL_VERSION = 3, /* any change of a frame raises it: test_frame has a checksum */
     HFI_FRAME_MAX = 16384,
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
     HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock on a page */
@@ -63,10 +63,10 @@ enum hfi_frame_kind {
     HFI_FRAME_RECALL,
     HFI_FRAME_WATCH,
     HFI_FRAME_EVENTS,
-    HFI_FRAME_BYE,     /* no answer: the client touches nothing any more */
-    HFI_FRAME_RESUMED, /* it has opened again all that it had open */
+    HFI_FRAME_BYE,     /* no answer: the client will no longer touch the region */
+    HFI_FRAME_RESUMED, /* the client has opened again all handles that it had */
     HFI_FRAME_FACTS,
-    HFI_FRAME_RING, /* no answer: locks of its regions ask to be looked at */
+    HFI_FRAME_RING, /* no answer: look at the dirty bits of the client's regions */
     HFI_FRAME_UNWATCH,
 
     HFI_FRAME_WELCOME = 64,
@@ -89,27 +89,27 @@ struct hfi_text {
 /* OPEN flags and SEAT flags */
 enum {
     HFI_OPEN_BARGING = 1,
-    HFI_OPEN_SEAT = 2,   /* with a seat at once: the handle has a limit */
-    HFI_OPEN_RESUME = 4, /* the client had this handle before its agent went away: holder is it */
-    HFI_SEAT_SHARED = 1, /* will read: the word's cells bit is to be set */
+    HFI_OPEN_SEAT = 2,   /* open with a seat at once, because the handle has a limit */
+    HFI_OPEN_RESUME = 4, /* the client had this handle before its agent ended */
+    HFI_SEAT_SHARED = 1, /* the handle will read: the agent sets the word's cells bit */
     HFI_BREAK_FRAME_NOW = 1,
 };
 
 struct hfi_hello {
     uint32_t version;        /* HFI_PROTOCOL_VERSION */
     int64_t pid;             /* in the client's own pid namespace; to be shown only */
-    uint32_t client;         /* holder id that it has from before, 0: none */
-    uint64_t nonce;          /* with client: as the WELCOME gave it */
+    uint32_t client;         /* the holder id that it had before; 0: none */
+    uint64_t nonce;          /* with client: the nonce that WELCOME gave it */
     struct hfi_text library; /* its version */
-    struct hfi_text command; /* its command line, for people; empty: not said (hfi_command_of) */
+    struct hfi_text command; /* its command line, for people; empty: not reported */
 };
 
 struct hfi_welcome {
     uint32_t version;
     uint32_t client; /* its first holder id */
     uint64_t nonce;
-    bool resumed;         /* it is the client of HELLO, and what it held it holds */
-    uint64_t boottime_ns; /* the agent's reading: a client of another time namespace is refused */
+    bool resumed;         /* it is the client that HELLO named, and keeps what it holds */
+    uint64_t boottime_ns; /* the agent's clock: a client in another time namespace is refused */
     int64_t session_ttl_ns;
     int64_t grace_ns;
     struct hfi_text cell;
@@ -130,8 +130,8 @@ struct hfi_open {
 };
 
 struct hfi_region_frame {
-    uint32_t region;      /* number of the namespace's region with this agent */
-    uint64_t incarnation; /* another one is another region */
+    uint32_t region;      /* the agent's number for the namespace's region */
+    uint64_t incarnation; /* identifies the region: another incarnation is another region */
     struct hfi_text namespace_name;
 };
 
@@ -164,7 +164,7 @@ struct hfi_party_frame {
     struct hfi_text command; /* empty: unknown */
 };
 
-/* One lock of a page. Its parties follow it in the frame; more_parties: they were cut. */
+/* One lock of a page. Its parties follow it in the frame. more_parties: some were cut off. */
 struct hfi_lock_frame {
     struct hfi_text name;
     uint32_t state; /* enum hf_state */
@@ -176,9 +176,9 @@ struct hfi_lock_frame {
     bool more_parties;
 };
 
-/* One fact of TOLD. The agent's facts.c has all of them. */
+/* One fact of TOLD. The agent's facts (agent/observe) make all of them. */
 struct hfi_fact_frame {
-    struct hfi_text subject; /* the agent that it is about; empty: this one, or its cell */
+    struct hfi_text subject; /* the agent that the fact is about; empty: this agent, or its cell */
     struct hfi_text key;     /* "round_trip_ns" */
     int64_t value;
     struct hfi_text text; /* empty: none */
@@ -206,8 +206,8 @@ struct hfi_stated {
 };
 
 /*
- * A decoded frame. kind says which member of the union counts. LISTED is read with a cursor
- * (hfi_listed_next_lock, hfi_listed_next_party) since a page has many parts.
+ * A decoded frame. kind tells which member of the union is set. LISTED is read with a cursor
+ * (hfi_listed_next_lock, hfi_listed_next_party), since a page has many parts.
  */
 struct hfi_frame {
     enum hfi_frame_kind kind;
@@ -241,15 +241,15 @@ struct hfi_frame {
 /* ---- decoding ---- */
 
 /*
- * The fault of a packet: what, where, what was expected. Fields are counted from 0, which is the
- * kind: "OPEN: field 3 (lock_delay_ns): found -1, expected integer 0..60000000000".
+ * What is wrong with a packet: where, what was found, what was expected. Fields are counted from 0,
+ * which is the kind: "OPEN: field 3 (lock_delay_ns): found -1, expected integer 0..60000000000".
  */
 struct hfi_frame_error {
     char text[160];
 };
 
-/* The locks and parties of a LISTED frame, or the facts of a TOLD, in order. Opaque; on the
- * caller's storage. */
+/* Reads the locks and parties of a LISTED frame, or the facts of a TOLD, in order. Opaque; the
+ * caller owns the memory. */
 struct hfi_listed_cursor {
     const unsigned char *at;
     const unsigned char *end;
@@ -259,23 +259,24 @@ struct hfi_listed_cursor {
 };
 
 /*
- * Decodes size bytes at packet. 0, or -1 with *error filled in; then out->kind and out->request
- * have what could be read of them, else 0, so that a DONE can name the request. For LISTED and TOLD
- * *cursor (may be NULL otherwise) is set to the first lock or fact; the whole frame has been
- * checked then.
+ * Decodes size bytes at packet. Returns 0; or -1 with *error filled in. Then out->kind and
+ * out->request are set if they could be read, otherwise 0, so that a DONE can name the request. For
+ * LISTED and TOLD, the whole frame is checked, and *cursor is set to the first lock or fact; for
+ * other kinds cursor may be NULL.
  *
- * A HELLO or WELCOME of another protocol version is decoded up to its version and no further: look
- * at that first. Everything behind it is then zero.
+ * A HELLO or WELCOME of another protocol version is decoded only up to its version; all fields
+ * after it are zero. So look at the version first.
  */
 int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
                      struct hfi_listed_cursor *cursor, struct hfi_frame_error *error)
     __attribute__((warn_unused_result));
 
-/* The next lock / the next party of the lock (holders first, then waiters). false: no more. */
+/* Returns the next lock; the next party of that lock (holders first, then waiters). false: there
+ * are no more. */
 bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
 bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
-/* The next fact of TOLD. false: no more. */
-bool hfi_told_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out);
+/* Returns the next fact of TOLD. false: there are no more. */
+bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out);
 
 /*
  * ---- encoding: into the caller's buffer; returns the size, or 0 if it does not fit, or if a field
@@ -286,12 +287,12 @@ size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size
     __attribute__((warn_unused_result)); /* every kind but LISTED and TOLD */
 
 /*
- * LISTED is built step by step: begin, add locks with their parties (holders first) until one does
- * not fit any more, finish, saying whether any was left out. The first lock of a page always fits:
- * parties that find no room are cut and more_parties is set, as it is for more than
- * HFI_FRAME_PARTIES_MAX holders or waiters. Times below -1 are sent as 0; commands are cut to
- * HFI_FRAME_COMMAND_MAX bytes, and '?' stands for what is not UTF-8 or is a control character. The
- * buffer has at least 1 KiB; the request is not 0.
+ * LISTED is built step by step: begin; add locks with their parties (holders first) until one does
+ * not fit; finish, which notes whether any lock was left out. The first lock of a page always fits:
+ * parties without room are cut off, and more_parties is set. The same happens to more than
+ * HFI_FRAME_PARTIES_MAX holders or waiters. Times below -1 are sent as 0. Commands are cut to
+ * HFI_FRAME_COMMAND_MAX bytes, and '?' replaces what is not UTF-8 or is a control character. The
+ * buffer must have at least 1 KiB, and the request must not be 0.
  */
 struct hfi_listed_builder {
     unsigned char *buffer;
@@ -302,44 +303,48 @@ struct hfi_listed_builder {
 };
 void hfi_listed_begin(struct hfi_listed_builder *builder, void *buffer, size_t size,
                       uint64_t request);
-/* false: it does not fit any more, nothing was added. parties: holders, then waiters. */
+/* Returns false, and adds nothing, if the lock does not fit. parties: holders, then waiters. */
 bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_frame *lock,
                     const struct hfi_party_frame *parties) __attribute__((warn_unused_result));
 size_t hfi_listed_finish(struct hfi_listed_builder *builder, bool more);
 
-/* TOLD likewise: begin, add facts, finish. The text of a fact is cut and cleaned as a command. */
-struct hfi_told_builder {
+/* TOLD is built in the same way: begin, add facts, finish. A fact's text is cut and cleaned like a
+ * command. */
+struct hfi_facts_builder {
     unsigned char *buffer;
     size_t size;
     size_t used;
     uint64_t request;
     uint32_t count;
 };
-void hfi_told_begin(struct hfi_told_builder *builder, void *buffer, size_t size, uint64_t request);
-/* false: it does not fit any more, nothing was added. */
-bool hfi_told_add(struct hfi_told_builder *builder, const struct hfi_fact_frame *fact)
+void hfi_facts_begin(struct hfi_facts_builder *builder, void *buffer, size_t size,
+                     uint64_t request);
+/* Returns false, and adds nothing, if the fact does not fit. */
+bool hfi_facts_add(struct hfi_facts_builder *builder, const struct hfi_fact_frame *fact)
     __attribute__((warn_unused_result));
-size_t hfi_told_finish(struct hfi_told_builder *builder);
+size_t hfi_facts_finish(struct hfi_facts_builder *builder);
 
-/* "HELLO", "OPEN", ...; "unknown". Static. */
+/* The kind's name, "HELLO" or "OPEN" for example; "unknown". A static string. */
 const char *hfi_frame_name(enum hfi_frame_kind kind);
 
 /* ---- command lines ---- */
 
 /*
- * The form of a command line in HELLO: its words (each ended by a zero byte, as /proc/PID/cmdline
- * has them) joined by blanks, cut to HFI_FRAME_COMMAND_MAX bytes at a character, '?' for what is
- * not UTF-8 or is a control character. It lies in cleaned, which has room for so many bytes.
+ * The form of a command line in HELLO: its words joined by blanks and cut to HFI_FRAME_COMMAND_MAX
+ * bytes at a character. In words each one ends with a zero byte, as in /proc/PID/cmdline. '?'
+ * replaces what is not UTF-8 or is a control character. The result lies in cleaned, which has room
+ * for that many bytes.
  */
 struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
 
 /* ---- names ---- */
 
-/* 0, or HF_EINVAL / HF_ENAMETOOLONG: 1..255 bytes of UTF-8 without control characters. */
+/* Returns 0, HF_EINVAL or HF_ENAMETOOLONG. A name is 1..255 bytes of UTF-8 without control
+ * characters. */
 int hfi_name_check(const char *name, size_t size);
 /* The same for a prefix of names, which may be empty. It ends where a character ends. */
 int hfi_prefix_check(const char *prefix, size_t size);
-/* Whether it may name a cell, an agent or a namespace: [a-z0-9_-]{1,32}. */
+/* Whether the label may name a cell, an agent or a namespace: [a-z0-9_-]{1,32}. */
 bool hfi_label_check(const char *label, size_t size);
 
 /*
@@ -365,12 +370,12 @@ struct hfi_sequencer {
 };
 
 /*
- * Writes the sequencer and a final zero. The size without the zero, or 0: it does not fit into
- * size bytes (HF_SEQUENCER_MAX always do), or a member is out of its range.
+ * Writes the sequencer and a final zero. Returns the size without the zero. Returns 0 if a member
+ * is out of its range, or if it does not fit into size bytes (HF_SEQUENCER_MAX are always enough).
  */
 size_t hfi_sequencer_format(const struct hfi_sequencer *sequencer, char *buffer, size_t size)
     __attribute__((warn_unused_result));
-/* 0, or -1: not a sequencer (*out is all zero then). */
+/* Returns 0, or -1 if the text is no sequencer; then *out is all zero. */
 int hfi_sequencer_parse(const char *text, size_t size, struct hfi_sequencer *out)
     __attribute__((warn_unused_result));
 

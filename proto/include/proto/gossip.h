@@ -1,22 +1,22 @@
 /*
- * Gossip as bytes: the news of the cell that agents send each other for people to see. SCHEMA.md
- * has every field; core/gossip.h says how it spreads.
+ * Gossip as bytes: what agents tell each other about the cell for people to see. SCHEMA.md has
+ * every field; core/gossip.h describes how it spreads.
  *
  * A packet is one msgpack array, at most GOSSIP_PACKET_MAX bytes, carried as one item of a packet
  * of proto/wire.h:
  *
  *   [kind, answer, incarnation, beat_ms, [entry...]]
  *
- * Its entries are items (what an author says), or digests (what the sender has of each author, as
- * one hash), or buckets (the same of one author, as up to 256 hashes).
+ * Its entries are items (what an author publishes), digests (one hash for each author of all that
+ * the sender has from it), or buckets (up to 256 hashes for one author).
  *
- * The body of an item is a kind and that kind's fields. It is kept and passed on as it came, so
- * that an agent need not understand all that it passes on.
+ * The body of an item is a kind and that kind's fields. It is stored and passed on as it arrived,
+ * so an agent need not understand everything that it passes on.
  *
- * Times are ages, in milliseconds, never readings of a clock.
+ * Times are ages in milliseconds, never readings of a clock.
  *
- * Decoding trusts nothing: everything is checked before anything is used, a packet is accepted
- * whole or not at all, nothing is allocated. From any thread.
+ * Decoding trusts nothing. Everything is checked before anything is used, a packet is accepted
+ * whole or not at all, and nothing is allocated. May be called from any thread.
  */
 #ifndef PROTO_GOSSIP_H
 #define PROTO_GOSSIP_H
@@ -29,10 +29,10 @@
 
 enum {
     GOSSIP_PACKET_MAX = 8192,
-    GOSSIP_ENTRIES_MAX = 256, /* of a packet */
-    GOSSIP_BODY_MAX = 2048,   /* more than any item takes */
+    GOSSIP_ENTRIES_MAX = 256, /* in one packet */
+    GOSSIP_BODY_MAX = 2048,   /* larger than any item */
     GOSSIP_BUCKETS = 256,
-    GOSSIP_HOLDERS_MAX = 4, /* shown of one lock and host; the counts may be higher */
+    GOSSIP_HOLDERS_MAX = 4, /* the most that an item has of one lock; the totals may be higher */
     GOSSIP_WAITERS_MAX = 8,
     GOSSIP_COMMAND_MAX = 160,
 };
@@ -41,9 +41,9 @@ enum gossip_packet_kind { GOSSIP_ITEMS = 1, GOSSIP_DIGEST, GOSSIP_HASHES };
 
 enum gossip_item_kind {
     GOSSIP_AGENT = 1, /* the author itself */
-    GOSSIP_OWNED,     /* a voter: which partitions it coordinates */
-    GOSSIP_DEAD,      /* a voter: a session that it knows to be over */
-    GOSSIP_LOCK,      /* a lock that somebody on the author's host holds or waits for */
+    GOSSIP_OWNED,     /* by a voter: the partitions that it coordinates */
+    GOSSIP_DEAD,      /* by a voter: a session that is over */
+    GOSSIP_LOCK,      /* a lock with holders or waiters on the author's host */
 };
 
 enum gossip_session { GOSSIP_SAFE = 0, GOSSIP_JEOPARDY, GOSSIP_LOST };
@@ -57,7 +57,7 @@ struct gossip_agent {
 
 struct gossip_dead {
     struct message_agent agent;
-    uint32_t epoch; /* it and all before it */
+    uint32_t epoch; /* this epoch and all before it */
 };
 
 struct gossip_holder {
@@ -65,7 +65,7 @@ struct gossip_holder {
     int64_t uid;
     uint64_t token;
     int64_t held_ms;
-    int64_t remaining_ms; /* of a hold that ends by itself; -1: renewed automatically */
+    int64_t remaining_ms; /* if the hold ends by itself; -1: it is renewed automatically */
     char command[GOSSIP_COMMAND_MAX + 1];
 };
 
@@ -75,7 +75,7 @@ struct gossip_waiter {
     int64_t waited_ms;
 };
 
-/* Nobody holds or waits, and it is not closed: a tombstone. */
+/* A lock without holders and waiters that is not closed is a tombstone. */
 struct gossip_lock {
     struct message_name name;
     uint32_t state; /* enum hf_state */
@@ -98,8 +98,8 @@ struct gossip_item {
     } as;
 };
 
-/* The item's author, and its number there: a higher incarnation replaces all of a lower one, a
- * higher number the same item of a lower one. */
+/* An item's author and number. A higher incarnation replaces all items of a lower one; a higher
+ * number replaces the same item with a lower one. */
 struct gossip_stamp {
     struct message_agent author;
     uint64_t incarnation; /* of the author's process */
@@ -110,9 +110,10 @@ struct gossip_stamp {
 struct gossip_digest {
     struct message_agent author;
     uint64_t incarnation;
-    uint64_t beat_ms; /* the author's age at its last sign of life that the sender knows */
-    uint32_t age_ms;  /* how long ago that was */
-    uint64_t hash;    /* of all its items */
+    /* How long the author's process had run at its last sign of life that is known. */
+    uint64_t heartbeat_ms;
+    uint32_t age_ms; /* how long ago that was */
+    uint64_t hash;   /* of all its items */
 };
 
 /* The hashes of an author's buckets that are not 0, in ascending order of their index. */
@@ -128,11 +129,11 @@ struct gossip_hashes {
 
 /* ---- bodies ---- */
 
-/* An item's body; a command that is not clean UTF-8 is cleaned. 0: it does not fit, or a field is
- * out of its range. */
+/* Writes an item's body; a command that is not clean UTF-8 is cleaned. Returns its size, or 0 if it
+ * does not fit or a field is out of its range. */
 size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t size)
     __attribute__((warn_unused_result));
-/* false: it is none. */
+/* Returns false if the bytes are no body. */
 bool gossip_body_decode(const void *bytes, size_t size, struct gossip_item *out)
     __attribute__((warn_unused_result));
 
@@ -147,17 +148,18 @@ struct gossip_writer {
     uint32_t count;
 };
 
-/* size: at least 64; room above GOSSIP_PACKET_MAX is not used. */
+/* size must be at least 64; more than GOSSIP_PACKET_MAX is not used. */
 void gossip_begin(struct gossip_writer *writer, void *buffer, size_t size,
-                  enum gossip_packet_kind kind, uint64_t incarnation, uint64_t beat_ms);
-/* false: it does not fit any more; the packet is as it was. */
+                  enum gossip_packet_kind kind, uint64_t incarnation, uint64_t heartbeat_ms);
+/* Returns false, and leaves the packet as it was, if the entry does not fit. */
 bool gossip_add_item(struct gossip_writer *writer, const struct gossip_stamp *stamp,
                      const void *body, size_t size) __attribute__((warn_unused_result));
 bool gossip_add_digest(struct gossip_writer *writer, const struct gossip_digest *digest)
     __attribute__((warn_unused_result));
 bool gossip_add_hashes(struct gossip_writer *writer, const struct gossip_hashes *hashes)
     __attribute__((warn_unused_result));
-/* The packet's size. answer: ITEMS: more is to be had; DIGEST: it answers one, and wants none. */
+/* Returns the packet's size. answer on ITEMS means that more items are available; on DIGEST it
+ * means that this digest is an answer and gets none. */
 size_t gossip_end(struct gossip_writer *writer, bool answer);
 
 /* ---- reading ---- */
@@ -169,13 +171,13 @@ struct gossip_reader {
     enum gossip_packet_kind kind;
     bool answer;
     uint64_t incarnation; /* the sender's */
-    uint64_t beat_ms;
+    uint64_t heartbeat_ms;
 };
 
-/* Checks the whole packet. false: it is not what SCHEMA.md says. */
+/* Checks the whole packet. Returns false if it is not what SCHEMA.md allows. */
 bool gossip_open(struct gossip_reader *reader, const void *bytes, size_t size)
     __attribute__((warn_unused_result));
-/* The next entry, of the packet's kind. false: there is none. body points into the packet. */
+/* Return the next entry of the packet's kind. false: there is none. body points into the packet. */
 bool gossip_next_item(struct gossip_reader *reader, struct gossip_stamp *stamp,
                       struct gossip_item *item, const unsigned char **body, size_t *size);
 bool gossip_next_digest(struct gossip_reader *reader, struct gossip_digest *out);

@@ -1,12 +1,11 @@
 /*
- * The steps of the lock word's protocol that a lock costs when nobody else wants it, as functions
- * that a caller can have inline: lockword.c makes the general calls of them, libholdfast its fast
- * path. There is one source of truth for the order of the steps; only the clock is the caller's (an
- * inline reading of the vDSO in libholdfast, an injected one elsewhere). The rules are in
- * lockword.h.
+ * The steps that a lock costs when nobody else wants it, as inline functions: lockword.c makes the
+ * general calls of them, libholdfast its fast path. So the order of the steps stands in one place.
+ * Only the clock is the caller's (an inline reading of the vDSO in libholdfast, an injected one
+ * elsewhere). The rules are in lockword.h.
  *
- * Taking exclusively: hfi_take_look, hfi_take_swap, hfi_take_check. Between them a caller may do
- * things of its own. After a swap that succeeded it must check, or release.
+ * Taking exclusively: hfi_take_look, hfi_take_swap, hfi_take_check. A caller may do other things
+ * between them. After a successful swap it must check, or release.
  */
 #ifndef PROTO_LOCKTAKE_H
 #define PROTO_LOCKTAKE_H
@@ -27,8 +26,8 @@ static inline uint32_t since_now(int64_t now_ns)
 }
 
 /*
- * Why a word cannot be taken exclusively, or HFI_HELD if it can. The waiters bit is not looked
- * at: whether it stands in the way is the caller's matter.
+ * Why a word cannot be taken exclusively; HFI_HELD if it can. Does not look at the waiters bit,
+ * which the caller must judge.
  */
 static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_t slot,
                                         uint64_t word, bool shared)
@@ -47,7 +46,8 @@ static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_
         return HFI_OCCUPIED;
     }
     if (!shared) {
-        /* relaxed: behind a load of the word that acquires; it only rises while the grant lasts */
+        /* relaxed: it follows an acquiring load of the word; token_top only rises while the grant
+         * lasts */
         uint64_t top = atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed);
         if ((word & HFI_W_TOKEN) >= (top & HFI_W_TOKEN)) {
             return HFI_UNGRANTED;
@@ -107,7 +107,7 @@ static inline enum hfi_outcome hfi_take_look(const struct hfi_actor *actor,
     return why == HFI_HELD && (*seen & HFI_W_WAITERS) ? HFI_OCCUPIED : why;
 }
 
-/* The word that names the actor, with the token after that of the free word `seen`. */
+/* The word with the actor as its holder, and the token after that of the free word `seen`. */
 static inline uint64_t hfi_take_word(const struct hfi_actor *actor, uint64_t seen)
 {
     return seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
@@ -120,7 +120,8 @@ static inline bool hfi_take_swap(const struct hfi_actor *actor, uint32_t slot, u
     return atomic_compare_exchange_strong(word_of(actor, slot), seen, mine);
 }
 
-/* Where the looks after a swap go to: worked out before it, because nothing overtakes a swap. */
+/* Where the looks after a swap read. It is computed before the swap, because no instruction
+ * overtakes a swap. */
 struct hfi_aim {
     _Atomic uint64_t *word;
     const _Atomic uint64_t *lease;
@@ -147,21 +148,22 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
 {
     struct hfi_region *region = actor->region;
     uint32_t slot = request->slot;
-    /* seq_cst: the scan first (rule 6): the agent closes the word before a dead reader's cell */
+    /* seq_cst: the scan comes before the second look at the word (rule 6), for the agent closes the
+     * word before it clears a dead reader's cell */
     bool readers = (mine & HFI_W_CELLS) && hfi_has_readers(region, slot, HFI_SEAT_NONE);
     /* seq_cst: read after the swap; pairs with hfi_publish(), which follows the words' changes */
     uint64_t lease = atomic_load(aim.lease);
     int64_t now_ns = clock(actor->kernel->arg);
     uint64_t again = atomic_load(aim.word);
     if (request->limit_ns) {
-        hfi_ring(actor, slot); /* the agent is to end it in time */
+        hfi_ring(actor, slot); /* the agent has to end the hold in time */
     }
     held->token = hfi_token(atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed), mine);
     held->cell = 0;
     held->epoch = hfi_lease_epoch(lease);
     held->deadline_ns = hfi_lease_deadline_ns(lease);
     if (!hfi_word_names(again, actor->holder, held->token)) {
-        return HFI_OCCUPIED; /* taken from us again, by the agent */
+        return HFI_OCCUPIED; /* the agent has taken the word from us again */
     }
     if (hfi_lease_left_ns(region->trust, lease, now_ns) <= 0) {
         hfi_release(actor, slot, held->token);
@@ -170,7 +172,7 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
     if (request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
         held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
-        if (now_ns >= own_ns) { /* we stood still for longer than the hold was to last */
+        if (now_ns >= own_ns) { /* this process stopped for longer than the hold was to last */
             hfi_release(actor, slot, held->token);
             return HFI_OCCUPIED;
         }
@@ -187,9 +189,9 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
 }
 
 /*
- * The same steps when there is nothing to them: no reader's cell, nobody watches, no limit, and the
- * word is as it was swapped. *lease is what the hold is under. false: hfi_take_check() is to be
- * called, which looks again.
+ * The check for the common case: no reader's cell, nobody watches, no limit, and the word is as it
+ * was swapped. *lease is the lease of the hold. Returns false if hfi_take_check() has to look
+ * again.
  */
 static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *clock,
                                   uint64_t *lease)
@@ -210,8 +212,8 @@ static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *
     return true;
 }
 
-/* Frees the word if it names the actor with this token and nobody wants anything of it. false: it
- * is as it was; hfi_release_slowly() sees to it. */
+/* Frees the word if it names the actor with this token and nobody waits for a change of it.
+ * Otherwise returns false and changes nothing; the caller goes on with hfi_release_slowly(). */
 static inline bool hfi_free(_Atomic uint64_t *word, uint32_t holder, uint64_t token)
 {
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
@@ -221,10 +223,10 @@ static inline bool hfi_free(_Atomic uint64_t *word, uint32_t holder, uint64_t to
            atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_HOLDER);
 }
 
-/* hfi_release() of a word that hfi_free() would not free. */
+/* hfi_release() for a word that hfi_free() does not free. */
 enum hfi_outcome hfi_release_slowly(const struct hfi_actor *actor, uint32_t slot, uint64_t token);
 
-/* Takes a counted reader's cell away. false: it was not counted, or has changed. */
+/* Clears a counted reader's cell. Returns false if the cell was not counted, or has changed. */
 static inline bool hfi_clear_cell(struct hfi_seat *seat, uint64_t cell)
 {
     uint64_t cleared = cell & ~(HFI_CELL_COUNT | HFI_CELL_SEQUENCE << HFI_CELL_SEQUENCE_SHIFT);
@@ -234,7 +236,8 @@ static inline bool hfi_clear_cell(struct hfi_seat *seat, uint64_t cell)
     return (cell & HFI_CELL_COUNT) && atomic_compare_exchange_strong(&seat->reader, &cell, cleared);
 }
 
-/* Somebody wants to know that a reader has left: wakes a writer that waits for it, rings. */
+/* A reader has left and the word shows that a writer waits, or that the agent watches: wakes the
+ * writer, and rings. */
 void hfi_reader_left(const struct hfi_actor *actor, uint32_t slot, uint64_t word);
 
 /* hfi_release_shared(). */
@@ -278,7 +281,8 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
     uint64_t sequence = ((old >> HFI_CELL_SEQUENCE_SHIFT) + 1) & HFI_CELL_SEQUENCE;
     uint64_t cell = (uint64_t)hfi_lease_epoch(lease) << HFI_CELL_EPOCH_SHIFT |
                     sequence << HFI_CELL_SEQUENCE_SHIFT | 1;
-    /* seq_cst: the cell before the word; pairs with a writer's scan after its swap (rule 6) */
+    /* seq_cst: stores the cell before it loads the word; pairs with a writer's scan after its swap
+     * (rule 6) */
     if (!atomic_compare_exchange_strong(&seat->reader, &old, cell)) {
         return HFI_OCCUPIED;
     }
@@ -294,7 +298,7 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
         why = HFI_NO_LEASE;
     }
     if (why == HFI_HELD && atomic_load(&seat->reader) != cell) {
-        return HFI_OCCUPIED; /* taken from us again, by the agent */
+        return HFI_OCCUPIED; /* the agent has taken the cell from us again */
     }
     if (why != HFI_HELD) {
         hfi_release_shared(actor, slot, request->seat, cell);
@@ -311,7 +315,7 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
     if (request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&seat->deadline_ns);
         held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
-        hfi_ring(actor, slot); /* the agent is to end it in time */
+        hfi_ring(actor, slot); /* the agent has to end the hold in time */
     }
     if (after & HFI_W_WATCHED) {
         hfi_ring(actor, slot);

@@ -46,7 +46,7 @@ struct hfi_kernel {
     /* CLOCK_BOOTTIME, ns. */
     int64_t (*now_ns)(void *arg);
     /* Rings for the agent to look at the slot; its dirty bit is set already. */
-    void (*bell)(void *arg);
+    void (*ring)(void *arg);
     void *arg;
 };
 
@@ -78,32 +78,33 @@ struct hfi_held {
     uint64_t token; /* full 63 bits */
     uint64_t cell;  /* a shared hold: the reader's cell as stored; exclusive: 0 */
     uint32_t epoch;
-    int64_t deadline_ns; /* the earlier of the lease's and its own, as last known */
+    int64_t deadline_ns; /* the earlier of the lease's deadline and the hold's own, as last known */
 };
 
 /* A handle's part in a take. */
 struct hfi_request {
     uint32_t slot;
-    uint32_t seat;    /* HFI_SEAT_NONE: none; needed to wait, to share, and for a limit */
-    int64_t limit_ns; /* the hold ends by itself after this long, 0: it does not */
+    uint32_t seat; /* HFI_SEAT_NONE: no seat; a seat is needed to wait, to share, and for a limit */
+    int64_t limit_ns; /* the hold ends by itself after this time; 0: it does not */
     bool barging;
 };
 
 /* Bounds what a wait may do. */
-struct hfi_patience {
+struct hfi_wait_limit {
     int64_t deadline_ns;            /* BOOTTIME; INT64_MAX: for ever */
     const _Atomic uint32_t *cancel; /* the wait ends once this differs from cancel_seen */
     uint32_t cancel_seen;
 };
 
 /*
- * Tries to take the lock exclusively, without waiting. HFI_HELD and *held filled in, or why not.
- * HFI_DRAINING: the word is ours: go on with hfi_wait_exclusive or undo with hfi_release.
+ * Tries to take the lock exclusively, without waiting. Returns HFI_HELD, with *held filled in, or
+ * why not. HFI_DRAINING means that the word is ours but readers are still inside: go on with
+ * hfi_wait_exclusive, or undo it with hfi_release.
  */
 enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct hfi_request *request,
                                    struct hfi_held *held);
 
-/* The same for a shared hold; needs a seat and the word's cells bit. */
+/* As hfi_try_exclusive(), for a shared hold. It needs a seat, and the word's cells bit. */
 enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_request *request,
                                 struct hfi_held *held);
 
@@ -116,13 +117,13 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
  */
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
-                                    const struct hfi_patience *patience, uint64_t *place,
+                                    const struct hfi_wait_limit *limit, uint64_t *place,
                                     struct hfi_held *held);
 enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi_request *request,
-                                 const struct hfi_patience *patience, uint64_t *place,
+                                 const struct hfi_wait_limit *limit, uint64_t *place,
                                  struct hfi_held *held);
 
-/* Leaves the queue and passes on what was given meanwhile. */
+/* Leaves the queue. If the lock was handed to this waiter meanwhile, passes it on. */
 void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t *place);
 
 /* Releases an exclusive hold, or undoes a take. HFI_RELEASED, or HFI_GONE. */
@@ -141,7 +142,7 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
  * HFI_CANCELED, HFI_TIMED_OUT, or why it cannot be taken now. The shared hold stays until HFI_HELD.
  */
 enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
-                             const struct hfi_patience *patience, struct hfi_held *held);
+                             const struct hfi_wait_limit *limit, struct hfi_held *held);
 
 /*
  * How long the hold still counts at now_ns; at most 0: it does not. No system call.
@@ -151,8 +152,8 @@ int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_reque
                          uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone);
 
 /*
- * Gives a free lock to the first of its queue, wakes readers that may enter. Any process may call
- * it at any time; the agent does after every death, opening and grant.
+ * Gives a free lock to the first waiter of its queue, and wakes readers that may enter. Any process
+ * may call it at any time. The agent calls it after each death, opening and grant.
  */
 void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 
@@ -179,15 +180,15 @@ bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t ex
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
                int64_t closed_until_ns);
 
-/* The same for a reader's cell; cell: that one only, 0: whatever it is. false: nobody reads there,
- * or it is another hold. */
+/* As hfi_evict(), for a reader's cell. cell: only this hold; 0: any hold. Returns false if nobody
+ * reads there, or if it is another hold. */
 bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint64_t cell,
                       int64_t closed_until_ns);
 
 /* Opens a closed lock and serves it. */
 void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 
-/* Takes a dead client's place in the queue away: marks it LEFT. */
+/* Takes a dead client's place in the queue away, by marking it LEFT. */
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
 
 /* Passes the lock on if its word names this holder although its cell says that it has left: the
@@ -220,7 +221,7 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                uint64_t token_first, uint64_t token_last);
 
-/* The low bits of a word's token are one of these, by what the agent knows. */
+/* The range that a word's token should be in, as the agent knows it (low bits). */
 struct hfi_range {
     uint64_t floor;
     uint64_t last;
@@ -251,5 +252,10 @@ void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mod
  * agent published here last (0: nothing yet), has run out: nobody else sleeps there. */
 void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch,
                  uint64_t before);
+
+/* Makes the published lease last until then, if it is of that epoch and ends sooner; wakes the
+ * sleepers if it had run out. By any thread of the agent, also while another one publishes. */
+void hfi_prolong(struct hfi_header *header, const struct hfi_kernel *kernel, int64_t deadline_ns,
+                 uint32_t epoch);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * The messages that agents send each other: plain structs, before and after they are on a wire.
+ * The messages that agents send each other, as plain structs.
  *
  * A cell of one host uses the same messages: the agent sends them to itself, and they never leave
- * the process. So nothing here is a pointer: a message may be queued until what it depends on is
- * durable, and copied (message_copy() leaves out the room for shares that is not used).
+ * the process. Nothing here is a pointer, so a message can be copied, and can be queued until what
+ * it depends on is durable (message_copy() leaves out the unused room for shares).
  *
- * Agents are named by their names, never by an index: an index is each agent's own affair.
- * Every field that a stranger can fill in is checked by message_valid() before the core sees it.
+ * Messages name agents, never an index: each agent has its own indexes. message_valid() checks
+ * every field that a stranger can fill in, before the core sees it.
  */
 #ifndef PROTO_MESSAGE_H
 #define PROTO_MESSAGE_H
@@ -28,20 +28,20 @@ enum {
 };
 
 /*
- * A ballot is (round << 16 | voter id), below 2^48; 0 is below every ballot. A sequence counts
- * the proposals of one ballot, from 1 to below 2^40. (ballot, sequence) orders all proposals.
+ * A ballot is (round << 16 | voter id), below 2^48; 0 is below every ballot. A sequence numbers the
+ * proposals of one ballot, from 1 to below 2^40. All proposals are ordered by (ballot, sequence).
  */
 #define MESSAGE_BALLOT_LIMIT (UINT64_C(1) << 48)
 #define MESSAGE_SEQUENCE_LIMIT (UINT64_C(1) << 40)
 /* Tokens are from 1 to below this. */
 #define MESSAGE_TOKEN_LIMIT (UINT64_C(1) << 63)
-/* Of a session: the most that a region's header has room for. Of a store: the most to which SQLite
- * counts. */
+/* Epochs of sessions: the limit is the room in a region's header. Commits of a store: the limit is
+ * the highest number that SQLite counts to. */
 #define MESSAGE_EPOCH_LIMIT (UINT32_C(1) << 24)
 #define MESSAGE_COMMIT_LIMIT (UINT64_C(1) << 62)
 #define MESSAGE_GENERATION_LIMIT (UINT32_C(1) << 31)
-/* A range has at most so many tokens, and none has tokens of two blocks. The top 11 of a token's 63
- * bits are the cell's generation. */
+/* The most tokens in a range; a range lies within one block. The top 11 of a token's 63 bits are
+ * the cell's generation. */
 #define MESSAGE_TOKEN_RANGE (UINT64_C(1) << 32)
 #define MESSAGE_TOKEN_BLOCK (UINT64_C(1) << 40)
 #define MESSAGE_TOKEN_GENERATION (UINT64_C(1) << 52)
@@ -51,7 +51,7 @@ struct message_order {
     uint64_t sequence;
 };
 
-/* Zero-padded behind length: two equal names are equal bytes. */
+/* Zero-padded after length, so equal names are equal bytes. */
 struct message_agent {
     uint8_t length; /* 0: nobody */
     char text[MESSAGE_AGENT_MAX];
@@ -77,14 +77,16 @@ struct message_share {
 };
 
 /*
- * The quorum's knowledge of one lock. All zero but token_first and permits == 1: a name never used
- * (after a deletion in its partition: token_first is above the checkpoint's floor).
+ * What the quorum knows of one lock. A name never used has zeros everywhere, except token_first,
+ * and permits == 1. After a deletion in its partition, token_first is above the checkpoint's floor.
  *
  * mode EXCLUSIVE: owner, epoch and version name the grant; there are no shares.
- * mode SHARED: one share for each host, at least one; owner is nobody, epoch 0, version the newest
- * share's; token_first == token_last: the token that all readers of all hosts show, until the next
- * exclusive grant.
- * mode NONE: no owner, no shares, token_last 0.
+ *
+ * mode SHARED: there is one share for each host, at least one. owner is empty, epoch 0, and version
+ * that of the newest share. token_first == token_last is the token that all readers of all hosts
+ * show until the next exclusive grant.
+ *
+ * mode NONE: there is no owner and no share, and token_last is 0.
  */
 struct message_value {
     struct message_order version; /* names the grant: the order of its first proposal */
@@ -103,14 +105,16 @@ struct message_value {
                                                         initialised */
 };
 
-/* Where deletion in a partition stands: registers whose newest value was accepted at or below order
- * and that are not there any more are deleted; new names start above floor. All 0: none yet. */
+/* How far deletion has gone in a partition. A register was deleted if its newest value was accepted
+ * at or below order and it is no longer there. New names start above floor. All 0: there was no
+ * deletion yet. */
 struct message_checkpoint {
     struct message_order order;
     uint64_t floor; /* a token */
 };
 
-/* The numbers are the wire's: never renumbered, new ones at the end of their half. */
+/* The numbers are those on the wire. They are never changed; a new kind goes to the end of its
+ * half. */
 enum message_kind {
     /* For a voter's quorum core. */
     MESSAGE_PREPARE = 1, /* coordinator -> acceptor */
@@ -120,20 +124,20 @@ enum message_kind {
     MESSAGE_ACCEPT,      /* coordinator -> acceptor */
     MESSAGE_ACCEPTED,    /* its answer */
     MESSAGE_RENEW,       /* host -> voter */
-    MESSAGE_POLL,        /* coordinator -> voter: has this session lapsed? */
+    MESSAGE_POLL,        /* coordinator -> voter: asks whether this session has lapsed */
     MESSAGE_POLLED,      /* its answer */
-    MESSAGE_MARK,        /* coordinator -> voter: mark it dead if it has lapsed by now */
+    MESSAGE_MARK,        /* coordinator -> voter: mark the session if it has lapsed */
     MESSAGE_MARKED,      /* its answer */
     MESSAGE_ACQUIRE,     /* host -> coordinator, as the next three */
     MESSAGE_AMEND,
     MESSAGE_GIVE_BACK,
-    MESSAGE_BREAK,        /* an administrator's; the coordinator passes it on to the owners */
-    MESSAGE_BEAT,         /* voter -> voter: the partitions that it coordinates, the voters that it
+    MESSAGE_BREAK,        /* an administrator's break; the coordinator passes it on to the owners */
+    MESSAGE_HEARTBEAT,    /* voter -> voter: the partitions that it coordinates, the voters that it
                            * receives */
     MESSAGE_HELLO,        /* agent -> voter: its identity and its knowledge of the cell */
-    MESSAGE_PULL,         /* voter -> voter: registers or marks of a partition, from a place on */
-    MESSAGE_PULLED,       /* its answer: one of them, or the end */
-    MESSAGE_CHECKPOINT,   /* coordinator -> acceptor: delete what is idle */
+    MESSAGE_SYNC,         /* voter -> voter: asks for registers or marks after a given place */
+    MESSAGE_SYNCED,       /* its answer: one of them, or the end */
+    MESSAGE_CHECKPOINT,   /* coordinator -> acceptor: delete idle registers */
     MESSAGE_CHECKPOINTED, /* its answer */
     MESSAGE_VOTER_END,
     /* For a host. */
@@ -143,12 +147,12 @@ enum message_kind {
     MESSAGE_GIVE_BACK_ACK,
     MESSAGE_RECALL,
     MESSAGE_REFUSED,
-    MESSAGE_OWNER,      /* coordinator -> every host: these partitions are mine now */
+    MESSAGE_OWNER,      /* coordinator -> every host: it coordinates these partitions now */
     MESSAGE_BREAK_HOLD, /* coordinator -> owner: an administrator's break */
-    MESSAGE_BROKEN,     /* host -> host: its outcome */
-    MESSAGE_CHECK,      /* host -> host: is this held now? */
+    MESSAGE_BROKEN,     /* host -> host: the outcome of a break */
+    MESSAGE_CHECK,      /* host -> host: asks whether a hold is still held */
     MESSAGE_CHECKED,    /* its answer */
-    MESSAGE_HELLO_ACK,  /* voter -> agent: the cell's rules, for one whose configuration differs */
+    MESSAGE_HELLO_ACK,  /* voter -> agent: the cell's rules, if the agent's differ */
     MESSAGE_KIND_END,
 };
 
@@ -158,13 +162,13 @@ static inline bool message_kind_valid(unsigned kind)
            (kind >= MESSAGE_RENEW_ACK && kind < MESSAGE_KIND_END);
 }
 
-/* Whether the host core, rather than the quorum core, is to get a message of this kind. */
+/* Whether a message of this kind goes to the host core, not to the quorum core. */
 static inline bool message_is_for_host(enum message_kind kind)
 {
     return kind >= MESSAGE_RENEW_ACK;
 }
 
-/* Whether a voter may pass it on to its receiver: requests of hosts, and their answers. */
+/* Whether a voter may pass such a message on: only requests of hosts, and answers to them. */
 static inline bool message_is_relayed(enum message_kind kind)
 {
     switch (kind) {
@@ -187,7 +191,7 @@ static inline bool message_is_relayed(enum message_kind kind)
     }
 }
 
-/* ballot, for partitions: promise to refuse lower ones. */
+/* Asks the acceptor to promise, for partitions, to refuse lower ballots. */
 struct message_prepare {
     uint64_t ballot;
     struct message_partitions partitions;
@@ -195,8 +199,9 @@ struct message_prepare {
                   * heartbeat counts; it will not coordinate under this ballot */
 };
 
-/* promised, refused and owned share no partition; higher is the highest ballot that refused one.
- * owned: refused because the heartbeat of another coordinator of it counts here. */
+/* promised, refused and owned have no partition in common. refused: because of a higher promise;
+ * higher is the highest of them. owned: because another voter's claim to the partition counts
+ * here. */
 struct message_promise {
     uint64_t ballot;
     struct message_partitions promised;
@@ -221,7 +226,7 @@ struct message_read_value {
     struct message_value value;
 };
 
-/* chosen: a majority has it already, and nobody waits for an answer: there is none. */
+/* chosen: a majority has accepted it already. It gets no answer. */
 struct message_accept {
     struct message_order order;
     struct message_name name;
@@ -229,7 +234,7 @@ struct message_accept {
     struct message_value value;
 };
 
-/* higher != 0: refused because of that promise. full: refused, its tables are full. */
+/* higher != 0: refused because of that promise. full: refused because the tables are full. */
 struct message_accepted {
     struct message_order order;
     uint64_t higher;
@@ -237,7 +242,7 @@ struct message_accepted {
     struct message_name name;
 };
 
-/* A voter's stamp on an acknowledgement: meaningful to that voter alone. */
+/* A voter's stamp on an acknowledgement. Only that voter interprets it. */
 struct message_echo {
     uint64_t incarnation; /* of the voter's process; 0: none yet */
     int64_t issued_ns;
@@ -245,7 +250,7 @@ struct message_echo {
 
 struct message_renew {
     struct message_agent agent;
-    uint32_t epoch; /* 0: asks which was the highest that it had: ACK's dead_epoch */
+    uint32_t epoch; /* 0: asks for the agent's highest epoch (dead_epoch of the answer) */
     uint64_t renewal_id;
     struct message_echo echo; /* of this voter's last acknowledgement */
     uint64_t rules; /* message_rules_digest(); a voter with other rules acknowledges nothing */
@@ -258,20 +263,20 @@ struct message_renew_ack {
     uint32_t epoch;
     uint64_t renewal_id; /* of the renewal that it answers */
     struct message_echo echo;
-    bool extended;       /* only these count */
+    bool extended;       /* only acknowledgements with it extend the lease */
     uint32_t dead_epoch; /* all epochs of the agent up to this one are marked here; 0: none. With
                             epoch 0: the highest known here */
     char release[MESSAGE_RELEASE_MAX]; /* that the voter runs; "": not known */
 };
 
-/* POLL and MARK: all epochs of the agent up to epoch. */
+/* POLL and MARK concern all epochs of the agent up to this one. */
 struct message_session {
     struct message_agent agent;
     uint32_t epoch;
 };
 
-/* POLLED: yes: it has lapsed, or is marked. MARKED: yes: it is marked, durably.
- * wait_ns: if not, how long until it may have lapsed, by the voter's clock. */
+/* POLLED, yes: the session has lapsed, or is marked. MARKED, yes: it is marked, durably. If not,
+ * wait_ns is how long until it may have lapsed, by the voter's clock. */
 struct message_session_answer {
     struct message_agent agent;
     uint32_t epoch;
@@ -280,30 +285,33 @@ struct message_session_answer {
 };
 
 /*
- * Requests of a host. request_id is the host's, unique among the session's requests; a request
- * asked again under its id is answered the same. agent and epoch name the host.
+ * Requests of a host. The host chooses request_id, unique among its session's requests. A request
+ * repeated with the same id gets the same answer. agent and epoch name the host.
  */
 struct message_acquire {
     struct message_agent agent;
     uint32_t epoch;
     uint64_t request_id;
     struct message_name name;
-    uint8_t mode; /* SHARED or EXCLUSIVE; a repeat may ask for the other, in its old place */
+    uint8_t mode; /* SHARED or EXCLUSIVE; a repeat may ask for the other mode and keeps its turn */
     uint16_t lock_delay_ms;
-    uint32_t waited_ms; /* how long the host has been asking; a repeat says more */
+    uint32_t waited_ms; /* how long the host has been asking; it rises with each repeat */
 };
 
 /*
- * Changes the grant named by version, which stays its name. lock_delay_ms only ever rises.
- * mode: MESSAGE_MODE_NONE leaves it, else it is changed to this one: EXCLUSIVE on a share that is
- * the only one (else REFUSED_VERSION) leases a range above its token, SHARED on an exclusive grant
- * gives its range back but for what was used.
- * token_last: 0 asks for no range; else the last token of the newest range the host knows: it asks
- * for the one above it. (Asked again, the answer is the range that it got.)
- * token_used: of a change to SHARED: the last token of the range that was used, which the readers
- * show from then on. Nothing changes if it is not of the newest range, as in a late repeat (see
- * core/quorum/queues_plan.c). Releases before did not have it: they name the range by its
- * token_last, and all of it counts as used.
+ * Changes the grant that version names; its version stays. lock_delay_ms only rises.
+ *
+ * mode: NONE leaves the mode. EXCLUSIVE changes a share, which must be the only one (else
+ * REFUSED_VERSION), and leases a range above its token. SHARED changes an exclusive grant and gives
+ * back the unused part of its range.
+ *
+ * token_last: 0 asks for no range. Otherwise it is the last token of the newest range that the host
+ * knows, and asks for the next range. (A repeat gets the same range again.)
+ *
+ * token_used, for a change to SHARED: the last token of the range that was used; readers show it
+ * from then on. If it is not of the newest range, as in a late repeat, nothing changes (see
+ * core/quorum/queues_plan.c). Earlier releases do not have the field: they name the range by its
+ * token_last, and all of the range counts as used.
  */
 struct message_amend {
     struct message_agent agent;
@@ -317,7 +325,7 @@ struct message_amend {
     uint64_t token_used;
 };
 
-/* token_used: the highest token of the grant that was handed out; 0: none was. */
+/* token_used: the highest token of the grant that was given to a hold; 0: none was. */
 struct message_give_back {
     struct message_agent agent;
     uint32_t epoch;
@@ -327,9 +335,10 @@ struct message_give_back {
     uint64_t token_used;
 };
 
-/* GRANT and AMENDED: the grant that the host has now. The mode may be another than the one asked
- * for: the host held a grant already. It gives that one back and asks again, or amends it. fresh:
- * made for this very request; else the host had it already, or the coordinator does not know. */
+/* GRANT and AMENDED: the grant that the host has now. Its mode may differ from the one asked for,
+ * if the host held a grant already; then the host gives that one back and asks again, or amends it.
+ * fresh: the grant was made for this very request; otherwise the host had it already, or the
+ * coordinator does not know. */
 struct message_grant {
     struct message_agent agent;
     uint32_t epoch;
@@ -343,7 +352,7 @@ struct message_grant {
     uint64_t token_last;
 };
 
-/* GIVE_BACK_ACK: the register no longer has that version. RECALL: somebody else waits for it
+/* GIVE_BACK_ACK: the register no longer has that version. RECALL: another host waits for the lock
  * (request_id is 0). */
 struct message_version {
     struct message_agent agent;
@@ -360,7 +369,7 @@ struct message_break {
     uint64_t request_id;        /* that host's */
     struct message_name name;
     bool now;                     /* no lock-delay */
-    struct message_order version; /* BREAK_HOLD: of the owner's grant, no other is meant */
+    struct message_order version; /* BREAK_HOLD: the owner's grant; the break concerns no other */
 };
 
 /* BROKEN and CHECKED: the outcome of a request of agent. */
@@ -370,7 +379,7 @@ struct message_outcome {
     int32_t result; /* 0, or a negative HF_E... */
 };
 
-/* Asks whether a hold, as its sequencer names it, is held now. Sent to the holder's host. */
+/* Asks the holder's host whether the hold that a sequencer names is still held. */
 struct message_check {
     struct message_agent agent; /* who asks */
     uint64_t request_id;
@@ -383,23 +392,23 @@ struct message_check {
     bool shared;
 };
 
-/* These partitions have that coordinator (the sender) now: requests that wait for an answer are to
- * be sent there again. */
+/* The sender coordinates these partitions now. Hosts send it their unanswered requests again. */
 struct message_owner {
     uint64_t ballot; /* the highest of them */
     struct message_partitions partitions;
 };
 
 /*
- * Voter to voter, a heartbeat in each BEAT interval. A coordinator's heartbeat counts for as long
- * as `majority` was true and it is not older than the take-over timeout.
+ * A heartbeat between voters, one in each interval. A coordinator's heartbeat counts while
+ * `majority` is true and the heartbeat is not older than the suspicion timeout.
  */
-struct message_beat {
+struct message_heartbeat {
     uint64_t number; /* of this heartbeat; from a random start, rising */
-    uint64_t echo;   /* the number of the receiver's last heartbeat that arrived here, 0: none */
-    bool majority;   /* a majority echoed a heartbeat of the sender's that is not too old, and it
-                      * goes on coordinating; if that ends it is replaced at once */
-    bool votes;      /* the sender is a voter in good standing */
+    uint64_t echo;   /* the number of the receiver's last heartbeat that the sender got; 0: none */
+    /* a majority echoed a recent heartbeat of the sender, and the sender goes on coordinating; when
+     * this ends, others replace it at once */
+    bool majority;
+    bool votes;                      /* the sender may vote */
     struct message_partitions owned; /* the partitions that it coordinates */
 };
 
@@ -418,19 +427,19 @@ struct message_member {
     uint32_t generation;  /* how often it started over; the higher is right */
 };
 
-enum message_standing {
-    MESSAGE_STANDING_OBSERVER = 0, /* no voter */
-    MESSAGE_STANDING_EMPTY,        /* a voter without a bootstrap record */
-    MESSAGE_STANDING_LISTED,       /* has the record, waits for what others saw of it */
-    MESSAGE_STANDING_VOTING,
-    MESSAGE_STANDING_REFUSED, /* its store is not the one that the cell lists, or is behind */
-    MESSAGE_STANDING_REJOINING,
+enum message_voter_status {
+    MESSAGE_STATUS_OBSERVER = 0, /* no voter */
+    MESSAGE_STATUS_EMPTY,        /* a voter without a record of stores */
+    MESSAGE_STATUS_LISTED,       /* has the record; waits for what others have seen of its store */
+    MESSAGE_STATUS_VOTING,
+    MESSAGE_STATUS_REFUSED, /* its store is not the one in the record, or is an old copy */
+    MESSAGE_STATUS_REJOINING,
 };
 
 /* HELLO and HELLO_ACK. The header's store_id and commit are the sender's. */
 struct message_hello {
-    bool answer; /* an answer to a HELLO, which wants none */
-    uint8_t standing;
+    bool answer; /* this HELLO is an answer, and gets no answer */
+    uint8_t status;
     uint64_t incarnation; /* of the sender's process */
     uint64_t echo;        /* an answer: the incarnation of the HELLO */
     struct message_rules rules;
@@ -441,17 +450,17 @@ struct message_hello {
     char advertise[MESSAGE_ADDRESS_MAX];
 };
 
-enum message_pull_what { MESSAGE_PULL_REGISTERS = 1, MESSAGE_PULL_MARKS = 2 };
+enum message_sync_what { MESSAGE_SYNC_REGISTERS = 1, MESSAGE_SYNC_MARKS = 2 };
 
-/* As `after`: only whether there is a difference is asked for (SAME, else END). */
-#define MESSAGE_PULL_PROBE UINT32_MAX
+/* In `after`: asks only whether there is a difference. The answer is SAME or END. */
+#define MESSAGE_SYNC_PROBE UINT32_MAX
 /* The most registers or marks that answer one PULL. */
-#define MESSAGE_PULL_BATCH 32
+#define MESSAGE_SYNC_BATCH 32
 
-/* Asks for the registers of a partition (or all marks) behind the place `after` (0: from the
- * first). digest: of what the asker has: if the answerer has the same, it says so and no more. */
-struct message_pull {
-    uint8_t what; /* enum message_pull_what */
+/* Asks for the registers of a partition (or all marks) after the place `after`; 0: from the first.
+ * digest is that of the asker's registers: if the answerer's is equal, it answers just SAME. */
+struct message_sync {
+    uint8_t what; /* enum message_sync_what */
     uint8_t partition;
     uint64_t id; /* echoed */
     uint32_t after;
@@ -459,20 +468,20 @@ struct message_pull {
     struct message_checkpoint checkpoint;
 };
 
-enum message_pulled_kind {
-    MESSAGE_PULLED_SAME = 1, /* digests and checkpoints are equal: the end */
-    MESSAGE_PULLED_REGISTER,
-    MESSAGE_PULLED_MARK,
-    MESSAGE_PULLED_MORE, /* so many for now: ask again behind `next` */
-    MESSAGE_PULLED_END,
+enum message_synced_kind {
+    MESSAGE_SYNCED_SAME = 1, /* digests and checkpoints are equal: the end */
+    MESSAGE_SYNCED_REGISTER,
+    MESSAGE_SYNCED_MARK,
+    MESSAGE_SYNCED_MORE, /* the end of this answer: ask again for what follows `next` */
+    MESSAGE_SYNCED_END,
 };
 
-struct message_pulled {
+struct message_synced {
     uint8_t what;
     uint8_t partition;
-    uint8_t kind; /* enum message_pulled_kind */
+    uint8_t kind; /* enum message_synced_kind */
     uint64_t id;
-    uint32_t index; /* of the answers to one PULL, from 0: a gap is a lost one */
+    uint32_t index; /* numbers the answers to one PULL from 0; a gap shows a lost one */
     uint32_t next;
     struct message_checkpoint checkpoint; /* the answerer's */
     struct message_session mark;
@@ -483,8 +492,8 @@ struct message_pulled {
 
 /*
  * Deletes the idle registers (mode NONE) of a partition whose accepted order is at or below
- * checkpoint.order. An acceptor does so only if live is the digest of the registers that it has
- * that are not idle, and it has none above the order.
+ * checkpoint.order. An acceptor does so only if live is the digest of its registers that are not
+ * idle, and it has no register above the order.
  */
 struct message_delete {
     uint64_t ballot;
@@ -493,7 +502,8 @@ struct message_delete {
     uint64_t live;
 };
 
-/* higher != 0: refused because of that promise. missing: refused, it lacks something. */
+/* higher != 0: refused because of that promise. missing: refused because the acceptor lacks
+ * something. */
 struct message_deleted {
     uint64_t ballot;
     uint8_t partition;
@@ -504,12 +514,12 @@ struct message_deleted {
 
 enum message_refusal {
     MESSAGE_REFUSED_FULL = 1,  /* a table of a voter is full */
-    MESSAGE_REFUSED_NOT_OWNER, /* another coordinates this name: see owner */
-    MESSAGE_REFUSED_SESSION,   /* the session that asks is dead or superseded */
+    MESSAGE_REFUSED_NOT_OWNER, /* another voter coordinates this name: see owner */
+    MESSAGE_REFUSED_SESSION,   /* the asking session is over, or a newer one has replaced it */
     MESSAGE_REFUSED_VERSION,   /* AMEND: the register does not have that version (any more) */
     MESSAGE_REFUSED_TOKENS,    /* the name has used up its tokens */
     MESSAGE_REFUSED_RULES,     /* the sender's configuration contradicts the cell's */
-    MESSAGE_REFUSED_QUOTA,     /* as much as one agent may ask of a voter waits there already */
+    MESSAGE_REFUSED_QUOTA, /* the agent has as many requests at the voter as one agent may have */
 };
 
 struct message_refused {
@@ -518,18 +528,18 @@ struct message_refused {
     uint64_t request_id;
     struct message_name name;
     uint8_t reason;             /* enum message_refusal */
-    struct message_agent owner; /* NOT_OWNER: the voter that may be it, or none */
+    struct message_agent owner; /* NOT_OWNER: the probable coordinator, or none */
 };
 
-/* Carried by every message. */
+/* What every message carries. */
 struct message {
     enum message_kind kind;
-    uint32_t membership; /* number of the voters' list that the sender knows */
+    uint32_t membership; /* the membership number (generations of stores) that the sender knows */
     struct message_agent from;
     uint64_t store_id[2]; /* of the sender's store */
-    uint64_t commit;      /* the sender's last commit known durable */
-    /* The agent that it is for, if not the receiver; that one passes it on, once (relayed). Only
-     * requests of hosts and their answers are. */
+    uint64_t commit;      /* the sender's last commit known to be durable */
+    /* If not empty, the agent to which the receiver passes the message on, once (relayed). Only
+     * requests of hosts and their answers are passed on. */
     struct message_agent to;
     bool relayed;
     union {
@@ -553,18 +563,18 @@ struct message {
         struct message_outcome outcome;  /* BROKEN, CHECKED */
         struct message_check check;
         struct message_owner owner;
-        struct message_beat beat;
+        struct message_heartbeat heartbeat;
         struct message_hello hello; /* HELLO, HELLO_ACK */
-        struct message_pull pull;
-        struct message_pulled pulled;
+        struct message_sync sync;
+        struct message_synced synced;
         struct message_delete checkpoint;
         struct message_deleted checkpointed;
     } as;
 };
 
-/* The part that has to be zeroed, and copied in any case: everything but (most of) the shares. */
+/* The part of a message to zero, and always to copy: everything except most of the shares. */
 #define MESSAGE_BASE_HELLO (offsetof(struct message, as) + sizeof(struct message_hello))
-#define MESSAGE_BASE_VALUE offsetof(struct message, as.pulled.value.shares)
+#define MESSAGE_BASE_VALUE offsetof(struct message, as.synced.value.shares)
 #define MESSAGE_BASE_SIZE                                                                          \
     (MESSAGE_BASE_HELLO > MESSAGE_BASE_VALUE ? MESSAGE_BASE_HELLO : MESSAGE_BASE_VALUE)
 
@@ -572,11 +582,11 @@ static inline const struct message_value *message_value_of(const struct message 
 {
     return message->kind == MESSAGE_ACCEPT   ? &message->as.accept.value
            : message->kind == MESSAGE_VALUE  ? &message->as.value.value
-           : message->kind == MESSAGE_PULLED ? &message->as.pulled.value
+           : message->kind == MESSAGE_SYNCED ? &message->as.synced.value
                                              : NULL;
 }
 
-/* How many bytes of it count, from its beginning. */
+/* How many bytes of the message are used, from its beginning. */
 static inline size_t message_size(const struct message *message)
 {
     const struct message_value *value = message_value_of(message);
@@ -624,7 +634,7 @@ static inline void message_partition_add(struct message_partitions *set, uint32_
     set->bits[partition / 64] |= UINT64_C(1) << (partition % 64);
 }
 
-/* The last token of a range of `size` that begins with first: it ends with its block. */
+/* The last token of a range of `size` tokens from first. A range never goes beyond its block. */
 static inline uint64_t message_token_range_last(uint64_t first, uint64_t size)
 {
     uint64_t block_last = first | (MESSAGE_TOKEN_BLOCK - 1);
@@ -632,8 +642,9 @@ static inline uint64_t message_token_range_last(uint64_t first, uint64_t size)
     return range_last < block_last ? range_last : block_last;
 }
 
-/* Whether a range may begin with first. The token behind the last one of a generation is of the
- * next generation, which begins by an operator's act only: its very first token is never leased. */
+/* Whether a range may begin with first. A token after a generation's last one belongs to the next
+ * generation, which begins only by an operator's act. So a generation's first token is never
+ * leased. */
 static inline bool message_token_leasable(uint64_t first)
 {
     return first < MESSAGE_TOKEN_LIMIT && (first & (MESSAGE_TOKEN_GENERATION - 1)) != 0;
@@ -642,8 +653,9 @@ static inline bool message_token_leasable(uint64_t first)
 /* The digest of a cell's rules (FNV-1a over their fields, the same on every host). */
 uint64_t message_rules_digest(const struct message_rules *rules);
 
-/* Which part of an agent's configuration contradicts the cell's: one line "session_ttl: 5s here,
- * 7s there; voters: host-c is only here" into text; false: nothing does. */
+/* Compares the rules of two configurations. If they contradict each other, writes one line such as
+ * "session_ttl: 5s here, 7s there; voters: host-c is only here" into text. Returns false if they do
+ * not. */
 bool message_rules_differ(const struct message_rules *here, const struct message_rules *there,
                           char *text, size_t size);
 

@@ -1,9 +1,9 @@
 /*
- * Probes: places that a tracer (bpftrace, perf, SystemTap) can be attached to while a program runs.
- * docs/METRICS.md lists all of them with their arguments.
+ * Probes: points to which a tracer (bpftrace, perf, SystemTap) can be attached while a program
+ * runs. docs/METRICS.md lists all of them with their arguments.
  *
- * A probe that nobody is attached to is one nop; its arguments are values that are there anyway,
- * since they are evaluated all the same. Without <sys/sdt.h> at build time there are none.
+ * A probe without a tracer is one nop. Its arguments are evaluated even then, so they are values
+ * that the code has anyway. Without <sys/sdt.h> at build time there are no probes.
  */
 #ifndef PROTO_PROBE_H
 #define PROTO_PROBE_H

@@ -88,7 +88,7 @@ enum { HFI_LEASE_EPOCH_BITS = 24, HFI_LEASE_UNIT_SHIFT = 20 };
 #define HFI_LEASE_EPOCH_MASK UINT64_C(0xffffff)
 
 /* A reader's cell: epoch 24 bits, sequence 24 bits (changes with every change), count 16 bits. */
-enum { HFI_CELL_COUNT_BITS = 16, HFI_CELL_SEQUENCE_SHIFT = 16, HFI_CELL_EPOCH_SHIFT = 40 };
+enum { HFI_CELL_SEQUENCE_SHIFT = 16, HFI_CELL_EPOCH_SHIFT = 40 };
 #define HFI_CELL_COUNT UINT64_C(0xffff)
 #define HFI_CELL_SEQUENCE UINT64_C(0xffffff)
 
@@ -130,8 +130,7 @@ struct hfi_header {
     _Alignas(HFI_LINE) _Atomic uint32_t lease_wake; /* futex: counts publications */
     _Atomic uint32_t lease_sleepers; /* how many may sleep on it; may stay too high */
     _Atomic uint32_t abandoned;      /* not 0: the agent serves another region now */
-    _Atomic uint64_t
-        commit; /* the agent's: the last commit of its store. It reads it at its start */
+    _Atomic uint64_t commit; /* unused; earlier releases kept the store's last commit here */
 };
 
 struct hfi_word {
@@ -188,7 +187,7 @@ _Static_assert(sizeof(struct hfi_block) == 512, "a block is eight cache lines");
 _Static_assert(offsetof(struct hfi_block, wait) == 8 && offsetof(struct hfi_block, seats) == 64,
                "block");
 
-/* How large the parts of a region are to be. */
+/* The sizes of a region's parts. */
 struct hfi_region_sizes {
     uint32_t slot_count;   /* 1 .. 2^22 */
     uint32_t holder_count; /* ids 1 .. holder_count - 1; at most 65535 */
@@ -196,14 +195,14 @@ struct hfi_region_sizes {
 };
 
 /*
- * How far a client believes the lease word, which every process of its namespace can write and,
- * while no agent runs, nobody corrects. In the client's own memory.
+ * How far a client believes the lease word. Every process of its namespace can write that word, and
+ * while no agent runs, nobody corrects it. This struct is in the client's own memory.
  *
  * The agent publishes a deadline of at most ttl after it sent the renewal that the deadline rests
- * on, rounded down. A clock that is read after the lease word has passed that moment, so a deadline
- * that is further ahead of it than ttl is not the agent's: no allowance for the rounding is needed,
- * since it only takes away. Such a word is remembered: its deadline comes nearer and would look
- * right later, when the session has long ended.
+ * on, rounded down. A clock that is read after the lease word shows a later time than that sending.
+ * So a deadline further ahead than ttl is not the agent's. (The rounding needs no allowance, since
+ * it only shortens.) Such a word is remembered: its deadline comes nearer, and would look right
+ * later, when the session has long ended.
  */
 struct hfi_trust {
     _Atomic int64_t ahead_max_ns; /* the session's ttl, as WELCOME says it */
@@ -261,19 +260,22 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
  */
 const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out);
 
-/* FNV-1a over the name, never 0: the index's key and what hf_check_sequencer_local compares. */
+/* FNV-1a of the name, never 0. It is the key of the index, and what hf_check_sequencer_local
+ * compares. */
 uint64_t hfi_name_hash(const char *name, size_t size);
 
-/* Puts slot into the index under its slot's name_hash / takes it out. Agent only. false: full. */
-bool hfi_index_put(struct hfi_region *region, uint32_t slot, uint64_t hash);
-void hfi_index_remove(struct hfi_region *region, uint32_t slot, uint64_t hash);
+/* Adds the slot to the index under its name_hash; removes it. Only the agent may call them. false:
+ * the index is full. */
+bool hfi_index_put(const struct hfi_region *region, uint32_t slot, uint64_t hash);
+void hfi_index_remove(const struct hfi_region *region, uint32_t slot, uint64_t hash);
 
-/* Puts right what stands there of a slot with that hash. false: it is found by it. Agent only. */
-bool hfi_index_mend(struct hfi_region *region, uint32_t slot, uint64_t hash);
+/* Repairs the index for a slot with that hash. Returns false if the slot can be found already. Only
+ * the agent may call it. */
+bool hfi_index_mend(const struct hfi_region *region, uint32_t slot, uint64_t hash);
 /* The slot that an entry of the index names; false: none. */
 bool hfi_index_entry(const struct hfi_region *region, uint32_t entry, uint32_t *slot);
-/* Takes an entry out that names a slot of nobody. Agent only. */
-void hfi_index_drop(struct hfi_region *region, uint32_t entry);
+/* Removes an entry that names an unused slot. Only the agent may call it. */
+void hfi_index_drop(const struct hfi_region *region, uint32_t entry);
 
 /* The highest token seen of the lock with that name hash, 0 if it is not known here. Any thread. */
 uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash);
@@ -307,8 +309,8 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
            (epoch & HFI_LEASE_EPOCH_MASK);
 }
 
-/* Whether that lease is in force at now_ns. false also if now_ns was read before the word and is
- * too old to judge it: hfi_lease_left_ns() reads the clock again. */
+/* Whether that lease is in force at now_ns. Also returns false if now_ns was read before the word
+ * and is too old to decide; hfi_lease_left_ns() then reads the clock again. */
 static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
@@ -319,10 +321,11 @@ static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t leas
              lease != atomic_load_explicit(&trust->disbelieved, memory_order_relaxed)));
 }
 
-/* hfi_lease_left_ns() of a lease that seems to be too far ahead. Remembers one that is. */
+/* As hfi_lease_left_ns(), for a lease that seems to be too far ahead. Remembers the lease word if
+ * it is. */
 int64_t hfi_lease_doubt(struct hfi_trust *trust, uint64_t lease);
 
-/* How long it is in force; at most 0: it is not. */
+/* How long the lease is still in force; 0 or less: it is not. */
 static inline int64_t hfi_lease_left_ns(struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
@@ -340,7 +343,7 @@ static inline enum hfi_grant hfi_word_mode(uint64_t word)
     return (enum hfi_grant)((word & HFI_W_MODE) >> HFI_W_MODE_SHIFT);
 }
 
-/* Whether the word says that this holder has it with this token (compared by its low bits). */
+/* Whether the word names this holder with this token (its low bits are compared). */
 static inline bool hfi_word_names(uint64_t word, uint32_t holder, uint64_t token)
 {
     return (word & (HFI_W_HOLDER | HFI_W_TOKEN)) ==

@@ -25,14 +25,14 @@
 
 enum {
     WIRE_VERSION = 4,
-    WIRE_VERSION_OLDEST = 3,      /* that is still spoken, and everything in between */
+    WIRE_VERSION_OLDEST = 3, /* the oldest version that is still supported, with all in between */
     WIRE_PACKET_MAX = 256 * 1024, /* bytes; larger ones are refused */
     WIRE_ITEM_MAX = 16 * 1024,
-    WIRE_HEADER_ROOM = 256, /* more than any header takes */
+    WIRE_HEADER_ROOM = 256, /* larger than any header */
 };
 
-/* The version that a greeting's number stands for (io/transport.h), and the number for a version:
- * greetings named none before version 4, and said 1. */
+/* The version that a greeting's number stands for (io/transport.h), and the number for a version.
+ * Before version 4, greetings did not name a version, and their number was 1. */
 static inline uint32_t wire_greeted_version(uint32_t greeting)
 {
     return greeting <= WIRE_VERSION_OLDEST ? (uint32_t)WIRE_VERSION_OLDEST : greeting;
@@ -62,17 +62,17 @@ struct wire_writer {
     size_t count_at;
 };
 
-/* buffer: at least WIRE_HEADER_ROOM bytes; borrowed until the end. version: WIRE_VERSION_OLDEST to
- * WIRE_VERSION; fields that it does not have are left out. */
+/* buffer must have at least WIRE_HEADER_ROOM bytes, and is borrowed until the end. version is
+ * WIRE_VERSION_OLDEST to WIRE_VERSION; fields that it does not have are left out. */
 void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
                 const struct wire_header *header, uint32_t version);
-/* Adds a message (its to, relayed, kind, body; its header fields are the packet's). false: it does
- * not fit any more; the packet is as it was (an empty one with room for WIRE_HEADER_ROOM +
- * WIRE_ITEM_MAX takes any). A message with a field that SCHEMA.md does not allow is a bug of this
- * program: HF_CHECK. */
+/* Adds a message: its to, relayed, kind and body. The other header fields are the packet's. Returns
+ * false, and leaves the packet as it was, if the message does not fit; an empty packet with room
+ * for WIRE_HEADER_ROOM + WIRE_ITEM_MAX takes any message. A field that SCHEMA.md does not allow is
+ * a bug of this program (HF_CHECK). */
 bool wire_add(struct wire_writer *writer, const struct message *message)
     __attribute__((warn_unused_result));
-/* The same with gossip, 1 to WIRE_ITEM_MAX bytes, for the receiver itself. */
+/* Adds gossip for the receiver itself, 1 to WIRE_ITEM_MAX bytes. Returns as wire_add(). */
 bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
     __attribute__((warn_unused_result));
 /* The packet's size; the writer is done. */
@@ -89,7 +89,7 @@ enum wire_error {
 /* For people: "it is not what the protocol says". */
 const char *wire_error_text(enum wire_error error);
 
-/* For people and logs: "ACCEPT"; "unknown" for what is no kind. */
+/* The kind's name for people and logs, for example "ACCEPT"; "unknown" if there is no such kind. */
 const char *wire_kind_text(enum message_kind kind);
 
 enum wire_item_kind { WIRE_MESSAGE = 1, WIRE_GOSSIP };
@@ -100,23 +100,23 @@ struct wire_reader {
     size_t size;
     size_t at;
     uint32_t left;
-    uint32_t version; /* 0: not even that could be read */
+    uint32_t version; /* 0: even the version could not be read */
     struct wire_header header;
-    /* The malformed part: UINT32_MAX the packet's own fields, else the item, from 0; its kind if it
-     * has one, and the field (static texts, else NULL). */
+    /* The malformed part: UINT32_MAX for the packet's own fields, else the item's number from 0.
+     * bad_kind is the item's kind and bad_field the field; static strings, or NULL. */
     uint32_t bad_item;
     const char *bad_kind;
     const char *bad_field;
 };
 
-/* Checks the whole packet, every item of it. cell: the own one. reader->header may be logged even
- * if the packet is refused. */
+/* Checks the whole packet, with every item. cell is this agent's own. reader->header may be logged
+ * even if the packet is refused. */
 enum wire_error wire_open(struct wire_reader *reader, const void *bytes, size_t size,
                           const struct message_agent *cell) __attribute__((warn_unused_result));
 
-/* The next item of an opened packet. false: there is none. A message's header fields are filled in;
- * fields that the packet's version does not have, or that were left out, are 0 or empty; of a
- * value's shares only share_count are. *gossip points into the packet. */
+/* Returns the next item of an opened packet. false: there is none. A message's header fields are
+ * filled in. Fields that the packet's version lacks, or that were left out, are 0 or empty. Of a
+ * value's shares only share_count are set. *gossip points into the packet. */
 bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct message *message,
                const unsigned char **gossip, size_t *gossip_size);
 

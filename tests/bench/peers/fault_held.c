@@ -27,7 +27,7 @@ static const int64_t settle_ns = INT64_C(1000000000);
 static const int64_t rest_look_ns = INT64_C(1000000000);
 static const double rest_share = 0.02; /* of a processor: more than before */
 enum { REST_LOOKS_MAX = 20 };
-static const int64_t patience_ns = INT64_C(60000000000);
+static const int64_t suspicion_ns = INT64_C(60000000000);
 static const int64_t acquire_timeout_ns = INT64_C(5000000000);
 static const int64_t step_ns = INT64_C(20000000);
 
@@ -85,7 +85,7 @@ static int client_plays(struct peer_run *run, void *arg, uint32_t index)
         uint32_t lost = actor_renew(run, locks, stage->held[index], &renewed_ns);
         atomic_fetch_add_explicit(&stage->lost, lost, memory_order_relaxed);
         if (run->kind->renew == NULL) {
-            actor_sleep(patience_ns); /* so that nothing of it is counted */
+            actor_sleep(suspicion_ns); /* so that nothing of it is counted */
         }
         actor_sleep(step_ns);
     }
@@ -174,7 +174,7 @@ static int measure_one(const struct bench_plan *plan, struct actors *actors, str
             return -1;
         }
     }
-    if (actors_await(actors, &stage->ready, CLIENTS, patience_ns) != 0) {
+    if (actors_await(actors, &stage->ready, CLIENTS, suspicion_ns) != 0) {
         return -1;
     }
     double share_before = run->kind->renew == NULL ? servers_share(run) : 0;
@@ -184,7 +184,7 @@ static int measure_one(const struct bench_plan *plan, struct actors *actors, str
                           memory_order_relaxed);
     /* release: pairs with the acquire in client_plays */
     atomic_store_explicit(&stage->begin, 1, memory_order_release);
-    if (actors_await(actors, &stage->filled, CLIENTS, fill_ns + patience_ns) != 0) {
+    if (actors_await(actors, &stage->filled, CLIENTS, fill_ns + suspicion_ns) != 0) {
         return -1;
     }
     double took_s = (double)(now_ns() - begin_ns) / 1e9;

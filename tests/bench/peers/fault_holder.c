@@ -12,7 +12,7 @@
 enum { DEATHS = 3, DEATHS_QUICK = 2, HOST_DEATHS = 3, HOST_DEATHS_QUICK = 1 };
 enum { HOLDER, NEXT };
 
-static const int64_t patience_ns = INT64_C(20000000000);
+static const int64_t suspicion_ns = INT64_C(20000000000);
 static const int64_t settle_ns = INT64_C(200000000);
 static const int64_t step_ns = INT64_C(20000000);
 
@@ -40,7 +40,7 @@ static int holder_plays(struct peer_run *run, void *arg, uint32_t index)
     struct stage *stage = arg;
     void *lock = NULL;
     if (reach(run, stage, index, &lock) != 0 ||
-        run->kind->acquire(lock, PEER_EXCLUSIVE, patience_ns, &stage->tokens[HOLDER]) != PEER_OK) {
+        run->kind->acquire(lock, PEER_EXCLUSIVE, suspicion_ns, &stage->tokens[HOLDER]) != PEER_OK) {
         return -1;
     }
     int64_t renewed_ns = now_ns();
@@ -61,7 +61,7 @@ static int next_plays(struct peer_run *run, void *arg, uint32_t index)
     }
     /* release, both: pair with the acquire in actors_await */
     atomic_store_explicit(&stage->waits, 1, memory_order_release);
-    int result = run->kind->acquire(lock, PEER_EXCLUSIVE, 2 * patience_ns, &stage->tokens[NEXT]);
+    int result = run->kind->acquire(lock, PEER_EXCLUSIVE, 2 * suspicion_ns, &stage->tokens[NEXT]);
     stage->had_ns = now_ns();
     atomic_store_explicit(&stage->had, 1, memory_order_release);
     return result == PEER_OK && run->kind->release(lock) == PEER_OK ? 0 : -1;
@@ -73,9 +73,9 @@ static int play(struct actors *actors, struct stage *stage, int64_t pause, bool 
     struct peer_run *run = actors->run;
     const char *peer = run->kind->title;
     if (actors_add(actors, holder_plays) != 0 ||
-        actors_await(actors, &stage->holds, 1, patience_ns) != 0 ||
+        actors_await(actors, &stage->holds, 1, suspicion_ns) != 0 ||
         actors_add(actors, next_plays) != 0 ||
-        actors_await(actors, &stage->waits, 1, patience_ns) != 0) {
+        actors_await(actors, &stage->waits, 1, suspicion_ns) != 0) {
         return -1;
     }
     pause_ns(settle_ns + pause);
@@ -85,8 +85,8 @@ static int play(struct actors *actors, struct stage *stage, int64_t pause, bool 
     if (with_host) {
         peer_kill_server(run, 0, false);
     }
-    if (actors_await(actors, &stage->had, 1, 2 * patience_ns) != 0 ||
-        actors_join(actors, patience_ns) != 0) {
+    if (actors_await(actors, &stage->had, 1, 2 * suspicion_ns) != 0 ||
+        actors_join(actors, suspicion_ns) != 0) {
         return -1;
     }
     results_add(results, "holder", peer, with_host ? "next, its host gone" : "next after", "ns",

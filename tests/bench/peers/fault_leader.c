@@ -22,9 +22,9 @@ static const int64_t inside_ns = INT64_C(200000);
 static const int64_t slot_ns = INT64_C(50000000); /* of the time line */
 static const int64_t line_before_ns = INT64_C(500000000);
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
-static const int64_t patience_ns = INT64_C(40000000000);
+static const int64_t suspicion_ns = INT64_C(40000000000);
 
-struct place {
+struct fault_worker {
     alignas(64) _Atomic int64_t began_ns; /* of the last pair that is over */
     int64_t longest_before;
     int64_t longest_after;
@@ -43,14 +43,14 @@ struct stage {
     uint32_t round;
     size_t victim;
     struct guard guard; /* under the lock of two */
-    struct place places[CLIENTS];
+    struct fault_worker places[CLIENTS];
 };
 
 /* ---- a client ---- */
 
 static int pair_once(struct peer_run *run, struct stage *stage, uint32_t index, void *lock)
 {
-    struct place *place = &stage->places[index];
+    struct fault_worker *place = &stage->places[index];
     uint64_t token = 0;
     int result = run->kind->acquire(lock, PEER_EXCLUSIVE, acquire_timeout_ns, &token);
     if (result == PEER_OK && index >= FRESH_CLIENTS) {
@@ -69,7 +69,7 @@ static int pair_once(struct peer_run *run, struct stage *stage, uint32_t index, 
 static int do_pair(struct peer_run *run, struct stage *stage, uint32_t index, void *client,
                    void *both, uint64_t number)
 {
-    struct place *place = &stage->places[index];
+    struct fault_worker *place = &stage->places[index];
     int result = -1;
     /* relaxed: it only has to be seen soon */
     while (result != PEER_OK && atomic_load_explicit(&stage->stop, memory_order_relaxed) == 0) {
@@ -92,7 +92,7 @@ static int do_pair(struct peer_run *run, struct stage *stage, uint32_t index, vo
     return result;
 }
 
-static void note(struct stage *stage, struct place *place, int64_t began_ns, int64_t done_ns)
+static void note(struct stage *stage, struct fault_worker *place, int64_t began_ns, int64_t done_ns)
 {
     /* acquire: pairs with the release in kill_once; the kill itself comes after it */
     int64_t killed_ns = atomic_load_explicit(&stage->killed_ns, memory_order_acquire);
@@ -164,16 +164,16 @@ static int kill_and_wait(struct actors *actors, struct stage *stage)
     peer_kill_server(actors->run, stage->victim, false);
     while (!all_went_on(stage, killed_ns + second_ns)) {
         static const _Atomic uint32_t never = 0;
-        if (now_ns() > killed_ns + patience_ns) {
+        if (now_ns() > killed_ns + suspicion_ns) {
             return complain("a client has no lock %.0f s after the kill",
-                            (double)patience_ns / 1e9);
+                            (double)suspicion_ns / 1e9);
         }
         if (actors_await_or_not(actors, &never, 1, pace_ns) < 0) {
             return -1;
         }
     }
     atomic_store_explicit(&stage->stop, 1, memory_order_relaxed);
-    return actors_join(actors, patience_ns);
+    return actors_join(actors, suspicion_ns);
 }
 
 static void report(struct stage *stage, const char *peer, struct results *results)
@@ -184,7 +184,7 @@ static void report(struct stage *stage, const char *peer, struct results *result
     uint64_t broken = 0;
     uint64_t exclusive = 0;
     for (uint32_t i = 0; i < CLIENTS; i++) {
-        const struct place *place = &stage->places[i];
+        const struct fault_worker *place = &stage->places[i];
         before = place->longest_before > before ? place->longest_before : before;
         after = place->longest_after > after ? place->longest_after : after;
         errors += place->errors;
@@ -222,7 +222,7 @@ static int kill_once(struct peer_run *run, uint32_t round, struct results *resul
         result = actors_add(&actors, client_plays);
     }
     if (result == 0) {
-        result = actors_await(&actors, &stage->ready, CLIENTS, patience_ns);
+        result = actors_await(&actors, &stage->ready, CLIENTS, suspicion_ns);
     }
     if (result == 0) {
         result = kill_and_wait(&actors, stage);

@@ -15,7 +15,7 @@
 
 enum { HOLDERS = 2, LOCKS = 5, HOLDS = HOLDERS * LOCKS };
 
-static const int64_t patience_ns = INT64_C(60000000000);
+static const int64_t suspicion_ns = INT64_C(60000000000);
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t try_timeout_ns = INT64_C(300000000);
 static const int64_t step_ns = INT64_C(20000000);
@@ -120,7 +120,7 @@ static int probe_plays(struct peer_run *run, void *arg, uint32_t index)
     (void)index;
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(null, STDERR_FILENO);
-    const int64_t give_up_ns = now_ns() + patience_ns;
+    const int64_t give_up_ns = now_ns() + suspicion_ns;
     while (!served && now_ns() < give_up_ns) {
         void *client = NULL;
         void *lock = NULL;
@@ -153,7 +153,7 @@ static int restart_all(struct actors *actors, struct stage *stage, int64_t *out_
         result = actors_add(actors, probe_plays);
     }
     if (result == 0) {
-        result = actors_await(actors, &stage->served, 1, patience_ns);
+        result = actors_await(actors, &stage->served, 1, suspicion_ns);
     }
     *out_down_ns = now_ns() - begin_ns;
     if (result == 0 && run->kind->await != NULL) {
@@ -189,19 +189,19 @@ static int play(struct actors *actors, struct stage *stage, struct results *resu
             return -1;
         }
     }
-    if (actors_await(actors, &stage->holds, HOLDS, patience_ns) != 0 ||
+    if (actors_await(actors, &stage->holds, HOLDS, suspicion_ns) != 0 ||
         restart_all(actors, stage, &down_ns) != 0) {
         return -1;
     }
     int64_t release_ns = now_ns() + run->lease_ns * 5 / 4;
     if (actors_add(actors, third_plays) != 0 ||
-        actors_await(actors, &stage->tried, 1, patience_ns) != 0) {
+        actors_await(actors, &stage->tried, 1, suspicion_ns) != 0) {
         return -1;
     }
     int64_t left_ns = release_ns - now_ns();
     pause_ns(left_ns > 0 ? left_ns : 0);
     atomic_store_explicit(&stage->end, 1, memory_order_relaxed);
-    if (actors_await(actors, &stage->released, HOLDERS, patience_ns) != 0) {
+    if (actors_await(actors, &stage->released, HOLDERS, suspicion_ns) != 0) {
         return -1;
     }
     report(stage, run->kind->title, down_ns, results);

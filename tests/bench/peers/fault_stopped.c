@@ -24,7 +24,7 @@
 enum { ASKS_AWAKE, ASKED_BEFORE, PAIRS };
 enum { STOPS = 3, STOPS_QUICK = 1 }; /* of a whole run */
 
-static const int64_t patience_ns = INT64_C(20000000000);
+static const int64_t suspicion_ns = INT64_C(20000000000);
 static const int64_t settle_ns = INT64_C(200000000);
 static const int64_t write_every_ns = 500000;
 static const int64_t after_waking_ns = INT64_C(3000000000);
@@ -80,7 +80,7 @@ static int holder_plays(struct peer_run *run, void *arg, uint32_t index)
     void *lock = NULL;
     uint64_t token = 0;
     if (reach(run, stage, index, &lock) != 0 ||
-        run->kind->acquire(lock, PEER_EXCLUSIVE, patience_ns, &token) != PEER_OK) {
+        run->kind->acquire(lock, PEER_EXCLUSIVE, suspicion_ns, &token) != PEER_OK) {
         return -1;
     }
     int64_t renewed_ns = now_ns();
@@ -112,7 +112,7 @@ static int next_plays(struct peer_run *run, void *arg, uint32_t index)
     }
     /* release: pairs with the acquire in actors_await */
     atomic_fetch_add_explicit(&stage->wait, 1, memory_order_release);
-    if (run->kind->acquire(lock, PEER_EXCLUSIVE, 2 * patience_ns, &token) != PEER_OK) {
+    if (run->kind->acquire(lock, PEER_EXCLUSIVE, 2 * suspicion_ns, &token) != PEER_OK) {
         return -1;
     }
     pair->had_ns = now_ns();
@@ -171,7 +171,7 @@ static int gather(struct actors *actors, struct stage *stage)
             return -1;
         }
     }
-    if (actors_await(actors, &stage->hold, PAIRS, patience_ns) != 0) {
+    if (actors_await(actors, &stage->hold, PAIRS, suspicion_ns) != 0) {
         return -1;
     }
     for (uint32_t i = 0; i < PAIRS; i++) {
@@ -179,7 +179,7 @@ static int gather(struct actors *actors, struct stage *stage)
             return -1;
         }
     }
-    return actors_await(actors, &stage->wait, PAIRS, patience_ns);
+    return actors_await(actors, &stage->wait, PAIRS, suspicion_ns);
 }
 
 /* *out_kept: nobody else got the locks while their holders stood still. */
@@ -206,7 +206,7 @@ static int play(struct actors *actors, struct stage *stage, struct results *resu
         return -1;
     }
     atomic_store_explicit(&stage->end, 1, memory_order_relaxed);
-    if (actors_await(actors, &stage->over, PAIRS, 2 * patience_ns) != 0) {
+    if (actors_await(actors, &stage->over, PAIRS, 2 * suspicion_ns) != 0) {
         return -1;
     }
     for (uint32_t i = 0; i < PAIRS && !*out_kept; i++) {

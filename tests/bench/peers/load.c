@@ -32,7 +32,7 @@ static const int64_t dwell_every_ns = INT64_C(50000000);
 static const int64_t lead_ns = 2000000; /* for the workers to wake up before a phase begins */
 static const int64_t spin_ns = 100000;  /* before an intended start: a timer is later than that */
 
-struct place {
+struct load_worker {
     alignas(64) struct guard_findings findings;
     uint64_t pairs;
     uint64_t exclusive; /* pairs that count in the sums, the warm-up's too */
@@ -53,14 +53,14 @@ struct arena {
     struct {
         alignas(64) struct guard guard;
     } guards[LOAD_WORKERS_MAX];
-    struct place places[LOAD_WORKERS_MAX];
+    struct load_worker places[LOAD_WORKERS_MAX];
 };
 
 struct worker {
     struct peer_run *run;
     const struct load *load;
     struct arena *arena;
-    struct place *place;
+    struct load_worker *place;
     struct guard *guard;
     void *client;
     void *lock; /* NULL: every pair opens one of its own */
@@ -113,7 +113,7 @@ static void dwell(struct worker *worker, int64_t now)
 static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token, int64_t start_ns)
 {
     struct guard *guard = worker->guard;
-    struct place *place = worker->place;
+    struct load_worker *place = worker->place;
     int64_t had_ns = now_ns();
     uint64_t last = guard->last;
     int64_t left_ns = guard->left_ns;
@@ -200,7 +200,7 @@ static int timed_pair(struct worker *worker, int64_t start_ns)
 static int untimed_loop(struct worker *worker)
 {
     const struct peer_kind *kind = worker->run->kind;
-    struct place *place = worker->place;
+    struct load_worker *place = worker->place;
     struct guard *guard = worker->guard;
     void *lock = worker->lock;
     uint64_t pairs = 0;
@@ -321,7 +321,7 @@ static int worker_begin(struct worker *worker)
     return kind->open(worker->client, name, &worker->lock);
 }
 
-static void forget_counts(struct place *place)
+static void forget_counts(struct load_worker *place)
 {
     uint64_t exclusive = place->exclusive;
     struct guard_findings findings = place->findings;
@@ -410,7 +410,7 @@ static void sum_up(const struct arena *arena, const struct load *load, struct lo
     uint64_t sums = 0;
     out->least = UINT64_MAX;
     for (uint32_t i = 0; i < load->workers; i++) {
-        const struct place *place = &arena->places[i];
+        const struct load_worker *place = &arena->places[i];
         out->pairs += place->pairs;
         out->least = place->pairs < out->least ? place->pairs : out->least;
         out->most = place->pairs > out->most ? place->pairs : out->most;

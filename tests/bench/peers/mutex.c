@@ -19,14 +19,14 @@
 
 enum { PLACES = 1 << 10 }; /* names of one run of all cases: they are never given back */
 
-struct place {
+struct named_mutex {
     alignas(64) pthread_mutex_t mutex;
     alignas(64) char name[PEER_NAME_MAX]; /* "": free */
 };
 
 struct table {
     pthread_mutex_t mutex; /* of the names */
-    struct place places[PLACES];
+    struct named_mutex places[PLACES];
 };
 
 static int mutex_missing(char why[PEER_WHY_MAX])
@@ -108,7 +108,7 @@ static int mutex_open(void *client, const char *name, void **out_lock)
         return complain("the table's mutex cannot be had");
     }
     for (uint32_t tries = 0; tries < PLACES; tries++, at = (at + 1) % PLACES) {
-        struct place *place = &table->places[at];
+        struct named_mutex *place = &table->places[at];
         if (place->name[0] == '\0' && init_robust(&place->mutex) == 0) {
             snprintf(place->name, sizeof(place->name), "%s", name);
         }

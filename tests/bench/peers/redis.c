@@ -9,7 +9,7 @@
 #include "kinds.h"
 #include "redis_server.h"
 
-struct client {
+struct redis_user {
     struct redis_client common;
     redisContext *context;
 };
@@ -26,7 +26,7 @@ static int append_start(struct peer_run *run)
 
 static int one_connect(struct peer_run *run, uint32_t host, void **out_client)
 {
-    struct client *client = calloc(1, sizeof(*client));
+    struct redis_user *client = calloc(1, sizeof(*client));
     (void)host;
     if (client != NULL) {
         client->context = redis_reach(run, 0, &client->common);
@@ -41,13 +41,13 @@ static int one_connect(struct peer_run *run, uint32_t host, void **out_client)
 
 static void one_disconnect(void *client)
 {
-    redisFree(((struct client *)client)->context);
+    redisFree(((struct redis_user *)client)->context);
     free(client);
 }
 
 static redisContext *context_of(const struct redis_lock *lock)
 {
-    return ((struct client *)lock->client)->context;
+    return ((struct redis_user *)lock->client)->context;
 }
 
 /* The answer to what has been asked; NULL if the connection is broken. */

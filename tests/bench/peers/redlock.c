@@ -27,7 +27,7 @@ struct link {
     uint64_t answered;
 };
 
-struct client {
+struct redlock_user {
     struct redis_client common;
     const struct peer_run *run;
     struct link links[REDLOCK_MAX];
@@ -56,7 +56,7 @@ static int start5_append(struct peer_run *run)
 
 static void redlock_disconnect(void *arg)
 {
-    struct client *client = arg;
+    struct redlock_user *client = arg;
     for (size_t i = 0; i < client->count; i++) {
         if (client->links[i].context != NULL) {
             redisFree(client->links[i].context);
@@ -67,7 +67,7 @@ static void redlock_disconnect(void *arg)
 
 static int redlock_connect(struct peer_run *run, uint32_t host, void **out_client)
 {
-    struct client *client = calloc(1, sizeof(*client));
+    struct redlock_user *client = calloc(1, sizeof(*client));
     (void)host;
     if (client == NULL) {
         return complain("no memory");
@@ -85,9 +85,9 @@ static int redlock_connect(struct peer_run *run, uint32_t host, void **out_clien
     return 0;
 }
 
-static struct client *client_of(const struct redis_lock *lock)
+static struct redlock_user *client_of(const struct redis_lock *lock)
 {
-    return (struct client *)lock->client;
+    return (struct redlock_user *)lock->client;
 }
 
 /* ---- one question to all ---- */
@@ -105,7 +105,7 @@ static void lose(struct link *link)
 }
 
 /* Hands what was appended to the kernel. */
-static void send_all(struct client *client)
+static void send_all(struct redlock_user *client)
 {
     for (size_t i = 0; i < client->count; i++) {
         struct link *link = &client->links[i];
@@ -146,7 +146,7 @@ static void read_answers(struct link *link, struct count *count)
 }
 
 /* Until a majority said yes, or none can any more. */
-static struct count await_majority(struct client *client)
+static struct count await_majority(struct redlock_user *client)
 {
     const size_t majority = client->count / 2 + 1;
     const int64_t give_up_ns = now_ns() + answer_timeout_ns;
@@ -182,7 +182,7 @@ static struct count await_majority(struct client *client)
 static struct count ask_all(const struct redis_lock *lock,
                             void (*ask)(redisContext *context, const struct redis_lock *lock))
 {
-    struct client *client = client_of(lock);
+    struct redlock_user *client = client_of(lock);
     for (size_t i = 0; i < client->count; i++) {
         if (client->links[i].context != NULL) {
             ask(client->links[i].context, lock);
@@ -231,7 +231,7 @@ static int redlock_release(void *lock)
 static int redlock_renew(void *arg)
 {
     struct redis_lock *lock = arg;
-    struct client *client = client_of(lock);
+    struct redlock_user *client = client_of(lock);
     int64_t asked_ns = now_ns();
     for (size_t i = 0; i < client->count; i++) {
         struct link *link = &client->links[i];

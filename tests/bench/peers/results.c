@@ -30,7 +30,7 @@ void results_destroy(struct results *results)
     free(results);
 }
 
-static void say_full(struct results *results, const char *what)
+static void send_full(struct results *results, const char *what)
 {
     if (!results->full) {
         results->full = true;
@@ -41,7 +41,7 @@ static void say_full(struct results *results, const char *what)
 void results_say(struct results *results, const char *format, ...)
 {
     if (results->line_count == RESULTS_LINES_MAX) {
-        say_full(results, "lines");
+        send_full(results, "lines");
         return;
     }
     va_list args;
@@ -58,7 +58,7 @@ static struct results_table *table_of(struct results *results, const char *name)
         }
     }
     if (results->table_count == RESULTS_CASES_MAX) {
-        say_full(results, "cases");
+        send_full(results, "cases");
         return NULL;
     }
     struct results_table *table = &results->tables[results->table_count++];
@@ -75,7 +75,7 @@ static struct results_row *row_of(struct results *results, const char *name, con
         }
     }
     if (table == NULL || table->row_count == RESULTS_ROWS_MAX) {
-        say_full(results, "rows");
+        send_full(results, "rows");
         return NULL;
     }
     struct results_row *row = &table->rows[table->row_count++];
@@ -92,7 +92,7 @@ static struct results_column *column_of(struct results *results, struct results_
         }
     }
     if (table->column_count == RESULTS_COLUMNS_MAX) {
-        say_full(results, "columns");
+        send_full(results, "columns");
         return NULL;
     }
     struct results_column *column = &table->columns[table->column_count++];
@@ -142,7 +142,7 @@ void results_add(struct results *results, const char *name, const char *peer, co
         return;
     }
     if (cell->count == RESULTS_VALUES_MAX) {
-        say_full(results, "repetitions");
+        send_full(results, "repetitions");
         return;
     }
     cell->values[cell->count++] = value;
@@ -181,7 +181,7 @@ void results_note(struct results *results, const char *name, const char *peer, c
         }
     }
     if (row->note_count == RESULTS_NOTES_MAX) {
-        say_full(results, "notes");
+        send_full(results, "notes");
         return;
     }
     snprintf(row->notes[row->note_count++], RESULTS_TEXT_MAX, "%s", text);
@@ -197,13 +197,13 @@ void results_histogram(struct results *results, const char *name, const char *pe
         at++;
     }
     if (row == NULL || at == RESULTS_HISTOGRAMS_MAX) {
-        say_full(results, "histograms");
+        send_full(results, "histograms");
         return;
     }
     if (at == row->histogram_count) {
         row->histograms[at] = calloc(1, sizeof(struct histogram));
         if (row->histograms[at] == NULL) {
-            say_full(results, "memory");
+            send_full(results, "memory");
             return;
         }
         snprintf(row->histogram_names[at], RESULTS_NAME_MAX, "%s", what);
@@ -220,7 +220,7 @@ void results_point(struct results *results, const char *name, const char *peer, 
         row->points = calloc(RESULTS_POINTS_MAX, sizeof(row->points[0]));
     }
     if (row == NULL || row->points == NULL || row->point_count == RESULTS_POINTS_MAX) {
-        say_full(results, "points of a time line");
+        send_full(results, "points of a time line");
         return;
     }
     row->points[row->point_count++] = (struct results_point){

@@ -9,7 +9,7 @@
 static const int64_t await_timeout_ns = INT64_C(60000000000);
 static const int64_t look_ns = INT64_C(50000000);
 
-struct client {
+struct sql_session {
     const struct sql_database *database;
     struct peer_run *run;
     struct sql_connection *idle; /* for locks of the session: the one there is */
@@ -17,7 +17,7 @@ struct client {
 };
 
 struct lock {
-    struct client *client;
+    struct sql_session *client;
     struct sql_connection *held_by; /* a row's: while it is held */
     uint64_t of; /* a session's: the number of the connection that it was taken on */
     char name[PEER_NAME_MAX];
@@ -47,7 +47,7 @@ int sql_await(struct peer_run *run, const struct sql_database *database)
 
 /* ---- connections ---- */
 
-static struct sql_connection *connection_new(struct client *client)
+static struct sql_connection *connection_new(struct sql_session *client)
 {
     struct sql_connection *connection = calloc(1, sizeof(*connection));
     if (connection != NULL) {
@@ -61,14 +61,14 @@ static struct sql_connection *connection_new(struct client *client)
     return connection;
 }
 
-static void connection_free(const struct client *client, struct sql_connection *connection)
+static void connection_free(const struct sql_session *client, struct sql_connection *connection)
 {
     client->database->hang_up(connection->handle);
     free(connection);
 }
 
 /* An idle connection of the client, or a new one; NULL if the server has no more. */
-static struct sql_connection *take_connection(struct client *client)
+static struct sql_connection *take_connection(struct sql_session *client)
 {
     struct sql_connection *connection = client->idle;
     if (connection == NULL) {
@@ -79,14 +79,14 @@ static struct sql_connection *take_connection(struct client *client)
     return connection;
 }
 
-static void give_back(struct client *client, struct sql_connection *connection)
+static void give_back(struct sql_session *client, struct sql_connection *connection)
 {
     connection->next = client->idle;
     client->idle = connection;
 }
 
 /* The client's first connection anew, until it can be had or the time is over. */
-static int reconnect(struct client *client, int64_t until_ns)
+static int reconnect(struct sql_session *client, int64_t until_ns)
 {
     if (client->idle != NULL) {
         connection_free(client, client->idle);
@@ -103,7 +103,7 @@ static int reconnect(struct client *client, int64_t until_ns)
 
 int sql_connect(struct peer_run *run, const struct sql_database *database, void **out_client)
 {
-    struct client *client = calloc(1, sizeof(*client));
+    struct sql_session *client = calloc(1, sizeof(*client));
     if (client == NULL) {
         return complain("no memory");
     }
@@ -120,7 +120,7 @@ int sql_connect(struct peer_run *run, const struct sql_database *database, void 
 
 void sql_disconnect(void *client)
 {
-    struct client *mine = client;
+    struct sql_session *mine = client;
     while (mine->idle != NULL) {
         struct sql_connection *next = mine->idle->next;
         connection_free(mine, mine->idle);
@@ -171,7 +171,7 @@ static enum sql_outcome ask(const struct sql_database *database, struct sql_conn
 int sql_session_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
 {
     struct lock *mine = lock;
-    struct client *client = mine->client;
+    struct sql_session *client = mine->client;
     const int64_t until_ns = end_of(timeout_ns);
     char text[SQL_STATEMENT_MAX];
     *out_token = 0;
@@ -204,7 +204,7 @@ static bool is_of_this_connection(const struct lock *lock)
 int sql_session_release(void *lock)
 {
     struct lock *mine = lock;
-    const struct client *client = mine->client;
+    const struct sql_session *client = mine->client;
     char text[SQL_STATEMENT_MAX];
     bool was_held = false;
     if (!is_of_this_connection(mine)) {
@@ -221,7 +221,7 @@ int sql_session_release(void *lock)
 int sql_session_held(void *lock)
 {
     const struct lock *mine = lock;
-    const struct client *client = mine->client;
+    const struct sql_session *client = mine->client;
     return is_of_this_connection(mine) && client->database->lives(client->idle->handle) ? PEER_OK
                                                                                         : PEER_LOST;
 }
@@ -231,7 +231,7 @@ int sql_session_held(void *lock)
 int sql_row_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
 {
     struct lock *mine = lock;
-    struct client *client = mine->client;
+    struct sql_session *client = mine->client;
     const struct sql_database *database = client->database;
     const int64_t until_ns = end_of(timeout_ns);
     *out_token = 0;

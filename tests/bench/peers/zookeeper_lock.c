@@ -27,7 +27,7 @@ static const int64_t release_timeout_ns = INT64_C(20000000000);
 static const int64_t for_ever_ns = INT64_C(1) << 61;
 static const int64_t look_ns = INT64_C(10000000);
 
-struct client {
+struct zookeeper_session {
     zhandle_t *zookeeper;
     char hosts[HOSTS_MAX];
     int session_ms;
@@ -40,7 +40,7 @@ struct client {
 };
 
 struct lock {
-    struct client *client;
+    struct zookeeper_session *client;
     char parent[PATH_SIZE];
     char node[PATH_SIZE]; /* "" without one */
     uint32_t id;
@@ -53,7 +53,7 @@ struct lock {
 /* On a thread of the C client. */
 static void notice(zhandle_t *zookeeper, int type, int state, const char *path, void *context)
 {
-    struct client *client = context;
+    struct zookeeper_session *client = context;
     (void)zookeeper;
     (void)path;
     pthread_mutex_lock(&client->mutex);
@@ -63,7 +63,7 @@ static void notice(zhandle_t *zookeeper, int type, int state, const char *path, 
     pthread_mutex_unlock(&client->mutex);
 }
 
-static uint64_t events_so_far(struct client *client)
+static uint64_t events_so_far(struct zookeeper_session *client)
 {
     pthread_mutex_lock(&client->mutex);
     uint64_t events = client->events;
@@ -71,7 +71,7 @@ static uint64_t events_so_far(struct client *client)
     return events;
 }
 
-static bool is_expired(struct client *client)
+static bool is_expired(struct zookeeper_session *client)
 {
     pthread_mutex_lock(&client->mutex);
     bool expired = client->expired;
@@ -80,7 +80,7 @@ static bool is_expired(struct client *client)
 }
 
 /* Until something happened after `seen`, or that long. */
-static void await_event(struct client *client, uint64_t seen, int64_t wait_ns)
+static void await_event(struct zookeeper_session *client, uint64_t seen, int64_t wait_ns)
 {
     static const int64_t second_ns = INT64_C(1000000000);
     static const int64_t longest_ns = INT64_C(1000000000);
@@ -99,7 +99,7 @@ static void await_event(struct client *client, uint64_t seen, int64_t wait_ns)
 }
 
 /* Until the session is connected; false if it has expired or the time is over. */
-static bool await_connection(struct client *client, int64_t until_ns)
+static bool await_connection(struct zookeeper_session *client, int64_t until_ns)
 {
     while (zoo_state(client->zookeeper) != ZOO_CONNECTED_STATE) {
         if (is_expired(client) || now_ns() >= until_ns) {
@@ -110,7 +110,7 @@ static bool await_connection(struct client *client, int64_t until_ns)
     return true;
 }
 
-static int begin_session(struct client *client)
+static int begin_session(struct zookeeper_session *client)
 {
     if (client->zookeeper != NULL) {
         zookeeper_close(client->zookeeper);
@@ -129,7 +129,7 @@ static int begin_session(struct client *client)
 int zookeeper_lock_connect(const char *hosts, int session_ms, void **out_client)
 {
     pthread_condattr_t attributes;
-    struct client *client = calloc(1, sizeof(*client));
+    struct zookeeper_session *client = calloc(1, sizeof(*client));
     if (client == NULL) {
         return complain("no memory");
     }
@@ -157,7 +157,7 @@ int zookeeper_lock_connect(const char *hosts, int session_ms, void **out_client)
 
 void zookeeper_lock_disconnect(void *client)
 {
-    struct client *mine = client;
+    struct zookeeper_session *mine = client;
     if (mine->zookeeper != NULL) {
         zookeeper_close(mine->zookeeper);
     }
@@ -281,7 +281,7 @@ static int try_to_queue(struct lock *lock, const char *prefix, bool *out_alone)
 /* Makes the own node, in a new session if need be. */
 static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bool *out_alone)
 {
-    struct client *client = lock->client;
+    struct zookeeper_session *client = lock->client;
     bool answer_lost = false;
     int error = ZNONODE;
     while (now_ns() < until_ns || error == ZNONODE || error == ZNODEEXISTS) {
@@ -346,7 +346,7 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
 /* Waits for the turn of the own node. PEER_LOST: the session ended meanwhile. */
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
-    struct client *client = lock->client;
+    struct zookeeper_session *client = lock->client;
     for (;;) { /* ends: by the time */
         char before[PATH_SIZE];
         uint64_t seen = events_so_far(client);
@@ -399,7 +399,7 @@ int zookeeper_lock_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, 
 int zookeeper_lock_release(void *lock)
 {
     struct lock *mine = lock;
-    struct client *client = mine->client;
+    struct zookeeper_session *client = mine->client;
     int64_t until_ns = now_ns() + release_timeout_ns;
     bool repeated = false;
     int error = ZCONNECTIONLOSS;

@@ -57,16 +57,16 @@ enum {
     GOSSIP_REPAIR_PACKETS = 4,
     GOSSIP_VIEW = 16,
     GOSSIP_TOMBSTONE_MS = 60000,
-    GOSSIP_FORGET_MS = 600000, /* an agent without a sign of life for so long is forgotten */
-    /* The room that must be left before each step. */
+    GOSSIP_FORGET_MS = 600000, /* an agent without a sign of life for this time is forgotten */
+    /* The room that a step needs in struct gossip_actions. */
     GOSSIP_STEP_ACTIONS = 64,
     GOSSIP_STEP_OUTPUT = (GOSSIP_REPAIR_PACKETS + 2) * GOSSIP_PACKET_MAX,
 };
 
 struct gossip_limits {
-    uint32_t agents; /* at most 65000, this one included */
+    uint32_t agents; /* at most 65000, this agent included */
     uint32_t items;
-    uint32_t chunks; /* of 60 bytes, for the items' bodies: an ordinary lock takes two */
+    uint32_t chunks; /* of 60 bytes, for the items' bodies; an ordinary lock takes two */
 };
 
 struct gossip_config {
@@ -74,30 +74,34 @@ struct gossip_config {
     struct message_agent self;
     bool voter;
     char address[MESSAGE_ADDRESS_MAX]; /* where this agent listens; "": nowhere */
-    int64_t silent_ns; /* session_ttl + grace: items of an agent that was silent for longer are not
-                        * shown any more */
+    /* session_ttl + grace: items of an agent that was silent for longer are no longer shown */
+    int64_t silent_ns;
 };
 
 enum gossip_event_kind {
-    GOSSIP_START = 1, /* first, once */
+    GOSSIP_START = 1, /* the first event, once */
     GOSSIP_TICK,      /* at gossip_next_tick_ns() or later */
-    GOSSIP_RECEIVED,  /* a packet of agent */
-    GOSSIP_PEER,      /* an agent that this one can send to: a voter of the configuration, one that
-                         renewed here; or its connection is there, or broken */
-    GOSSIP_UNREACHABLE, /* nobody answers at the agent's address (GOSSIP_ADDRESS), and nothing is
-                         * sent there any more; the address comes anew if it is wanted */
-    GOSSIP_SESSION, /* agent == self: its session's epoch or state changed (that an older epoch is
-                         over is no news); else (a voter): a session of agent is over */
+    GOSSIP_RECEIVED,  /* a packet from agent arrived */
+    /* An agent that this one can send to: a voter of the configuration, or an agent that renewed
+     * here. Also: its connection was made, or broke. */
+    GOSSIP_PEER,
+    /* Nobody answers at the agent's address (GOSSIP_ADDRESS). The driver sends nothing there any
+     * more. If gossip needs the agent again, it gives the driver the address again. */
+    GOSSIP_UNREACHABLE,
+    /* If agent is self: its session's epoch or state changed (but not the end of an older epoch).
+     * Otherwise this agent is a voter, and a session of that agent is over. */
+    GOSSIP_SESSION,
 };
 
 struct gossip_event {
     enum gossip_event_kind kind;
-    int64_t now_ns;             /* CLOCK_BOOTTIME, never less than in the event before */
+    int64_t now_ns;             /* CLOCK_BOOTTIME, never less than in the last event */
     uint64_t random;            /* fresh for each event */
-    struct message_agent agent; /* RECEIVED: the sender; PEER, SESSION: the agent */
+    struct message_agent agent; /* RECEIVED: the sender; PEER, SESSION: the agent concerned */
     union {
-        uint32_t epoch; /* START: of the session; restarts of this agent with a higher one are
-                           believed at once, others after the first answer */
+        /* START: of this agent's session. If this agent restarts with a higher epoch, the others
+         * believe it at once; otherwise after its first answer to what they remember. */
+        uint32_t epoch;
         struct {
             const unsigned char *bytes; /* borrowed for the step */
             size_t size;
@@ -114,8 +118,8 @@ struct gossip_event {
 };
 
 enum gossip_action_kind {
-    GOSSIP_SEND = 1, /* bytes to an agent; may be lost */
-    GOSSIP_ADDRESS,  /* where an agent listens: it will be sent to */
+    GOSSIP_SEND = 1, /* bytes for an agent; they may be lost */
+    GOSSIP_ADDRESS,  /* where an agent listens, before anything is sent to it */
 };
 
 struct gossip_action {
@@ -123,14 +127,15 @@ struct gossip_action {
     struct message_agent agent;
     union {
         struct {
-            uint32_t offset; /* in gossip_actions.output; several actions may share it */
+            uint32_t offset; /* in gossip_actions.output; several actions may use the same bytes */
             uint32_t size;
         } send;
         char address[MESSAGE_ADDRESS_MAX];
     } as;
 };
 
-/* The driver's list. It empties it (count = output_used = 0) when all is done. */
+/* The driver's list. The driver empties it (count = output_used = 0) after it has carried out the
+ * actions. */
 struct gossip_actions {
     struct gossip_action *items;
     uint32_t count;
@@ -140,46 +145,47 @@ struct gossip_actions {
     size_t output_size;
 };
 
-/* Bytes of memory for these limits. Most of it is not touched before it is used. */
+/* Bytes of memory for these limits. Memory is touched only when it is used. */
 size_t gossip_size(const struct gossip_limits *limits);
 
-/* Makes the state in memory (zeroed, gossip_size() bytes, aligned to 8; borrowed for good). seed:
- * random. config is copied. */
+/* Makes the state in memory, which must be zeroed, gossip_size() bytes long and aligned to 8; it is
+ * borrowed for good. seed must be random. config is copied. */
 struct gossip *gossip_init(void *memory, const struct gossip_config *config, uint64_t seed);
 
-/* One step. A packet that makes no sense changes nothing. */
+/* One step. An invalid packet changes nothing. */
 void gossip_step(struct gossip *gossip, const struct gossip_event *event,
                  struct gossip_actions *actions);
 
 /* When the next TICK is wanted; INT64_MAX: never. */
 int64_t gossip_next_tick_ns(const struct gossip *gossip);
 
-/* ---- what this agent has to say ---- */
+/* ---- what this agent publishes ---- */
 
-/* Whether there is another agent: else nothing need be sampled. */
+/* Whether this agent knows another agent. If not, the caller need not collect anything to
+ * publish. */
 bool gossip_active(const struct gossip *gossip);
 
-/* This host's present knowledge of one lock. A higher age alone is no change. false: full, try
- * again later. After START. */
+/* Publishes what this host knows of a lock now. If only ages differ, nothing is published. Returns
+ * false if there is no room; try again later. Call it after START. */
 bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
     __attribute__((warn_unused_result));
 
-/* A voter: the partitions that it coordinates now. */
+/* For a voter: publishes the partitions that it coordinates now. */
 void gossip_put_owned(struct gossip *gossip, const struct message_partitions *owned,
                       int64_t now_ns);
 
 /* ---- what is known ---- */
 
-/* The voter that says that it coordinates that partition, the latest word counting; false: none is
+/* The voter that coordinates the partition, by the latest report. Returns false if none is
  * known. */
 bool gossip_owner(const struct gossip *gossip, uint32_t partition, struct message_agent *out);
 
-/* The first lock name behind `after` (size 0: from the start) in byte order that begins with prefix
+/* The first lock name after `after` in byte order (size 0: from the start) that begins with prefix
  * and of which another agent has an item. */
 bool gossip_lock_after(const struct gossip *gossip, const void *prefix, size_t prefix_size,
                        const void *after, size_t after_size, struct message_name *out);
 
-/* One other host's item for a lock. Times are as of now. */
+/* One other agent's item about a lock. Its times are as of now. */
 struct gossip_view {
     struct message_agent agent;
     int64_t age_ns; /* since the agent's last sign of life */
@@ -187,32 +193,33 @@ struct gossip_view {
     struct gossip_lock lock;
 };
 
-/* The next of them; *at is 0 at first. false: that was all. */
+/* The next item about the lock. *at is 0 at first. Returns false after the last one. */
 bool gossip_lock_next(const struct gossip *gossip, const void *name, size_t size, int64_t now_ns,
                       uint32_t *at, struct gossip_view *out);
 
-/* How long ago the last sign of life was of that agent which was silent for longest, among those
- * that are not silent for too long; -1: nobody else is known. */
+/* Among the agents that are not silent for too long, the longest time since a last sign of life; -1
+ * if no other agent is known. */
 int64_t gossip_age_ns(const struct gossip *gossip, int64_t now_ns);
 
 struct gossip_agent_view {
     struct message_agent name;
     int64_t age_ns; /* since its last sign of life; -1: there was none yet */
-    bool silent;    /* for too long */
-    bool dead;      /* a voter says that this session is over */
+    bool silent;    /* it was silent for too long */
+    bool dead;      /* a voter reported that this session is over */
     struct gossip_agent agent;
 };
 
-/* The agents known, this one first; *at is 0 at first. false: that was all. */
+/* The next known agent; this agent comes first. *at is 0 at first. Returns false after the last
+ * one. */
 bool gossip_agent_next(const struct gossip *gossip, int64_t now_ns, uint32_t *at,
                        struct gossip_agent_view *out);
 
-/* A lock with news from other hosts since it was last returned here; taken off the list. An empty
- * name: some were missed, look at everything. false: there is none. */
+/* Returns, and removes from the list, a lock with news from other hosts. An empty name means that
+ * changes were missed: look at all locks. Returns false if the list is empty. */
 bool gossip_changed(struct gossip *gossip, struct message_name *out);
 bool gossip_has_changed(const struct gossip *gossip);
 
-/* For tests and the simulator: HF_CHECK fails if the state contradicts itself. */
+/* Fails (HF_CHECK) if the state contradicts itself. For tests and the simulator. */
 void gossip_check_invariants(const struct gossip *gossip);
 
 #endif

@@ -2,7 +2,7 @@
  * The host core: what this agent decides for the processes of its own host.
  *
  * It knows the clients, their handles and seats, the locks that have a slot in a region, the grants
- * that the quorum gave to this host, and who is to be told what. It changes lock words through
+ * that the quorum gave to this host, and what to send to clients. It changes lock words through
  * proto/lockword.h (memory, not I/O; the futex call is injected), asks the quorum for grants and
  * gives them back, closes a lock behind a holder that vanished and opens it again in time, ends
  * holds past their own limit, and adopts the regions of the agent before it.
@@ -10,11 +10,11 @@
  *   host_step(host, event) -> actions, answers
  *
  * Like the quorum core it has no I/O, no clock, no allocation after start and no globals: now_ns
- * comes with each event. What it wants done goes into two lists, which the driver works off in this
- * order: HOST_PERSIST_... in one durable transaction (together with the quorum core's), then all
- * others in order. An action that depends on something durable stands behind it.
+ * comes with each event. A step fills a list of actions. The driver first does all HOST_PERSIST_...
+ * in one durable transaction (together with the quorum core's), then all others in order. An action
+ * that depends on something durable stands behind it.
  *
- * What it answers to clients is already encoded frames (HOST_REPLY).
+ * Answers to clients are encoded frames already (HOST_REPLY).
  */
 #ifndef CORE_HOST_H
 #define CORE_HOST_H
@@ -34,24 +34,23 @@ struct gossip;
 
 enum {
     HOST_NAMESPACES_MAX = 64,
-    HOST_STEP_ACTIONS = 192, /* the room that must be left before each step */
-    HOST_CLIENT_NONE = 0,
+    HOST_STEP_ACTIONS = 192,    /* the room that a step needs in struct host_actions */
     HOST_OBSERVER = UINT32_MAX, /* host_config.self of an agent that is no voter */
     HOST_TO_AGENT = UINT32_MAX, /* host_send.to: the agent that message.to names */
     HOST_NO_RELAY = 0xff,
     HOST_REQUESTS_MAX = 65535,
     HOST_DELAYS_MAX = 16384,
-    HOST_DELAYS_PIECE = 16384, /* handles whose lock-delays are counted in one step */
+    HOST_DELAYS_PIECE = 16384, /* handles whose lock-delays one step counts */
 };
 
 struct host_limits {
     uint32_t locks;   /* slots of each region */
     uint32_t clients; /* connected at once */
-    uint32_t handles; /* open at once, all clients together */
+    uint32_t handles; /* open at once, of all clients together */
     uint32_t blocks;  /* blocks of seven seats in each region */
     uint32_t watches; /* prefixes watched at once */
-    /* What was asked of the quorum and not answered yet, at most HOST_REQUESTS_MAX; 0: as many as
-     * there are locks, up to that. What finds no room is asked later. */
+    /* Requests to the quorum that are not answered yet, at most HOST_REQUESTS_MAX; 0: as many as
+     * there are locks, up to that. A request that finds no room is sent later. */
     uint32_t requests;
 };
 
@@ -75,31 +74,32 @@ struct host_config {
     char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
 };
 
-/* What a client may do in a namespace; the driver finds out from its credentials. */
+/* What a client may do in a namespace. The driver derives it from the client's credentials. */
 enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
 
 struct host_peer {
     int64_t pid; /* in the agent's pid namespace; 0: in none that it can see */
     int64_t uid;
-    int64_t account; /* by which its user is counted: most often uid; 0 is bound by nothing */
+    int64_t account; /* the number that its user counts under, mostly the uid; 0: without bounds */
     char command[HFI_FRAME_COMMAND_MAX + 1];
     uint8_t rights[HOST_NAMESPACES_MAX];
 };
 
 enum host_event_kind {
-    /* First, once: the regions are known (host_region), the quorum loaded, the clients of before
-     * announced (host_survivor). epoch: of the session, durable; adopted: whether it continues. */
+    /* First, once: the regions are known (host_add_region()), the quorum loaded, the clients of
+     * before announced (host_load_survivor()). epoch: of the session, durable; adopted: whether it
+     * continues. */
     HOST_START = 1,
     HOST_CONNECTED, /* a HELLO that the driver let in: peer, hello; client is the driver's number */
-    HOST_FRAME,     /* any other frame of a client that said HELLO */
-    HOST_HANGUP,    /* its socket is closed; its process may live on */
+    HOST_FRAME,     /* any other frame of a client that has sent HELLO */
+    HOST_HANGUP,    /* its socket is closed; its process may still live */
     HOST_DIED,      /* its process is dead */
-    HOST_FORGOTTEN, /* its FORGET was carried out: its ids may be another's from now on */
+    HOST_FORGOTTEN, /* its FORGET was carried out: its ids may be given to another client */
     HOST_DRAINED,   /* its socket takes frames again after unasked ones were dropped */
-    HOST_BELL,      /* locks of the region ask to be looked at: a client rang (RING) before */
-    HOST_MESSAGE,   /* of the quorum, message_is_for_host() */
-    HOST_LEASE,     /* the session's state or deadline changed */
-    HOST_VOTERS,    /* which voters can be reached changed; until told, all count as up */
+    HOST_RING,    /* a client sent RING: look at the region's locks that have their dirty bit set */
+    HOST_MESSAGE, /* from the quorum, message_is_for_host() */
+    HOST_LEASE,   /* the session's state or deadline changed */
+    HOST_VOTERS,  /* which voters can be reached changed; until the first one, all count as up */
     HOST_TICK,
 };
 
@@ -107,32 +107,32 @@ enum host_event_kind {
 struct host_lease {
     int64_t deadline_ns;
     uint32_t epoch;
-    bool lost; /* this epoch is over for good: its grants are gone */
+    bool lost; /* this epoch's session is lost for good, and so are its grants */
 };
 
 struct host_event {
     enum host_event_kind kind;
     int64_t now_ns;
     uint64_t random;
-    uint32_t client; /* FRAME .. DRAINED: the client's first holder id, as WELCOMED told it */
+    uint32_t client; /* FRAME .. DRAINED: the client's first holder id, as in WELCOMED */
     union {
         struct {
             const struct host_peer *peer;
             const struct hfi_hello *hello;
             uint64_t request;
             uint32_t connection; /* the driver's own number, echoed in the actions */
-            bool resumed;        /* hello.client is alive and its nonce is right */
+            bool resumed;        /* hello.client is alive, and hello has its nonce */
         } connected;
         struct {
             const struct hfi_frame *frame;
         } frame;
-        uint32_t region; /* BELL */
+        uint32_t region; /* RING */
         const struct message *message;
         struct host_lease lease; /* LEASE, START */
         struct {
-            uint32_t up;      /* bit by voter: it may be asked: heard, or the agent is young */
-            uint32_t heard;   /* it answers renewals, its link is not broken */
-            uint32_t refused; /* it is there, but refuses this agent: see message_refused */
+            uint32_t up;      /* by bit: requests may go to it (heard, or too early to tell) */
+            uint32_t heard;   /* by bit: it answers renewals, and its link is not broken */
+            uint32_t refused; /* by bit: it refuses this agent, see message_refused */
         } voters;             /* VOTERS */
     } as;
 };
@@ -141,12 +141,12 @@ enum host_action_kind {
     HOST_PERSIST_SLOT = 1, /* slot of region <-> name */
     HOST_PERSIST_NO_SLOT,
     HOST_SEND,     /* a message to a voter, or to another agent */
-    HOST_REPLY,    /* a frame for a client; fds: which descriptors go with it */
-    HOST_WELCOMED, /* before its WELCOME: connection is now client; make its record */
-    HOST_HANG_UP,  /* close the client's socket: it broke the rules (text says how) */
-    HOST_FORGET,   /* the client is gone and nothing names it any more: remove its record */
-    HOST_ALIAS,    /* the client has one more holder id: note it in its record */
-    HOST_LOG,      /* one line about what happened, for people */
+    HOST_REPLY,    /* a frame for a client; fds tells which descriptors go with it */
+    HOST_WELCOMED, /* before WELCOME: the connection is this client; make its record */
+    HOST_HANG_UP,  /* close the client's socket: it broke the rules (text tells how) */
+    HOST_FORGET,   /* the client is gone and nothing refers to it any more: remove its record */
+    HOST_ALIAS,    /* the client has one more holder id: add it to the client's record */
+    HOST_LOG,      /* a log line */
     HOST_TELL,     /* answer the client's request for facts (TOLD) */
 };
 
@@ -157,7 +157,7 @@ enum { HOST_FD_NONE = 0, HOST_FD_REGION };
 struct host_send {
     uint32_t to;            /* a voter's index, or HOST_TO_AGENT */
     uint8_t relay;          /* the voter that is to pass it on, or HOST_NO_RELAY */
-    struct message message; /* header not filled in but `to` with HOST_TO_AGENT; message_copy() */
+    struct message message; /* without a header, but `to` with HOST_TO_AGENT */
 };
 
 struct host_action {
@@ -173,11 +173,11 @@ struct host_action {
         struct {
             uint32_t fds;     /* HOST_FD_... */
             uint32_t region;  /* with HOST_FD_REGION: which one */
-            uint32_t birth;   /* not 0: the answer is about that region, see host_reply_is_late() */
-            uint64_t request; /* and answers this one; 0: another frame of the same answer does */
+            uint32_t birth;   /* not 0: it is about that region, see host_reply_is_late() */
+            uint64_t request; /* the request that this frame answers; 0: a later frame answers it */
             uint32_t offset;  /* of the frame in host_actions.output */
             uint32_t size;
-            bool unasked; /* may be dropped if the client does not read (see HOST_DRAINED) */
+            bool unasked; /* may be dropped if the client does not read (HOST_DRAINED) */
         } reply;
         struct {
             uint32_t holder;
@@ -188,9 +188,9 @@ struct host_action {
             const char *event; /* static: "lock_closed" */
             uint32_t region;
             uint32_t slot; /* UINT32_MAX: none */
-            bool whole;    /* no slot: it is about the region */
+            bool whole;    /* there is no slot: the line is about the region */
             uint64_t token;
-            int64_t number;           /* what it counts: see docs/LOG.md */
+            int64_t number;           /* the event's number, see docs/LOG.md */
             struct message_name name; /* length 0: none */
         } log;
         const char *text;      /* HANG_UP: static */
@@ -199,8 +199,8 @@ struct host_action {
     } as;
 };
 
-/* The driver's lists. Before every step there must be room for HOST_STEP_ACTIONS actions and
- * HOST_STEP_OUTPUT bytes; the driver empties both when all is done. */
+/* The driver's lists. A step needs room for HOST_STEP_ACTIONS actions and HOST_STEP_OUTPUT bytes.
+ * The driver empties both lists after it has carried out the actions. */
 enum { HOST_STEP_OUTPUT = 4 * HFI_FRAME_MAX };
 
 struct host_actions {
@@ -212,46 +212,48 @@ struct host_actions {
     size_t output_size;
 };
 
-/* Bytes of memory for this configuration; most of it is not touched before it is used. */
+/* Bytes of memory for this configuration. Memory is touched only when it is used. */
 size_t host_size(const struct host_config *config);
 
 /*
  * Makes the state in memory (zeroed, host_size() bytes, aligned to 64; borrowed until the end).
  * names is borrowed and shared with the quorum core; kernel is borrowed (wake and now_ns are
- * used; sleep and bell never).
+ * used; sleep and ring never).
  */
 struct host *host_init(void *memory, const struct host_config *config, struct names *names,
                        const struct hfi_kernel *kernel);
 
-/* Before START: what the agents tell each other for people to see (core/gossip.h). It is borrowed,
- * asked for other hosts' locks, and told of this host's (gossip_put_lock()). Without it, people see
- * this host only. */
+/* Before START: gossip, by which people see other hosts' locks (core/gossip.h). Borrowed. The host
+ * core reads other hosts' locks there and puts its own (gossip_put_lock()). Without gossip, people
+ * see the locks of this host only. */
 void host_set_gossip(struct host *host, struct gossip *gossip);
 
-/* For what the host waits, in memory that outlives the agent; all zeros at first. */
+/* What the host waits for, in memory that outlives the agent. All zeros at first. */
 struct host_kept {
-    _Atomic int64_t since_ns; /* when it was first asked for; 0: the rest does not count */
+    _Atomic int64_t since_ns; /* when the grant was first asked for; 0: the entry is free */
     uint64_t name_hash;
-    uint64_t ballot : 48; /* known: of the last version of the lock that went back. Else the */
-    uint64_t space : 16;  /* request's id: its lower 48 bits here, the others in sequence */
+    /* If known, ballot and sequence are the version of the lock that was last given back. Otherwise
+     * they are the request's id: its lower 48 bits in ballot, the others in sequence. */
+    uint64_t ballot : 48;
+    uint64_t space : 16;
     uint64_t sequence : 40;
     uint64_t slot : 23;
     uint64_t known : 1;
 };
 
-/* Before START: room for what the next agent of the session is to go on waiting for, with what the
- * one before left there (host/kept.c). Borrowed. Without it, or beyond count, requests of this
- * host count from the next agent's start. */
+/* Before START: room for notes of requests that the next agent of the session continues, with the
+ * notes that the agent before left there (host/kept.h). Borrowed. A request without a note loses
+ * its place in the queue when the next agent starts. */
 void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count);
 
 /* Before START: at most HOST_DELAYS_MAX lock-delays in milliseconds, in memory that outlives the
- * agent, all zeros at first, as the one before left them (host/delays.c): what is granted before
- * the clients of before have opened their locks again covers them. Borrowed. Without it, handles
- * that are not known count as with the API's default. */
+ * agent, all zeros at first, as the agent before left them (host/delays.h). A grant that comes
+ * before the clients of that agent have opened their locks again covers them. Borrowed. Without
+ * them, handles that are not known count with the API's default. */
 void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t count);
 
-/* What is noted of a namespace's region, in memory that outlives the agent and that no client maps;
- * all zeros at first. */
+/* The note of a namespace's region, in memory that outlives the agent and that no client maps; all
+ * zeros at first. */
 struct host_region_note {
     _Atomic uint64_t name_hash;   /* the driver's: of which namespace; 0: of none */
     _Atomic uint64_t incarnation; /* the driver's; 0: not known */
@@ -310,24 +312,28 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
  * region may be made in its place.
  */
 int64_t host_give_up_region(struct host *host, uint32_t space, int64_t deadline_ns);
+/* Between steps, before the region is given up: its memory cannot be touched any more, and this is
+ * in its place, as large and zeroed behind the header. Borrowed until it is given up and left. */
+void host_move_region(struct host *host, uint32_t space, const struct hfi_region *base);
 /* Whether a reply that waited for something durable is about a region that was given up meanwhile.
  * It must not be sent: the client would take another region for that one. What it answers is
  * answered HF_EUNSERVED. */
 bool host_reply_is_late(const struct host *host, const struct host_action *reply);
-/* Nothing of the region that was given up is known here any more: it may be unmapped. */
+/* Whether the host core no longer refers to the region that was given up, so that it may be
+ * unmapped. */
 bool host_region_is_left(const struct host *host, uint32_t space);
-/* HF_EUNSERVED is what is heard of it. */
+/* Whether clients get HF_EUNSERVED for this namespace. */
 bool host_region_is_given_up(const struct host *host, uint32_t space);
 
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
 
-/* Who a client is that WELCOMED told of, by its first holder id. NULL: it is gone. */
+/* The client with that first holder id, as in WELCOMED. NULL if it is gone. */
 const struct host_peer *host_peer_of(const struct host *host, uint32_t client);
 
 /* When the next TICK is wanted; INT64_MAX: never. At or before now_ns: at once. */
 int64_t host_next_tick_ns(const struct host *host);
 
-/* Whether nothing is asked of the quorum but, maybe, what concerns that name. */
+/* Whether the host core has no request at the quorum, except perhaps for that name. */
 bool host_asks_only(const struct host *host, const struct message_name *name);
 
 /* The namespace index of a lock name (0 is default), as the configuration decides it. */
@@ -337,30 +343,30 @@ uint32_t host_namespace(const struct host_config *config, const char *name, size
 
 /* Why a hold was taken away. */
 enum host_loss {
-    HOST_LOSS_DEATH = 0, /* its process is gone, or let go of it without a release */
-    HOST_LOSS_BREAK,     /* an administrator's */
+    HOST_LOSS_DEATH = 0, /* its process ended, or dropped the hold without a release */
+    HOST_LOSS_BREAK,     /* an administrator broke it */
     HOST_LOSS_LEASE,     /* its fixed lease ended */
-    HOST_LOSS_STALL,     /* its max_stall did */
-    HOST_LOSS_LAPSE,     /* the session was lost; what several read counts once */
+    HOST_LOSS_STALL,     /* its max_stall was exceeded */
+    HOST_LOSS_LAPSE,     /* the session was lost; a shared hold with several readers counts once */
     HOST_LOSS_COUNT,
 };
 
-/* What happened since this agent began. */
+/* What happened since this agent started. */
 struct host_counts {
-    uint64_t opens;         /* asked for by clients, also again after a restart */
-    uint64_t opens_refused; /* of them, those that were answered with an error */
-    uint64_t grants;        /* that came from the quorum and were put in force */
-    uint64_t recalls;       /* of grants that were here, once each */
-    uint64_t handoffs;      /* grants that went back since another host waits for the lock */
-    uint64_t give_backs;    /* that the quorum acknowledged, whyever they were made */
-    uint64_t ranges;        /* of tokens that were leased to this host */
+    uint64_t opens;         /* OPEN requests of clients, including those repeated after a restart */
+    uint64_t opens_refused; /* OPEN requests that were answered with an error */
+    uint64_t grants;        /* grants of the quorum that were put in force */
+    uint64_t recalls;       /* recalls of grants that were here, each counted once */
+    uint64_t handoffs;      /* grants given back because another host waits for the lock */
+    uint64_t give_backs;    /* grants given back for any reason, acknowledged by the quorum */
+    uint64_t ranges;        /* ranges of tokens that were leased to this host */
     uint64_t sessions_lost;
     uint64_t losses[HOST_LOSS_COUNT];
-    uint64_t repairs; /* of what a region said against what this agent knows */
-    uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* requests, by enum message_refusal; 0: unused */
-    struct histogram acquire; /* from the first request of a grant to the grant */
-    /* Looks at the locks that are held here, one at each renewal: for how long the present hold,
-     * and the first of those who wait, had been there. */
+    uint64_t repairs; /* repairs of a region where it contradicted what this agent knows */
+    uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* by enum message_refusal; [0] is unused */
+    struct histogram acquire; /* from the first request for a grant to the grant */
+    /* Sampled at each renewal, one lock that is held here at a time: how long the present hold, and
+     * the first waiter, have been there. */
     struct histogram hold_age;
     struct histogram wait_age;
 };
@@ -372,19 +378,19 @@ struct host_survey {
     uint32_t clients;
     uint32_t handles;
     uint32_t watches;
-    uint32_t requests; /* asked of the quorum and not answered yet */
-    uint64_t locks;    /* that have a slot */
-    uint64_t granted;  /* of them, those whose grant is here */
+    uint32_t requests; /* requests to the quorum without an answer yet */
+    uint64_t locks;    /* locks that have a slot */
+    uint64_t granted;  /* locks with a slot whose grant is here */
     uint64_t held;
     uint64_t waiters;
-    uint64_t closed; /* a lock-delay runs */
+    uint64_t closed; /* locks whose lock-delay runs */
     uint64_t slots, slots_used;
-    uint64_t seats, seats_used; /* a block that is a lock's counts whole */
-    int64_t oldest_hold_ns;     /* 0: there is none */
+    uint64_t seats, seats_used; /* seats in use; a block that belongs to a lock counts as a whole */
+    int64_t oldest_hold_ns;     /* 0: there is no hold */
     int64_t oldest_wait_ns;
 };
 
-/* Looks at every lock. now_ns: not earlier than the last step's. */
+/* Fills in the survey; it looks at every lock. now_ns must not be earlier than the last step's. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
 /* The regions that were sent to a client over its present connection, as bits: what its RING is
@@ -392,10 +398,10 @@ void host_survey(const struct host *host, int64_t now_ns, struct host_survey *ou
 uint64_t host_regions_of(const struct host *host, uint32_t client);
 uint64_t host_causes(const struct host *host, uint64_t regions);
 
-/* Whether every process that was ever given a region is dead, as far as it was told. */
+/* Whether, as far as the host core knows, every process that ever got a region is dead. */
 bool host_is_deserted(const struct host *host);
 
-/* For tests and the simulator: HF_CHECK fails if the private state contradicts itself. */
+/* Fails (HF_CHECK) if the private state contradicts itself. For tests and the simulator. */
 void host_check_invariants(const struct host *host);
 
 #endif

@@ -4,23 +4,24 @@
  *
  *   quorum_step(state, event) -> actions
  *
- * Time (CLOCK_BOOTTIME) and randomness come with the event; nothing else comes from outside, and
- * the only effects are the actions. An action to persist stands before every action to send that
- * depends on it. So the driver may take the actions of many steps together, if it
+ * Time (CLOCK_BOOTTIME) and a random number come with the event. Nothing else comes from outside,
+ * and the only effects are the actions. An action to persist stands before every send that depends
+ * on it. So the driver may carry out the actions of many steps together, if it keeps three rules:
  *
- *   1. makes everything to be persisted durable, in order, each batch in one transaction;
- *   2. sends what quorum_waits_for_disk() only when everything that was to be persisted before it
- *      is durable, and whatever else at once;
- *   3. gives a message to itself to a later step (or to the host core, if message_is_for_host()),
- *      under the same rule: an own vote counts when it is durable, like any other's. Such messages
- *      are neither lost nor reordered. All others may be lost, repeated and reordered.
+ *   1. It makes what is to be persisted durable, in order, each batch in one transaction.
+ *   2. It sends a message that quorum_waits_for_disk() only when everything that was to be
+ *      persisted before the message is durable. It may send any other message at once.
+ *   3. It gives a message to itself to a later step (or to the host core, if
+ *      message_is_for_host()), under the same rule: this voter's own vote counts when it is
+ *      durable, like any other's. Such messages are neither lost nor reordered. All others may be
+ *      lost, repeated and reordered.
  *
- * If persisting fails, nothing of that batch may be sent, and the process must end: the state here
- * is ahead of the disk.
+ * If persisting fails, nothing of that batch may be sent, and the process must end: its memory is
+ * ahead of its disk.
  *
- * A cell of one host is a quorum of one: it runs through the same code.
+ * A cell of one host is a quorum of one: it runs the same code.
  *
- * Memory is one block of the caller's. A full table is an answer (MESSAGE_REFUSED_FULL).
+ * Memory is one block of the caller's. If a table is full, the answer is MESSAGE_REFUSED_FULL.
  *
  * Registers instead of a log: D. Rystsov, "CASPaxos: Replicated State Machines without logs"
  * (2018). Leases: M. Trencseni et al., "PaxosLease" (2012).
@@ -41,23 +42,23 @@
 struct quorum;
 
 enum {
-    /* The room that must be left in struct actions before each step. */
+    /* The room that a step needs in struct actions. */
     QUORUM_STEP_ACTIONS = 256,
-    /* An agent is a u16 index inside the core. */
+    /* Inside the core an agent's index is a u16. */
     QUORUM_AGENTS_MAX = 65000,
-    /* Between voters: how often each tells the others what it coordinates, and how long the last
-     * beat of a coordinator counts. */
-    QUORUM_BEAT_MS = 100,
+    /* Between voters: the time between two heartbeats, and for how long a coordinator's last
+     * heartbeat counts. */
+    QUORUM_HEARTBEAT_MS = 100,
     QUORUM_TAKEOVER_MS = 400,
-    /* It counts for up to so long where a majority of the voters is slow. */
-    QUORUM_PATIENCE_MAX_MS = 5000,
+    /* The longest time for which it counts where a majority of the voters is slow. */
+    QUORUM_SUSPICION_MAX_MS = 5000,
 };
 
 struct quorum_limits {
     uint32_t registers; /* lock names with a value */
-    uint32_t agents;    /* agents ever heard of, at most QUORUM_AGENTS_MAX */
-    uint32_t requests;  /* requests of hosts that are not answered yet */
-    uint32_t shares;    /* hosts' parts of shared grants, all locks together */
+    uint32_t agents;    /* agents ever heard of; at most QUORUM_AGENTS_MAX */
+    uint32_t requests;  /* requests of hosts without an answer yet */
+    uint32_t shares;    /* parts of shared grants, one for each host, of all locks together */
 };
 
 struct quorum_config {
@@ -67,28 +68,28 @@ struct quorum_config {
     uint32_t self;        /* index in voters; voter ids in ballots are index + 1 */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every voter */
     uint64_t store_id[2];
-    bool rejoin; /* this store was told to start over (durable), and is not done with it */
+    bool rejoin; /* the store has to start over (durable), and has not finished */
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent; /* at most 50 */
     char advertise[MESSAGE_ADDRESS_MAX];
-    char release[MESSAGE_RELEASE_MAX]; /* told to hosts, for people */
+    char release[MESSAGE_RELEASE_MAX]; /* sent to hosts, for people */
 };
 
 enum quorum_event_kind {
-    QUORUM_START = 1, /* first, once, after everything durable was loaded */
-    QUORUM_MESSAGE,   /* one arrived that is not for the host core */
+    QUORUM_START = 1, /* the first event, once, after all durable rows were loaded */
+    QUORUM_MESSAGE,   /* a message arrived that is not for the host core */
     QUORUM_TICK,      /* at quorum_next_tick_ns() or later */
-    QUORUM_STALLED,   /* this process stood still for a while, until now */
-    QUORUM_ASTRAY,    /* the clock is out of max_drift, or was until now; tell it again and again */
-    QUORUM_LINK,      /* the connection to another voter is there, or broken */
-    QUORUM_REACHED,   /* the connection to another agent is there; what was sent before is lost */
-    QUORUM_RESIGN,    /* this process is about to end: others are to coordinate */
+    QUORUM_STALLED,   /* this process did not run for a while, until now */
+    QUORUM_ASTRAY,    /* the clock is out of max_drift, or was until now; repeat it meanwhile */
+    QUORUM_LINK,      /* the connection to another voter was made, or broke */
+    QUORUM_REACHED,   /* the connection to an agent was made; earlier messages are lost */
+    QUORUM_RESIGN,    /* this process is about to end: others should coordinate */
 };
 
 struct quorum_event {
     enum quorum_event_kind kind;
-    int64_t now_ns;  /* CLOCK_BOOTTIME, never less than in the event before */
+    int64_t now_ns;  /* CLOCK_BOOTTIME, never less than in the last event */
     uint64_t random; /* fresh for each event */
     union {
         const struct message *message; /* borrowed for the step */
@@ -100,21 +101,21 @@ struct quorum_event {
     } as;
 };
 
-/* Bytes of memory for these limits. Most of it is not touched before it is used. */
+/* Bytes of memory for these limits. Memory is touched only when it is used. */
 size_t quorum_size(const struct quorum_limits *limits);
 
-/* NULL if the configuration makes sense, else what is wrong with it (static). */
+/* Returns NULL if the configuration is valid, otherwise what is wrong with it (a static string). */
 const char *quorum_config_error(const struct quorum_config *config)
     __attribute__((warn_unused_result));
 
 /*
- * Makes the state in memory (zeroed, quorum_size() bytes, aligned to 8; borrowed for good) from
- * a configuration that has no error. names is borrowed, and shared with the host core.
+ * Makes the state in memory, which must be zeroed, quorum_size() bytes long and aligned to 8; it is
+ * borrowed for good. config must have no error. names is borrowed, and shared with the host core.
  */
 struct quorum *quorum_init(void *memory, const struct quorum_config *config, struct names *names);
 
-/* Loads a durable row, before START. false: it does not fit the limits, or makes no sense (a value
- * that no quorum core writes). */
+/* Load a durable row, before START. They return false if the row does not fit the limits, or has a
+ * value that no quorum core writes. */
 bool quorum_load_round(struct quorum *quorum, uint32_t round) __attribute__((warn_unused_result));
 bool quorum_load_promise(struct quorum *quorum, const struct quorum_promise *promise)
     __attribute__((warn_unused_result));
@@ -129,108 +130,112 @@ bool quorum_load_member(struct quorum *quorum, const struct quorum_member *membe
 bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *seen)
     __attribute__((warn_unused_result));
 
-/* One step. Appends at most QUORUM_STEP_ACTIONS actions; that much room must be there. A message
- * that makes no sense changes nothing. */
+/* One step. Appends at most QUORUM_STEP_ACTIONS actions, for which there must be room. An invalid
+ * message changes nothing. */
 void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
+
+/* A RENEW alone, with nothing of what else a step does: it touches no name, so another thread may
+ * call it while the host core, which shares the names, is in a step. The message is valid. */
+void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 
 /* When the next TICK is wanted; INT64_MAX: never. */
 int64_t quorum_next_tick_ns(const struct quorum *quorum);
 
 /* Whether a message of this kind may be sent only when everything that was to be persisted before
- * it is durable: it promises or tells something that is on the disk. */
+ * it is durable: it makes a promise, or reports something that must be on the disk. */
 static inline bool quorum_waits_for_disk(enum message_kind kind)
 {
     return kind == MESSAGE_PREPARE || kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE ||
            kind == MESSAGE_ACCEPTED || kind == MESSAGE_POLLED || kind == MESSAGE_MARKED ||
            kind == MESSAGE_RENEW_ACK || kind == MESSAGE_HELLO || kind == MESSAGE_HELLO_ACK ||
-           kind == MESSAGE_PULLED || kind == MESSAGE_CHECKPOINTED;
+           kind == MESSAGE_SYNCED || kind == MESSAGE_CHECKPOINTED;
 }
 
-/* The voter that coordinates a partition while all voters are alive: by rendezvous hashing, the
- * same on every host. */
+/* The voter that coordinates a partition while all voters are alive, by rendezvous hashing. It is
+ * the same on every host. */
 uint32_t quorum_preferred(const struct message_agent *voters, uint32_t voter_count,
                           uint32_t partition);
 
-/* The voter that coordinates this partition by what is heard here; voter_count: nobody. */
+/* The voter that coordinates the partition, as far as is known here; voter_count if none does. */
 uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
 
-/* Whether everything that this voter coordinates is prepared, and complete: a name that it does
- * not know needs no read. */
+/* Whether every partition that this voter coordinates is prepared and complete, so that a name
+ * without a register here needs no read. */
 bool quorum_ready(const struct quorum *quorum);
 
-/* After RESIGN: whether what this voter coordinated is claimed by others, and they have heard who
- * waits; whether there is nothing more to be done, as it is so or nobody is there to hear it. That
- * may never be. */
+/* After RESIGN. quorum_handed_over(): whether other voters claim what this voter coordinated, and
+ * have received the requests that wait. quorum_resigned(): whether nothing is left to do, because
+ * that is so or because no voter is there to take over. Either may never happen. */
 bool quorum_handed_over(const struct quorum *quorum);
 bool quorum_resigned(const struct quorum *quorum);
 
-/* This voter's standing in the cell; what another said last of its own (0: nothing yet); and
- * whether it is heard. */
-enum message_standing quorum_standing(const struct quorum *quorum);
-enum message_standing quorum_standing_of(const struct quorum *quorum, uint32_t voter);
-bool quorum_hears(const struct quorum *quorum, uint32_t voter);
+/* This voter's status; the status that another voter last reported of itself (0: none yet); whether
+ * this voter hears that one. */
+enum message_voter_status quorum_voter_status(const struct quorum *quorum);
+enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter);
+bool quorum_receives_from(const struct quorum *quorum, uint32_t voter);
 
-/* The rules of the cell as this voter has them. */
+/* The cell's rules as this voter is configured. */
 void quorum_rules(const struct quorum_config *config, struct message_rules *rules);
 
-/* The index of an agent, made if it is new. false: the table is full. */
-bool quorum_agent(struct quorum *quorum, const struct message_agent *agent, uint32_t *index)
-    __attribute__((warn_unused_result));
+/* The name of the agent with that index. */
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index);
 
-/* The value that this voter's acceptor has for a name, chosen or not; false: none. */
+/* The value that this voter's acceptor has for a name, whether it was chosen or not. Returns false
+ * if there is none. */
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out);
 
-/* Whether this voter has nothing to decide but, maybe, what concerns that name. */
+/* Whether this voter has nothing to decide, except perhaps requests for that name. */
 bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name);
 
-/* Ready-made header fields for messages of this agent (the host core's): from, membership,
- * store_id, commit. The rest of *message is zeroed. The membership changes when the record of
- * stores does. A packet says what is so when its first message is made, and has no messages from
- * after a change. */
+/* Fills in the header for messages of this agent, also those of the host core: from, membership,
+ * store_id, commit. The rest of *message is zeroed. The membership changes with the record of
+ * stores. A packet has the header of its first message, and no messages from after a change. */
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message);
 
-/* The last commit that the driver knows durable; messages tell it. The first time, before START:
- * the one that the store had when it was opened, before this process committed anything. */
+/* The driver reports the last durable commit; messages carry it. The first call, before START, is
+ * with the commit that the store had when it was opened, before this process committed anything. */
 void quorum_set_commit(struct quorum *quorum, uint64_t commit);
 
-/* Everything persisted so far is on its way to the disk, in one commit; what is persisted from now
- * on goes with the one behind it. Until quorum_set_commit(). */
+/* The driver has begun a commit with everything persisted so far. What is persisted from now on
+ * goes into the next one. This lasts until quorum_set_commit(). */
 void quorum_committing(struct quorum *quorum);
 
-/* Before START: what has to be durable with the first commit of this process, if it makes one
- * before START (a new epoch). false: nothing; else it counts as kept. See members.c. */
+/* Before START: fills in a row that must be in the first commit of this process, if that comes
+ * before START (a new epoch). Returns false if there is no such row. Otherwise the row counts as
+ * persisted. See members.c. */
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
     __attribute__((warn_unused_result));
 
-/* The commit that messages tell: not always the last one (members.c). */
-uint64_t quorum_told_commit(const struct quorum *quorum);
+/* The commit that messages report; not always the last one (members.c). */
+uint64_t quorum_reported_commit(const struct quorum *quorum);
 
-/* For people: what this voter did since it began, */
+/* What this voter did since it started. For people. */
 struct quorum_counts {
-    uint64_t taken_over;   /* partitions that it began to coordinate, each time counted */
-    uint64_t left;         /* that it ceased to */
-    uint64_t deaths;       /* sessions that it had marked as dead by a majority */
-    uint64_t grants;       /* that it made */
-    struct histogram wait; /* of them, from the arrival of the request here to the grant; what the
-                              host had waited elsewhere before is counted */
+    uint64_t taken_over; /* partitions that it began to coordinate, each time counted */
+    uint64_t left;       /* partitions that it ceased to coordinate */
+    uint64_t deaths;     /* sessions that it ended, by a majority's marks */
+    uint64_t grants;     /* grants that it made */
+    /* From a request's arrival here to its grant. The time that the host had waited at other voters
+     * before is included. */
+    struct histogram wait;
 };
-/* and what there is now. */
+/* What there is now. */
 struct quorum_survey {
-    uint32_t partitions; /* that it coordinates */
-    uint32_t incomplete; /* of them, those whose registers are not all here yet */
-    uint32_t registers;  /* lock names with a value, of the limit: */
+    uint32_t partitions; /* partitions that it coordinates */
+    uint32_t incomplete; /* of those, the partitions whose registers are not all here yet */
+    uint32_t registers;  /* lock names with a value; registers_max is the limit */
     uint32_t registers_max;
-    uint32_t agents;   /* names of agents that it knows */
-    uint32_t requests; /* of hosts, waiting or under way here */
+    uint32_t agents;   /* names of agents in the table */
+    uint32_t requests; /* hosts' requests that wait or are under way here */
     bool votes;
-    bool majority;       /* enough voters hear it, and are heard */
-    int64_t patience_ns; /* for how long it bears that a voter is silent */
+    bool majority;        /* a majority of voters hears this one, and is heard */
+    int64_t suspicion_ns; /* the suspicion timeout */
 };
 const struct quorum_counts *quorum_counts(const struct quorum *quorum);
 void quorum_survey(const struct quorum *quorum, struct quorum_survey *out);
 
-/* Walks the whole state; HF_CHECK fails if it contradicts itself. For tests and the simulator. */
+/* Walks the whole state; fails (HF_CHECK) if it contradicts itself. For tests and the simulator. */
 void quorum_check_invariants(const struct quorum *quorum);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * Client records: a file for each client, in state_dir/clients, named by its first holder id.
  *
- * The agent alone opens them. They say for the next agent who the client is: this agent does not
- * read them. The format is lines of text, only ever appended to; a last line without its newline
- * does not count:
+ * Only the agent opens them. An agent writes them for the next agent, to which they say which
+ * process each client is. The format is lines of text, to which lines are only appended. A last
+ * line without its newline does not count:
  *
  *   pid 4711
  *   uid 1000
@@ -15,10 +15,10 @@
  *   command sh -c make
  *   holder 5                  (one line for each of its holder ids, its own first)
  *
- * Another process may have the number pid by the time that the next agent reads this; inode and
- * start tell them apart (processes.h). The records of the release before have neither.
+ * Another process may have the same pid by the time that the next agent reads this; inode and start
+ * tell the two apart (processes.h). Records of older releases have neither.
  *
- * One thread. Errors: errno.
+ * Only one thread may call this. Failures leave errno.
  */
 #ifndef IO_CLIENT_RECORD_H
 #define IO_CLIENT_RECORD_H
@@ -32,7 +32,7 @@
 #include "proto/frame.h"
 
 struct client_record {
-    uint32_t client; /* the file's name */
+    uint32_t client; /* the name of the file */
     pid_t pid;       /* 0: the agent that wrote it could not see the process */
     uid_t uid;
     uint64_t nonce;
@@ -40,26 +40,29 @@ struct client_record {
     uint64_t numbers; /* 0: not known */
     uint8_t boot_id[16];
     char command[HFI_FRAME_COMMAND_MAX + 1];
-    uint32_t *holders; /* in the order of the file; for client_record_free() */
+    uint32_t *holders; /* in the order of the file; freed by client_record_free() */
     uint32_t holder_count;
 };
 
-/* Makes the file anew (what had its name goes), with holders left out: client_record_add() them. */
+/* Makes the file anew, and replaces one of that name. The holders are not written:
+ * client_record_add() adds each. */
 bool client_record_create(int directory, const struct client_record *record)
     __attribute__((warn_unused_result));
 
-/* false: errno says why, and the record is what it was; EINVAL: it is none. */
+/* On failure returns false with errno, and the record is as it was. EINVAL: the file is not a
+ * record. */
 bool client_record_add(int directory, uint32_t client, uint32_t holder)
     __attribute__((warn_unused_result));
 
 void client_record_remove(int directory, uint32_t client);
 
-/* Reads the file. false: there is none, or it makes no sense. */
+/* Reads the file. Returns false if it is missing or not a valid record. */
 bool client_record_read(int directory, uint32_t client, struct client_record *out)
     __attribute__((warn_unused_result));
 void client_record_free(struct client_record *record);
 
-/* Calls visit for each file that is named like a record; it may remove it. false: errno. */
+/* Calls visit for each file that is named like a record. visit may remove the file. On failure
+ * returns false with errno. */
 bool client_record_each(int directory, void (*visit)(void *arg, uint32_t client), void *arg)
     __attribute__((warn_unused_result));
 

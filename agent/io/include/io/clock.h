@@ -1,8 +1,8 @@
 /*
  * Time, randomness and the boot id, from the kernel.
  *
- * Everything that decides is CLOCK_BOOTTIME. libuv's timers run on MONOTONIC, which stands still
- * while the machine is suspended, so the agent's one timer is a timerfd on BOOTTIME.
+ * All times that matter are of CLOCK_BOOTTIME. libuv's timers use CLOCK_MONOTONIC, which stands
+ * still while the machine is suspended, so the agent's one timer is a timerfd on CLOCK_BOOTTIME.
  */
 #ifndef IO_CLOCK_H
 #define IO_CLOCK_H
@@ -10,28 +10,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* CLOCK_BOOTTIME, ns. */
+/* CLOCK_BOOTTIME in ns. */
 int64_t clock_boottime_ns(void);
-/* The processor time that the calling thread has had. A system call. */
+/* The processor time of the calling thread in ns. This is a system call. */
 int64_t clock_thread_ns(void);
 
-/* Fresh random bits, from a small buffer that is filled by getrandom(2). Not thread-safe. */
+/* Random bits, from a small buffer that getrandom(2) fills. Only one thread may call this. */
 uint64_t clock_random(void);
 
 /* The kernel's boot id. false: it cannot be read. */
 bool clock_boot_id(uint8_t out[16]) __attribute__((warn_unused_result));
 
 /*
- * By how many millionths the kernel makes its clocks run faster (positive) or slower than the
- * hardware, by adjtimex(2). false: it is not known.
+ * How many millionths faster (positive) or slower the kernel lets its clocks run than the hardware
+ * (adjtimex(2)). Returns false if that is not known.
  */
 bool clock_adjustment_ppm(int64_t *ppm) __attribute__((warn_unused_result));
 
-/* A timerfd on BOOTTIME, not blocking; -1: errno says why. */
+/* A non-blocking timerfd on CLOCK_BOOTTIME; -1 with errno on failure. */
 int clock_timer_open(void) __attribute__((warn_unused_result));
-/* Fires at due_ns (at once if that is past); INT64_MAX: never. */
+/* Sets the timer to due_ns (at once if that is past); INT64_MAX: never. */
 void clock_timer_set(int fd, int64_t due_ns);
-/* Forgets that it fired. */
+/* Makes the descriptor unreadable after the timer has fired. */
 void clock_timer_drain(int fd);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * A small HTTP/1.1 server for people and their monitoring: it answers GET and HEAD of a few paths,
- * and closes. This part carries requests and answers, keeps everybody within bounds, and knows
- * nothing of what the answers say.
+ * and closes. This part reads requests, sends answers and bounds what clients can cost. It does not
+ * know what the answers say.
  *
- * On the loop's own thread: no thread, no lock, and nothing to do as long as nobody asks. What a
- * process that may connect can do to us:
+ * It runs on the thread of the loop that it is given, and does nothing while nobody asks. These
+ * bounds hold for a process that may connect:
  *
- *   connecting and saying nothing,       HTTP_PATIENCE_MS for the whole exchange
+ *   connecting and saying nothing,       HTTP_TIMEOUT_MS for the whole exchange
  *   or a byte a second, or not reading
  *   many connections                     HTTP_CONNECTIONS_MAX at once: the oldest makes room
  *   one after the other, very fast       HTTP_ACCEPTS_PER_SECOND; the rest waits in the kernel
@@ -27,7 +27,7 @@
 #include <uv.h>
 
 enum {
-    HTTP_PATIENCE_MS = 5000,
+    HTTP_TIMEOUT_MS = 5000,
     HTTP_CONNECTIONS_MAX = 32,
     HTTP_ACCEPTS_PER_SECOND = 200,
     HTTP_REQUEST_MAX = 4096,
@@ -38,41 +38,41 @@ enum {
 struct http_address {
     struct sockaddr_storage address;
     socklen_t size;
-    bool loopback; /* nobody but this host can reach it */
+    bool loopback; /* only this host can reach it */
 };
 
-/* Reads http://HOST:PORT; HOST is an IPv4 address, an IPv6 address in brackets, or localhost
- * (127.0.0.1). false: it is no such. */
+/* Reads http://HOST:PORT, where HOST is an IPv4 address, an IPv6 address in brackets, or localhost
+ * (127.0.0.1). Returns false for any other text. */
 bool http_address_read(const char *text, struct http_address *out)
     __attribute__((warn_unused_result));
 
 struct http_answer {
-    int status;       /* 200, 404, 503; others are the server's own */
-    const char *type; /* of the body: text/plain, say; static */
-    const void *body; /* borrowed until the server is asked the next time */
+    int status;       /* 200, 404 or 503; the server itself sends others */
+    const char *type; /* the type of the body, such as text/plain; static */
+    const void *body; /* borrowed until the next call of answer() */
     size_t size;
 };
 
 struct http_handler {
-    /* By which it may be called, beside its addresses. Copied. */
+    /* The name that a request's Host may have, beside the addresses. Copied. */
     const char *name;
-    /* A request for that path came; the part behind a `?` is cut off. */
+    /* A request for that path came. A part behind `?` is cut off. */
     void (*answer)(void *arg, const char *path, struct http_answer *out);
-    /* The first thing of each callback from the event loop. */
+    /* Called first in each callback from the event loop. */
     void (*turn)(void *arg);
     void *arg;
 };
 
 struct http_server;
 
-/* Listens. NULL: error, of HTTP_ERROR_MAX bytes, says why. */
+/* Listens. On failure returns NULL, and error (HTTP_ERROR_MAX bytes) says why. */
 struct http_server *http_open(uv_loop_t *loop, const struct http_address *address,
                               const struct http_handler *handler, char *error)
     __attribute__((warn_unused_result));
-/* Closes everything; its memory is freed when the loop has run on. NULL is allowed. */
+/* Closes everything. The loop must then run on to free the memory. NULL is allowed. */
 void http_shut(struct http_server *server);
 
-/* When http_tick() is wanted; INT64_MAX: never. */
+/* When http_tick() is due; INT64_MAX: never. */
 int64_t http_next_tick_ns(const struct http_server *server);
 void http_tick(struct http_server *server, int64_t now_ns);
 

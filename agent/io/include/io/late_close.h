@@ -1,12 +1,13 @@
 /*
- * Closes descriptors on a thread of its own: those of files that clients can open too.
+ * A thread that closes descriptors of files which clients can open too.
  *
- * When a process closes a descriptor the kernel looks through all POSIX locks of that file for the
- * process's own, and anybody who has a descriptor of the file can have a million there (0.4 s). A
- * client has the region's, and can have a pidfd of itself. So the agent's loop never
- * closes one of these, and leaves those that are open at its end to the end of the process.
+ * At a close the kernel searches all POSIX locks of the file for locks of the closing process. A
+ * process that has a descriptor of the file can place a million locks there, and then a close takes
+ * 0.4 s. A client has its region's descriptor, and any user can get a pidfd of a client. So the
+ * agent's loop closes none of these. Those that are open when the agent ends, the kernel closes.
  *
- * One thread gives. Without late_close_start(), or when too many wait, it is closed at once.
+ * Without late_close_start(), or when too many descriptors wait, a descriptor is closed at once.
+ * Any thread may make these calls.
  */
 #ifndef IO_LATE_CLOSE_H
 #define IO_LATE_CLOSE_H
@@ -18,10 +19,13 @@
 /* Starts the thread, once in a process; it is never waited for. false: errno says why. */
 bool late_close_start(void) __attribute__((warn_unused_result));
 
-/* Takes fd; -1 is allowed. uid: whose processes can make that close a long one; -1: any. */
+/* Takes fd; -1 is allowed. uid: the user whose processes can make that close slow; -1: any user. */
 void late_close(int fd, uid_t uid);
 
-/* Whether so many of that user's wait that nothing should be opened for it that must be closed. */
+/* The same for a pidfd that is in an epoll set (io/deaths.h). */
+void late_close_watched(int pidfd, uid_t uid);
+
+/* Whether so many closes of that user wait that the agent should open no more for it. */
 bool late_close_is_busy(uid_t uid);
 
 #endif

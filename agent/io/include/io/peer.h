@@ -11,8 +11,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "proto/frame.h"
-
 struct peer {
     pid_t pid; /* 0: in no pid namespace that can be seen from here */
     uid_t uid;
@@ -41,7 +39,8 @@ int peer_pidfd(int socket, pid_t pid) __attribute__((warn_unused_result));
 /* A pidfd, close-on-exec; -1: errno says why. */
 int peer_pidfd_open(pid_t pid) __attribute__((warn_unused_result));
 
-/* Whether the process of a pidfd has ended. */
+/* Whether the process of a pidfd has ended. Takes no lock of the pidfd's queue, which any user can
+ * have kept for a second (io/deaths.h): a poll that does not wait looks at the process alone. */
 bool peer_pidfd_ended(int pidfd);
 
 /*
@@ -51,19 +50,21 @@ bool peer_pidfd_ended(int pidfd);
  */
 struct peer_process {
     uint64_t inode; /* of its pidfd */
-    uint64_t start; /* in clock ticks since boot, as /proc/PID/stat says it */
+    uint64_t
+        start; /* in clock ticks since boot, as /proc/PID/stat says it; without an inode only */
 };
 
 /* Of the process of that pidfd, if it still lives afterwards (peer_pidfd_ended()): until then pid
- * is its number. pid 0: it has none here. Whatever it does, the cost of this is the same. */
+ * is its number. pid 0: it has none here. Whatever it does, the cost of this is the same; but
+ * before Linux 6.9 the process can keep this call waiting, see peer_start_of(). */
 void peer_process_of(int pidfd, pid_t pid, struct peer_process *out);
+
+/* The start of the process that has that number; 0: it cannot be read. A lookup in /proc/PID waits
+ * for the locks of that folder, which the process can keep for as long as it lives. So nobody asks
+ * for this who has an inode. */
+uint64_t peer_start_of(pid_t pid);
 
 /* The pid namespace in which this agent sees numbers, as a number; 0: not known. */
 uint64_t peer_numbers(void);
-
-/* The name of a process (comm) as a command line that may be shown. Empty if it cannot be read.
- * (Its command line lies in its memory: a read of that waits for its page faults, and for the lock
- * of its address space.) */
-void peer_name(pid_t pid, char out[HFI_FRAME_COMMAND_MAX + 1]);
 
 #endif

@@ -40,7 +40,8 @@ enum {
     REGION_NAME_MAX = 200,
     REGION_FOLDER_MAX = 128,             /* of a cell's, an agent's and a store's name */
     REGION_OWN_MAX = HFI_LABEL_MAX + 18, /* NAMESPACE.INCARNATION */
-    REGION_FILES_MAX = 70,               /* that are mapped at once */
+    REGION_ABANDONED_MAX = 4,            /* of a namespace, see region_file_abandon() */
+    REGION_FILES_MAX = 70 + 64 * REGION_ABANDONED_MAX, /* that are mapped at once */
     REGION_SLACK = 64 << 20, /* bytes that one may have behind its end, or a piece of its memory */
 };
 
@@ -53,6 +54,7 @@ enum region_fault {
                       * touches it meanwhile waiting, 0.25 s for each GiB */
     REGION_PUNCHED,  /* memory that it had is gone */
     REGION_ROOMLESS, /* a page that had no memory was touched, and could not be had */
+    REGION_HELD,     /* somebody makes each touch of it wait; region_file_fault() cannot tell */
 };
 
 struct region_file {
@@ -112,12 +114,25 @@ void region_file_close(struct region_file *file);
 /* The same. */
 void region_file_leave(struct region_file *file);
 
+/*
+ * Zeros take the place of what is mapped, which is never touched or unmapped again: both may wait
+ * for as long as a client likes. Other threads may still be at it. file->region is another one
+ * afterwards. false: there is no memory, and nothing was done. The mapping that is left behind
+ * stays until the process ends: REGION_ABANDONED_MAX of a namespace, of which the caller keeps
+ * count.
+ */
+bool region_file_abandon(struct region_file *file) __attribute__((warn_unused_result));
+
 /* Gives back the memory of what has only zeros in it, which adopting takes again. Nobody else may
  * map it: what is written meanwhile is lost. */
 void region_file_slim(const struct region_file *file);
 
 /* How many bytes of it have no memory yet. */
 uint64_t region_file_missing(const struct region_file *file);
+
+/* Calls touch(arg), which touches regions and nothing else that would be left half done. false: a
+ * page was gone, and what it had begun was left. Any thread; the mapping stays as it is. */
+bool region_try(void (*touch)(void *arg), void *arg);
 
 /* Whether a page of it was gone when it was touched. */
 bool region_file_is_rubbish(const struct region_file *file);

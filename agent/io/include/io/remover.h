@@ -1,22 +1,22 @@
 /*
- * A process that does in /dev/shm what may wait for ever.
+ * A process beside the agent (io/beside.h) that makes those calls in /dev/shm that may wait for
+ * ever.
  *
- * The kernel keeps a lock of a file, or of a folder, while it copies from or to memory of a caller
- * whose pages need not come (docs/SECURITY.md, "Locks of the kernel that a client can keep"). So
- * each client can keep the lock of a region that it was given, and each user of the host that of
- * /dev/shm itself, for as long as they like. To remove, cut, empty or make a file there waits for
- * such a lock, not even SIGKILL ends that, and a process is gone only when all of its threads are.
- * This process is forked before the agent has threads or anything open, and each such call is made
- * by a child of it: so nobody waits for it, not the agent that ends, nor the next one.
+ * The kernel keeps the lock of a file or folder while it copies from or to a caller's memory, and
+ * the pages of that memory need not come (docs/SECURITY.md, "Locks of the kernel that a client can
+ * keep"). So a client can keep the lock of its region, and any user the lock of /dev/shm, for as
+ * long as they like. To remove, cut, empty or make a file there waits for such a lock, and not even
+ * SIGKILL ends the wait. So a child of this process makes each such call.
  *
- * It is not the process that closes (io/closer.h): what strangers left in that one's sockets is to
- * stand in no removal's way, and each of the two has a filter of only what it needs.
+ * This process and the one of io/closer.h are two, so that a stuck close delays no removal, and
+ * each has a filter of only the system calls that it needs.
  *
- * What is removed is counted by space, so that one namespace's stuck removals take no children from
- * another's: at most REMOVER_PER_SPACE are at work for one, REMOVER_CHILDREN in all, and the rest
- * waits until one of them is done. When the agent is gone the process begins what it can, and ends.
+ * Removals are counted for each space, so that stuck removals of one namespace take no children
+ * from another. At most REMOVER_PER_SPACE children work for a space, REMOVER_CHILDREN in all; other
+ * removals wait for a child to end. When the agent is gone the process begins what it can, and
+ * ends.
  *
- * One thread.
+ * The functions are for one thread.
  */
 #ifndef IO_REMOVER_H
 #define IO_REMOVER_H
@@ -25,14 +25,14 @@
 #include <stdint.h>
 
 enum {
-    REMOVER_SPACES = 65, /* each namespace's, and one for what is of none */
+    REMOVER_SPACES = 65, /* one for each namespace, and one for regions of none */
     REMOVER_PER_SPACE = 4,
     REMOVER_CHILDREN = 64,
-    REMOVER_WAITING = 1024, /* beyond these it takes no more */
+    REMOVER_WAITING = 1024, /* removals that wait; the process takes no more */
     REMOVER_PATH_MAX = 256,
 };
 
-/* What is removed. Somebody else's is left alone. */
+/* What is removed. A file of another user is left alone. */
 enum remover_kind {
     REMOVER_FOLDER,  /* a folder with the object `region` in it */
     REMOVER_EMPTIED, /* the same; before, the object's memory behind the region's header is given
@@ -48,11 +48,20 @@ struct remover *remover_open(char **arguments) __attribute__((warn_unused_result
 
 /*
  * Opens a folder of /dev/shm, and makes it (0700) if it is not there. Waits for at most timeout_ms.
- * lock: a descriptor that may be locked (flock): while a call of before waits for that folder
- * still, also one of an agent before, it stays locked, and no other one is begun. -1: errno;
- * ETIMEDOUT: some process keeps the lock of /dev/shm.
+ * lock: a descriptor that may be locked (flock), opened for this call. While an earlier call still
+ * waits for that folder, also one of an agent before, the descriptor's file stays locked, and this
+ * call begins no second one. -1: errno; ETIMEDOUT: some process keeps the lock of /dev/shm; ECHILD:
+ * the process has ended; ETOOMANYREFS: too many descriptors of this user are on their way.
  */
 int remover_open_folder(struct remover *remover, const char *path, int lock, int timeout_ms)
+    __attribute__((warn_unused_result));
+
+/*
+ * Has a child map that object, and touch each page of it: the caller would have to wait for as long
+ * as a client likes that holds everybody up there. false: the child is stuck (io/stuck.h); it is
+ * left alone. true: it was done, or the object is not there or not whole. Waits for it.
+ */
+bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
     __attribute__((warn_unused_result));
 
 /* Has it removed, some time; does not wait. size: of what is emptied. false: it is not, since too

@@ -1,18 +1,16 @@
 /*
  * Wakes the sleepers on futex words of the regions.
  *
- * The kernel walks all entries of the word's hash bucket for that, and a client can have a million
- * of them there: by futex_waitv(2) on any word of its region, or, since 256 buckets a processor
- * serve the whole machine, on another word whose hash is the same. Such a call takes 70 ms. Nothing
- * can cut it short, so the loop makes two of them, since what looks like the first may be the
- * processor's being taken away: while a namespace is known to have had them, a thread makes its
- * wakes, in their order. What a wake tells of is in the region before; a sleeper that wakes later,
- * or twice, loses nothing but time.
+ * For a wake the kernel walks all entries of the word's hash bucket, and a client can put a million
+ * entries there, which makes a wake 70 ms long. It does so by futex_waitv(2) on a word of its
+ * region, or on any other word with the same hash: the whole machine has 256 buckets for each
+ * processor. Nothing can interrupt the walk. So after two costly wakes of a namespace, a thread
+ * makes the namespace's wakes for a while, in their order. (One costly wake proves nothing: the
+ * processor may have been taken away.) The region has been written before a wake, so a sleeper that
+ * wakes later, or twice, loses nothing but time.
  *
- * A wake is never left out. One that is still to be made of the same word serves for both, and when
- * WAKE_QUEUE words wait it is made at once.
- *
- * One thread gives. Without wake_start() all are made at once.
+ * No wake is left out. If a wake of the same word still waits, that one serves for both. If
+ * WAKE_QUEUE words wait, the wake is made at once, as are all wakes without wake_start().
  */
 #ifndef IO_WAKE_H
 #define IO_WAKE_H

@@ -1,9 +1,9 @@
 /*
- * Actions: the requests of a part of the core to its driver. The quorum core asks for all of them,
- * the host's side of its session for ACTION_SEND only.
+ * Actions: what a part of the core asks its driver to do. The quorum core uses all of them, the
+ * host's side of its session only ACTION_SEND.
  *
- * An action to persist stands before every action to send that depends on it (core/quorum.h says
- * what the driver may do with that).
+ * An action to persist stands before every send that depends on it (core/quorum.h says what the
+ * driver may do with that).
  */
 #ifndef CORE_BASE_ACTION_H
 #define CORE_BASE_ACTION_H
@@ -14,13 +14,13 @@
 #include "proto/message.h"
 
 enum {
-    /* Where to send to an agent that the table has no room for: the one that the message is for
-     * (as.refused.agent). */
+    /* Not an index of an agent: the message goes to the agent that it names (as.refused.agent),
+     * because the table has no room for it. */
     ACTION_STRANGER = 0x7fffffff,
     ACTION_NO_RELAY = 0xff,
 };
 
-/* The durable state. The driver writes it as the actions say, and reads it back at the next
+/* The durable state. The driver writes rows as the actions say, and loads them at the next
  * start. */
 struct quorum_promise {
     struct message_partitions partitions;
@@ -33,19 +33,20 @@ struct quorum_register {
     struct message_value value;
 };
 
-/* Where deletion in a partition stands, durably. */
+/* A partition's checkpoint: how far deletion has gone there. */
 struct quorum_checkpoint {
     uint32_t partition;
     struct message_checkpoint checkpoint;
 };
 
-/* One line of the bootstrap record: the store that a voter votes with. */
+/* One line of the record of stores: the store with which that voter votes. */
 struct quorum_member {
     struct message_agent voter;
     struct message_member member;
 };
 
-/* The last known commit of another voter's store: it is not to come back with less. */
+/* The last commit that was seen of another voter's store. If the store comes back with less, it is
+ * an old copy. */
 struct quorum_seen {
     struct message_agent voter;
     uint64_t store_id[2];
@@ -53,32 +54,32 @@ struct quorum_seen {
 };
 
 enum action_kind {
-    ACTION_PERSIST_ROUND = 1,  /* the highest round that this coordinator has used */
+    ACTION_PERSIST_ROUND = 1,  /* the highest round that this voter has used as a coordinator */
     ACTION_PERSIST_PROMISE,    /* one row for each partition of the set */
-    ACTION_PERSIST_REGISTER,   /* one row, replaces that name's */
-    ACTION_PERSIST_MARK,       /* one row, replaces that agent's; epochs only rise */
-    ACTION_PERSIST_DELETED,    /* that name's register is gone (its row, if it has one) */
-    ACTION_PERSIST_CHECKPOINT, /* one row, replaces that partition's */
-    ACTION_PERSIST_MEMBER,     /* one row, replaces that voter's */
-    ACTION_PERSIST_SEEN,       /* one row, replaces that voter's */
-    ACTION_PERSIST_REJOINED,   /* rejoin is done: the store votes from now on */
+    ACTION_PERSIST_REGISTER,   /* one row, which replaces the row of that name */
+    ACTION_PERSIST_MARK,       /* one row, which replaces that agent's; epochs only rise */
+    ACTION_PERSIST_DELETED,    /* deletes the row of that name, if there is one */
+    ACTION_PERSIST_CHECKPOINT, /* one row, which replaces that partition's */
+    ACTION_PERSIST_MEMBER,     /* one row, which replaces that voter's */
+    ACTION_PERSIST_SEEN,       /* one row, which replaces that voter's */
+    ACTION_PERSIST_REJOINED,   /* starting over is done: the store votes from now on */
     ACTION_SEND,
-    ACTION_LOG, /* for people */
+    ACTION_LOG, /* a log line */
 };
 
 struct action_send {
-    uint32_t to;   /* an agent: quorum_agent_name() says which; below voter_count: that voter */
-    uint8_t relay; /* a voter that is to pass it on, or ACTION_NO_RELAY */
-    bool later;    /* nobody waits for it: it may go some milliseconds later, with others */
+    uint32_t to;   /* an index of an agent (quorum_agent_name()); voters come first */
+    uint8_t relay; /* the voter that passes the message on, or ACTION_NO_RELAY */
+    bool later;    /* not urgent: the driver may send it some milliseconds later, with others */
     struct message message;
 };
 
 struct action_log {
-    const char *event; /* static, see docs/LOG.md: "coordinator_took_over", "voter_refused" */
-    struct message_agent agent; /* length 0: none */
-    int64_t number;             /* its count, see docs/LOG.md; 0: none */
-    bool well;                  /* nothing is to be done, whatever text says */
-    char text[256];             /* "" or what a person has to know and do */
+    const char *event;          /* a static string of docs/LOG.md, for example "voter_refused" */
+    struct message_agent agent; /* the agent that the line is about; length 0: none */
+    int64_t number;             /* the event's number, see docs/LOG.md; 0: none */
+    bool well;                  /* nothing has to be done, whatever text says */
+    char text[256];             /* what an operator has to know and do; may be "" */
 };
 
 struct action {
@@ -97,7 +98,7 @@ struct action {
     } as;
 };
 
-/* The driver's list. It empties it (count = 0) when all is done. */
+/* The driver's list. The driver empties it (count = 0) after it has carried out the actions. */
 struct actions {
     struct action *items;
     uint32_t count;

@@ -1,8 +1,8 @@
 /*
- * An arena: one block of memory, cut into parts from its beginning. The function that lays out what
- * a core keeps runs twice: without memory, to learn how large the block has to be, and with it.
+ * An arena: one block of memory, cut into parts from its beginning. A core's layout function runs
+ * twice: first without memory, to learn the size of the block, then with it.
  *
- * Pure. The memory is the caller's, zeroed.
+ * Pure. The caller owns the memory, and zeroes it.
  */
 #ifndef CORE_BASE_ARENA_H
 #define CORE_BASE_ARENA_H
@@ -10,14 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ARENA_ALIGNMENT = 64 }; /* a cache line: of the distance from the beginning */
+enum { ARENA_ALIGNMENT = 64 }; /* a cache line; counted from the beginning of the block */
 
 struct arena {
     uint8_t *base; /* NULL: only the size is wanted */
     size_t used;
 };
 
-/* The next part: so many of that size; NULL if the arena has no memory. */
+/* Takes the next part, with room for count elements of that size. Returns NULL if the arena has no
+ * memory. */
 static inline void *arena_take(struct arena *arena, size_t count, size_t size)
 {
     size_t at = (arena->used + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;

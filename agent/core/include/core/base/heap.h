@@ -1,12 +1,12 @@
 /*
- * A heap of times: which of many items is due first. Items are small numbers of the caller's own,
- * its indexes; each stands in the heap at most once, under one time. A look at the first one costs
- * the same with tens of thousands in the heap.
+ * A heap of times: which of many items is due first. An item is a small number that the caller
+ * chooses, for example an index. Each item is in the heap at most once, with one time. To look at
+ * the first item costs the same however many there are.
  *
- * A binary heap (Williams 1964) that knows where each item stands: an item is moved or taken out
- * without a search.
+ * A binary heap (Williams 1964) that knows the position of each item, so an item is moved or
+ * removed without a search.
  *
- * Pure; memory is the caller's, all 0 at first. One thread.
+ * Pure. The caller owns the memory, which is all 0 at first. One thread.
  */
 #ifndef CORE_BASE_HEAP_H
 #define CORE_BASE_HEAP_H
@@ -22,15 +22,15 @@ struct heap_entry {
 };
 
 struct heap {
-    struct heap_entry *entries; /* borrowed: room for as many items as are in at one time */
-    uint32_t *indexes;          /* borrowed: by item, its index in entries and 1; 0: it is not in */
+    struct heap_entry *entries; /* borrowed; room for the most items that are in at one time */
+    uint32_t *indexes;          /* borrowed; by item: its index in entries plus one, 0: not in */
     uint32_t count;
 };
 
-/* Puts the item in, or moves it, under that time. */
+/* Adds the item with that time, or changes its time. */
 void heap_set(struct heap *heap, uint32_t item, int64_t when_ns);
 
-/* Takes the item out, if it is in. */
+/* Removes the item, if it is in. */
 void heap_remove(struct heap *heap, uint32_t item);
 
 static inline bool heap_has(const struct heap *heap, uint32_t item)
@@ -38,16 +38,16 @@ static inline bool heap_has(const struct heap *heap, uint32_t item)
     return heap->indexes[item] != 0;
 }
 
-/* The item's time; INT64_MAX: it is not in. */
+/* The item's time; INT64_MAX if it is not in. */
 int64_t heap_when_ns(const struct heap *heap, uint32_t item);
 
-/* The item that is due first, of several at one time any; HEAP_NONE: the heap is empty. */
+/* The item with the earliest time, any one of several; HEAP_NONE if the heap is empty. */
 uint32_t heap_first(const struct heap *heap);
 
-/* When that is; INT64_MAX: the heap is empty. */
+/* The earliest time; INT64_MAX if the heap is empty. */
 int64_t heap_first_ns(const struct heap *heap);
 
-/* HF_CHECK fails if the heap contradicts itself. For tests. */
+/* Fails (HF_CHECK) if the heap contradicts itself. For tests. */
 void heap_check_invariants(const struct heap *heap);
 
 #endif

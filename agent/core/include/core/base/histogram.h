@@ -1,7 +1,7 @@
 /*
- * How long something took, counted in buckets with fixed bounds: 10 us to 100 s, three to a decade.
- * It is Prometheus' histogram, but for the sums over the buckets, which the code that shows it
- * makes.
+ * A histogram of durations. Its buckets have fixed bounds: 10 us to 100 s, three to a decade. It
+ * holds what a Prometheus histogram needs, except that its buckets are not cumulative: the code
+ * that shows it adds them up.
  *
  * Zeroed at first. One thread.
  */
@@ -13,15 +13,15 @@
 enum { HISTOGRAM_BOUNDS = 22 };
 
 struct histogram {
-    uint64_t counts[HISTOGRAM_BOUNDS + 1]; /* the last: beyond all bounds */
+    uint64_t counts[HISTOGRAM_BOUNDS + 1]; /* the last bucket: above all bounds */
     uint64_t count;
     uint64_t sum_ns;
 };
 
-/* The upper end, included, of a bucket below HISTOGRAM_BOUNDS. */
+/* The upper bound (inclusive) of a bucket below HISTOGRAM_BOUNDS. */
 int64_t histogram_bound_ns(uint32_t bucket);
 
-/* A negative time (clocks are read in another order than things happen) counts as 0. */
+/* A negative duration counts as 0. It can arise because two clocks are read one after the other. */
 void histogram_add(struct histogram *histogram, int64_t duration_ns);
 
 #endif

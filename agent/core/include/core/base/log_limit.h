@@ -1,12 +1,12 @@
 /*
- * Limits of what the log says: one line a minute about the same thing. The line says how often it
- * happened since the last one.
+ * Rate limits of the log: so many lines at once about the same subject, and one more in each
+ * interval. The next line says how often the event has happened since the last one.
  *
- * A table has such a limit for each agent, so that what one agent sends hides nothing of another's.
- * There are lines about LOG_LIMIT_AGENTS agents a minute at most: without TLS a stranger invents
- * names as it likes. Invented names hide no voter, which has a limit of its own.
+ * A table has a limit for each agent, so that one agent's messages do not hide another's. At most
+ * LOG_LIMIT_AGENTS agents get lines in a minute, because without TLS a stranger can invent names.
+ * Invented names hide no voter: each voter has a limit of its own.
  *
- * Pure; on the caller's storage, all 0 at first.
+ * Pure. The caller owns the memory, which is all 0 at first.
  */
 #ifndef CORE_BASE_LOG_LIMIT_H
 #define CORE_BASE_LOG_LIMIT_H
@@ -17,13 +17,21 @@
 
 enum { LOG_LIMIT_AGENTS = 16 };
 
+struct log_rate {
+    int64_t interval_ns;
+    uint32_t burst;
+};
+
+extern const struct log_rate log_once_a_minute;
+
 struct log_limit {
-    int64_t said_ns; /* when the last line was; 0: never */
-    uint32_t count;  /* since then */
+    int64_t regained_ns; /* when it last regained a line; 0: nothing was logged yet */
+    uint32_t spent;      /* lines of the burst */
+    uint32_t left_out;   /* events since the last line */
 };
 
 struct log_limit_agent {
-    struct message_agent agent; /* length 0: none */
+    struct message_agent agent; /* length 0: the entry is free */
     struct log_limit limit;
 };
 
@@ -32,11 +40,13 @@ struct log_limits {
     struct log_limit voters[MESSAGE_VOTERS_MAX];
 };
 
-/* It happened once more. How often since the last line, this time included; 0: no line is due.
- * now_ns is above 0. */
-uint32_t log_limit_add(struct log_limit *limit, int64_t now_ns) __attribute__((warn_unused_result));
+/* Counts an event. Returns how often it has happened since the last line, this one included, if a
+ * line is due now; otherwise 0. now_ns is above 0. */
+uint32_t log_limit_add(struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
+    __attribute__((warn_unused_result));
 
-/* The same about an agent, whose name has a length; about a voter, by its index. */
+/* The same, once a minute: for events about an agent, whose name must not be empty; and about a
+ * voter, by its index. */
 uint32_t log_limits_add(struct log_limits *limits, const struct message_agent *agent,
                         int64_t now_ns) __attribute__((warn_unused_result));
 uint32_t log_limits_add_voter(struct log_limits *limits, uint32_t voter, int64_t now_ns)

@@ -1,7 +1,7 @@
 /*
- * Checks that a message makes sense, from any sender. They only refuse values that a core would
- * trip over. Whether the sender may send it is the driver's affair (driver/admission.c), whether it
- * is true the protocol's.
+ * Checks that a message from any sender is well-formed. They refuse only values that a core could
+ * not handle. Whether the sender may send it, the driver decides (driver/admission.c); whether it
+ * is true, the protocol.
  *
  * Pure; no state.
  */
@@ -13,15 +13,17 @@
 
 #include "proto/message.h"
 
-/* Whether a message from a stranger has only values that the core knows. Every event's message is
- * checked with it; the driver may ask too, to log the sender of rubbish. */
+/* Whether a message from a stranger has only values that a core can handle. The cores check the
+ * message of every event with it. The driver may call it too, to log the sender of an invalid
+ * message. */
 bool message_valid(const struct message *message) __attribute__((warn_unused_result));
 
-/* Names a lock or an agent in a message. length is within their limits (a bug otherwise). */
+/* Set the name of a lock or an agent in a message. length must be within its limit; otherwise it is
+ * a bug. */
 void message_name_set(struct message_name *name, const void *bytes, size_t length);
 void message_agent_set(struct message_agent *agent, const void *text, size_t length);
 
-/* Parts of it, for what is read from a store. */
+/* Checks of parts of a message, also for rows that are read from a store. */
 bool agent_name_valid(const struct message_agent *agent) __attribute__((warn_unused_result));
 bool order_valid(struct message_order order) __attribute__((warn_unused_result));
 bool value_valid(const struct message_value *value) __attribute__((warn_unused_result));

@@ -1,12 +1,12 @@
 /*
- * An index of names in byte order: which name comes next. For listings, page by page, without
- * walking everything for each page.
+ * An index of names in byte order, to find the name that comes next. A listing in pages uses it, so
+ * that a page does not walk through everything.
  *
- * A treap (Seidel and Aragon, 1996) over the caller's own numbers: entry i has node i, its name is
- * what the caller says, and its priority is a hash of i and the seed. So it is balanced whatever
- * names strangers choose. Insertion, removal and search take about 2 ln(n) steps.
+ * A treap (Seidel and Aragon, 1996) over numbers that the caller chooses: entry i uses node i, its
+ * name comes from a callback, and its priority is a hash of i and the seed. So the tree is balanced
+ * whatever names strangers choose. Insertion, removal and search take about 2 ln(n) steps.
  *
- * Pure; memory is the caller's. One thread.
+ * Pure. The caller owns the memory. One thread.
  */
 #ifndef CORE_ORDER_H
 #define CORE_ORDER_H
@@ -15,11 +15,11 @@
 #include <stdint.h>
 
 struct order_node {
-    uint32_t left; /* entries, 0: none */
+    uint32_t left; /* entries; 0: none */
     uint32_t right;
 };
 
-/* The name of an entry; it must not change while the entry is in. */
+/* Returns the name of an entry. The name must not change while the entry is in the index. */
 typedef const uint8_t *order_name_fn(const void *arg, uint32_t entry, size_t *size);
 
 struct order {
@@ -30,17 +30,18 @@ struct order {
     const void *arg;
 };
 
-/* entry is not in, and no other has its name. */
+/* Adds an entry. Neither the entry nor its name may be in the index already. */
 void order_insert(struct order *order, uint32_t entry);
 
-/* entry is in. */
+/* Removes an entry, which must be in the index. */
 void order_remove(struct order *order, uint32_t entry);
 
-/* The first entry behind that name (_after), or at it or behind it (_from). 0: none. */
+/* The first entry whose name comes after that name (_after), or at it or after it (_from); 0 if
+ * there is none. */
 uint32_t order_after(const struct order *order, const void *name, size_t size);
 uint32_t order_from(const struct order *order, const void *name, size_t size);
 
-/* Negative, 0 or positive: a stands before, at or behind b. */
+/* Compares two names: negative if a comes before b, 0 if they are equal, else positive. */
 int order_compare(const void *a, size_t a_size, const void *b, size_t b_size);
 
 #endif

@@ -39,7 +39,7 @@ bool hfi_read_fact(struct hfi_reader *reader, struct hfi_fact_frame *out)
            hfi_read_fields(reader, fact_fields, FACT_ELEMENTS, 0, out);
 }
 
-bool hfi_told_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out)
+bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out)
 {
     struct hfi_reader reader = {.at = cursor->at, .end = cursor->end, .party_index = UINT32_MAX};
 
@@ -65,7 +65,7 @@ static void write_head(struct hfi_writer *writer, uint64_t request, uint32_t cou
     hfi_write_raw(writer, facts, sizeof facts);
 }
 
-void hfi_told_begin(struct hfi_told_builder *builder, void *buffer, size_t size, uint64_t request)
+void hfi_facts_begin(struct hfi_facts_builder *builder, void *buffer, size_t size, uint64_t request)
 {
     struct hfi_writer writer = {.bytes = buffer,
                                 .size = size < HFI_FRAME_MAX ? size : HFI_FRAME_MAX};
@@ -74,11 +74,11 @@ void hfi_told_begin(struct hfi_told_builder *builder, void *buffer, size_t size,
     HF_CHECK(request > 0);
     write_head(&writer, request, 0);
     HF_CHECK(!writer.failed);
-    *builder = (struct hfi_told_builder){
+    *builder = (struct hfi_facts_builder){
         .buffer = buffer, .size = writer.size, .used = writer.used, .request = request};
 }
 
-bool hfi_told_add(struct hfi_told_builder *builder, const struct hfi_fact_frame *fact)
+bool hfi_facts_add(struct hfi_facts_builder *builder, const struct hfi_fact_frame *fact)
 {
     char cleaned[HFI_FRAME_COMMAND_MAX];
     struct hfi_fact_frame shown = *fact;
@@ -99,7 +99,7 @@ bool hfi_told_add(struct hfi_told_builder *builder, const struct hfi_fact_frame 
     return true;
 }
 
-size_t hfi_told_finish(struct hfi_told_builder *builder)
+size_t hfi_facts_finish(struct hfi_facts_builder *builder)
 {
     struct hfi_writer writer = {.bytes = builder->buffer, .size = builder->size};
 

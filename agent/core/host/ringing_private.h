@@ -1,0 +1,23 @@
+/* The rings of each namespace: for ringing.c and its test. */
+#ifndef HOST_RINGING_PRIVATE_H
+#define HOST_RINGING_PRIVATE_H
+
+#include "ringing.h"
+
+struct ringing_space {
+    bool dirty;        /* a ring arrived since the last whole look at the dirty bits */
+    uint32_t hand;     /* where the next look at them begins */
+    uint32_t attended; /* looks, in pieces of work, since the last tick */
+    int64_t pause_ns;  /* no look before then: the last tick had as many as it may */
+    uint64_t causes;   /* dirty bits that were found, ever */
+};
+
+struct ringing {
+    const struct hfi_kernel *outer; /* the driver's */
+    struct hfi_kernel kernel;       /* on top of it: ring() only sets `rang` */
+    bool rang;
+    bool is_cause; /* a lock is being looked at because of its dirty bit */
+    struct ringing_space spaces[HOST_NAMESPACES_MAX];
+};
+
+#endif

@@ -1,0 +1,28 @@
+/* The namespaces: for spaces.c, and for the simulator, which spoils a region under the agent. */
+#ifndef HOST_SPACES_PRIVATE_H
+#define HOST_SPACES_PRIVATE_H
+
+#include "spaces.h"
+
+struct space {
+    bool used;
+    bool adopted;
+    bool given_up;
+    bool leaving;
+    uint32_t leave_slot;
+    uint32_t birth;
+    struct host_region_note *note;    /* the driver's, or: */
+    struct host_region_note own_note; /* nothing of it outlives the agent */
+    struct hfi_region region;
+    struct hfi_actor actor;
+    uint64_t incarnation;
+    uint64_t lease;
+};
+
+struct spaces {
+    struct space table[HOST_NAMESPACES_MAX];
+    host_sound_fn *sound; /* NULL: every region is sound */
+    void *sound_arg;
+};
+
+#endif

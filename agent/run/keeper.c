@@ -1,0 +1,232 @@
+/* The keeper of the session: see keeper.h. */
+#include "run/keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "agent.h"
+#include "driver/driver.h"
+#include "io/clock.h"
+#include "io/notify.h"
+#include "peers/peers.h"
+#include "proto/check.h"
+#include "serve/prolong.h"
+#include "turn.h"
+
+enum {
+    PAUSE_MS = 20,     /* between two looks while the loop is held up */
+    SUSPECT_MS = 3000, /* how long the keeper looks for the cause of a slow turn */
+};
+
+struct keeper {
+    sem_t turn;     /* 0: the loop has the driver, or the keeper does */
+    uint32_t depth; /* how often the loop has lent it */
+    pthread_t thread;
+    pthread_mutex_t mutex; /* of end */
+    pthread_cond_t changed;
+    bool end;
+    /* relaxed, both: an old value costs one look */
+    _Atomic int64_t due_ns;
+    _Atomic int64_t suspects_ns; /* until then the keeper looks which thread is stuck */
+};
+
+static void take(struct keeper *keeper)
+{
+    while (sem_wait(&keeper->turn) != 0) {
+        HF_CHECK(errno == EINTR);
+    }
+}
+
+void keeper_lend(void *arg)
+{
+    struct keeper *keeper = ((struct agent *)arg)->keeper;
+    if (keeper != NULL && keeper->depth++ == 0) {
+        sem_post(&keeper->turn);
+    }
+}
+
+void keeper_take_back(void *arg)
+{
+    struct keeper *keeper = ((struct agent *)arg)->keeper;
+    if (keeper != NULL && --keeper->depth == 0) {
+        take(keeper);
+    }
+}
+
+void agent_lend(struct agent *agent)
+{
+    keeper_lend(agent);
+}
+
+void agent_take_back(struct agent *agent)
+{
+    keeper_take_back(agent);
+}
+
+void keeper_expect(struct agent *agent, int64_t due_ns)
+{
+    if (agent->keeper != NULL) {
+        atomic_store_explicit(&agent->keeper->due_ns, due_ns, memory_order_relaxed);
+    }
+}
+
+void keeper_suspect(struct agent *agent, int64_t now_ns)
+{
+    struct keeper *keeper = agent->keeper;
+    if (keeper != NULL) {
+        atomic_store_explicit(&keeper->suspects_ns, now_ns + SUSPECT_MS * INT64_C(1000000),
+                              memory_order_relaxed);
+        pthread_cond_signal(&keeper->changed);
+    }
+}
+
+void keeper_turned(struct agent *agent, int64_t now_ns)
+{
+    struct keeper *keeper = agent->keeper;
+    if (keeper != NULL &&
+        now_ns < atomic_load_explicit(&keeper->suspects_ns, memory_order_relaxed)) {
+        prolong_touch(agent);
+    }
+}
+
+void keeper_prolong(void *arg, uint32_t epoch, int64_t deadline_ns)
+{
+    prolong_leases(arg, epoch, deadline_ns);
+}
+
+/* ---- the thread ---- */
+
+static void keep(struct agent *agent)
+{
+    int64_t now_ns = clock_boottime_ns();
+    driver_keep_begin(agent->driver);
+    peers_receive(agent);
+    driver_keep(agent->driver);
+    driver_keep_end(agent->driver);
+    peers_flush(agent);
+    prolong_touch(agent);
+    if (agent->alive_interval_ns != 0 && agent->alive_ns <= now_ns) {
+        notify_alive();
+        agent->alive_ns = now_ns + agent->alive_interval_ns;
+    }
+}
+
+/* late: a renewal is overdue, so the loop is held up, starved, or just about to go on. Otherwise a
+ * turn was slow, and only its cause is looked for. */
+static void help(struct agent *agent, bool late)
+{
+    struct pollfd packets = {.fd = late ? peers_fd(agent) : -1, .events = POLLIN};
+    if (late && sem_trywait(&agent->keeper->turn) == 0) {
+        keep(agent);
+        sem_post(&agent->keeper->turn);
+    }
+    prolong_look(agent->prolong);
+    if (packets.fd >= 0) {
+        (void)poll(&packets, 1, PAUSE_MS);
+    }
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L / (packets.fd >= 0 ? 10 : 1)};
+    (void)nanosleep(&pause, NULL);
+}
+
+/* With the mutex held. Returns when it is time to look, or at the end. */
+static void rest_until(struct keeper *keeper, int64_t due_ns)
+{
+    int64_t left_ns = due_ns - clock_boottime_ns();
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t until_ns = (int64_t)until.tv_sec * 1000000000 + until.tv_nsec + left_ns;
+    until = (struct timespec){until_ns / 1000000000, until_ns % 1000000000};
+    (void)pthread_cond_timedwait(&keeper->changed, &keeper->mutex, &until);
+}
+
+static void *run(void *arg)
+{
+    struct agent *agent = arg;
+    struct keeper *keeper = agent->keeper;
+    pthread_mutex_lock(&keeper->mutex);
+    while (!keeper->end) {
+        int64_t due_ns = atomic_load_explicit(&keeper->due_ns, memory_order_relaxed);
+        int64_t suspects_ns = atomic_load_explicit(&keeper->suspects_ns, memory_order_relaxed);
+        int64_t now_ns = clock_boottime_ns();
+        if (now_ns < due_ns && now_ns >= suspects_ns) {
+            rest_until(keeper, due_ns);
+            continue;
+        }
+        pthread_mutex_unlock(&keeper->mutex);
+        help(agent, now_ns >= due_ns);
+        pthread_mutex_lock(&keeper->mutex);
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+    return NULL;
+}
+
+/* ---- making it ---- */
+
+static void destroy(struct keeper *keeper)
+{
+    pthread_cond_destroy(&keeper->changed);
+    pthread_mutex_destroy(&keeper->mutex);
+    sem_destroy(&keeper->turn);
+    free(keeper);
+}
+
+bool keeper_open(struct agent *agent)
+{
+    pthread_condattr_t attributes;
+    sigset_t all;
+    sigset_t before;
+    struct keeper *keeper = calloc(1, sizeof(*keeper));
+    if (keeper == NULL) {
+        return false;
+    }
+    agent->prolong = prolong_open(agent->config.namespace_count);
+    if (agent->prolong == NULL) {
+        free(keeper);
+        return false;
+    }
+    sem_init(&keeper->turn, 0, 0);
+    pthread_mutex_init(&keeper->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&keeper->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    keeper->due_ns = clock_boottime_ns() + agent->config.session_ttl_ns / 3;
+    agent->keeper = keeper;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    int error = pthread_create(&keeper->thread, NULL, run, agent);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0) {
+        agent->keeper = NULL;
+        destroy(keeper);
+        prolong_close(agent->prolong);
+        agent->prolong = NULL;
+        errno = error;
+        return false;
+    }
+    (void)pthread_setname_np(keeper->thread, "holdfastd-keep");
+    return true;
+}
+
+void keeper_close(struct agent *agent)
+{
+    struct keeper *keeper = agent->keeper;
+    if (keeper == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->end = true;
+    pthread_cond_broadcast(&keeper->changed);
+    pthread_mutex_unlock(&keeper->mutex);
+    HF_CHECK(pthread_join(keeper->thread, NULL) == 0);
+    prolong_close(agent->prolong);
+    agent->prolong = NULL;
+    agent->keeper = NULL;
+    destroy(keeper);
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The table "Where is...?" of docs/ARCHITECTURE.md names a file and a function of it in each row.
+# Prints each row whose file does not define the function, and fails then.
+#
+#   tests/house/where.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+page=docs/ARCHITECTURE.md
+
+# "FILE FUNCTION"
+rows=$(sed -nE 's/^\| .* \| ([^ |]+\.[ch]) \| `([a-z0-9_]+)\(\)` \|$/\1 \2/p' "$page")
+if [[ $(wc -l <<<"$rows") -lt 40 ]]; then
+    echo "$page: found too few rows 'question | file | function', expected 40 at least"
+    exit 1
+fi
+status=0
+# Rows with a function that do not name exactly one file.
+if sed -nE '/^\| .* \| `[a-z0-9_]+\(\)` \|$/p' "$page" |
+    grep -vE '^\| .* \| [^ |]+\.[ch] \| `[a-z0-9_]+\(\)` \|$'; then
+    echo "$page: expected one file and one function in each row"
+    status=1
+fi
+while read -r file function; do
+    if ! grep -qsE "^[A-Za-z].*\b$function\(" "$file"; then
+        echo "$page: $file does not have $function()"
+        status=1
+    fi
+done <<<"$rows"
+exit "$status"
