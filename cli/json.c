@@ -4,8 +4,9 @@
 #include "json.h"
 
 #include <inttypes.h>
+#include <string.h>
 
-#include "utf8.h"
+#include "text/utf8.h"
 
 /* Writes one unit of UTF-16, or two. */
 static void write_escaped(FILE *out, uint32_t code_point)
@@ -19,15 +20,15 @@ static void write_escaped(FILE *out, uint32_t code_point)
 
 static void write_string(FILE *out, const char *text)
 {
-    struct utf8_unit unit = utf8_next(text);
+    struct hfi_utf8 unit = hfi_utf8_next(text, strnlen(text, HFI_UTF8_MAX));
 
     fputc('"', out);
-    for (; unit.size > 0; unit = utf8_next(text)) {
+    for (; unit.size > 0; unit = hfi_utf8_next(text, strnlen(text, HFI_UTF8_MAX))) {
         if (!unit.valid) {
             fputs("\xEF\xBF\xBD", out);
         } else if (unit.code_point == '"' || unit.code_point == '\\') {
             fprintf(out, "\\%c", (int)unit.code_point);
-        } else if (utf8_is_control(unit.code_point) || utf8_is_unseen(unit.code_point)) {
+        } else if (hfi_utf8_is_control(unit.code_point) || hfi_utf8_is_unseen(unit.code_point)) {
             write_escaped(out, unit.code_point);
         } else {
             fwrite(text, 1, unit.size, out);

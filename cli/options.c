@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "utf8.h"
+#include "text/utf8.h"
 
 enum { NAME_SIZE_MAX = 255, COMMON_COUNT = 4 };
 
@@ -239,7 +239,7 @@ int options_parse_leading(struct cli *cli, int argc, char **argv, int *index)
 
 /* Reports a name that is malformed at `at`: the number of that byte (from 1), and what it is. */
 static int malformed(const char *where, const char *name, const char *at,
-                     const struct utf8_unit *unit)
+                     const struct hfi_utf8 *unit)
 {
     char bytes[sizeof("0xC2 0x85")]; /* a control character has two bytes at most */
     int used = snprintf(bytes, sizeof(bytes), "0x%02X", (unsigned)(unsigned char)at[0]);
@@ -262,9 +262,9 @@ int prefix_check(const char *where, const char *prefix)
                                NAME_SIZE_MAX);
     }
     for (const char *at = prefix; *at != '\0';) {
-        struct utf8_unit unit = utf8_next(at);
+        struct hfi_utf8 unit = hfi_utf8_next(at, strnlen(at, HFI_UTF8_MAX));
 
-        if (!unit.valid || utf8_is_control(unit.code_point)) {
+        if (!unit.valid || hfi_utf8_is_control(unit.code_point)) {
             return malformed(where, prefix, at, &unit);
         }
         at += unit.size;

@@ -6,9 +6,10 @@
 
 #include <inttypes.h>
 #include <pwd.h>
+#include <string.h>
 #include <time.h>
 
-#include "utf8.h"
+#include "text/utf8.h"
 
 enum { LINE_COMMAND_COLUMNS = 60 };
 
@@ -42,15 +43,16 @@ const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns)
 
 size_t text_write_clean(FILE *out, const char *text, size_t columns_max)
 {
-    struct utf8_unit unit = utf8_next(text);
+    struct hfi_utf8 unit = hfi_utf8_next(text, strnlen(text, HFI_UTF8_MAX));
     size_t columns = 0;
 
-    for (; unit.size > 0; unit = utf8_next(text)) {
+    for (; unit.size > 0; unit = hfi_utf8_next(text, strnlen(text, HFI_UTF8_MAX))) {
         if (columns_max > 0 && columns == columns_max) {
             fputs("...", out);
             return columns + 3;
         }
-        if (!unit.valid || utf8_is_control(unit.code_point) || utf8_is_unseen(unit.code_point)) {
+        if (!unit.valid || hfi_utf8_is_control(unit.code_point) ||
+            hfi_utf8_is_unseen(unit.code_point)) {
             fputc('?', out);
         } else {
             fwrite(text, 1, unit.size, out);

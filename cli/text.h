@@ -17,8 +17,9 @@ enum { TEXT_DURATION_SIZE = 32 };
 const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns);
 
 /* Writes text so that it cannot control a terminal or mislead a reader: a control character, an
- * invisible character (utf8.h) and a byte that is not UTF-8 become `?`. Writes at most columns_max
- * characters, then "..." (0: all). Returns the columns used, where each character counts as one. */
+ * invisible character (text/utf8.h) and a byte that is not UTF-8 become `?`. Writes at most
+ * columns_max characters, then "..." (0: all). Returns the columns used, where each character
+ * counts as one. */
 size_t text_write_clean(FILE *out, const char *text, size_t columns_max);
 
 const char *text_mode(enum hf_mode mode);

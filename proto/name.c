@@ -9,47 +9,12 @@
 
 #include "holdfast/holdfast.h"
 #include "proto/region.h"
+#include "text/utf8.h"
 
 size_t hfi_utf8_size(const char *bytes, size_t size)
 {
-    const unsigned char *text = (const unsigned char *)bytes;
-    uint32_t character;
-    size_t length;
-    /* The smallest character of each length: anything below it has a shorter form. */
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-
-    if (size == 0) {
-        return 0;
-    }
-    if (text[0] < 0x80) {
-        return text[0] < 0x20 || text[0] == 0x7f ? 0 : 1;
-    }
-    if (text[0] >= 0xc0 && text[0] < 0xe0) {
-        length = 2;
-        character = text[0] & 0x1fu;
-    } else if (text[0] >= 0xe0 && text[0] < 0xf0) {
-        length = 3;
-        character = text[0] & 0x0fu;
-    } else if (text[0] >= 0xf0 && text[0] < 0xf8) {
-        length = 4;
-        character = text[0] & 0x07u;
-    } else {
-        return 0;
-    }
-    if (length > size) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        character = character << 6 | (text[i] & 0x3fu);
-    }
-    if (character < smallest[length] || character > 0x10ffff ||
-        (character >= 0xd800 && character <= 0xdfff) || character < 0xa0) {
-        return 0; /* below U+00A0 there are only C1 controls here */
-    }
-    return length;
+    struct hfi_utf8 unit = hfi_utf8_next(bytes, size);
+    return unit.valid && !hfi_utf8_is_control(unit.code_point) ? unit.size : 0;
 }
 
 static bool is_clean_utf8(const char *bytes, size_t size)

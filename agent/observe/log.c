@@ -10,6 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "text/utf8.h"
+
+enum { ESCAPED_MAX = HFI_UTF8_MAX * 4 + 1 };
+
 static int log_fd = STDERR_FILENO;
 static bool log_with_time;
 static struct log_missing missing;
@@ -104,43 +108,61 @@ void log_begin_limited(struct log_line *line, enum log_level level, const char *
     }
 }
 
-static bool is_plain(const unsigned char *bytes, size_t size)
+/* Whether the character may hide, or change how the line looks. */
+static bool is_escaped(const struct hfi_utf8 *unit)
 {
-    for (size_t i = 0; i < size; i++) {
-        if (bytes[i] <= ' ' || bytes[i] == '"' || bytes[i] == '\\' || bytes[i] == '=' ||
-            bytes[i] == 0x7f) {
+    return !unit->valid || hfi_utf8_is_control(unit->code_point) ||
+           hfi_utf8_is_unseen(unit->code_point);
+}
+
+static bool is_plain(const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        struct hfi_utf8 unit = hfi_utf8_next(bytes + i, size - i);
+        if (is_escaped(&unit) || strchr(" \"\\=", bytes[i]) != NULL) {
             return false;
         }
+        i += unit.size;
     }
     return size > 0;
 }
 
+/* The character, as it stands between quotes. */
+static void escape(char escaped[ESCAPED_MAX], const char *bytes, const struct hfi_utf8 *unit)
+{
+    if (bytes[0] == '"' || bytes[0] == '\\') {
+        snprintf(escaped, ESCAPED_MAX, "\\%c", bytes[0]);
+    } else if (bytes[0] == '\n') {
+        snprintf(escaped, ESCAPED_MAX, "\\n");
+    } else if (bytes[0] == '\t') {
+        snprintf(escaped, ESCAPED_MAX, "\\t");
+    } else if (is_escaped(unit)) {
+        for (size_t i = 0; i < unit->size; i++) {
+            snprintf(escaped + 4 * i, ESCAPED_MAX - 4 * i, "\\x%02x", (unsigned char)bytes[i]);
+        }
+    } else {
+        snprintf(escaped, ESCAPED_MAX, "%.*s", (int)unit->size, bytes);
+    }
+}
+
 void log_bytes(struct log_line *line, const char *key, const void *value, size_t size)
 {
-    const unsigned char *bytes = value;
+    const char *bytes = value;
     put_key(line, key);
     if (is_plain(bytes, size)) {
         put(line, value, size);
         return;
     }
     put_text(line, "\"");
-    for (size_t i = 0; i < size; i++) {
-        char escaped[8];
-        if (bytes[i] == '"' || bytes[i] == '\\') {
-            snprintf(escaped, sizeof(escaped), "\\%c", bytes[i]);
-        } else if (bytes[i] == '\n') {
-            snprintf(escaped, sizeof(escaped), "\\n");
-        } else if (bytes[i] == '\t') {
-            snprintf(escaped, sizeof(escaped), "\\t");
-        } else if (bytes[i] < ' ' || bytes[i] == 0x7f) {
-            snprintf(escaped, sizeof(escaped), "\\x%02x", bytes[i]);
-        } else {
-            snprintf(escaped, sizeof(escaped), "%c", bytes[i]);
-        }
+    for (size_t i = 0; i < size;) {
+        char escaped[ESCAPED_MAX];
+        struct hfi_utf8 unit = hfi_utf8_next(bytes + i, size - i);
+        escape(escaped, bytes + i, &unit);
         if (line->used + strlen(escaped) + 2 > sizeof(line->text) - 1) {
             break; /* leaves room for the closing quote */
         }
         put_text(line, escaped);
+        i += unit.size;
     }
     put_text(line, "\"");
 }

@@ -4,9 +4,10 @@
  *
  *   level=info event=client_connected client=3 pid=4711 uid=1000 command="sh -c make"
  *
- * Values that are not plain words are quoted: \" \\ \n \t and \xHH stand for characters that would
- * break the line. A line is one write, at most LOG_LINE_MAX bytes; longer ones are cut. Each line
- * begins with the wall clock's time, which is for people only, unless journald adds its own.
+ * Values that are not plain words are quoted: \" \\ \n \t and \xHH stand for bytes that would break
+ * the line, that are not UTF-8, or that nobody would see. A line is one write, at most LOG_LINE_MAX
+ * bytes; longer ones are cut. Each line begins with the wall clock's time, which is for people
+ * only, unless journald adds its own.
  *
  * Lines that strangers can cause at will go through log_begin_limited(), so that a flood of them
  * cannot fill a disk. The next line of that kind has the number of lines that were left out.

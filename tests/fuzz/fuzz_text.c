@@ -14,7 +14,7 @@
 #include "proto/check.h"
 #include "proto/frame.h"
 #include "text.h"
-#include "utf8.h"
+#include "text/utf8.h"
 
 enum { TEXT_BYTES_MAX = 600, OUT_MAX = 65536 };
 
@@ -136,9 +136,9 @@ static void read_it(const char *text, size_t size)
     HF_CHECK(checked == 0 || checked == HF_EINVAL || checked == HF_ENAMETOOLONG);
     bool clean = size > 0 && size <= 255;
     for (const char *at = text; *at != 0 && clean;) { /* the other reader of UTF-8 agrees */
-        struct utf8_unit unit = utf8_next(at);
+        struct hfi_utf8 unit = hfi_utf8_next(at, strnlen(at, HFI_UTF8_MAX));
         HF_CHECK(unit.size >= 1 && unit.size <= 4);
-        clean = unit.valid && !utf8_is_control(unit.code_point);
+        clean = unit.valid && !hfi_utf8_is_control(unit.code_point);
         at += unit.size;
     }
     HF_CHECK(clean == (checked == 0));

@@ -8,7 +8,7 @@ BEGIN {
     for (i = 1; i <= count; i++) {
         is_file[list[i]] = 1
     }
-    roots = split("include/ proto/include/ agent/ agent/core/include/ agent/io/include/", root, " ")
+    roots = split("include/ text/include/ proto/include/ agent/ agent/core/include/ agent/io/include/", root, " ")
 }
 
 function complain(text) {

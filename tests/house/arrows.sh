@@ -8,7 +8,7 @@ set -euo pipefail
 cd -- "$(dirname -- "$0")/../.."
 # The parts of tests/house/modules; the first has no name.
 mapfile -t parts < <(echo; sed -n 's/^\[\(.*\)\]$/\1/p' tests/house/modules)
-mapfile -t files < <(find agent proto libclient cli include -name '*.[ch]' -o -name '*.hpp' | sort)
+mapfile -t files < <(find agent text proto libclient cli include -name '*.[ch]' -o -name '*.hpp' | sort)
 # arrows DRAW PART
 arrows() {
     awk -v draw="$1" -v room="$2" -v files="${files[*]}" -f tests/house/arrows.awk \

@@ -10,7 +10,7 @@
 #include "json.h"
 #include "options.h"
 #include "text.h"
-#include "utf8.h"
+#include "text/utf8.h"
 
 static const char *const good_durations[] = {"0s", "1ms",  "250ms",           "90s",     "5m",
                                              "1h", "007s", "9223372036854ms", "2562047h"};
@@ -228,10 +228,10 @@ START_TEST(test_text_unseen)
     static const uint32_t seen[] = {' ',    0xA0,   0xAC,   0xAE,   0x61B,  0x61D,   0x200A,
                                     0x2010, 0x2027, 0x202F, 0x205F, 0x2070, 0x1F512, 0xFFFD};
     for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
-        ck_assert_msg(utf8_is_unseen(unseen[i]), "U+%04X", (unsigned)unseen[i]);
+        ck_assert_msg(hfi_utf8_is_unseen(unseen[i]), "U+%04X", (unsigned)unseen[i]);
     }
     for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
-        ck_assert_msg(!utf8_is_unseen(seen[i]), "U+%04X", (unsigned)seen[i]);
+        ck_assert_msg(!hfi_utf8_is_unseen(seen[i]), "U+%04X", (unsigned)seen[i]);
     }
     char *text = NULL;
     size_t size = 0;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # The pure core (agent/core) must call nothing but mem*, the assertion hook, and what proto/ defines
-# (hfi_*: the lock word's protocol, the frames): no I/O, no clock, no allocation. And proto/ must call
-# nothing but functions on memory and strings, so that nothing comes in by way of it. Asked of the
-# symbols that the archives leave open: core_is_pure.sh NM CORE PROTO
+# (hfi_*: the lock word's protocol, the frames): no I/O, no clock, no allocation. And proto/ and
+# text/ must call nothing but functions on memory and strings, so that nothing comes in by way of
+# them. Asked of the symbols that the archives leave open: core_is_pure.sh NM CORE PROTO TEXT
 #
 # bcmp is what clang makes of a memcmp whose sign nobody asks for. What one file leaves open another
 # may define. proto's check.o is the hook itself.
@@ -10,6 +10,7 @@ set -eu
 nm=$1
 core=$2
 proto=$3
+text=$4
 
 defined_by() {
     "$nm" --defined-only "$@" | awk 'NF == 3 { print $3 }' | sort -u
@@ -26,7 +27,7 @@ strangers() {
 known=$(mktemp)
 trap 'rm -f "$known"' EXIT
 [ -n "$(defined_by "$core")" ] || { echo "core_is_pure: $core defines nothing" >&2; exit 1; }
-defined_by "$core" "$proto" >"$known"
+defined_by "$core" "$proto" "$text" >"$known"
 
 memory='memcpy|memmove|memset|memcmp|memchr|bcmp|hfi_check_failed|_GLOBAL_OFFSET_TABLE_'
 # What gcc makes of an atomic operation on arm64: it looks which instructions there are.
@@ -38,11 +39,13 @@ if [ -n "$bad" ]; then
 fi
 strings='str[a-z]*|(__)?v?snprintf(_chk)?|__stack_chk_(fail|guard)|__mem[a-z]*_chk|__str[a-z]*_chk'
 sanitizers='__(asan|ubsan|tsan)_.*'
-bad=$(strangers "$proto" 'check' "$memory|$strings|$sanitizers")
-if [ -n "$bad" ]; then
-    echo "core_is_pure: $proto calls" $bad "; it may call functions on memory and strings only" >&2
-    exit 1
-fi
+for archive in "$proto" "$text"; do
+    bad=$(strangers "$archive" 'check' "$memory|$strings|$sanitizers")
+    if [ -n "$bad" ]; then
+        echo "core_is_pure: $archive calls" $bad "; only functions on memory and strings may be" >&2
+        exit 1
+    fi
+done
 # Nothing that lives from one step to the next outside of the caller's memory.
 globals=$("$nm" "$core" | awk '$2 ~ /^[bBdDcC]$/ { print $3 }')
 if [ -n "$globals" ]; then

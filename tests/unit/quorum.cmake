@@ -21,6 +21,6 @@ target_include_directories(test_full PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
 if(NOT HF_SANITIZE AND NOT HF_FUZZ AND NOT HF_COVERAGE)
     add_test(NAME core_is_pure
         COMMAND ${quorum_tests}/core_is_pure.sh ${CMAKE_NM} $<TARGET_FILE:hf_core>
-            $<TARGET_FILE:hf_proto>)
+            $<TARGET_FILE:hf_proto> $<TARGET_FILE:hf_text>)
     set_tests_properties(core_is_pure PROPERTIES LABELS "unit")
 endif()

@@ -57,10 +57,17 @@ START_TEST(what_would_break_a_line_is_escaped)
     log_text(&line, "d", "a=b");
     log_bytes(&line, "e", "nul\0in", 6);
     log_text(&line, "f", "gr\xc3\xbc\xc3\x9f");
+    log_text(&line, "g",
+             "a\xe2\x80\xae"
+             "b"); /* U+202E writes from right to left */
+    log_text(&line, "h",
+             "a\xc3"
+             "b\xc2\x85"); /* no UTF-8, and a control character */
     log_end(&line);
     ck_assert_str_eq(written(),
                      "level=warn event=x a=\"two words\" b=\"\" c=\"q\\\"b\\\\n\\nt\\te\\x1b[31m\" "
-                     "d=\"a=b\" e=\"nul\\x00in\" f=gr\xc3\xbc\xc3\x9f\n");
+                     "d=\"a=b\" e=\"nul\\x00in\" f=gr\xc3\xbc\xc3\x9f "
+                     "g=\"a\\xe2\\x80\\xaeb\" h=\"a\\xc3b\\xc2\\x85\"\n");
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /*
- * Reads UTF-8 that may be invalid: see utf8.h. RFC 3629, section 4.
+ * Reads UTF-8 that may be invalid: see text/utf8.h. RFC 3629, section 4.
  */
-#include "utf8.h"
+#include "text/utf8.h"
 
 /* The length that a first byte announces. *bits: its bits of the code point. */
 static size_t sequence_size(unsigned char first, uint32_t *bits)
@@ -25,41 +25,40 @@ static size_t sequence_size(unsigned char first, uint32_t *bits)
     return 0;
 }
 
-struct utf8_unit utf8_next(const char *text)
+struct hfi_utf8 hfi_utf8_next(const char *bytes, size_t size)
 {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    const struct utf8_unit broken = {.code_point = 0xFFFD, .size = 1, .valid = false};
+    const struct hfi_utf8 broken = {.code_point = 0xFFFD, .size = 1, .valid = false};
     uint32_t code_point = 0;
-    size_t size;
 
-    if (text[0] == '\0') {
-        return (struct utf8_unit){.valid = true};
-    }
-    size = sequence_size((unsigned char)text[0], &code_point);
     if (size == 0) {
+        return (struct hfi_utf8){.valid = true};
+    }
+    size_t length = sequence_size((unsigned char)bytes[0], &code_point);
+    if (length == 0 || length > size) {
         return broken;
     }
-    for (size_t index = 1; index < size; index++) {
-        unsigned char byte = (unsigned char)text[index];
+    for (size_t index = 1; index < length; index++) {
+        unsigned char byte = (unsigned char)bytes[index];
 
         if ((byte & 0xC0U) != 0x80U) {
             return broken;
         }
         code_point = (code_point << 6) | (byte & 0x3FU);
     }
-    if (code_point < smallest[size] || code_point > 0x10FFFF ||
+    if (code_point < smallest[length] || code_point > 0x10FFFF ||
         (code_point >= 0xD800 && code_point <= 0xDFFF)) {
         return broken;
     }
-    return (struct utf8_unit){.code_point = code_point, .size = size, .valid = true};
+    return (struct hfi_utf8){.code_point = code_point, .size = length, .valid = true};
 }
 
-bool utf8_is_control(uint32_t code_point)
+bool hfi_utf8_is_control(uint32_t code_point)
 {
     return code_point < 0x20 || (code_point >= 0x7F && code_point <= 0x9F);
 }
 
-bool utf8_is_unseen(uint32_t code_point)
+bool hfi_utf8_is_unseen(uint32_t code_point)
 {
     static const struct {
         uint32_t first;
