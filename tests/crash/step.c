@@ -412,7 +412,10 @@ bool step_event_to(const struct step_image *image, struct step_point point,
                    void (*event)(void *arg), void *arg, int64_t patience_ms)
 {
     uint64_t pc = image->first + point.pc;
-    uint8_t saved = poke(image->pid, pc, OPCODE_BREAK);
+    /* Other threads of the agent run the same stubs of libc's calls: a breakpoint in the text would
+     * end them. */
+    bool watched = watch_thread(image->pid, pc, pc);
+    uint8_t saved = watched ? 0 : poke(image->pid, pc, OPCODE_BREAK);
     uint32_t visits = 0;
     event(arg);
     int64_t begin_ns = boottime_now();
@@ -437,6 +440,10 @@ bool step_event_to(const struct step_image *image, struct step_point point,
         REQUIRE(ptrace(PTRACE_SETREGS, image->pid, NULL, &registers) == 0, "ptrace");
         if (++visits == point.visit) {
             return true;
+        }
+        if (watched) {
+            step_resume(image);
+            continue;
         }
         poke(image->pid, pc, saved);
         REQUIRE(ptrace(PTRACE_SINGLESTEP, image->pid, NULL, NULL) == 0, "ptrace");
