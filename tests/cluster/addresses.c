@@ -239,7 +239,7 @@ START_TEST(agents_that_there_are_not)
     unsigned before = agent_descriptors(&voter);
     unsigned most = before;
     long log_before = agent_log_size(&voter);
-    unsigned long memory_before = agent_resident_kb(&voter);
+    unsigned long memory_before = agent_private_kb(&voter);
     int64_t begin_ns = boottime_now();
     for (unsigned i = 0; i < INVENTED; i++) {
         char name[32];
@@ -253,9 +253,9 @@ START_TEST(agents_that_there_are_not)
     }
     observer_is_served();
     printf("%u agents that there are not: %u descriptors, before %u; %lu kB, before %lu\n",
-           INVENTED, most, before, agent_resident_kb(&voter), memory_before);
+           INVENTED, most, before, agent_private_kb(&voter), memory_before);
     ck_assert_uint_le(most, before + LINKS_MORE_MAX);
-    ck_assert_uint_le(agent_resident_kb(&voter), memory_before + MEMORY_MORE_MAX_KB);
+    ck_assert_uint_le(agent_private_kb(&voter), memory_before + MEMORY_MORE_MAX_KB);
     ck_assert_int_le(agent_log_size(&voter), log_before + LOG_MORE_MAX);
     told_by_the_minute("event=peer_not_added", begin_ns);
     for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * 2 * MS;

@@ -45,6 +45,19 @@ void sleep_ms(int64_t duration_ms)
     }
 }
 
+int64_t agent_loop_ns(const struct agent_process *agent)
+{
+    char path[64];
+    long long ran_ns = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)agent->pid, (int)agent->pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        REQUIRE(fscanf(file, "%lld", &ran_ns) == 1, "%s", path);
+        fclose(file);
+    }
+    return ran_ns;
+}
+
 int64_t process_unserved_ns(pid_t pid)
 {
     char path[64];
@@ -307,16 +320,17 @@ unsigned agent_descriptors(const struct agent_process *agent)
     return count;
 }
 
-unsigned long agent_resident_kb(const struct agent_process *agent)
+unsigned long agent_private_kb(const struct agent_process *agent)
 {
     char path[64];
     unsigned long total = 0;
     unsigned long pages = 0;
+    unsigned long shared = 0;
     snprintf(path, sizeof(path), "/proc/%d/statm", (int)agent->pid);
     FILE *file = fopen(path, "re");
-    REQUIRE(file && fscanf(file, "%lu %lu", &total, &pages) == 2, "%s", path);
+    REQUIRE(file && fscanf(file, "%lu %lu %lu", &total, &pages, &shared) == 3, "%s", path);
     fclose(file);
-    return pages * ((unsigned long)sysconf(_SC_PAGESIZE) / 1024);
+    return (pages - shared) * ((unsigned long)sysconf(_SC_PAGESIZE) / 1024);
 }
 
 long agent_log_size(const struct agent_process *agent)

@@ -70,9 +70,10 @@ void agent_await_socket(struct agent_process *agent);
 /* Has the agent's regions removed with it. Needed only if its socket is never awaited. To be called
  * once it has logged session_new or session_continued. */
 void agent_note_regions(struct agent_process *agent);
-/* What the agent uses: entries of its /proc/PID/fd, resident memory in KiB, bytes of its log. */
+/* What the agent uses: entries of its /proc/PID/fd; resident memory of its own in KiB, without the
+ * regions, which are there once for all processes; bytes of its log. */
 unsigned agent_descriptors(const struct agent_process *agent);
-unsigned long agent_resident_kb(const struct agent_process *agent);
+unsigned long agent_private_kb(const struct agent_process *agent);
 long agent_log_size(const struct agent_process *agent);
 /* Whether it takes connections now. */
 bool agent_takes_connections(const struct agent_process *agent);
@@ -109,6 +110,10 @@ bool test_is_deep(void);
 /* CLOCK_BOOTTIME in ns, the true one (faults.h). */
 int64_t boottime_now(void);
 void sleep_ms(int64_t duration_ms);
+
+/* The processor time of the thread that runs the agent's loop; 0: there is no agent. The kernel adds
+ * up to a tick of it later. */
+int64_t agent_loop_ns(const struct agent_process *agent);
 
 /* How long the present threads of a process were ready to run and had no processor, summed up, in
  * ns. 0: the kernel does not tell. */

@@ -173,10 +173,10 @@ static void is_as_before(unsigned host, unsigned descriptors_before, unsigned lo
     }
     printf("host %u: %u descriptors, %u before; %lu KiB, %lu before\n", host,
            agent_descriptors(&cell.agents[host]), descriptors_before,
-           agent_resident_kb(&cell.agents[host]), kb_before);
+           agent_private_kb(&cell.agents[host]), kb_before);
 #ifndef HF_SANITIZED /* a sanitizer's allocator keeps freed memory */
     if (resident_is_its_own("an agent", cell.agents[host].pid, binary_path("holdfastd"))) {
-        REQUIRE(agent_resident_kb(&cell.agents[host]) <= kb_before + RSS_SLACK_KB,
+        REQUIRE(agent_private_kb(&cell.agents[host]) <= kb_before + RSS_SLACK_KB,
                 "agent %u has grown", host);
     }
 #endif
@@ -249,8 +249,8 @@ START_TEST(strangers_and_bad_links)
     }
     abuse_all(how_long_ms() / 3);
     for (unsigned i = 0; i < 2; i++) { /* memory that is taken only once is not a leak */
-        is_as_before(i, descriptors_before[i], agent_resident_kb(&cell.agents[i]));
-        kb_before[i] = agent_resident_kb(&cell.agents[i]);
+        is_as_before(i, descriptors_before[i], agent_private_kb(&cell.agents[i]));
+        kb_before[i] = agent_private_kb(&cell.agents[i]);
     }
     abuse_all(how_long_ms() * 2 / 3);
     ck_assert(abused());

@@ -213,7 +213,7 @@ static void serve_one(struct most *most)
     hf_close(lock);
     int64_t wait_ns = boottime_now() - begin_ns;
     unsigned now = agent_descriptors(&agent);
-    unsigned long now_kb = agent_resident_kb(&agent);
+    unsigned long now_kb = agent_private_kb(&agent);
     most->wait_ns = wait_ns > most->wait_ns ? wait_ns : most->wait_ns;
     most->descriptors = now > most->descriptors ? now : most->descriptors;
     most->memory_kb = now_kb > most->memory_kb ? now_kb : most->memory_kb;

@@ -564,7 +564,7 @@ static void look_at_agents(const unsigned long before_kb[HOSTS])
     for (unsigned i = 0; i < HOSTS; i++) {
         struct stat status;
         ck_assert_msg(waitpid(agents[i].pid, NULL, WNOHANG) == 0, "the agent of host %u ended", i);
-        unsigned long now_kb = agent_resident_kb(&agents[i]);
+        unsigned long now_kb = agent_private_kb(&agents[i]);
         ck_assert_msg(now_kb < before_kb[i] + MEMORY_MORE_MAX_KB, "host %u: %lu kB, before %lu", i,
                       now_kb, before_kb[i]);
         ck_assert_int_eq(stat(agents[i].log, &status), 0);
@@ -605,7 +605,7 @@ START_TEST(lies_harm_nobody)
     start_workers(pids);
     await_turns(5);
     for (unsigned i = 0; i < HOSTS; i++) {
-        before_kb[i] = agent_resident_kb(&agents[i]);
+        before_kb[i] = agent_private_kb(&agents[i]);
     }
     atomic_store(&shared->lies, LIES_ALL);
     sleep_ms(lie_for_ms());
@@ -638,7 +638,7 @@ START_TEST(altered_packets_end_no_agent)
         struct hf_options options = {.size = sizeof(options), .socket = agents[i].socket};
         ck_assert_int_eq(hf_connect(&options, &clients[i]), 0);
         ck_assert_int_eq(hf_open(clients[i], "lock-0", NULL, &locks[i]), 0);
-        before_kb[i] = agent_resident_kb(&agents[i]);
+        before_kb[i] = agent_private_kb(&agents[i]);
     }
     atomic_store(&shared->lies, LIES_ALTERED);
     int64_t end_ns = boottime_now() + lie_for_ms() * MS;

@@ -319,7 +319,7 @@ START_TEST(a_region_full_of_rubbish)
     }
     pass(BEFORE_MS);
     uint64_t turns_before = turns();
-    unsigned long memory_before = agent_resident_kb(&agent);
+    unsigned long memory_before = agent_private_kb(&agent);
     int64_t time_before_ms = agent_time_ms();
     long log_before = agent_log_size(&agent);
     int64_t begin_ns = boottime_now();
@@ -337,7 +337,7 @@ START_TEST(a_region_full_of_rubbish)
            "region itself %llu holds, %llu refusals\n",
            (long long)passed_ms, (unsigned long long)atomic_load(&shared->written),
            (unsigned long long)atomic_load(&shared->truncated), (long long)used_ms,
-           agent_resident_kb(&agent), memory_before, agent_log_size(&agent) - log_before,
+           agent_private_kb(&agent), memory_before, agent_log_size(&agent) - log_before,
            (unsigned long long)((turns() - turns_before) * 1000 / (uint64_t)passed_ms),
            (unsigned long long)(turns_before * 1000 / BEFORE_MS),
            (unsigned long long)atomic_load(&shared->victims_had),
@@ -353,7 +353,7 @@ START_TEST(a_region_full_of_rubbish)
     ck_assert_uint_gt(report.holds, 100);
     ck_assert(!agent_logged(&agent, "event=bug"));
     ck_assert_int_lt(used_ms, passed_ms * 3 / 4);
-    ck_assert_uint_lt(agent_resident_kb(&agent), memory_before + MEMORY_MORE_MAX_KB);
+    ck_assert_uint_lt(agent_private_kb(&agent), memory_before + MEMORY_MORE_MAX_KB);
     ck_assert_int_lt(agent_log_size(&agent) - log_before,
                      LOG_A_SECOND_MAX * (passed_ms / 1000 + 8));
     ck_assert_int_eq(agent_stop(&agent), 0);

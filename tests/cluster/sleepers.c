@@ -158,6 +158,34 @@ static void have_it_repaired(void)
     }
 }
 
+/* Waits until each thread of the process sleeps; on a busy machine that takes a while. */
+static void await_asleep(pid_t pid)
+{
+    bool asleep = false;
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS; !asleep;) {
+        char path[64];
+        unsigned sleeping = 0;
+        unsigned threads = 0;
+        ck_assert_int_lt(boottime_now(), end_ns);
+        snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+        DIR *tasks = opendir(path);
+        ck_assert_ptr_nonnull(tasks);
+        for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+            char state = '?';
+            snprintf(path, sizeof(path), "/proc/%d/task/%.10s/stat", (int)pid, task->d_name);
+            FILE *file = task->d_name[0] == '.' ? NULL : fopen(path, "re");
+            if (file != NULL) {
+                threads += fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
+                sleeping += state == 'S';
+                fclose(file);
+            }
+        }
+        closedir(tasks);
+        asleep = threads == SLEEPERS + 1 && sleeping == threads;
+        usleep(10000);
+    }
+}
+
 START_TEST(the_loop_makes_two_dear_wakes)
 {
     if (geteuid() != 0) {
@@ -168,13 +196,13 @@ START_TEST(the_loop_makes_two_dear_wakes)
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
     while (agent_logged(&agent, "event=wake_costly") == 0) {
         ck_assert_int_lt(boottime_now(), end_ns);
+        await_asleep(pid);
         have_it_repaired();
-        usleep(100000);
     }
     int64_t before_ns = spent_by("holdfastd-wake");
     for (unsigned i = 0; i < REPAIRS; i++) {
+        await_asleep(pid);
         have_it_repaired();
-        usleep(100000); /* time to fall asleep again */
     }
     int64_t spent_ns = spent_by("holdfastd-wake") - before_ns;
     printf("%d dear wakes: %.1f ms of the thread's processor time\n", REPAIRS,
