@@ -117,6 +117,8 @@ struct binding {
     struct binding *older;
     struct hfi_region region; /* a copy of map->region, and below what the fast path needs: */
     struct hfi_aim aim;       /* this saves loads on the way to the word */
+    const _Atomic uint64_t
+        *wait; /* the seat's place in the queue; without a seat a word that is 0 */
 };
 
 /* How many threads of a process can use the fast path of one handle; others need a claim. */

@@ -106,8 +106,7 @@ FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct binding *
      * (rule 4 of lockword.h), then the top bits of the token; the swap checks that the word has not
      * changed. */
     uint64_t seen = atomic_load_explicit(aim.word, memory_order_acquire);
-    if (binding->seat != HFI_SEAT_NONE &&
-        atomic_load(hfi_seat_wait(&binding->region, binding->seat))) {
+    if (atomic_load(binding->wait) != 0) {
         return false;
     }
     uint64_t top = atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed);

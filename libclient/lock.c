@@ -15,6 +15,8 @@
 /* A larger limit, such as INT64_MAX, becomes this one, which is later than any clock can count. */
 #define LIMIT_NS_MAX (INT64_MAX / 4)
 
+static const _Atomic uint64_t waits_nowhere;
+
 /* Publishes a new binding. Returns 0 or HF_ENOMEM. */
 static int binding_publish(hf_lock *lock, const struct binding *model)
 {
@@ -26,6 +28,8 @@ static int binding_publish(hf_lock *lock, const struct binding *model)
     binding->region = binding->map->region;
     struct hfi_actor actor = binding_actor(binding);
     binding->aim = hfi_aim(&actor, binding->slot);
+    binding->wait = binding->seat != HFI_SEAT_NONE ? hfi_seat_wait(&binding->region, binding->seat)
+                                                   : &waits_nowhere;
     /* relaxed: changed under socket_mutex only; for hf_cancel() see the release below */
     binding->older = atomic_load_explicit(&lock->bindings, memory_order_relaxed);
     /* release: pairs with the acquire in hf_cancel(); publishes the binding */

@@ -111,8 +111,8 @@ bool test_is_deep(void);
 int64_t boottime_now(void);
 void sleep_ms(int64_t duration_ms);
 
-/* The processor time of the thread that runs the agent's loop; 0: there is no agent. The kernel adds
- * up to a tick of it later. */
+/* The processor time of the thread that runs the agent's loop; 0: there is no agent. The kernel
+ * may add up to a tick of it later. */
 int64_t agent_loop_ns(const struct agent_process *agent);
 
 /* How long the present threads of a process were ready to run and had no processor, summed up, in
