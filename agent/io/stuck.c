@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 static const int64_t stuck_ns = STUCK_MS * INT64_C(1000000);
+static const int64_t look_ns_max = STUCK_LOOK_MS * INT64_C(1000000);
 
 /* Its state is D. *disk_reads: pages that it had read from a disk. proc(5), stat. */
 static bool waits(const char *stat, unsigned long *disk_reads)
@@ -34,6 +35,8 @@ bool stuck_look(struct stuck *stuck, const char *stat, int64_t now_ns)
     unsigned long disk_reads = 0;
     int64_t since_ns = stuck->looked_ns != 0 ? now_ns - stuck->looked_ns : 0;
     bool waited = waits(stat, &disk_reads);
+    /* While the thread that looks had no processor itself, the other one may have waited twice. */
+    since_ns = since_ns < look_ns_max ? since_ns : look_ns_max;
     if (waited && stuck->waited && disk_reads == stuck->disk_reads) {
         stuck->stuck_ns += since_ns;
     } else if (!waited) {

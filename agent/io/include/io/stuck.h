@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long a thread must have been stuck before a client is taken for the cause; and the time in
- * which a tenth of that is forgotten while it is not stuck. */
-enum { STUCK_MS = 500, STUCK_FORGOTTEN_MS = 500 };
+/* How long a thread must have been stuck before a client is taken for the cause; the time in which
+ * a tenth of that is forgotten while it is not stuck; and for how long one look counts at most. */
+enum { STUCK_MS = 500, STUCK_FORGOTTEN_MS = 500, STUCK_LOOK_MS = 50 };
 
 /* What the looks so far saw; all zeros at first. */
 struct stuck {

@@ -1,0 +1,114 @@
+/* When a thread counts as stuck: stuck_look() with a file in place of /proc/PID/stat. */
+#include <check.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "io/stuck.h"
+
+#define MS INT64_C(1000000)
+enum { PAUSE_MS = 20 };
+
+static char file[64];
+static struct stuck stuck;
+static int64_t now_ns;
+
+static void set_up(void)
+{
+    snprintf(file, sizeof(file), "%s/stat", suite_folder());
+    stuck = (struct stuck){0};
+    now_ns = 1000 * MS;
+}
+
+static void tear_down(void)
+{
+    unlink(file);
+}
+
+/* proc(5), stat; the name may contain anything. */
+static void set(char state, unsigned long disk_reads)
+{
+    FILE *out = fopen(file, "w");
+    ck_assert_ptr_nonnull(out);
+    fprintf(out, "7 (a) D 0 0) %c 1 7 7 0 -1 4194560 100 0 %lu 0 0 0\n", state, disk_reads);
+    ck_assert_int_eq(fclose(out), 0);
+}
+
+/* Looks every pause_ms for lasts_ms, or until the thread counts as stuck. */
+static bool look_for(int64_t lasts_ms, int64_t pause_ms)
+{
+    bool is_stuck = false;
+    for (int64_t end_ns = now_ns + lasts_ms * MS; now_ns < end_ns && !is_stuck;) {
+        now_ns += pause_ms * MS;
+        is_stuck = stuck_look(&stuck, file, now_ns);
+    }
+    return is_stuck;
+}
+
+START_TEST(a_long_wait_counts)
+{
+    set('D', 3);
+    ck_assert(!look_for(STUCK_MS - PAUSE_MS, PAUSE_MS));
+    ck_assert(look_for(3 * PAUSE_MS, PAUSE_MS));
+}
+END_TEST
+
+START_TEST(many_short_waits_count)
+{
+    bool is_stuck = false;
+    for (unsigned i = 0; i < 10 && !is_stuck; i++) {
+        set('R', 0);
+        is_stuck = look_for(PAUSE_MS, PAUSE_MS);
+        set('D', 0);
+        is_stuck = is_stuck || look_for(100, PAUSE_MS);
+    }
+    ck_assert(is_stuck);
+}
+END_TEST
+
+START_TEST(a_thread_without_a_processor_is_not_stuck)
+{
+    set('R', 0);
+    ck_assert(!look_for(10 * STUCK_MS, PAUSE_MS));
+    set('S', 0);
+    ck_assert(!look_for(10 * STUCK_MS, PAUSE_MS));
+}
+END_TEST
+
+START_TEST(a_thread_that_reads_from_a_disk_is_not_stuck)
+{
+    for (unsigned long i = 0; i < 100; i++) {
+        set('D', i);
+        ck_assert(!look_for(PAUSE_MS, PAUSE_MS));
+    }
+}
+END_TEST
+
+/* The thread that looks had no processor in between: both looks may have seen waits of their own. */
+START_TEST(a_late_look_proves_little)
+{
+    set('D', 0);
+    ck_assert(!look_for(STUCK_MS * 4, STUCK_MS * 2));
+    set('R', 0);
+    ck_assert(!look_for(PAUSE_MS, PAUSE_MS));
+}
+END_TEST
+
+START_TEST(a_thread_that_is_gone_is_not_stuck)
+{
+    ck_assert(!look_for(10 * STUCK_MS, PAUSE_MS));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("stuck");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, a_long_wait_counts);
+    tcase_add_test(tests, many_short_waits_count);
+    tcase_add_test(tests, a_thread_without_a_processor_is_not_stuck);
+    tcase_add_test(tests, a_thread_that_reads_from_a_disk_is_not_stuck);
+    tcase_add_test(tests, a_late_look_proves_little);
+    tcase_add_test(tests, a_thread_that_is_gone_is_not_stuck);
+    return suite_main("stuck", tests);
+}
