@@ -88,5 +88,14 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         snprintf(what, sizeof(what), "%s (%s)", found.path, found.from);
         return fail_because(where, what, error, why[0] != '\0' ? why : hf_strerror(error));
     }
+    if (socket_path_used(cli, hf_socket(*out), &found)) {
+        snprintf(
+            what, sizeof(what),
+            "asking %s, maybe of another cell: the agent of /run/holdfast/agent.sock has ended",
+            found.path);
+        fprintf(stderr, "holdfast %s: ", where);
+        (void)text_write_clean(stderr, what, LINE_MAX_BYTES);
+        fputc('\n', stderr);
+    }
     return 0;
 }

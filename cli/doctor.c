@@ -113,6 +113,7 @@ static void ask(struct cli *cli, struct doctor *doctor)
                                  .connect_timeout_ns = doctor_timeout_ns,
                                  .why = why,
                                  .why_size = sizeof why};
+    struct socket_path found;
     hf_client *client = NULL;
     int error = hf_connect(&options, &client);
 
@@ -128,6 +129,9 @@ static void ask(struct cli *cli, struct doctor *doctor)
         return;
     }
     doctor->agent = true;
+    (void)socket_path_used(cli, hf_socket(client), &found);
+    snprintf(doctor->socket, sizeof doctor->socket, "%s", found.path);
+    doctor->socket_from = found.from;
     error = hf_facts(client, take_fact, doctor);
     doctor->answered = error == 0;
     hf_disconnect(client);

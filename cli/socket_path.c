@@ -9,47 +9,74 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+enum { PATH_SIZE_MAX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
+
 static const char system_path[] = "/run/holdfast/agent.sock";
 
 static void path_set(struct socket_path *out, const char *path, const char *from)
 {
     snprintf(out->path, sizeof(out->path), "%s", path);
     out->size = strlen(path);
+    out->size_max = PATH_SIZE_MAX;
     out->from = from;
 }
 
-/* Returns false if the library does not look there. */
-static bool path_runtime(struct socket_path *out)
+/* Returns whether the user named a socket. */
+static bool path_named(const struct cli *cli, struct socket_path *out)
+{
+    const char *set = secure_getenv("HOLDFAST_SOCKET");
+
+    if (cli->socket != NULL) {
+        path_set(out, cli->socket, "from --socket");
+        return true;
+    }
+    if (set != NULL && *set != '\0') {
+        path_set(out, set, "from HOLDFAST_SOCKET");
+        return true;
+    }
+    return false;
+}
+
+/* The path below XDG_RUNTIME_DIR. Returns false if the library does not look there. */
+static bool path_runtime(char path[PATH_SIZE_MAX + 1])
 {
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-    bool there;
 
-    if (runtime == NULL || *runtime != '/' ||
-        snprintf(path, sizeof(path), "%s/holdfast/agent.sock", runtime) >= (int)sizeof(path)) {
-        return false;
-    }
-    there = access(path, F_OK) == 0;
-    if (!there && access(system_path, F_OK) == 0) {
-        return false;
-    }
-    path_set(out, path,
-             there ? "the default, by XDG_RUNTIME_DIR"
-                   : "the default, by XDG_RUNTIME_DIR; /run/holdfast/agent.sock is not there "
-                     "either");
-    return true;
+    return runtime != NULL && *runtime == '/' &&
+           snprintf(path, PATH_SIZE_MAX + 1, "%s/holdfast/agent.sock", runtime) <= PATH_SIZE_MAX;
 }
 
 void socket_path_find(const struct cli *cli, struct socket_path *out)
 {
-    const char *set = secure_getenv("HOLDFAST_SOCKET");
+    char runtime[PATH_SIZE_MAX + 1];
 
-    out->size_max = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
-    if (cli->socket != NULL) {
-        path_set(out, cli->socket, "from --socket");
-    } else if (set != NULL && *set != '\0') {
-        path_set(out, set, "from HOLDFAST_SOCKET");
-    } else if (!path_runtime(out)) {
-        path_set(out, system_path, "the default");
+    if (path_named(cli, out)) {
+        return;
     }
+    if (!path_runtime(runtime)) {
+        path_set(out, system_path, "the default");
+    } else if (access(system_path, F_OK) != 0 && access(runtime, F_OK) == 0) {
+        path_set(out, runtime, "by XDG_RUNTIME_DIR, as there is no /run/holdfast/agent.sock");
+    } else {
+        path_set(out, system_path, "the default; no agent listens below XDG_RUNTIME_DIR either");
+    }
+}
+
+bool socket_path_used(const struct cli *cli, const char *path, struct socket_path *out)
+{
+    bool passed_over = false;
+
+    if (path_named(cli, out)) {
+        return false;
+    }
+    if (strcmp(path, system_path) == 0) {
+        path_set(out, path, "the default");
+    } else {
+        passed_over = access(system_path, F_OK) == 0;
+        path_set(out, path,
+                 passed_over ? "by XDG_RUNTIME_DIR, as the agent of /run/holdfast/agent.sock has "
+                               "ended"
+                             : "by XDG_RUNTIME_DIR, as there is no /run/holdfast/agent.sock");
+    }
+    return passed_over;
 }

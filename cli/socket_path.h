@@ -1,10 +1,11 @@
 /*
- * The path at which this host's agent is looked for, and its source. The library makes the choice
+ * The path at which this host's agent is looked for, and why there. The library makes the choice
  * (holdfast.h, hf_options). This code only shows it to people.
  */
 #ifndef HOLDFAST_CLI_SOCKET_PATH_H
 #define HOLDFAST_CLI_SOCKET_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cli.h"
@@ -15,10 +16,14 @@ struct socket_path {
     char path[SOCKET_PATH_TEXT_MAX]; /* cut if it is longer */
     size_t size;                     /* of the whole path, in bytes */
     size_t size_max;                 /* the longest path that a socket can have */
-    const char *from;                /* the source of the path: static */
+    const char *from;                /* why this path: static */
 };
 
-/* The path as of now. Of the two default paths it is the one where a socket is. */
+/* The path at which no agent answered. Of the two default paths it is the one where a socket is. */
 void socket_path_find(const struct cli *cli, struct socket_path *out);
+
+/* The same for a path at which an agent answered (hf_socket()). Returns true if that is not the
+ * system's agent, although its socket is there: its agent has ended. */
+bool socket_path_used(const struct cli *cli, const char *path, struct socket_path *out);
 
 #endif

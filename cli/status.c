@@ -8,6 +8,7 @@
 #include "help.h"
 #include "json.h"
 #include "options.h"
+#include "socket_path.h"
 #include "text.h"
 
 /* A user that asks for the status wants it now: the command does not wait long for an absent
@@ -40,7 +41,7 @@ static const char *voter_state_text(enum hf_voter_state state)
     return "down";
 }
 
-static void status_json(const struct hf_status *status)
+static void status_json(const struct hf_status *status, const struct socket_path *socket)
 {
     struct json json;
 
@@ -69,6 +70,8 @@ static void status_json(const struct hf_status *status)
     json_unsigned(&json, "clients", status->clients);
     json_unsigned(&json, "locks_held", status->locks_held);
     json_unsigned(&json, "waiters", status->waiters);
+    json_text(&json, "socket", socket->path);
+    json_text(&json, "socket_why", socket->from);
     json_close_object(&json);
     putchar('\n');
 }
@@ -78,13 +81,16 @@ static const char *text_or_unknown(const char *text)
     return text != NULL ? text : "?";
 }
 
-static void status_text(const struct hf_status *status)
+static void status_text(const struct hf_status *status, const struct socket_path *socket)
 {
     char left[TEXT_DURATION_SIZE];
 
     printf("agent    %s (%s) of cell %s, version %s\n", text_or_unknown(status->agent),
            text_or_unknown(status->role), text_or_unknown(status->cell),
            text_or_unknown(status->version));
+    printf("socket   ");
+    (void)text_write_clean(stdout, socket->path, 0);
+    printf(" (%s)\n", socket->from);
     printf("session  %s, epoch %" PRIu64 ", %s left\n", session_state_text(status->session_state),
            status->session_epoch, text_duration(left, status->session_remaining_ns));
     for (size_t index = 0; index < status->voter_count; index++) {
@@ -98,6 +104,7 @@ static void status_text(const struct hf_status *status)
 }
 
 struct status_answer {
+    struct socket_path socket;
     bool json;
     bool safe;
 };
@@ -108,15 +115,15 @@ static void status_show(const struct hf_status *status, void *arg)
 
     answer->safe = status->session_state == HF_SESSION_SAFE;
     if (answer->json) {
-        status_json(status);
+        status_json(status, &answer->socket);
     } else {
-        status_text(status);
+        status_text(status, &answer->socket);
     }
 }
 
 int command_status(struct cli *cli, int argc, char **argv)
 {
-    struct status_answer answer = {false, false};
+    struct status_answer answer = {.json = false};
     struct words words;
     hf_client *client = NULL;
     int error;
@@ -131,6 +138,7 @@ int command_status(struct cli *cli, int argc, char **argv)
         return status;
     }
     answer.json = cli->json;
+    (void)socket_path_used(cli, hf_socket(client), &answer.socket);
     error = hf_status(client, status_show, &answer);
     hf_disconnect(client);
     if (error != 0) {

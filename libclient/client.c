@@ -26,26 +26,27 @@ enum {
     DRAIN_MAX = 4096,
 };
 
-/* The path of the agent's socket: HOLDFAST_SOCKET, if it is set; else of the two default paths the
- * one where a socket is. */
-static int socket_path(hf_client *client)
+/* Where an agent may listen, in the order in which the paths are tried. */
+struct socket_paths {
+    char path[2][sizeof(((struct sockaddr_un *)0)->sun_path)];
+    size_t count;
+};
+
+/* Finds the paths, as holdfast.h has them (struct hf_options). Returns 0 or HF_EINVAL. */
+static int socket_paths(struct socket_paths *out)
 {
-    static const char system_path[] = "/run/holdfast/agent.sock";
+    const size_t size = sizeof(out->path[0]);
     const char *chosen = secure_getenv("HOLDFAST_SOCKET");
-    int length;
+    out->count = 1;
     if (chosen != NULL && *chosen != '\0') {
-        length = snprintf(client->path, sizeof(client->path), "%s", chosen);
-        return length >= (int)sizeof(client->path) ? HF_EINVAL : 0;
+        return snprintf(out->path[0], size, "%s", chosen) >= (int)size ? HF_EINVAL : 0;
     }
+    snprintf(out->path[0], size, "/run/holdfast/agent.sock");
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
-    if (runtime != NULL && *runtime == '/') {
-        length = snprintf(client->path, sizeof(client->path), "%s/holdfast/agent.sock", runtime);
-        if (length < (int)sizeof(client->path) &&
-            (access(client->path, F_OK) == 0 || access(system_path, F_OK) != 0)) {
-            return 0;
-        }
+    if (runtime != NULL && *runtime == '/' &&
+        snprintf(out->path[1], size, "%s/holdfast/agent.sock", runtime) < (int)size) {
+        out->count = 2;
     }
-    memcpy(client->path, system_path, sizeof(system_path));
     return 0;
 }
 
@@ -100,13 +101,9 @@ static bool socket_is_new(const hf_client *client)
            then->changed.tv_nsec != now.changed.tv_nsec;
 }
 
-/* Connects the socket and says HELLO. */
-static int greet(hf_client *client)
+/* Connects a socket to client->path. Returns 0 or an error. */
+static int connect_to_path(hf_client *client, int *out)
 {
-    int error = client->path_fixed ? 0 : socket_path(client);
-    if (error != 0) {
-        return error;
-    }
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, client->path, sizeof(address.sun_path));
     /* read before the connect, so that it is not a later socket */
@@ -116,8 +113,39 @@ static int greet(hf_client *client)
         return connect_error();
     }
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-        error = connect_error();
+        int error = connect_error();
         close(fd);
+        return error;
+    }
+    *out = fd;
+    return 0;
+}
+
+/* Connects to the agent that this client has found before, or else to the first one that listens.
+ * So a process that has an agent stays with its cell. Returns 0 or an error. */
+static int connect_to_agent(hf_client *client, int *out)
+{
+    struct socket_paths paths;
+    if (client->path_fixed) {
+        return connect_to_path(client, out);
+    }
+    int error = socket_paths(&paths);
+    for (size_t i = 0; error == 0 && i < paths.count; i++) {
+        memcpy(client->path, paths.path[i], sizeof(client->path));
+        int result = connect_to_path(client, out);
+        if (result != HF_ENOAGENT || i + 1 == paths.count) {
+            return result;
+        }
+    }
+    return error;
+}
+
+/* Connects the socket and says HELLO. */
+static int greet(hf_client *client)
+{
+    int fd = -1;
+    int error = connect_to_agent(client, &fd);
+    if (error != 0) {
         return error;
     }
     client->greeted_ns = boottime_ns();

@@ -214,6 +214,11 @@ static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_fr
     return error;
 }
 
+HFI_PUBLIC const char *hf_socket(const hf_client *client)
+{
+    return client != NULL ? client->path : NULL; /* fixed since hf_connect */
+}
+
 HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
 {
     int error = client_check(client);

@@ -603,6 +603,22 @@ static void log_numbers(const struct agent *agent)
     }
 }
 
+/* Programs of this host do not find an agent of --dev beside the system's. */
+static void log_system_agent(const struct agent *agent)
+{
+    static const char system_socket[] = "/run/holdfast/agent.sock";
+    if (agent->config.dev && strcmp(agent->config.socket, system_socket) != 0 &&
+        access(system_socket, F_OK) == 0) {
+        struct log_line line;
+        log_begin(&line, LOG_LEVEL_WARN, "dev_beside_system");
+        log_text(&line, "socket", agent->config.socket);
+        log_text(&line, "text",
+                 "/run/holdfast/agent.sock is there: programs ask that agent, and this one only if "
+                 "HOLDFAST_SOCKET or --socket names it");
+        log_end(&line);
+    }
+}
+
 static void log_session(const struct agent *agent, const char *why)
 {
     struct log_line line;
@@ -678,6 +694,7 @@ static int make_session(struct agent *agent)
     if (code == AGENT_EXIT_OK) {
         make_renewal(agent);
         log_session(agent, agent->adopted ? NULL : why);
+        log_system_agent(agent);
         log_numbers(agent);
         regions_log_holes(agent);
     }

@@ -63,6 +63,10 @@ int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg);
  * HF_STATE_FREE. Errors as hf_list, and HF_ENAMETOOLONG. */
 int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg);
 
+/* The path of the socket at which this client has its agent, or had it last (struct hf_options says
+ * where agents are looked for). It belongs to the client. NULL if client is NULL. Any thread. */
+const char *hf_socket(const hf_client *client);
+
 enum hf_session_state { HF_SESSION_SAFE = 0, HF_SESSION_JEOPARDY = 1, HF_SESSION_LOST = 2 };
 enum hf_voter_state { HF_VOTER_UP = 0, HF_VOTER_DOWN = 1, HF_VOTER_REFUSED = 2 };
 

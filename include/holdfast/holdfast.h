@@ -105,8 +105,9 @@ enum {
 struct hf_options {
     size_t size;                /* sizeof(struct hf_options) */
     const char *socket;         /* default: $HOLDFAST_SOCKET if it is set, else
-                                   $XDG_RUNTIME_DIR/holdfast/agent.sock if it exists, else
-                                   /run/holdfast/agent.sock */
+                                   /run/holdfast/agent.sock if an agent listens there, else
+                                   $XDG_RUNTIME_DIR/holdfast/agent.sock. A client stays with the
+                                   agent's socket that it has found */
     int64_t connect_timeout_ns; /* default 5 s; negative (HF_FOREVER): for ever */
     char *why;                  /* NULL, or the caller's buffer of why_size bytes. hf_connect writes
                                    one line into it: the text of hf_strerror for its result, or a

@@ -49,6 +49,7 @@ struct hf_lock {
 };
 
 struct hf_client {
+    const char *socket;
     pthread_mutex_t mutex;
     pthread_cond_t canceled;
     int event_fd;
@@ -154,6 +155,7 @@ int hf_connect(const struct hf_options *options, hf_client **out)
     pthread_mutex_init(&client->mutex, NULL);
     pthread_cond_init(&client->canceled, NULL);
     client->event_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    client->socket = options->socket;
     client->changes = number("changes");
     client->away = number("away");
     *out = client;
@@ -410,6 +412,14 @@ int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
         }
     }
     return HF_EACCES;
+}
+
+const char *hf_socket(const hf_client *client)
+{
+    const char *set = getenv("HOLDFAST_SOCKET");
+    return client->socket != NULL ? client->socket
+           : set != NULL && *set  ? set
+                                  : "/run/holdfast/agent.sock";
 }
 
 int hf_status(hf_client *client, hf_status_fn *fn, void *arg)

@@ -84,7 +84,7 @@ START_TEST(a_thread_that_reads_from_a_disk_is_not_stuck)
 }
 END_TEST
 
-/* The thread that looks had no processor in between: both looks may have seen waits of their own. */
+/* The thread that looks had no processor in between: each look may have seen another wait. */
 START_TEST(a_late_look_proves_little)
 {
     set('D', 0);

@@ -1,0 +1,140 @@
+/*
+ * Which of two agents of one host a program asks: the system's at /run/holdfast/agent.sock, or
+ * that of --dev below XDG_RUNTIME_DIR. The test has its own /run.
+ */
+#include <check.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "holdfast/admin.h"
+#include "holdfast/holdfast.h"
+#include "require.h"
+
+static const char system_socket[] = "/run/holdfast/agent.sock";
+static const char dev_socket[] = "/run/user/holdfast/agent.sock";
+
+/* Runs a shell command and returns what it wrote. */
+static const char *run(const char *command)
+{
+    static char said[8192];
+    FILE *pipe = popen(command, "re");
+    ck_assert_ptr_nonnull(pipe);
+    size_t size = fread(said, 1, sizeof(said) - 1, pipe);
+    said[size] = '\0';
+    (void)pclose(pipe);
+    return said;
+}
+
+static void own_run(void)
+{
+    REQUIRE(unshare(CLONE_NEWNS) == 0, "unshare: %s", strerror(errno));
+    REQUIRE(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount: %s", strerror(errno));
+    REQUIRE(mount("holdfast", "/run", "tmpfs", 0, "mode=0755") == 0, "mount: %s", strerror(errno));
+    REQUIRE(mkdir("/run/user", 0700) == 0, "mkdir: %s", strerror(errno));
+    setenv("XDG_RUNTIME_DIR", "/run/user", 1);
+    unsetenv("HOLDFAST_SOCKET");
+    setenv("BIN", getenv("HOLDFAST_BIN_DIR"), 1);
+}
+
+/* Starts `holdfastd --dev` and waits until it listens. Returns its process. */
+static pid_t start_dev(const char *log)
+{
+    pid_t pid = fork_tied();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        REQUIRE(freopen(log, "w", stderr) != NULL, "%s", log);
+        execl(binary_path("holdfastd"), "holdfastd", "--dev", (char *)NULL);
+        _exit(127);
+    }
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS; access(dev_socket, F_OK) != 0;) {
+        ck_assert_int_lt(boottime_now(), end_ns);
+        sleep_ms(10);
+    }
+    return pid;
+}
+
+static void end(pid_t pid, int signal)
+{
+    ck_assert_int_eq(kill(pid, signal), 0);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static void expect_socket(const char *path)
+{
+    hf_client *client;
+    ck_assert_int_eq(hf_connect(NULL, &client), 0);
+    ck_assert_str_eq(hf_socket(client), path);
+    hf_disconnect(client);
+}
+
+START_TEST(the_systems_agent_comes_first)
+{
+    struct agent_process agent;
+    hf_client *client;
+    hf_lock *lock;
+    if (geteuid() != 0) {
+        return;
+    }
+    own_run();
+    agent_create(&agent, "[agent]\nname = host-a\ncell = home\nstate_dir = %D/state\n"
+                         "socket = /run/holdfast/agent.sock\n[voters]\n"
+                         "host-a = tcp://127.0.0.1:7411\n");
+    snprintf(agent.socket, sizeof(agent.socket), "%s", system_socket);
+    pid_t dev = start_dev("/run/dev.log");
+    expect_socket(dev_socket); /* there is no other one */
+    ck_assert_ptr_nonnull(strstr(run("$BIN/holdfast status"), "cell dev"));
+    end(dev, SIGTERM);
+    agent_start(&agent);
+    dev = start_dev("/run/dev.log");
+    expect_socket(system_socket);
+    ck_assert_ptr_nonnull(
+        strstr(run("$BIN/holdfast status"), "socket   /run/holdfast/agent.sock (the default)"));
+    ck_assert_ptr_nonnull(strstr(run("cat /run/dev.log"), "event=dev_beside_system"));
+    ck_assert_ptr_nonnull(strstr(
+        run("HOLDFAST_SOCKET=/run/user/holdfast/agent.sock $BIN/holdfast status"), "cell dev"));
+    ck_assert_ptr_nonnull(
+        strstr(run("$BIN/holdfast -s /run/user/holdfast/agent.sock status"), "cell dev"));
+
+    /* A client that has its agent stays with it; others pass over the socket that is left. */
+    ck_assert_int_eq(hf_connect(NULL, &client), 0);
+    ck_assert_int_eq(hf_open(client, "x", NULL, &lock), 0);
+    agent_kill(&agent);
+    ck_assert_int_eq(access(system_socket, F_OK), 0);
+    expect_socket(dev_socket);
+    const char *said = run("$BIN/holdfast status 2>&1");
+    ck_assert_ptr_nonnull(strstr(said, "asking /run/user/holdfast/agent.sock, maybe of another "
+                                       "cell: the agent of /run/holdfast/agent.sock has ended\n"));
+    ck_assert_ptr_nonnull(strstr(said, "cell dev"));
+    hf_lock *other;
+    ck_assert_int_eq(hf_open(client, "y", NULL, &other), HF_ENOAGENT);
+    agent_start(&agent);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, HF_FOREVER, NULL), 0);
+    ck_assert_str_eq(hf_socket(client), system_socket);
+    ck_assert_ptr_nonnull(strstr(run("$BIN/holdfast show x"), "exclusive"));
+    hf_disconnect(client);
+
+    end(dev, SIGTERM);
+    agent_kill(&agent);
+    ck_assert_ptr_nonnull(strstr(run("$BIN/holdfast status 2>&1"),
+                                 "/run/holdfast/agent.sock (the default; no agent listens below "
+                                 "XDG_RUNTIME_DIR either): "));
+    agent_destroy(&agent);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("which_agent");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, the_systems_agent_comes_first);
+    return suite_main("which_agent", tests);
+}
