@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Each command, each call and the configuration has its man page; the pages say what --help says, and
+# neither man nor mandoc finds a fault in them. Arguments: source folder, build folder.
+set -euo pipefail
+source=$1 bin=$2/bin pages=$2/man/pages
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+failed=0
+
+complain() { echo "$*"; failed=1; }
+
+# A page as a person sees it, in one line, without the hyphens of broken words.
+shown() {
+    if command -v mandoc >/dev/null; then
+        mandoc -T utf8 -O width=500 "$1" | sed 's/.\x08//g'
+    else
+        MANWIDTH=500 MAN_KEEP_FORMATTING='' man -l "$1" | sed 's/.\x08//g'
+    fi | tr -s ' \n' ' '
+}
+
+# page NAME.SECTION PROGRAM TEXT [WORD...]: TEXT is what `PROGRAM WORD... --help` says, and each
+# option of it stands in the page.
+page() {
+    local page=$pages/man${1##*.}/$1 option
+    "${@:4}" --help >"$work/said"
+    awk -v want="@ $3" '/^@ / { inside = $0 == want; next } inside' "$2" >"$work/text"
+    cmp "$work/said" "$work/text" || complain "$1: its text is not that of ${*:4} --help"
+    [[ -s $page ]] || { complain "there is no page $1"; return; }
+    shown "$page" >"$work/shown"
+    while read -r option; do
+        grep -qE -- "(^|[ ,])$option([ ,]|\$)" "$work/shown" || complain "$1 lacks $option"
+    done < <(grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[A-Z])' "$work/said" | grep -oE -- '-[-a-zA-Z]+')
+    while read -r option; do
+        grep -qF -- "$option" "$work/shown" || complain "$1 lacks: $option"
+    done < <(grep -oE '[a-z]{4,} [a-z]+ [a-z]{4,}' "$work/said")
+}
+
+cat "$source"/cli/*.c | awk -f "$source/man/help_text.awk" >"$work/cli"
+awk -f "$source/man/help_text.awk" "$source/agent/main.c" >"$work/agent"
+page holdfast.1 "$work/cli" program_help "$bin/holdfast"
+page holdfastd.8 "$work/agent" help "$bin/holdfastd"
+commands=$("$bin/holdfast" --help | awk '/^$/ { part++ } part == 1 && /^  holdfast / { print $2 }')
+[[ $(wc -l <<<"$commands") -ge 9 ]] || complain "holdfast --help lists only: $commands"
+for command in $commands; do
+    page "holdfast-$command.1" "$work/cli" "${command}_help" "$bin/holdfast" "$command"
+    grep -q "holdfast-$command(1)" <(shown "$pages/man1/holdfast.1") ||
+        complain "holdfast(1) does not name holdfast-$command(1)"
+done
+
+# Each call that the library shows; and its prototype stands in the page.
+calls=0
+while read -r call; do
+    calls=$((calls + 1))
+    [[ -s $pages/man3/$call.3 ]] || { complain "there is no page $call.3"; continue; }
+    grep -q "$call(" <(shown "$pages/man3/$call.3") || complain "$call.3 has no prototype"
+    grep -q "$call(3)" <(shown "$pages/man3/libholdfast.3") || complain "libholdfast(3) lacks $call"
+done < <(sed -n 's/^ *\(hf_[a-z_]*\);$/\1/p' "$source/libclient/holdfast.map")
+((calls >= 20)) || complain "libclient/holdfast.map names only $calls calls"
+
+# Each key of the configuration.
+shown "$pages/man5/holdfastd.ini.5" >"$work/shown"
+keys=0
+while read -r key; do
+    keys=$((keys + 1))
+    grep -qE "(^| )$key " "$work/shown" || complain "holdfastd.ini(5) lacks $key"
+done < <(sed -n 's/^| `\([a-z_]*\)`.*/\1/p' "$source/docs/CONFIG.md" | sort -u)
+((keys >= 20)) || complain "docs/CONFIG.md names only $keys keys"
+[[ -s $pages/man7/holdfast.7 ]] || complain "there is no page holdfast.7"
+
+for page in "$pages"/man*/*; do
+    if command -v mandoc >/dev/null; then
+        (cd "$pages" && mandoc -T lint "$page") || complain "^ mandoc, $page"
+    fi
+    if command -v man >/dev/null; then
+        MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l "$page" >/dev/null 2>"$work/warned" ||
+            complain "man cannot show $page"
+        [[ ! -s $work/warned ]] || complain "man, $page: $(<"$work/warned")"
+    fi
+done
+exit $failed
