@@ -822,6 +822,9 @@ static bool check_whole(struct reading *reading)
 
 enum config_result config_read(struct config *config, const char *path, char *error)
 {
+    static const char hint[] =
+        ". Write it: [agent], name = NAME and cell = CELL, each on a line of "
+        "its own, are enough for one host; holdfastd.ini(5) has every key";
     struct reading *reading = calloc(1, sizeof(*reading));
     enum config_result result = CONFIG_UNREADABLE;
     error[0] = '\0';
@@ -833,7 +836,8 @@ enum config_result config_read(struct config *config, const char *path, char *er
     *reading = (struct reading){.config = config, .path = path, .error = error};
     reading->file = fopen(path, "re");
     if (reading->file == NULL) {
-        snprintf(error, CONFIG_ERROR_MAX, "%s: %s", path, strerror(errno));
+        snprintf(error, CONFIG_ERROR_MAX, "%s: %s%s", path, strerror(errno),
+                 errno == ENOENT ? hint : "");
         free(reading);
         return result;
     }

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# `cmake --install` under a prefix of its own: the program of a user builds against it by pkg-config
+# and by CMake, and runs with an rpath; the sample configuration is good; completion works; the files
+# are where their readers look. Arguments: source folder, build folder, C compiler.
+set -euo pipefail
+source=$1 build=$2 cc=$3
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+
+fail() { echo "$*"; exit 1; }
+
+cmake --install "$build" --prefix "$work/local" >/dev/null
+for file in lib/systemd/system/holdfastd.service lib/sysusers.d/holdfast.conf \
+    lib/tmpfiles.d/holdfast.conf share/man/man1/holdfast.1 share/man/man3/hf_connect.3 \
+    share/bash-completion/completions/holdfast share/zsh/site-functions/_holdfast \
+    share/fish/vendor_completions.d/holdfast.fish share/doc/holdfast/examples/holdfastd.ini; do
+    [[ -s $work/local/$file ]] || fail "not installed: $file"
+done
+
+# The folders in the sample are the service's, and may be others' on this host: 69 says so.
+status=0
+sed "s|/var/lib/holdfast|$work/state|; s|/run/holdfast|$work/run|" \
+    "$work/local/share/doc/holdfast/examples/holdfastd.ini" >"$work/sample.ini"
+"$work/local/bin/holdfastd" --config "$work/sample.ini" --check-config >/dev/null ||
+    fail "the sample configuration is not good"
+"$work/local/bin/holdfastd" --config "$work/none.ini" 2>"$work/err" || status=$?
+[[ $status == 78 && $(wc -l <"$work/err") == 1 ]] || fail "no configuration: exit status $status"
+grep -q "none.ini: No such file or directory. Write it: " "$work/err" || fail "$(<"$work/err")"
+
+awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source/README.md" \
+    >"$work/program.c"
+pc=$(dirname -- "$(find "$work/local" -name holdfast.pc)")
+read -ra flags < <(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs holdfast)
+"$cc" "$work/program.c" "${flags[@]}" -Wl,-rpath,"${pc%/*}" -o "$work/program"
+cmake -S "$source/tests/packages/program" -B "$work/cmake" -DPROGRAM="$work/program.c" \
+    -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$work/local" >"$work/log" 2>&1 &&
+    cmake --build "$work/cmake" >>"$work/log" 2>&1 || fail "find_package: $(<"$work/log")"
+for program in program cmake/program cmake/program_static; do
+    status=0
+    HOLDFAST_SOCKET=$work/none "$work/$program" 2>"$work/err" || status=$?
+    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] || fail "$program: $status, $(<"$work/err")"
+done
+
+# Into /usr/local itself, where a program finds the library without an rpath: as root, with an empty
+# /usr/local and a copy of /etc in a mount namespace.
+local_install() {
+    mount -t tmpfs none /usr/local && cp -a /etc "$work/etc" && mount --bind "$work/etc" /etc &&
+        mount -t tmpfs none /var/cache/ldconfig || return 77
+    cmake --install "$build" --prefix /usr/local >/dev/null
+    "$cc" "$work/program.c" -I/usr/local/include -L/usr/local/lib -lholdfast -o "$work/found"
+    status=0
+    HOLDFAST_SOCKET=$work/none "$work/found" 2>"$work/err" || status=$?
+    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] || fail "/usr/local: $status, $(<"$work/err")"
+    [[ $(/usr/local/bin/holdfast --version) == holdfast* ]]
+}
+if [[ $(id -u) == 0 ]] && unshare --mount true 2>/dev/null; then
+    export work build cc
+    export -f local_install fail
+    status=0
+    unshare --mount --propagation private bash -euo pipefail -c local_install || status=$?
+    [[ $status == 0 || $status == 77 ]] || fail "installed into /usr/local: exit status $status"
+    [[ $status == 0 ]] || echo "not tried: /usr/local itself"
+fi
+
+# complete WORD...: what bash offers for the last word.
+complete_words() {
+    # shellcheck disable=SC1091 # just installed
+    PATH=$work/local/bin:$PATH bash -c '
+        source "$1"; shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _holdfast
+        printf "%s\n" "${COMPREPLY[@]}"' bash \
+        "$work/local/share/bash-completion/completions/holdfast" "$@" | sort | paste -sd' '
+}
+offers() {
+    local want=$1 got
+    shift
+    got=$(complete_words "$@")
+    [[ $got == "$want" ]] || fail "bash offers '$got' for '$*', not '$want'"
+}
+offers "show status" holdfast s
+offers "--wait" holdfast lock --wai
+offers "--socket" holdfast lock --so
+offers "--now" holdfast break --no
+[[ " $(complete_words holdfast '') " == *" lock "* ]] || fail "bash does not offer the commands"
+for shell in zsh fish; do
+    command -v $shell >/dev/null || continue
+    $shell -n "$(find "$work/local/share/$shell" -type f)" || fail "$shell cannot read its completion"
+done
+if command -v fish >/dev/null; then
+    got=$(HOME=$work PATH=$work/local/bin:$PATH fish --no-config -c "
+        source $work/local/share/fish/vendor_completions.d/holdfast.fish
+        complete -C 'holdfast lock --wai'; complete -C 'holdfast doc'" | cut -f1 | paste -sd' ')
+    [[ $got == "--wait doctor" ]] || fail "fish offers '$got'"
+fi
