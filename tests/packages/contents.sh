@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# The Debian packages have what they should have, each file once, stripped, with its debug package; a
+# program builds against libholdfast-dev, through pkg-config and through CMake. Arguments: the folder
+# with the packages, the source folder.
+set -euo pipefail
+packages=$(cd -- "$1" && pwd) source=$(cd -- "$2" && pwd)
+here=$source/tests/packages
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+failed=0
+multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+root=$work/root
+[[ -d $packages ]] || { echo "no folder $packages"; exit 1; }
+
+complain() { echo "$*"; failed=1; }
+
+# unpack PACKAGE: into the common root; no file may be in two packages.
+unpack() {
+    local found=("$packages/$1"_*.deb)
+    [[ -e ${found[0]} && ${#found[@]} == 1 ]] || { complain "no package, or several: $1"; return; }
+    dpkg-deb -c "${found[0]}" | awk '$1 !~ /^d/ { print $6 }' >>"$work/files"
+    dpkg-deb -x "${found[0]}" "$root"
+}
+
+for package in holdfast libholdfast0 libholdfast-dev holdfast-doc holdfast-dbgsym \
+    libholdfast0-dbgsym; do
+    unpack "$package"
+done
+sort "$work/files" | uniq -d | grep -v '/$' >"$work/twice" || true
+[[ ! -s $work/twice ]] || complain "in two packages: $(paste -sd' ' "$work/twice")"
+
+units=$root/lib/systemd/system
+[[ -d $units ]] || units=$root/usr/lib/systemd/system
+for file in "$root"/usr/bin/{holdfast,holdfastd} "$units/holdfastd.service" \
+    "$root"/usr/lib/{sysusers,tmpfiles}.d/holdfast.conf "$root/etc/apparmor.d/usr.bin.holdfastd" \
+    "$root/usr/share/doc/holdfast/examples/holdfastd.ini" \
+    "$root/usr/share/bash-completion/completions/holdfast" \
+    "$root/usr/share/zsh/vendor-completions/_holdfast" \
+    "$root/usr/share/fish/vendor_completions.d/holdfast.fish" \
+    "$root"/usr/share/man/man{1/holdfast.1,1/holdfast-lock.1,3/hf_connect.3,3/libholdfast.3}.gz \
+    "$root"/usr/share/man/man{5/holdfastd.ini.5,7/holdfast.7,8/holdfastd.8}.gz \
+    "$root/usr/share/doc/holdfast/docs/OPERATIONS.md" \
+    "$root"/usr/lib/"$multiarch"/{libholdfast.so.0,libholdfast.so,libholdfast.a}; do
+    [[ -s $file ]] || complain "no ${file#"$root"}"
+done
+grep -q '^ExecStart=/usr/bin/holdfastd ' "$units/holdfastd.service" ||
+    complain "the unit does not start /usr/bin/holdfastd"
+for file in "$root"/usr/bin/{holdfast,holdfastd} "$root/usr/lib/$multiarch/libholdfast.so.0"; do
+    if readelf -SW "$file" | grep -q ' \.debug_info '; then complain "not stripped: $file"; fi
+    id=$(readelf -nW "$file" | sed -n 's/.*Build ID: //p')
+    [[ -s $root/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug ]] ||
+        complain "no debug information of ${file#"$root"}"
+done
+if grep -raqF -e "$source" -e "$packages" "$root/usr/bin" "$root/usr/lib"; then
+    complain "a file has the path of the folder in which it was built"
+fi
+
+# The pages that the sources link to are there.
+while IFS= read -r -d '' page; do
+    while read -r target; do
+        linked=$(dirname -- "$page")/${target%%#*} # the licence is a link to another package's file
+        [[ -e $linked || -L $linked ]] || complain "${page#"$root"}: no $target"
+    done < <(grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '^[a-z]*:' || true)
+done < <(find "$root/usr/share/doc/holdfast" -name README.md -print0)
+
+# A program, with what the packages have and nothing from the source.
+awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source/README.md" \
+    >"$work/program.c"
+pkgconfig=$root/usr/lib/$multiarch/pkgconfig
+read -ra flags < <(PKG_CONFIG_PATH=$pkgconfig pkg-config --cflags --libs holdfast)
+gcc -Wall -Werror "$work/program.c" "${flags[@]}" -o "$work/shared"
+objdump -p "$work/shared" | grep -q 'NEEDED *libholdfast.so.0$' ||
+    complain "a program does not need libholdfast.so.0"
+cmake -S "$here/program" -B "$work/cmake" -DPROGRAM="$work/program.c" \
+    -DCMAKE_PREFIX_PATH="$root/usr" >"$work/log" 2>&1 &&
+    cmake --build "$work/cmake" >>"$work/log" 2>&1 ||
+    { cat "$work/log"; complain "find_package(holdfast) fails"; }
+for program in shared cmake/program cmake/program_static; do
+    status=0
+    HOLDFAST_SOCKET=$work/none LD_LIBRARY_PATH=$root/usr/lib/$multiarch "$work/$program" \
+        2>"$work/err" || status=$?
+    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] ||
+        complain "the program $program: exit status $status, $(<"$work/err")"
+done
+((failed)) || echo "the packages have what they should have"
+exit "$failed"

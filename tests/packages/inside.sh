@@ -1,0 +1,204 @@
+#!/bin/bash
+# Runs in a clean Debian that container.sh booted: what an administrator does with the packages, from
+# the installation to the purge, with locks held during the upgrade.
+set -Eeuo pipefail # E: the trap below holds in functions, too
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
+packages=/packages-test/packages given=/packages-test/given
+config=/etc/holdfast/holdfastd.ini
+work=$(mktemp -d)
+chmod 755 "$work"
+echo 1 >/results/status
+
+step() { printf '  %s\n' "$*"; }
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    tail -n 5 "$work/apt.log" 2>/dev/null || true
+    journalctl --no-pager -n 12 -u holdfastd 2>/dev/null || true
+    exit 1
+}
+trap 'fail "line $LINENO: $BASH_COMMAND"' ERR
+
+# apt_get WORD...: what it prints is in apt.log. The mirror may be slow, so it is asked again.
+apt_get() {
+    apt-get -q -y --no-install-recommends --allow-downgrades -o Acquire::Retries=5 \
+        -o APT::Sandbox::User=root "$@" >"$work/apt.log" 2>&1
+}
+
+# wait_for SECONDS COMMAND...
+wait_for() {
+    local tries=$(($1 * 10))
+    shift
+    for (( ; tries > 0; tries--)); do
+        if "$@" >/dev/null 2>&1; then return 0; fi
+        sleep 0.1
+    done
+    fail "did not come: $*"
+}
+
+property() { systemctl show -P "$1" holdfastd.service; }
+starts() { journalctl --no-pager -o cat -u holdfastd | grep -c 'event=serving' || true; }
+token() { holdfast lock "$1" -- sh -c 'echo $HOLDFAST_TOKEN'; }
+is_failed() { [[ $(property ActiveState) == failed ]]; }
+
+fresh_install() {
+    apt_get update
+    apt_get install "$packages"/holdfast_*.deb
+    grep -q "^holdfast: write $config" "$work/apt.log" || fail "the installation says not what to do"
+    [[ $(property UnitFileState) == enabled ]] || fail "the unit is $(property UnitFileState)"
+    [[ $(property ActiveState) == inactive ]] || fail "the unit is $(property ActiveState)"
+    holdfast --version | grep -q holdfast
+    for page in man1/holdfast.1 man1/holdfast-lock.1 man5/holdfastd.ini.5 man8/holdfastd.8; do
+        [[ -s /usr/share/man/$page.gz ]] || fail "no page $page"
+    done
+}
+
+without_configuration() {
+    systemctl start holdfastd 2>/dev/null && fail "an agent without a configuration starts"
+    wait_for 10 is_failed
+    sleep 1
+    [[ $(property NRestarts) == 0 ]] || fail "the unit loops: $(property NRestarts) restarts"
+    [[ $(property ExecMainStatus) == 78 ]] || fail "exit status $(property ExecMainStatus), not 78"
+    journalctl --no-pager -o cat -u holdfastd _COMM=holdfastd >"$work/said"
+    [[ $(wc -l <"$work/said") == 1 ]] || fail "it says $(wc -l <"$work/said") lines, not 1"
+    grep -q "$config: No such file or directory. Write it: \[agent\], name = NAME and cell = CELL" \
+        "$work/said" || fail "it says: $(<"$work/said")"
+}
+
+# Does what the line said, and no more.
+first_lock() {
+    printf '[agent]\nname = clean\ncell = home\n' >"$config"
+    systemctl start holdfastd
+    [[ $(holdfast lock demo -- echo mine) == mine ]]
+    [[ $(property User) == holdfast ]]
+    # The sample is good as it is.
+    runuser -u holdfast -- holdfastd --check-config \
+        --config /usr/share/doc/holdfast/examples/holdfastd.ini >/dev/null
+    useradd worker
+    echo 'users = worker' >>"$config"
+    systemctl restart holdfastd
+    [[ $(runuser -u worker -- holdfast lock demo -- echo mine) == mine ]]
+    holdfast status >/dev/null
+}
+
+all_packages() {
+    apt_get install "$packages"/{libholdfast0,libholdfast-dev,holdfast-doc}_*.deb
+    "$given/program" | grep -q 'I hold it, token [1-9]' || fail "a program with the library"
+}
+
+# hold NAME: in the background, with its sequencer in a file.
+hold() {
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    setsid runuser -u worker -- holdfast lock "$1" -- \
+        sh -c 'echo "$HOLDFAST_SEQUENCER" >"$1.new"; mv "$1.new" "$1"; exec sleep 1000' \
+        sh "$work/held/$1" >>"$work/held.log" 2>&1 &
+}
+
+# Each hold is still the hold that it was.
+all_held() {
+    local name
+    for name in "${names[@]}"; do
+        [[ $(holdfast check "$(<"$work/held/$name")") == held ]] || fail "$name was lost: $1"
+    done
+    [[ ! -s $work/held.log ]] || fail "a holder says: $(<"$work/held.log")"
+}
+
+is_awaited() { holdfast show --json "$1" | grep -q '"waiters": *\[{'; }
+
+hold_all() {
+    local name
+    mkdir -p "$work/held"
+    chmod 777 "$work/held"
+    names=()
+    for ((index = 0; index < 20; index++)); do
+        names+=("job$index")
+        hold "job$index"
+    done
+    for name in "${names[@]}"; do wait_for 20 test -s "$work/held/$name"; done
+}
+
+upgrade() {
+    local pid started waiter
+    hold_all
+    runuser -u worker -- holdfast lock job0 -- touch "$work/held/served" &
+    waiter=$!
+    wait_for 20 is_awaited job0
+    all_held "before the upgrade"
+    pid=$(property MainPID)
+    started=$(starts)
+    apt_get install "$given"/upgrade/*.deb
+    [[ $(dpkg-query -W -f '${Version}' holdfast) == *+upgrade ]] || fail "it is no upgrade"
+    [[ $(property MainPID) != "$pid" ]] || fail "the agent was not restarted"
+    wait_for 10 holdfast status
+    all_held "by the upgrade"
+    sleep 6 # longer than the lease
+    all_held "after the upgrade"
+    [[ $(starts) == $((started + 1)) ]] || fail "the agent was started $(($(starts) - started)) times"
+    [[ $(property NRestarts) == 0 ]] || fail "the agent ended by itself"
+    journalctl --no-pager -o cat -u holdfastd | grep 'event=session_continued' >/dev/null ||
+        fail "the session did not go on"
+    # The waiter has kept its place.
+    [[ ! -e $work/held/served ]] || fail "the waiter was served beside the holder"
+    pkill_of job0
+    wait "$waiter"
+    [[ -e $work/held/served ]]
+    unset 'names[0]'
+}
+
+# Ends the holder of a lock.
+pkill_of() {
+    kill "$(holdfast show --json "$1" | sed -n 's/.*"holders": *\[{[^}]*"pid": *\([0-9]*\).*/\1/p')"
+}
+
+# What the new program does not accept must not end the agent that runs.
+upgrade_refused() {
+    local pid
+    pid=$(property MainPID)
+    cp "$config" "$work/good.ini"
+    echo 'nonsense = 1' >>"$config"
+    apt_get install --reinstall "$given"/upgrade/holdfast_*.deb
+    grep -q 'nonsense' "$work/apt.log" || fail "the upgrade does not say what is wrong"
+    [[ $(property MainPID) == "$pid" ]] || fail "the agent did not go on"
+    cp "$work/good.ini" "$config"
+    all_held "with a wrong configuration"
+}
+
+# An administrator stopped it, and no upgrade starts it.
+upgrade_stopped() {
+    systemctl stop holdfastd
+    apt_get install --reinstall "$given"/upgrade/holdfast_*.deb
+    [[ $(property ActiveState) == inactive ]] || fail "an upgrade starts a stopped agent"
+    systemctl start holdfastd
+    wait_for 10 holdfast status
+}
+
+remove() {
+    local before after
+    before=$(token counter)
+    apt_get remove holdfast
+    [[ ! -e /usr/bin/holdfastd && -s $config && -s /var/lib/holdfast/holdfast.db ]]
+    [[ -z $(pgrep_agent) ]] || fail "the agent still runs"
+    apt_get install "$packages"/holdfast_*.deb
+    wait_for 10 holdfast status
+    after=$(token counter)
+    ((after > before)) || fail "token $after after $before"
+}
+
+pgrep_agent() { grep -lsx holdfastd /proc/[0-9]*/comm || true; }
+
+purge() {
+    apt_get purge holdfast libholdfast0 libholdfast-dev holdfast-doc
+    find / -xdev \( -path /proc -o -path /sys -o -path /results -o -path /packages-test -o \
+        -path "$work" -o -path /var/log \) -prune -o -name '*holdfast*' -print >"$work/left"
+    find /run /dev/shm -name '*holdfast*' >>"$work/left"
+    [[ ! -s $work/left ]] || fail "a purge leaves: $(paste -sd' ' "$work/left")"
+    systemctl daemon-reload
+    [[ $(systemctl is-enabled holdfastd 2>&1) != enabled ]] || fail "the unit is enabled"
+}
+
+for part in fresh_install without_configuration first_lock all_packages upgrade upgrade_refused \
+    upgrade_stopped remove purge; do
+    step "$part"
+    "$part"
+done
+echo 0 >/results/status
+echo "installed, used, upgraded with 20 locks held, removed, purged"
