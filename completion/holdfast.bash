@@ -9,7 +9,7 @@ _holdfast_commands() {
 # Prints the options of a command, and those of all commands.
 _holdfast_options() {
     { "$1" "$2" --help; "$1" --help; } 2>/dev/null |
-        grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[A-Z])' | grep -oE -- '-[-a-zA-Z]+' | sort -u
+        grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[a-zA-Z])' | grep -oE -- '-[-a-zA-Z]+' | sort -u
 }
 
 _holdfast_names() {

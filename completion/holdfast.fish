@@ -21,7 +21,7 @@ function __holdfast_options
     begin
         holdfast (__holdfast_command) --help
         holdfast --help
-    end 2>/dev/null | sed -nE 's/^  +(-[a-zA-Z], )?(-(-[a-z-]+|[A-Z]))( [A-Z]+)?   *(.*)/\2\t\5/p' |
+    end 2>/dev/null | sed -nE 's/^  +(-[a-zA-Z], )?(-(-[a-z-]+|[a-zA-Z]))( [A-Z]+)?   *(.*)/\2\t\5/p' |
         sort -u
 end
 
@@ -39,9 +39,16 @@ function __holdfast_behind_dashes
     contains -- -- (commandline -opc)
 end
 
+# What follows -- is a command of its own.
+function __holdfast_behind
+    set -l words (commandline -opc) (commandline -ct)
+    set -l at (contains -i -- -- $words)
+    complete -C (string join ' ' -- $words[(math $at + 1)..-1])
+end
+
 complete -c holdfast -n 'not __holdfast_behind_dashes' -f
 complete -c holdfast -n 'not __holdfast_command' -a '(__holdfast_commands)'
 complete -c holdfast -n 'not __holdfast_behind_dashes; and string match -q -- "-*" (commandline -ct)' \
     -a '(__holdfast_options)'
 complete -c holdfast -n __holdfast_wants_name -a '(__holdfast_names)'
-complete -c holdfast -n __holdfast_behind_dashes -a '(__fish_complete_subcommand --fcs-skip=0)'
+complete -c holdfast -n __holdfast_behind_dashes -f -a '(__holdfast_behind)'

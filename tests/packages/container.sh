@@ -11,7 +11,8 @@
 set -euo pipefail
 
 packages=$(cd -- "$1" && pwd)
-release=${2:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
+own=$(. /etc/os-release && echo "$VERSION_CODENAME")
+release=${2:-$own}
 here=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
 tree=$cache/boot-$release
@@ -60,6 +61,14 @@ program_make() {
     read -ra flags < <(PKG_CONFIG_PATH=$(echo "$root"/usr/lib/*/pkgconfig) \
         pkg-config --cflags --libs holdfast)
     gcc "$work/program.c" "${flags[@]}" -o "$work/program"
+}
+
+# This source's own build, as `cmake --install` puts it into /usr/local; only where it was built for the
+# container's Debian.
+local_make() {
+    local build=$here/../../build
+    [[ -x $build/bin/holdfastd && $release == "$own" ]] || return 0
+    DESTDIR=$work/local cmake --install "$build" --prefix /usr/local >/dev/null
 }
 
 # The service that runs inside.sh. The machine stops when it ends, however it ends.
@@ -131,6 +140,7 @@ command -v debootstrap >/dev/null || [[ -d $tree ]] || die "needs debootstrap"
 tree_make
 upgrade_make
 program_make
+local_make
 service_make
 printf 'a clean Debian %s in a container:\n' "$release"
 boot

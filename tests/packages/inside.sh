@@ -195,10 +195,26 @@ purge() {
     [[ $(systemctl is-enabled holdfastd 2>&1) != enabled ]] || fail "the unit is enabled"
 }
 
+# Without packages: what `cmake --install` puts into /usr/local runs as a service, too.
+usr_local() {
+    [[ -d $given/local ]] || { step "(no build of this source for this Debian: left out)"; return; }
+    cp -a "$given/local/usr/local/." /usr/local
+    ldconfig
+    systemd-sysusers
+    systemd-tmpfiles --create /usr/local/lib/tmpfiles.d/holdfast.conf
+    systemctl daemon-reload
+    mkdir -p /etc/holdfast
+    cp /usr/local/share/doc/holdfast/examples/holdfastd.ini "$config"
+    systemctl start holdfastd
+    [[ $(property FragmentPath) == /usr/local/lib/systemd/system/holdfastd.service ]]
+    [[ $(/usr/local/bin/holdfast lock demo -- echo mine) == mine ]]
+    "$given/program" | grep -q 'I hold it, token [1-9]' || fail "a program with the library"
+}
+
 for part in fresh_install without_configuration first_lock all_packages upgrade upgrade_refused \
-    upgrade_stopped remove purge; do
+    upgrade_stopped remove purge usr_local; do
     step "$part"
     "$part"
 done
 echo 0 >/results/status
-echo "installed, used, upgraded with 20 locks held, removed, purged"
+echo "installed, used, upgraded with 20 locks held, removed, purged; and below /usr/local"

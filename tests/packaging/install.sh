@@ -90,6 +90,7 @@ done
 if command -v fish >/dev/null; then
     got=$(HOME=$work PATH=$work/local/bin:$PATH fish --no-config -c "
         source $work/local/share/fish/vendor_completions.d/holdfast.fish
-        complete -C 'holdfast lock --wai'; complete -C 'holdfast doc'" | cut -f1 | paste -sd' ')
-    [[ $got == "--wait doctor" ]] || fail "fish offers '$got'"
+        complete -C 'holdfast lock --wai'; complete -C 'holdfast doc'
+        complete -C 'holdfast lock x -- cmak' | grep '^cmake'" | cut -f1 | paste -sd' ')
+    [[ $got == "--wait doctor cmake"* ]] || fail "fish offers '$got'"
 fi

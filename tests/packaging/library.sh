@@ -24,6 +24,12 @@ if [[ $(wc -l <"$work/declared") -lt 20 ]]; then
     echo "found only these in the headers: $(paste -sd' ' "$work/declared")"
     exit 1
 fi
+# The Debian package knows each of them.
+sed -n 's/^ \(hf_[a-z_]*\)@.*/\1/p' "$source/debian/libholdfast0.symbols" | sort -u >"$work/symbols"
+if ! diff "$work/declared" "$work/symbols"; then
+    echo "^ < declared in the headers, > in debian/libholdfast0.symbols"
+    exit 1
+fi
 if ! diff "$work/declared" "$work/shown"; then
     echo "^ < declared in the headers, > shown by libholdfast.so"
     exit 1

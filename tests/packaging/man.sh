@@ -29,7 +29,7 @@ page() {
     shown "$page" >"$work/shown"
     while read -r option; do
         grep -qE -- "(^|[ ,])$option([ ,]|\$)" "$work/shown" || complain "$1 lacks $option"
-    done < <(grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[A-Z])' "$work/said" | grep -oE -- '-[-a-zA-Z]+')
+    done < <(grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[a-zA-Z])' "$work/said" | grep -oE -- '-[-a-zA-Z]+')
     while read -r option; do
         grep -qF -- "$option" "$work/shown" || complain "$1 lacks: $option"
     done < <(grep -oE '[a-z]{4,} [a-z]+ [a-z]{4,}' "$work/said")
@@ -65,7 +65,12 @@ while read -r key; do
     grep -qE "(^| )$key " "$work/shown" || complain "holdfastd.ini(5) lacks $key"
 done < <(sed -n 's/^| `\([a-z_]*\)`.*/\1/p' "$source/docs/CONFIG.md" | sort -u)
 ((keys >= 20)) || complain "docs/CONFIG.md names only $keys keys"
-[[ -s $pages/man7/holdfast.7 ]] || complain "there is no page holdfast.7"
+
+# Each exit status that docs/LOG.md lists.
+shown "$pages/man7/holdfast.7" >"$work/shown"
+while read -r status; do
+    grep -qE " $status(,| [a-z+])" "$work/shown" || complain "holdfast(7) lacks exit status $status"
+done < <(sed -n 's/^| \([0-9][0-9]*\) | .*/\1/p' "$source/docs/LOG.md")
 
 for page in "$pages"/man*/*; do
     if command -v mandoc >/dev/null; then
