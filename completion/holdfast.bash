@@ -17,8 +17,8 @@ _holdfast_names() {
 }
 
 _holdfast() {
-    local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-    local index command='' word
+    local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]}
+    local before=${COMP_WORDS[COMP_CWORD - 1]} index command='' word
     for ((index = 1; index < COMP_CWORD; index++)); do
         word=${COMP_WORDS[index]}
         if [[ $word == -- ]]; then
@@ -45,7 +45,8 @@ _holdfast() {
         ;;
     esac
     if [[ $current == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_options "$program" "$command")" -- "$current")
+        mapfile -t COMPREPLY < \
+            <(compgen -W "$(_holdfast_options "$program" "$command")" -- "$current")
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_commands "$program")" -- "$current")
     else

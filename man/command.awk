@@ -1,5 +1,5 @@
-# A man page of a command, made from its help text (standard input). Variables: name, section, brief,
-# see, version, date.
+# A man page of a command, made from its help text (standard input). Variables: name, section,
+# brief, see, version, date.
 #
 # The help texts have one layout:
 #   - the synopsis, to the first blank line. The text of a whole program has a line before it that

@@ -1,5 +1,5 @@
-# Man pages of the C interface, made from the comments of its headers (the file arguments). Variables:
-# version, date, see, and `call`:
+# Man pages of the C interface, made from the comments of its headers (the file arguments).
+# Variables: version, date, see, and `call`:
 #   a function's name    its page
 #   "list"               a line for each function: its name, and the one whose comment it shares
 #   "libholdfast"        the page of the library; `example` is the file with a program

@@ -1,6 +1,6 @@
-# Prints the help texts of C sources as the programs print them: each string constant named
-# `help` or `..._help`, after a line "@ NAME". The test packaging_man compares them with the output of
-# the programs.
+# Prints the help texts of C sources as the programs print them: each string constant named `help`
+# or `..._help`, after a line "@ NAME". The test packaging_man compares them with the output of the
+# programs.
 /^static const char ([a-z_]*_)?help\[\] =$/ {
     name = $4
     sub(/\[.*/, "", name)

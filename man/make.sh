@@ -81,7 +81,8 @@ make_calls() {
 
 make_others() {
     see="holdfast(7) holdfastd(8)"
-    write markdown.awk holdfastd.ini.5 "the configuration of the lock agent" "$source/docs/CONFIG.md"
+    write markdown.awk holdfastd.ini.5 "the configuration of the lock agent" \
+        "$source/docs/CONFIG.md"
     see="holdfast(1) libholdfast(3) holdfastd.ini(5) holdfastd(8)"
     write markdown.awk holdfast.7 "named locks for one host, or for many" "$here/holdfast.7.md"
 }

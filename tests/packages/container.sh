@@ -2,8 +2,8 @@
 # Boots a clean Debian in a container and runs inside.sh there as a service: it installs, uses,
 # upgrades, removes and purges the packages. Needs root, systemd-nspawn, and the Debian mirror.
 #
-#   container.sh FOLDER [RELEASE]   the folder with the packages; bookworm (this machine's release, if
-#                                   not given) or trixie
+#   container.sh FOLDER [RELEASE]   the folder with the packages; bookworm or trixie (default: this
+#                                   machine's release)
 #
 # The tree is made once by debootstrap, in $XDG_CACHE_HOME/holdfast/boot-RELEASE (else ~/.cache);
 # remove it to have it made anew. It stays clean: the container writes to a tmpfs over it, which is
@@ -16,8 +16,9 @@ release=${2:-$own}
 here=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
 tree=$cache/boot-$release
-mirror=${HOLDFAST_MIRROR:-$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' |
-    awk 'found == "" && $2 !~ /-/ { found = $1 } END { print found }')}
+mirror=${HOLDFAST_MIRROR:-$(
+    apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' |
+        awk 'found == "" && $2 !~ /-/ { found = $1 } END { print found }')}
 
 die() { printf 'container: %s\n' "$*" >&2; exit 1; }
 
@@ -46,7 +47,8 @@ upgrade_make() {
     for package in "$packages"/{holdfast,libholdfast0,libholdfast-dev}_*.deb; do
         rm -rf -- "$unpacked"
         dpkg-deb -R "$package" "$unpacked"
-        sed -i -e 's/^Version: .*/&+upgrade/' -e 's/(= \([^)]*\))/(= \1+upgrade)/' "$unpacked/DEBIAN/control"
+        sed -i -e 's/^Version: .*/&+upgrade/' \
+            -e 's/(= \([^)]*\))/(= \1+upgrade)/' "$unpacked/DEBIAN/control"
         dpkg-deb --root-owner-group -b "$unpacked" "$work/upgrade" >/dev/null
     done
 }
@@ -63,8 +65,8 @@ program_make() {
     gcc "$work/program.c" "${flags[@]}" -o "$work/program"
 }
 
-# This source's own build, as `cmake --install` puts it into /usr/local; only where it was built for the
-# container's Debian.
+# This source's own build, as `cmake --install` puts it into /usr/local; only where it was built for
+# the container's Debian.
 local_make() {
     local build=$here/../../build
     [[ -x $build/bin/holdfastd && $release == "$own" ]] || return 0
@@ -127,7 +129,8 @@ boot() {
         --bind-ro="$work/90host:/etc/apt/apt.conf.d/90host" \
         --bind-ro="$work/resolv.conf:/etc/resolv.conf" \
         --bind-ro="$work/test.service:/etc/systemd/system/test.service" \
-        -- systemd.unit=multi-user.target systemd.wants=test.service </dev/null >"$work/console" 2>&1 || true
+        -- systemd.unit=multi-user.target systemd.wants=test.service \
+        </dev/null >"$work/console" 2>&1 || true
     cgroup_leave
 }
 

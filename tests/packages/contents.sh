@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The Debian packages have what they should have, each file once, stripped, with its debug package; a
-# program builds against libholdfast-dev, through pkg-config and through CMake. Arguments: the folder
-# with the packages, the source folder.
+# The Debian packages have what they should have, each file once, stripped, with its debug package;
+# a program builds against libholdfast-dev, through pkg-config and through CMake. Arguments: the
+# folder with the packages, the source folder.
 set -euo pipefail
 packages=$(cd -- "$1" && pwd) source=$(cd -- "$2" && pwd)
 here=$source/tests/packages

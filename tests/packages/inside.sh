@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs in a clean Debian that container.sh booted: what an administrator does with the packages, from
-# the installation to the purge, with locks held during the upgrade.
+# Runs in a clean Debian that container.sh booted: what an administrator does with the packages,
+# from the installation to the purge, with locks held during the upgrade.
 set -Eeuo pipefail # E: the trap below holds in functions, too
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 packages=/packages-test/packages given=/packages-test/given
@@ -43,7 +43,8 @@ is_failed() { [[ $(property ActiveState) == failed ]]; }
 fresh_install() {
     apt_get update
     apt_get install "$packages"/holdfast_*.deb
-    grep -q "^holdfast: write $config" "$work/apt.log" || fail "the installation says not what to do"
+    grep -q "^holdfast: write $config" "$work/apt.log" ||
+        fail "the installation says not what to do"
     [[ $(property UnitFileState) == enabled ]] || fail "the unit is $(property UnitFileState)"
     [[ $(property ActiveState) == inactive ]] || fail "the unit is $(property ActiveState)"
     holdfast --version | grep -q holdfast
@@ -132,7 +133,8 @@ upgrade() {
     all_held "by the upgrade"
     sleep 6 # longer than the lease
     all_held "after the upgrade"
-    [[ $(starts) == $((started + 1)) ]] || fail "the agent was started $(($(starts) - started)) times"
+    [[ $(starts) == $((started + 1)) ]] ||
+        fail "the agent was started $(($(starts) - started)) times"
     [[ $(property NRestarts) == 0 ]] || fail "the agent ended by itself"
     journalctl --no-pager -o cat -u holdfastd | grep 'event=session_continued' >/dev/null ||
         fail "the session did not go on"

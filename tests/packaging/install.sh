@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `cmake --install` under a prefix of its own: the program of a user builds against it by pkg-config
-# and by CMake, and runs with an rpath; the sample configuration is good; completion works; the files
-# are where their readers look. Arguments: source folder, build folder, C compiler.
+# and by CMake, and runs with an rpath; the sample configuration is good; completion works; the
+# files are where their readers look. Arguments: source folder, build folder, C compiler.
 set -euo pipefail
 source=$1 build=$2 cc=$3
 work=$(mktemp -d)
@@ -38,7 +38,8 @@ cmake -S "$source/tests/packages/program" -B "$work/cmake" -DPROGRAM="$work/prog
 for program in program cmake/program cmake/program_static; do
     status=0
     HOLDFAST_SOCKET=$work/none "$work/$program" 2>"$work/err" || status=$?
-    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] || fail "$program: $status, $(<"$work/err")"
+    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] ||
+        fail "$program: $status, $(<"$work/err")"
 done
 
 # Into /usr/local itself, where a program finds the library without an rpath: as root, with an empty
@@ -50,7 +51,8 @@ local_install() {
     "$cc" "$work/program.c" -I/usr/local/include -L/usr/local/lib -lholdfast -o "$work/found"
     status=0
     HOLDFAST_SOCKET=$work/none "$work/found" 2>"$work/err" || status=$?
-    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] || fail "/usr/local: $status, $(<"$work/err")"
+    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] ||
+        fail "/usr/local: $status, $(<"$work/err")"
     [[ $(/usr/local/bin/holdfast --version) == holdfast* ]]
 }
 if [[ $(id -u) == 0 ]] && unshare --mount true 2>/dev/null; then
@@ -85,7 +87,8 @@ offers "--now" holdfast break --no
 [[ " $(complete_words holdfast '') " == *" lock "* ]] || fail "bash does not offer the commands"
 for shell in zsh fish; do
     command -v $shell >/dev/null || continue
-    $shell -n "$(find "$work/local/share/$shell" -type f)" || fail "$shell cannot read its completion"
+    $shell -n "$(find "$work/local/share/$shell" -type f)" ||
+        fail "$shell cannot read its completion"
 done
 if command -v fish >/dev/null; then
     got=$(HOME=$work PATH=$work/local/bin:$PATH fish --no-config -c "

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Each command, each call and the configuration has its man page; the pages say what --help says, and
-# neither man nor mandoc finds a fault in them. Arguments: source folder, build folder.
+# Each command, each call and the configuration has its man page; the pages say what --help says,
+# and neither man nor mandoc finds a fault in them. Arguments: source folder, build folder.
 set -euo pipefail
 source=$1 bin=$2/bin pages=$2/man/pages
 work=$(mktemp -d)
@@ -29,7 +29,8 @@ page() {
     shown "$page" >"$work/shown"
     while read -r option; do
         grep -qE -- "(^|[ ,])$option([ ,]|\$)" "$work/shown" || complain "$1 lacks $option"
-    done < <(grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[a-zA-Z])' "$work/said" | grep -oE -- '-[-a-zA-Z]+')
+    done < <(grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[a-zA-Z])' "$work/said" |
+        grep -oE -- '-[-a-zA-Z]+')
     while read -r option; do
         grep -qF -- "$option" "$work/shown" || complain "$1 lacks: $option"
     done < <(grep -oE '[a-z]{4,} [a-z]+ [a-z]{4,}' "$work/said")
