@@ -27,8 +27,9 @@ sed "s|/var/lib/holdfast|$work/state|; s|/run/holdfast|$work/run|" \
 [[ $status == 78 && $(wc -l <"$work/err") == 1 ]] || fail "no configuration: exit status $status"
 grep -q "none.ini: No such file or directory. Write it: " "$work/err" || fail "$(<"$work/err")"
 
-awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$source/README.md" \
-    >"$work/program.c"
+printf '#include <holdfast/holdfast.h>\n#include <stdio.h>\nint main(void)\n{\n    puts(%s);\n}\n' \
+    'hf_version()' >"$work/program.c"
+version=$(sed -n 's/^Version: //p' "$build/lib/pkgconfig/holdfast.pc")
 pc=$(dirname -- "$(find "$work/local" -name holdfast.pc)")
 read -ra flags < <(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs holdfast)
 "$cc" "$work/program.c" "${flags[@]}" -Wl,-rpath,"${pc%/*}" -o "$work/program"
@@ -36,10 +37,7 @@ cmake -S "$source/tests/packages/program" -B "$work/cmake" -DPROGRAM="$work/prog
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$work/local" >"$work/log" 2>&1 &&
     cmake --build "$work/cmake" >>"$work/log" 2>&1 || fail "find_package: $(<"$work/log")"
 for program in program cmake/program cmake/program_static; do
-    status=0
-    HOLDFAST_SOCKET=$work/none "$work/$program" 2>"$work/err" || status=$?
-    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] ||
-        fail "$program: $status, $(<"$work/err")"
+    [[ $("$work/$program") == "$version" ]] || fail "$program does not print $version"
 done
 
 # Into /usr/local itself, where a program finds the library without an rpath: as root, with an empty
@@ -49,14 +47,11 @@ local_install() {
         mount -t tmpfs none /var/cache/ldconfig || return 77
     cmake --install "$build" --prefix /usr/local >/dev/null
     "$cc" "$work/program.c" -I/usr/local/include -L/usr/local/lib -lholdfast -o "$work/found"
-    status=0
-    HOLDFAST_SOCKET=$work/none "$work/found" 2>"$work/err" || status=$?
-    [[ $status == 1 && $(<"$work/err") == "no agent: "* ]] ||
-        fail "/usr/local: $status, $(<"$work/err")"
+    [[ $("$work/found") == "$version" ]] || fail "/usr/local: a program does not find the library"
     [[ $(/usr/local/bin/holdfast --version) == holdfast* ]]
 }
 if [[ $(id -u) == 0 ]] && unshare --mount true 2>/dev/null; then
-    export work build cc
+    export work build cc version
     export -f local_install fail
     status=0
     unshare --mount --propagation private bash -euo pipefail -c local_install || status=$?
