@@ -219,4 +219,4 @@ for part in fresh_install without_configuration first_lock all_packages upgrade 
     "$part"
 done
 echo 0 >/results/status
-echo "installed, used, upgraded with 20 locks held, removed, purged; and below /usr/local"
+echo "installed, used, upgraded with 20 locks held, removed, purged"
