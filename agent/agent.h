@@ -154,6 +154,7 @@ struct agent {
     uint64_t unsound;  /* bit i: found unusable, to be given up when the turn ends */
     uint64_t mended;   /* bit i: its header was written again in this turn */
     uint64_t held;     /* bit i: one of its processes holds up threads that touch region i */
+    uint8_t faults[HOST_NAMESPACES_MAX];    /* enum region_fault: why the region is unsound */
     uint8_t abandoned[HOST_NAMESPACES_MAX]; /* how many of its regions were, by this agent */
     int64_t anew_ns[HOST_NAMESPACES_MAX];   /* for regions of rubbish: when to begin anew */
     uint64_t given_up; /* how many regions were given up; anew counts those begun anew */

@@ -80,9 +80,11 @@ void keeper_suspect(struct agent *agent, int64_t now_ns)
 {
     struct keeper *keeper = agent->keeper;
     if (keeper != NULL) {
+        pthread_mutex_lock(&keeper->mutex); /* the keeper has it only while it looks at these */
         atomic_store_explicit(&keeper->suspects_ns, now_ns + SUSPECT_MS * INT64_C(1000000),
                               memory_order_relaxed);
         pthread_cond_signal(&keeper->changed);
+        pthread_mutex_unlock(&keeper->mutex);
     }
 }
 

@@ -216,7 +216,8 @@ void prolong_look(struct prolong *prolong)
         struct prolonger *one = &prolong->threads[i];
         char stat[64];
         snprintf(stat, sizeof(stat), "/proc/self/task/%d/stat", (int)one->id);
-        if (stuck_look(&one->stuck, stat, now_ns) && one->busy) {
+        if (stuck_look(&one->stuck, stat, STUCK_PRESSURE, now_ns) && one->busy &&
+            !atomic_load_explicit(&one->leave, memory_order_relaxed)) {
             prolong->held |= UINT64_C(1) << i;
         }
     }

@@ -392,6 +392,7 @@ bool regions_are_sound(void *arg, uint32_t space)
         agent->mended |= bit;
     } else if (fault != REGION_SOUND) {
         agent->unsound |= bit;
+        agent->faults[space] = (uint8_t)fault;
     }
     return (agent->unsound & bit) == 0;
 }
@@ -424,10 +425,17 @@ static void abandon(struct agent *agent, uint32_t space)
     }
 }
 
-static enum region_fault fault_of(const struct agent *agent, uint32_t space)
+static enum region_fault fault_of(struct agent *agent, uint32_t space)
 {
-    bool held = (agent->held >> space & 1) != 0;
-    return held ? REGION_HELD : region_file_fault(&agent->regions[space]);
+    if ((agent->held >> space & 1) != 0) {
+        return REGION_HELD;
+    }
+    if (agent->faults[space] == REGION_SOUND) { /* a touch met a page that is gone */
+        agent_lend(agent);
+        agent->faults[space] = (uint8_t)region_file_fault(&agent->regions[space]);
+        agent_take_back(agent);
+    }
+    return agent->faults[space];
 }
 
 static void give_up(struct agent *agent, uint32_t space, enum region_fault fault)
@@ -515,7 +523,13 @@ static void end_anew(struct agent *agent)
         log_not_made(agent, space, work->error);
         return;
     }
+    agent_lend(agent);
+    region_file_leave(&agent->regions[space]); /* to unmap may be held up, as a touch may */
+    agent_take_back(agent);
     region_file_take(&agent->regions[space], &work->file);
+    if (agent->prolong != NULL) {
+        prolong_leave(agent->prolong, space); /* what was seen of the old region does not count */
+    }
     note_incarnation(agent, space, work->identity.incarnation);
     /* The region is whole, and the note of the old one is cleared: the next agent may adopt it. */
     atomic_store(&agent->notes[space]->given_up, 0);
@@ -525,6 +539,7 @@ static void end_anew(struct agent *agent)
     agent->roomless &= ~bit;
     agent->unsound &= ~bit;
     agent->held &= ~bit;
+    agent->faults[space] = REGION_SOUND;
     agent->anew++;
     log_begin(&line, LOG_LEVEL_INFO, "region_begun_anew");
     log_text(&line, "namespace", agent->spaces[space]);

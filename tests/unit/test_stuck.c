@@ -10,12 +10,14 @@
 enum { PAUSE_MS = 20 };
 
 static char file[64];
+static char pressure[64];
 static struct stuck stuck;
 static int64_t now_ns;
 
 static void set_up(void)
 {
     snprintf(file, sizeof(file), "%s/stat", suite_folder());
+    snprintf(pressure, sizeof(pressure), "%s/pressure", suite_folder());
     stuck = (struct stuck){0};
     now_ns = 1000 * MS;
 }
@@ -23,6 +25,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     unlink(file);
+    unlink(pressure);
 }
 
 /* proc(5), stat; the name may contain anything. */
@@ -40,9 +43,21 @@ static bool look_for(int64_t lasts_ms, int64_t pause_ms)
     bool is_stuck = false;
     for (int64_t end_ns = now_ns + lasts_ms * MS; now_ns < end_ns && !is_stuck;) {
         now_ns += pause_ms * MS;
-        is_stuck = stuck_look(&stuck, file, now_ns);
+        is_stuck = stuck_look(&stuck, file, pressure, now_ns);
     }
     return is_stuck;
+}
+
+/* /proc/pressure/memory: that many ms of stalls so far. */
+static void set_pressure(int64_t stalled_ms)
+{
+    FILE *out = fopen(pressure, "w");
+    ck_assert_ptr_nonnull(out);
+    fprintf(out,
+            "some avg10=0.00 avg60=0.00 avg300=0.00 total=%lld\n"
+            "full avg10=0.00 avg60=0.00 avg300=0.00 total=9999999\n",
+            (long long)stalled_ms * 1000);
+    ck_assert_int_eq(fclose(out), 0);
 }
 
 START_TEST(a_long_wait_counts)
@@ -84,6 +99,29 @@ START_TEST(a_thread_that_reads_from_a_disk_is_not_stuck)
 }
 END_TEST
 
+START_TEST(a_thread_that_waits_for_memory_is_not_stuck)
+{
+    set('D', 0);
+    for (int64_t i = 1; i < 100; i++) {
+        set_pressure(1000 + i * PAUSE_MS);
+        ck_assert(!look_for(PAUSE_MS, PAUSE_MS));
+    }
+    ck_assert(look_for(2 * STUCK_MS, PAUSE_MS)); /* it waits on, and no stall is counted */
+}
+END_TEST
+
+START_TEST(little_pressure_hides_nobody)
+{
+    bool is_stuck = false;
+    set('D', 0);
+    for (int64_t i = 1; i < 100 && !is_stuck; i++) {
+        set_pressure(1000 + i * PAUSE_MS / 4);
+        is_stuck = look_for(PAUSE_MS, PAUSE_MS);
+    }
+    ck_assert(is_stuck);
+}
+END_TEST
+
 /* The thread that looks had no processor in between: each look may have seen another wait. */
 START_TEST(a_late_look_proves_little)
 {
@@ -108,6 +146,8 @@ int main(void)
     tcase_add_test(tests, many_short_waits_count);
     tcase_add_test(tests, a_thread_without_a_processor_is_not_stuck);
     tcase_add_test(tests, a_thread_that_reads_from_a_disk_is_not_stuck);
+    tcase_add_test(tests, a_thread_that_waits_for_memory_is_not_stuck);
+    tcase_add_test(tests, little_pressure_hides_nobody);
     tcase_add_test(tests, a_late_look_proves_little);
     tcase_add_test(tests, a_thread_that_is_gone_is_not_stuck);
     return suite_main("stuck", tests);

@@ -491,7 +491,7 @@ static bool is_reached(int answer)
             }
             snprintf(stat, sizeof(stat), "/proc/%d/stat", (int)child);
         }
-        if (stat[0] != '\0' && stuck_look(&stuck, stat, clock_boottime_ns())) {
+        if (stat[0] != '\0' && stuck_look(&stuck, stat, STUCK_PRESSURE, clock_boottime_ns())) {
             return false;
         }
     }
