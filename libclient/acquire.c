@@ -321,6 +321,7 @@ static enum hfi_outcome take_wait(struct take *take)
                                    .cancel = &take->lock->cancel,
                                    .cancel_seen = take->limit->cancel_seen};
     if (take->limit->try_only) {
+        request.trying = true;
         limit.deadline_ns = sooner(limit.deadline_ns, boottime_ns() + SLICE_NS);
     }
     take->waited = true;
@@ -399,9 +400,12 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         return 0;
     case HFI_CANCELED:
         return HF_ECANCELED;
-    case HFI_TIMED_OUT: /* for a try only one slice is over */
-        *outcome = HFI_UNGRANTED;
-        return !try_only ? HF_ETIMEDOUT : take_ungranted(take) ? 1 : HF_EBUSY;
+    case HFI_TIMED_OUT: /* a try was named, but readers are still inside */
+        return try_only ? HF_EBUSY : HF_ETIMEDOUT;
+    case HFI_REFUSED:
+        return HF_EBUSY;
+    case HFI_UNGRANTED: /* a try that waited: a slice is over, and it has its place in the queue */
+        return waits && try_only && !take_ungranted(take) ? HF_EBUSY : 1;
     case HFI_RETIRED:
     case HFI_GONE: /* the agent took the client for dead, and removed it from the queue */
         *outcome = HFI_HELD;
@@ -416,7 +420,7 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
     case HFI_OCCUPIED:
     case HFI_CLOSED:
         return !try_only || take_ungranted(take) ? 1 : HF_EBUSY;
-    default: /* UNGRANTED: wait for the grant */
+    default:
         return 1;
     }
 }

@@ -402,3 +402,70 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
     }
     return count;
 }
+
+/* A place in the queue as the process that has it remembers it, also while it joins. */
+static uint64_t settled_place(uint64_t value)
+{
+    return (value & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
+}
+
+/* Notes one seat of the slot. */
+static void note_awaited(const struct hfi_region *region, uint32_t seat,
+                         struct hfi_awaited *awaited)
+{
+    uint64_t value = atomic_load(hfi_seat_wait(region, seat));
+    if (!wait_counts(value) || seat_holder(region, seat) == 0) {
+        return;
+    }
+    if (!(value & HFI_WAIT_TRYING)) {
+        awaited->waits = true;
+    } else if (atomic_load(&hfi_seat(region, seat)->refused) != settled_place(value)) {
+        uint32_t ticket = wait_ticket(value);
+        bool later = !awaited->tries || ticket_before(awaited->last, ticket);
+        awaited->last = later ? ticket : awaited->last;
+        awaited->tries = true;
+    }
+}
+
+struct hfi_awaited hfi_awaited(const struct hfi_region *region, uint32_t slot)
+{
+    struct hfi_awaited awaited = {0};
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && steps <= region->block_count; steps++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            note_awaited(region, (block - 1) * HFI_BLOCK_SEATS + place, &awaited);
+        }
+        block = next_block(region, block - 1);
+    }
+    return awaited;
+}
+
+static void refuse_try(const struct hfi_actor *agent, uint32_t seat, uint32_t last_ticket)
+{
+    uint64_t value = atomic_load(hfi_seat_wait(agent->region, seat));
+    _Atomic uint64_t *refused = &hfi_seat(agent->region, seat)->refused;
+    if (!wait_counts(value) || !(value & HFI_WAIT_TRYING) ||
+        ticket_before(last_ticket, wait_ticket(value)) ||
+        atomic_load(refused) == settled_place(value)) {
+        return;
+    }
+    /* seq_cst: before the wake count, which the waiter reads before it looks here */
+    atomic_store(refused, settled_place(value));
+    hfi_wake_named(agent, seat);
+}
+
+void hfi_refuse_tries(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket)
+{
+    const struct hfi_region *region = agent->region;
+    uint32_t block = first_block(region, slot);
+    bool bargers = atomic_load(word_of(agent, slot)) & HFI_W_BARGERS;
+    for (uint32_t steps = 0; block != 0 && steps <= region->block_count; steps++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            refuse_try(agent, (block - 1) * HFI_BLOCK_SEATS + place, last_ticket);
+        }
+        block = next_block(region, block - 1);
+    }
+    if (bargers) { /* one that tries sleeps there */
+        wake_slot(agent, slot, INT32_MAX);
+    }
+}

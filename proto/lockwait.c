@@ -56,7 +56,10 @@ static void queue_join(const struct hfi_actor *actor, const struct hfi_request *
     /* seq_cst: tickets are the order of the queue */
     uint64_t ticket = atomic_fetch_add(&slot->ticket_next, 1);
     uint64_t value = ticket << HFI_WAIT_TICKET_SHIFT | (shared ? HFI_WAIT_SHARED : 0) |
-                     (request->barging ? HFI_WAIT_BARGING : 0);
+                     (request->barging ? HFI_WAIT_BARGING : 0) |
+                     (request->trying ? HFI_WAIT_TRYING : 0);
+    /* relaxed: the agent answers no place but one that it has seen in the cell */
+    atomic_store_explicit(&seat->refused, 0, memory_order_relaxed);
     /* seq_cst: the cell before the looks at the waiters bit (rule 3) and at the word (rule 5) */
     uint64_t before = atomic_exchange(wait, value | HFI_WAIT_JOINING);
     if (before & HFI_WAIT_PASSED) { /* a word that names us now is being passed on: help */
@@ -225,6 +228,18 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
     return outcome;
 }
 
+/* The limit of a wait has passed, or the agent has refused a try. Leaves the queue; but a try that
+ * may yet be answered keeps its place. */
+static enum hfi_outcome end_wait(const struct hfi_actor *actor, const struct hfi_request *request,
+                                 enum hfi_outcome why, uint64_t *place)
+{
+    if (why == HFI_TIMED_OUT && request->trying) {
+        return HFI_UNGRANTED;
+    }
+    hfi_leave(actor, request, place);
+    return why;
+}
+
 /* Checks whether the wait's limit has passed; if so, leaves the queue. HFI_GONE: the wait goes on.
  * *hasty counts how often in a row this check was skipped. */
 static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_request *request,
@@ -239,8 +254,7 @@ static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_
     if (why == HFI_HELD) {
         return HFI_GONE;
     }
-    hfi_leave(actor, request, place);
-    return why;
+    return end_wait(actor, request, why, place);
 }
 
 /* A barging waiter takes a free word itself; others may sleep on, so the bargers bit stays. */
@@ -260,13 +274,22 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
     return taken;
 }
 
+/* Whether the agent has refused this try. seq_cst: after the caller's look at the seat's wake
+ * count, which the agent raises behind its answer. */
+static bool is_refused(const struct hfi_region *region, const struct hfi_request *request,
+                       uint64_t place)
+{
+    return request->trying && atomic_load(&hfi_seat(region, request->seat)->refused) == place;
+}
+
 /*
  * For a waiter that cannot go on now. Makes sure of the bit that others look at, checks the agent
  * and its own limit, then sleeps. HFI_HELD: look again.
  */
 static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hfi_request *request,
                                   const struct hfi_wait_limit *limit, enum hfi_outcome obstacle,
-                                  uint32_t seat_seen, uint32_t slot_seen, uint64_t *rung)
+                                  uint64_t place, uint32_t seat_seen, uint32_t slot_seen,
+                                  uint64_t *rung)
 {
     struct hfi_region *region = actor->region;
     _Atomic uint64_t *word = word_of(actor, request->slot);
@@ -275,7 +298,8 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
     if (!in_force(region, atomic_load(&region->header->lease), now_ns, &left_ns)) {
         return HFI_NO_LEASE;
     }
-    enum hfi_outcome why = wait_over(limit, now_ns);
+    enum hfi_outcome why = is_refused(region, request, place) ? HFI_REFUSED
+                                                              : wait_over(limit, now_ns);
     if (why != HFI_HELD) {
         return why;
     }
@@ -344,11 +368,10 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
             hfi_leave(actor, request, place);
             return HFI_RETIRED;
         }
-        why = wait_once(actor, request, limit, why, seat_seen, slot_seen, &rung);
+        why = wait_once(actor, request, limit, why, *place, seat_seen, slot_seen, &rung);
         hasty = 0;
-        if (why == HFI_CANCELED || why == HFI_TIMED_OUT) {
-            hfi_leave(actor, request, place);
-            return why;
+        if (why == HFI_CANCELED || why == HFI_TIMED_OUT || why == HFI_REFUSED) {
+            return end_wait(actor, request, why, place);
         }
         if (why == HFI_NO_LEASE) {
             return why;
@@ -399,11 +422,10 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
                 continue;
             }
         }
-        why = wait_once(actor, request, limit, why, seat_seen, slot_seen, &rung);
+        why = wait_once(actor, request, limit, why, *place, seat_seen, slot_seen, &rung);
         hasty = 0;
-        if (why == HFI_CANCELED || why == HFI_TIMED_OUT) {
-            hfi_leave(actor, request, place);
-            return why;
+        if (why == HFI_CANCELED || why == HFI_TIMED_OUT || why == HFI_REFUSED) {
+            return end_wait(actor, request, why, place);
         }
         if (why == HFI_NO_LEASE) {
             return why;

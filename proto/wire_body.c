@@ -124,6 +124,10 @@ static const struct field acquire_fields[] = {
     DELAY(message_acquire, lock_delay_ms),
     U32(message_acquire, waited_ms),
 };
+/* Optional, because earlier releases do not know it: they let a try wait. */
+static const struct field acquire_optional[] = {
+    NUMBER(message_acquire, tries, MESSAGE_TRIES_ONLY),
+};
 static const struct field amend_fields[] = {
     ASKED(message_amend),
     ORDER(message_amend, version),
@@ -134,6 +138,7 @@ static const struct field amend_fields[] = {
 /* Optional, because earlier releases do not know it; see message_amend. */
 static const struct field amend_optional[] = {
     TOKEN(message_amend, token_used),
+    BOOL(message_amend, in_use),
 };
 static const struct field give_back_fields[] = {
     ASKED(message_give_back),
@@ -152,6 +157,10 @@ static const struct field grant_fields[] = {
 static const struct field version_fields[] = {
     ASKED(message_version),
     ORDER(message_version, version),
+};
+/* Optional, because earlier releases do not know it: to them every recall is for one that waits. */
+static const struct field recall_optional[] = {
+    NUMBER(message_version, recall, MESSAGE_RECALL_END - 1),
 };
 static const struct field break_fields[] = {
     AGENT(message_break, agent), U64(message_break, request_id), NAME(message_break, name),
@@ -298,7 +307,7 @@ static const struct schema schemas[] = {
     [MESSAGE_POLLED] = SCHEMA("POLLED", session_answer_fields),
     [MESSAGE_MARK] = SCHEMA("MARK", session_fields),
     [MESSAGE_MARKED] = SCHEMA("MARKED", session_answer_fields),
-    [MESSAGE_ACQUIRE] = SCHEMA("ACQUIRE", acquire_fields),
+    [MESSAGE_ACQUIRE] = SCHEMA_OPTIONAL("ACQUIRE", acquire_fields, acquire_optional),
     [MESSAGE_AMEND] = SCHEMA_OPTIONAL("AMEND", amend_fields, amend_optional),
     [MESSAGE_GIVE_BACK] = SCHEMA("GIVE_BACK", give_back_fields),
     [MESSAGE_BREAK] = SCHEMA("BREAK", break_fields),
@@ -312,7 +321,7 @@ static const struct schema schemas[] = {
     [MESSAGE_GRANT] = SCHEMA("GRANT", grant_fields),
     [MESSAGE_AMENDED] = SCHEMA("AMENDED", grant_fields),
     [MESSAGE_GIVE_BACK_ACK] = SCHEMA("GIVE_BACK_ACK", version_fields),
-    [MESSAGE_RECALL] = SCHEMA("RECALL", version_fields),
+    [MESSAGE_RECALL] = SCHEMA_OPTIONAL("RECALL", version_fields, recall_optional),
     [MESSAGE_REFUSED] = SCHEMA("REFUSED", refused_fields),
     [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
     [MESSAGE_BREAK_HOLD] = SCHEMA("BREAK_HOLD", break_fields),

@@ -213,7 +213,7 @@ struct driver_counts {
     uint64_t promises; /* rows handed to the disk, by kind */
     uint64_t accepts;
     uint64_t marks;
-    uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* sent to hosts, by enum message_refusal */
+    uint64_t refused[MESSAGE_REFUSED_END]; /* sent to hosts, by enum message_refusal */
     struct histogram flush; /* from handing a batch over until it is known to be durable */
 };
 /* What waits now. */

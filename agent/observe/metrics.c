@@ -11,10 +11,10 @@
 static const char *const session_names[] = {"safe", "jeopardy", "lost"};
 
 /* The label of each enum message_refusal. */
-static const char *const refusal_names[] = {NULL,      "full",   "not_owner", "session",
-                                            "version", "tokens", "rules",     "quota"};
+static const char *const refusal_names[] = {NULL,     "full",  "not_owner", "session", "version",
+                                            "tokens", "rules", "quota",     "in_use"};
 enum { REFUSALS = sizeof(refusal_names) / sizeof(refusal_names[0]) };
-_Static_assert(REFUSALS == MESSAGE_REFUSED_QUOTA + 1, "each refusal has a name");
+_Static_assert((int)REFUSALS == (int)MESSAGE_REFUSED_END, "each refusal has a name");
 
 static const char *const loss_names[HOST_LOSS_COUNT] = {
     [HOST_LOSS_DEATH] = "death",     [HOST_LOSS_BREAK] = "break", [HOST_LOSS_LEASE] = "lease",

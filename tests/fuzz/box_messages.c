@@ -402,7 +402,8 @@ static void lie_about(struct message *message)
 /* Instead of what was asked for: a refusal. */
 static void refuse(const struct message *asked, struct message *out)
 {
-    struct message_refused refused = {.reason = 1 + draw_byte(&box->draw) % MESSAGE_REFUSED_QUOTA};
+    struct message_refused refused = {.reason = 1 +
+                                                draw_byte(&box->draw) % (MESSAGE_REFUSED_END - 1)};
     switch (asked->kind) {
     case MESSAGE_ACQUIRE:
         refused.request_id = asked->as.acquire.request_id;
@@ -510,6 +511,7 @@ static void make_request(struct message *message)
         message->as.acquire.mode = 1 + draw_byte(&box->draw) % 2;
         message->as.acquire.lock_delay_ms = draw_bool(&box->draw) ? 1000 : 0;
         message->as.acquire.waited_ms = (uint32_t)draw_number(&box->draw);
+        message->as.acquire.tries = message->as.acquire.waited_ms % (MESSAGE_TRIES_ONLY + 1);
         break;
     case MESSAGE_AMEND:
         message->as.amend = (struct message_amend){
@@ -519,6 +521,7 @@ static void make_request(struct message *message)
         message->as.amend.lock_delay_ms = draw_byte(&box->draw);
         message->as.amend.token_last = draw_bool(&box->draw) ? draw_token() : 0;
         message->as.amend.token_used = draw_bool(&box->draw) ? draw_token() : 0;
+        message->as.amend.in_use = message->as.amend.lock_delay_ms % 4 == 3;
         break;
     case MESSAGE_GIVE_BACK:
         message->as.give_back = (struct message_give_back){
@@ -604,6 +607,9 @@ static void make_any(struct message *message)
         message->as.version = (struct message_version){
             .agent = box->name, .epoch = draw_epoch(), .name = draw_name()};
         message->as.version.version = draw_order();
+        if (message->kind == MESSAGE_RECALL) {
+            message->as.version.recall = message->as.version.version.sequence % MESSAGE_RECALL_END;
+        }
         break;
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:

@@ -164,6 +164,9 @@ void queues_request(struct quorum *quorum, const struct message *message)
         real_queues_request(quorum, &changed);
         return;
     }
+    if (broken == BREAK_IN_USE && amends && message->as.amend.in_use) {
+        return;
+    }
     if (broken == BREAK_VERSION && record != NULL && !amends) {
         changed.as.give_back.version = record_version(record);
         real_queues_request(quorum, &changed);

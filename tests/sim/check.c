@@ -15,6 +15,11 @@
 
 #include "sim.h"
 
+/* A host sends its request again after that time. */
+static const int64_t TRIED_NS_MAX = 240 * SIM_MS;
+/* By then every partition of a cell without faults has its coordinator. */
+static const int64_t SETTLED_NS = 5000 * SIM_MS;
+
 enum hold_end { HOLD_RUNS = 0, HOLD_RELEASING, HOLD_RELEASED, HOLD_FORGOTTEN };
 
 struct hold_note {
@@ -48,7 +53,10 @@ void check_reset(void)
 static int64_t remaining(struct sim_process *process, struct sim_handle *handle, bool *gone)
 {
     const struct hfi_region *region = &process->agent->regions[handle->region].region;
-    struct hfi_request request = {handle->slot, handle->seat, handle->limit_ns, handle->barging};
+    struct hfi_request request = {.slot = handle->slot,
+                                  .seat = handle->seat,
+                                  .limit_ns = handle->limit_ns,
+                                  .barging = handle->barging};
     return hfi_remaining_ns(region, &request, handle->holder, &handle->held,
                             clock_now(process->agent), gone);
 }
@@ -91,6 +99,18 @@ void check_takes(struct sim_handle *handle)
 {
     uint64_t read = read_at[handle->lock];
     handle->token_floor = highest[handle->lock] > read ? highest[handle->lock] : read;
+}
+
+/* While nothing is lost and nobody is killed, a try is answered before its host would ask again: it
+ * depends on no repeat. */
+void check_tried(const struct sim_process *process, const struct sim_handle *handle,
+                 int64_t began_ns, bool refused)
+{
+    int64_t took_ns = sim_now() - began_ns;
+    if (took_ns >= TRIED_NS_MAX && sim_now() > SETTLED_NS && !world.healing && faults_are_none()) {
+        sim_fail("process %u tried lock %u for %lld us%s", process->index, handle->lock,
+                 (long long)took_ns / 1000, refused ? " before it was refused" : "");
+    }
 }
 
 /* The token of a hold that begins now. */

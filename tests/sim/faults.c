@@ -37,6 +37,7 @@ static const struct fault table[] = {
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
     FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),     CHANCE(held),
+    FLAG(tries),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -56,6 +57,18 @@ static void overrule(struct faults *faults, const struct fault *fault, bool on)
     } else {
         *(uint32_t *)(void *)at = on ? OFTEN : 0;
     }
+}
+
+bool faults_are_none(void)
+{
+    for (uint32_t i = 0; i < FAULTS; i++) {
+        const char *at = (const char *)&world.faults + table[i].offset;
+        if (!table[i].flag && *(const uint32_t *)(const void *)at != 0) {
+            return false;
+        }
+    }
+    return !world.faults.slow_disk && !world.faults.older && !world.faults.starved &&
+           !world.faults.rest;
 }
 
 /* ---- drawing ---- */
@@ -131,6 +144,7 @@ static void draw_between_hosts(struct faults *faults)
     faults->orderly = faults_draw_beside(AGENTS, 3, 2) == 0;
     faults->mistake = faults_draw_beside(AGENTS, 4, 6) == 0 ? 1500 : 0;
     faults->wide = faults_draw_beside(AGENTS, 6, 4) == 0;
+    faults->tries = faults_draw_beside(AGENTS, 7, 2) == 0;
     if (world.run.rolling) {
         faults->rolling = true;
         faults->orderly = world.run.rolling_orderly;

@@ -160,6 +160,11 @@ static void forget_newer(struct message *message, uint32_t version)
         memset(message->as.renew_ack.release, 0, sizeof(message->as.renew_ack.release));
     } else if (version < WIRE_VERSION && message->kind == MESSAGE_AMEND) {
         message->as.amend.token_used = 0;
+        message->as.amend.in_use = false;
+    } else if (version < WIRE_VERSION && message->kind == MESSAGE_ACQUIRE) {
+        message->as.acquire.tries = MESSAGE_TRIES_NONE;
+    } else if (version < WIRE_VERSION && message->kind == MESSAGE_RECALL) {
+        message->as.version.recall = MESSAGE_RECALL_WAITS;
     }
 }
 

@@ -9,6 +9,9 @@
 #include "proto/check.h"
 #include "sim.h"
 
+/* As in libclient: how long a try waits for its host's grant, and how often it looks. */
+enum { TRY_MS = 1000, SLICE_MS = 20 };
+
 static int64_t now_of(const struct sim_process *process)
 {
     return clock_now(process->agent);
@@ -104,7 +107,10 @@ static struct hfi_actor actor_of(struct sim_process *process, const struct sim_h
 
 static struct hfi_request request_of(const struct sim_handle *handle)
 {
-    return (struct hfi_request){handle->slot, handle->seat, handle->limit_ns, handle->barging};
+    return (struct hfi_request){.slot = handle->slot,
+                                .seat = handle->seat,
+                                .limit_ns = handle->limit_ns,
+                                .barging = handle->barging};
 }
 
 /* ---- opening ---- */
@@ -340,9 +346,53 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     }
 }
 
+/* Whether a try waits for its host's grant: nobody here holds the lock, as the library looks. */
+static bool grant_is_missing(const struct sim_process *process, const struct sim_handle *handle,
+                             bool shared)
+{
+    uint64_t word = atomic_load(&region_of(process, handle)->words[handle->slot].word);
+    return (word & (HFI_W_CLOSED | HFI_W_HOLDER)) == 0 &&
+           (hfi_word_mode(word) == HFI_GRANT_NONE || (word & HFI_W_RECALL) != 0 ||
+            (hfi_word_mode(word) == HFI_GRANT_SHARED && !shared));
+}
+
+/* Tries the lock as the library does: waits for an idle grant to come from another host. */
+static void try_for(struct sim_process *process, struct sim_handle *handle, bool shared)
+{
+    struct hfi_actor actor = actor_of(process, handle);
+    struct hfi_request request = request_of(handle);
+    request.trying = true;
+    enum hfi_outcome outcome = HFI_UNGRANTED;
+    int64_t began_ns = sim_now();
+    int64_t end_ns = now_of(process) + TRY_MS * SIM_MS;
+    while (outcome == HFI_UNGRANTED && now_of(process) < end_ns &&
+           grant_is_missing(process, handle, shared)) {
+        struct hfi_wait_limit slice = {.deadline_ns = now_of(process) + SLICE_MS * SIM_MS,
+                                       .cancel = &process->cancel,
+                                       .cancel_seen = process->cancel};
+        outcome = shared ? hfi_wait_shared(&actor, &request, &slice, &handle->ticket, &handle->held)
+                         : hfi_wait_exclusive(&actor, &request, &slice, &handle->ticket,
+                                              &handle->held);
+    }
+    if (outcome == HFI_HELD) {
+        took(process, handle);
+        return;
+    }
+    sim_tell("process %u tried lock %u in vain for %lld us%s", process->index, handle->lock,
+             (long long)(sim_now() - began_ns) / 1000,
+             outcome == HFI_REFUSED ? ": in use elsewhere" : "");
+    check_tried(process, handle, began_ns, outcome == HFI_REFUSED);
+    if (handle->ticket != 0) {
+        hfi_leave(&actor, &request, &handle->ticket);
+    }
+    handle->left_ns = sim_now();
+    handle->left_takes_ns = handle->takes_ns;
+}
+
 static void take(struct sim_process *process, struct sim_handle *handle)
 {
     bool shared = world.faults.shared && !world.healing && sim_draw(2) == 0;
+    bool tries = world.faults.tries && handle->ticket == 0 && sim_draw(2) == 0;
     check_takes(handle);
     if (handle->ticket == 0) { /* else it keeps the place that it has had */
         handle->takes_ns = sim_now();
@@ -363,7 +413,8 @@ static void take(struct sim_process *process, struct sim_handle *handle)
             took(process, handle);
             return;
         }
-        if (outcome == HFI_DRAINING && (handle->seat == HFI_SEAT_NONE || sim_draw(2) == 0)) {
+        if (outcome == HFI_DRAINING &&
+            (tries || handle->seat == HFI_SEAT_NONE || sim_draw(2) == 0)) {
             (void)hfi_release(&actor, handle->slot, handle->held.token);
         }
         if (outcome == HFI_RETIRED) {
@@ -373,6 +424,12 @@ static void take(struct sim_process *process, struct sim_handle *handle)
         if (outcome != HFI_DRAINING && !world.healing && sim_draw(3) == 0) {
             return;
         }
+    }
+    if (tries) {
+        if (have_seat(process, handle, shared)) {
+            try_for(process, handle, shared);
+        }
+        return;
     }
     wait_for(process, handle, shared);
 }

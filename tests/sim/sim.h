@@ -77,6 +77,7 @@ struct faults {
     bool long_delay; /* lock-delays longer than what clocks may differ by in a ttl */
     bool rolling;    /* when all is well, all agents are restarted one by one (line.c) */
     bool orderly;    /* agents get SIGTERM where they would be killed; there too */
+    bool tries;      /* processes try locks, too: they do not wait while another host has it */
 };
 
 /* The settings of a run, beside its seed. A number that is not set is drawn from the seed. */
@@ -457,6 +458,9 @@ void check_reset(void);
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
 /* Right before it begins to take: which tokens its hold may not be below. */
 void check_takes(struct sim_handle *handle);
+/* A try has ended without the lock. refused: its agent said that it is in use elsewhere. */
+void check_tried(const struct sim_process *process, const struct sim_handle *handle,
+                 int64_t began_ns, bool refused);
 /* The process looks whether it still holds. */
 bool check_looked(struct sim_process *process, struct sim_handle *handle);
 /* Before it calls release. */
@@ -521,6 +525,8 @@ void line_released(struct sim_process *process);
 /* NULL: there are no more. */
 const char *fault_name(uint32_t index);
 void faults_draw(void);
+/* Whether this run has no fault that loses or delays anything, and all agents run one release. */
+bool faults_are_none(void);
 /* A number below limit that follows from the seed, what it is for and when; other draws go on as if
  * there were none. */
 uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit);
@@ -582,6 +588,7 @@ enum breaking {
     BREAK_BARRED,      /* a spoilt namespace is begun anew at once */
     BREAK_ANEW,        /* and what is granted there under grants of before is taken */
     BREAK_SOUND,       /* bytes of a spoilt region are believed until the fault is known */
+    BREAK_IN_USE,      /* no owner is heard that says that its grant is in use */
 };
 extern enum breaking broken;
 

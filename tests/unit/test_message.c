@@ -62,6 +62,7 @@ START_TEST(acquire_fields)
     BAD(acquire, as.acquire.mode, MESSAGE_MODE_NONE);
     BAD(acquire, as.acquire.mode, 3);
     BAD(acquire, as.acquire.lock_delay_ms, MESSAGE_LOCK_DELAY_MAX_MS + 1);
+    BAD(acquire, as.acquire.tries, MESSAGE_TRIES_ONLY + 1);
 }
 END_TEST
 
@@ -317,7 +318,7 @@ START_TEST(fields_for_hosts)
     BAD(check, as.check.token, MESSAGE_TOKEN_LIMIT);
     BAD(check, as.check.name.length, 0);
     BAD(refused, as.refused.reason, 0);
-    BAD(refused, as.refused.reason, MESSAGE_REFUSED_QUOTA + 1);
+    BAD(refused, as.refused.reason, MESSAGE_REFUSED_END);
     BAD(refused, as.refused.owner.length, 3);
     BAD(owner, as.owner.ballot, 0);
     BAD(break_lock, as.break_lock.agent.length, 0);

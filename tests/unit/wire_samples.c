@@ -231,6 +231,7 @@ static void fill_request(struct draw *draw, struct message *out)
         out->as.acquire.mode = mode(draw);
         out->as.acquire.lock_delay_ms = lock_delay_ms(draw);
         out->as.acquire.waited_ms = u32(draw);
+        out->as.acquire.tries = (uint8_t)number(draw, MESSAGE_TRIES_ONLY);
         break;
     case MESSAGE_AMEND:
         ASKED(draw, &out->as.amend);
@@ -239,6 +240,7 @@ static void fill_request(struct draw *draw, struct message *out)
         out->as.amend.lock_delay_ms = lock_delay_ms(draw);
         out->as.amend.token_last = token(draw);
         out->as.amend.token_used = token(draw);
+        out->as.amend.in_use = number(draw, 1) != 0;
         break;
     case MESSAGE_GIVE_BACK:
         ASKED(draw, &out->as.give_back);
@@ -263,6 +265,9 @@ static void fill_request(struct draw *draw, struct message *out)
     default:
         ASKED(draw, &out->as.version);
         out->as.version.version = order(draw);
+        if (out->kind == MESSAGE_RECALL) {
+            out->as.version.recall = (uint8_t)number(draw, MESSAGE_RECALL_END - 1);
+        }
         break;
     }
 }
@@ -470,6 +475,11 @@ void wire_sample_older(struct message *message)
         memset(message->as.renew_ack.release, 0, MESSAGE_RELEASE_MAX);
     } else if (message->kind == MESSAGE_AMEND) {
         message->as.amend.token_used = 0;
+        message->as.amend.in_use = false;
+    } else if (message->kind == MESSAGE_ACQUIRE) {
+        message->as.acquire.tries = MESSAGE_TRIES_NONE;
+    } else if (message->kind == MESSAGE_RECALL) {
+        message->as.version.recall = MESSAGE_RECALL_WAITS;
     }
 }
 

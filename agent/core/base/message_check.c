@@ -271,7 +271,8 @@ static bool request_valid(const struct message *message)
                address_valid(renew->advertise);
     case MESSAGE_ACQUIRE:
         return session_valid(&acquire->agent, acquire->epoch) && acquire->name.length > 0 &&
-               mode_valid(acquire->mode) && acquire->lock_delay_ms <= MESSAGE_LOCK_DELAY_MAX_MS;
+               mode_valid(acquire->mode) && acquire->tries <= MESSAGE_TRIES_ONLY &&
+               acquire->lock_delay_ms <= MESSAGE_LOCK_DELAY_MAX_MS;
     case MESSAGE_AMEND:
         return session_valid(&amend->agent, amend->epoch) && amend->name.length > 0 &&
                amend->mode <= MESSAGE_MODE_EXCLUSIVE && order_valid(amend->version) &&
@@ -312,10 +313,10 @@ static bool answer_valid(const struct message *message)
     case MESSAGE_GIVE_BACK_ACK:
     case MESSAGE_RECALL:
         return session_valid(&version->agent, version->epoch) && version->name.length > 0 &&
-               order_valid(version->version);
+               order_valid(version->version) && version->recall < MESSAGE_RECALL_END;
     case MESSAGE_REFUSED: /* epoch 0 answers a BREAK */
         return agent_name_valid(&refused->agent) && refused->reason >= MESSAGE_REFUSED_FULL &&
-               refused->reason <= MESSAGE_REFUSED_QUOTA &&
+               refused->reason < MESSAGE_REFUSED_END &&
                (refused->owner.length == 0 || agent_name_valid(&refused->owner));
     case MESSAGE_BROKEN:
     case MESSAGE_CHECKED:

@@ -267,17 +267,10 @@ static void returned(struct host *host, struct request *request, struct host_act
     }
 }
 
-static void recalled(struct host *host, const struct message_version *recall,
-                     struct host_actions *actions)
+/* A recall for one that waits: the grant goes back as soon as it is not in use. */
+static void recalled_for_waiter(struct host *host, struct lock_ref at,
+                                const struct message_version *recall, struct host_actions *actions)
 {
-    struct lock_ref at = {0};
-    if (!is_of_session(host, recall->epoch)) {
-        return; /* what a session had that is over is ended by its death, and the lock-delay */
-    }
-    if (!lock_find(host, recall->name.bytes, recall->name.length, &at)) {
-        grant_give_back_unknown(host, &recall->name, recall->version, actions);
-        return;
-    }
     struct request *request = request_of(host, at);
     if (lock_state(host, at) == LOCK_RETURNING) {
         request_send(host, request, actions); /* it did not arrive */
@@ -312,6 +305,70 @@ static void recalled(struct host *host, const struct message_version *recall,
     }
 }
 
+/* Answers a recall: the grant is in use. Only the time at which a try elsewhere is answered depends
+ * on this message (docs/PROTOCOL.md, rule 35). */
+static void tell_in_use(struct host *host, const struct message_version *recall,
+                        struct host_actions *actions)
+{
+    uint32_t partition = names_partition(recall->name.bytes, recall->name.length);
+    struct route route = route_choose(host, partition, 0, 0);
+    struct message_amend *amend =
+        &hub_send(actions, MESSAGE_AMEND, route.to, route.relay)->as.amend;
+    amend->agent = host->config.agent;
+    amend->epoch = recall->epoch;
+    amend->request_id = recall->request_id;
+    amend->name = recall->name;
+    amend->version = recall->version;
+    amend->in_use = true;
+}
+
+/* A recall for those who only try: the grant goes back if it is idle; else it stays as it is, and
+ * the coordinator is told so at once. What is not known yet is not told: they ask again. */
+static void recalled_if_idle(struct host *host, struct lock_ref at,
+                             const struct message_version *recall, struct host_actions *actions)
+{
+    bool ahead = message_order_before(lock_version(host, at), recall->version);
+    bool adopted = lock_state(host, at) == LOCK_ADOPTED &&
+                   (lock_mode(host, at) != HFI_GRANT_NONE || request_of(host, at) != NULL);
+    bool to_read = recall->recall == MESSAGE_RECALL_TO_READ;
+    bool in_use = false;
+    if (lock_state(host, at) == LOCK_RETURNING) {
+        request_send(host, request_of(host, at), actions); /* it did not arrive */
+    } else if (lock_is_granted(host, at)) {
+        in_use = !message_order_before(recall->version, lock_version(host, at)) &&
+                 grant_lend(host, at, to_read, actions) == GRANT_IN_USE;
+    } else if (adopted || (lock_state(host, at) == LOCK_ASKING && ahead)) {
+        in_use = grant_is_used(host, at); /* it is on its way, or not confirmed yet */
+    } else {
+        grant_give_back_unknown(host, &recall->name, recall->version, actions);
+    }
+    if (in_use) {
+        tell_in_use(host, recall, actions);
+    }
+}
+
+static void recalled(struct host *host, const struct message_version *recall,
+                     struct host_actions *actions)
+{
+    struct lock_ref at = {0};
+    if (!is_of_session(host, recall->epoch)) {
+        return; /* what a session had that is over is ended by its death, and the lock-delay */
+    }
+    if (!lock_find(host, recall->name.bytes, recall->name.length, &at)) {
+        grant_give_back_unknown(host, &recall->name, recall->version, actions);
+        return;
+    }
+    if (recall->recall >= MESSAGE_RECALL_IF_IDLE) {
+        recalled_if_idle(host, at, recall, actions);
+        return;
+    }
+    recalled_for_waiter(host, at, recall, actions);
+    if (recall->recall == MESSAGE_RECALL_TELLS && lock_state(host, at) != LOCK_IDLE &&
+        lock_state(host, at) != LOCK_RETURNING && grant_is_used(host, at)) {
+        tell_in_use(host, recall, actions);
+    }
+}
+
 /* An AMEND was refused. The recall may have come while it was under way. A grant that is not in
  * force for want of the AMEND goes back as it is: attended to, the host would ask for the same
  * again at once, without end. */
@@ -339,7 +396,13 @@ static void refused(struct host *host, const struct message_refused *refused,
     if (request == NULL || request_is_kept(host, request)) { /* which the process before had sent */
         return;
     }
-    host->counts.refused[refused->reason <= MESSAGE_REFUSED_QUOTA ? refused->reason : 0]++;
+    host->counts.refused[refused->reason < MESSAGE_REFUSED_END ? refused->reason : 0]++;
+    if (refused->reason == MESSAGE_REFUSED_IN_USE) {
+        if (request_kind(request) == MESSAGE_ACQUIRE) {
+            grant_is_in_use(host, request, actions);
+        }
+        return;
+    }
     if (refused->reason == MESSAGE_REFUSED_NOT_OWNER) {
         request_redirect(host, request, &refused->owner, actions);
         return;

@@ -80,7 +80,12 @@ static void attend_holder(struct host *host, struct lock_ref at, struct host_act
 
 bool attend_word_is_awaited(const struct host *host, struct lock_ref at)
 {
-    return atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS);
+    if (!(atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS))) {
+        return false;
+    }
+    /* The bits stay behind when the last of the queue leaves; and a try that was refused leaves. */
+    struct hfi_awaited awaited = hfi_awaited(lock_actor(host, at)->region, at.slot);
+    return awaited.waits || awaited.tries;
 }
 
 bool attend_is_awaited(const struct host *host, struct lock_ref at)
@@ -126,6 +131,8 @@ void attend_lock(struct host *host, struct lock_ref at, struct host_actions *act
         grant_ask_anew(host, at, actions);
     } else if (lock_is_missing(host, at)) {
         grant_ask(host, at, 0, actions);
+    } else if (lock_state(host, at) == LOCK_ADOPTED && lock_request(host, at) != 0) {
+        grant_ask_anew(host, at, actions);
     }
     limits_attend(host, at);
     if ((word & HFI_W_WATCHED) && lock_is_named(host, at)) {

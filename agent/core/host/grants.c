@@ -153,11 +153,34 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
 void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct request *request = request_of(host, at);
+    if (request_kind(request) != MESSAGE_ACQUIRE || request_is_kept(host, request)) {
+        return;
+    }
     uint8_t mode = wanted_mode(host, at, request_terms(request)->mode);
-    if (lock_state(host, at) == LOCK_ASKING && mode != request_terms(request)->mode) {
+    bool changed = lock_state(host, at) == LOCK_ASKING && mode != request_terms(request)->mode;
+    if (changed) {
         request_set_mode(request, mode);
+    }
+    if (changed || request_is_behind(host, request)) {
         request_send(host, request, actions);
     }
+}
+
+void grant_is_in_use(struct host *host, struct request *request, struct host_actions *actions)
+{
+    struct lock_ref at = request_lock(request);
+    bool only = request_terms(request)->tries == MESSAGE_TRIES_ONLY;
+    request_refuse_tries(host, request);
+    pending_give_up(host, at);
+    if (!only || lock_state(host, at) != LOCK_ASKING || request_is_behind(host, request)) {
+        /* Processes wait, or the coordinator may have it as one of some that wait: it has to know
+         * what is so now. */
+        request_send(host, request, actions);
+        return;
+    }
+    request_end(host, request);
+    lock_set_state(host, at, LOCK_IDLE);
+    lock_set_recalled(host, at, false);
 }
 
 void grant_amend_mode(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, uint8_t mode,
@@ -252,6 +275,33 @@ static int64_t return_due_ns(const struct host *host, struct lock_ref at)
     return lock_closed_until_ns(host, at) + delay_ns / 100 * host->config.max_drift_percent;
 }
 
+/* Only readers are inside: makes the exclusive grant a shared one. false: that cannot be. */
+static bool share_with_readers(struct host *host, struct lock_ref at, struct host_actions *actions)
+{
+    bool whole = host->grants->whole_until_ns > host->now_ns;
+    uint64_t first = whole ? lock_token_last(host, at) : lock_token_first(host, at);
+    if (lock_mode(host, at) != HFI_GRANT_EXCLUSIVE || !hub_lease_is_safe(host) ||
+        !hfi_share(lock_actor(host, at), at.slot, first)) {
+        return false;
+    }
+    /* The quorum may still think it exclusive if this is lost: no harm. If the other waits to
+     * write, the next recall finds a shared grant, and lets no reader in any more. */
+    lock_set_mode(host, at, HFI_GRANT_SHARED);
+    lock_set_recalled(host, at, false);
+    grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED, whole ? GRANT_NAMES_LAST : GRANT_NAMES_USED,
+                     actions);
+    return true;
+}
+
+/* This host's own tries of a lock whose grant has to go back first, while others are inside. */
+static void refuse_own_tries(struct host *host, struct lock_ref at)
+{
+    struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);
+    if (awaited.tries) {
+        hfi_refuse_tries(lock_actor(host, at), at.slot, awaited.last);
+    }
+}
+
 /* Somebody else wants it. */
 void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
@@ -259,8 +309,6 @@ void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_ac
     if (lock_state(host, at) != LOCK_GRANTED) {
         return;
     }
-    bool whole = host->grants->whole_until_ns > host->now_ns;
-    uint64_t first = whole ? lock_token_last(host, at) : lock_token_first(host, at);
     if (return_due_ns(host, at) > host->now_ns) {
         opening_add(host, at, return_due_ns(host, at));
     } else if (!request_room(host)) {
@@ -268,15 +316,72 @@ void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_ac
     } else if (hfi_retract(actor, at.slot)) {
         host->counts.handoffs += lock_is_recalled(host, at);
         grant_give_back(host, at, lock_version(host, at), word_token_used(host, at), actions);
-    } else if (lock_is_recalled(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE &&
-               hub_lease_is_safe(host) && hfi_share(actor, at.slot, first)) {
-        /* The quorum may still think it exclusive if this is lost: no harm. If the other waits to
-         * write, the next recall finds a shared grant, and lets no reader in any more. */
-        lock_set_mode(host, at, HFI_GRANT_SHARED);
-        lock_set_recalled(host, at, false);
-        grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED,
-                         whole ? GRANT_NAMES_LAST : GRANT_NAMES_USED, actions);
+    } else if (!lock_is_recalled(host, at) || !share_with_readers(host, at, actions)) {
+        refuse_own_tries(host, at);
     }
+}
+
+static bool has_readers(const struct host *host, struct lock_ref at)
+{
+    return (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
+           hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE);
+}
+
+/* The same, but for readers. */
+static bool is_used_to_write(const struct host *host, struct lock_ref at)
+{
+    struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);
+    return (atomic_load(lock_word(host, at)) & (HFI_W_HOLDER | HFI_W_CLOSED)) ||
+           return_due_ns(host, at) > host->now_ns || awaited.waits || awaited.tries ||
+           pending_is_for(host, at);
+}
+
+bool grant_is_used(const struct host *host, struct lock_ref at)
+{
+    return is_used_to_write(host, at) || has_readers(host, at);
+}
+
+enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_read,
+                              struct host_actions *actions)
+{
+    const struct hfi_actor *actor = lock_actor(host, at);
+    bool in_force = lock_state(host, at) == LOCK_GRANTED &&
+                    hfi_word_mode(atomic_load(lock_word(host, at))) != HFI_GRANT_NONE;
+    bool reads = has_readers(host, at);
+    if (is_used_to_write(host, at) || (reads && !(to_read && in_force))) {
+        return GRANT_IN_USE;
+    }
+    if (!in_force || !request_room(host)) {
+        return GRANT_UNSETTLED;
+    }
+    if (reads) {
+        return share_with_readers(host, at, actions) ? GRANT_LENT : GRANT_IN_USE;
+    }
+    /* Nobody can take it between the look and the swap: the recall bit keeps them out. */
+    bool recalled = lock_is_recalled(host, at) || (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
+    if (!recalled) {
+        hfi_recall(actor, at.slot, 0);
+    }
+    if (hfi_retract(actor, at.slot)) {
+        host->counts.recalls++;
+        host->counts.handoffs++;
+        grant_give_back(host, at, lock_version(host, at), word_token_used(host, at), actions);
+        return GRANT_LENT;
+    }
+    if (!recalled) { /* it was taken meanwhile; those who saw the bit and sleep look again */
+        atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL); /* seq_cst: as every change of it */
+        hfi_rouse(actor, at.slot);
+        hfi_serve(actor, at.slot);
+    }
+    return GRANT_IN_USE;
+}
+
+/* Whether readers are inside, and those who want to write only try. */
+static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
+{
+    const struct hfi_region *region = space_region(host, at.space);
+    struct hfi_awaited awaited = hfi_awaited(region, at.slot);
+    return !awaited.waits && (!awaited.tries || hfi_has_readers(region, at.slot, HFI_SEAT_NONE));
 }
 
 /*
@@ -291,7 +396,9 @@ static void attend_shared(struct host *host, struct lock_ref at, struct host_act
     hfi_serve(actor, at.slot);
     hfi_forget_waiters(actor, at.slot);
     uint8_t wanted = wanted_mode(host, at, MESSAGE_MODE_NONE);
-    if (wanted == MESSAGE_MODE_EXCLUSIVE) {
+    if (wanted == MESSAGE_MODE_EXCLUSIVE && is_tried_in_vain(host, at)) {
+        refuse_own_tries(host, at); /* the grant need not go back for them */
+    } else if (wanted == MESSAGE_MODE_EXCLUSIVE) {
         hfi_recall(actor, at.slot, 0); /* readers who come now wait behind the writer */
         grant_attend_recalled(host, at, actions);
     } else if (wanted == MESSAGE_MODE_NONE && ringing_is_cause(host) &&

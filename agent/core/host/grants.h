@@ -54,6 +54,7 @@
 #include "hub.h"
 
 struct grants;
+struct request;
 
 enum { GRANT_HANDOVERS = 16 }; /* before a recall */
 
@@ -63,6 +64,9 @@ static const uint64_t GRANT_TOKENS_ALL = MESSAGE_TOKEN_LIMIT - 1;
 
 /* Which token an AMEND names: none; the last of the range; or the last one that was used. */
 enum grant_naming { GRANT_NAMES_NO_TOKEN, GRANT_NAMES_LAST, GRANT_NAMES_USED };
+
+/* Whether a grant is there for those on other hosts who only try: yes; no; not known now. */
+enum grant_lending { GRANT_LENT, GRANT_IN_USE, GRANT_UNSETTLED };
 
 struct grants *grants_lay_out(struct arena *arena);
 
@@ -88,6 +92,15 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
 /* Another host, or the agent itself, wants it back: gives it back, or makes it shared, as soon as
  * that can be. */
 void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions);
+/* Whether processes of this host have the lock or want it, or it is closed; whatever its grant. */
+bool grant_is_used(const struct host *host, struct lock_ref at);
+/* Another host only tries the lock: gives the grant back if it is idle, or, if that host wants to
+ * read and only readers are inside, makes it shared. Else it stays as it is. */
+enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_read,
+                              struct host_actions *actions);
+/* The coordinator says that the lock is in use on other hosts: those who only try it are refused,
+ * and the request ends unless processes wait. */
+void grant_is_in_use(struct host *host, struct request *request, struct host_actions *actions);
 /* A coordinator of the release before did not understand a token that was named: for a while,
  * grants are made shared in the older way. */
 void grants_name_whole_ranges(struct host *host);

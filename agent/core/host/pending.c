@@ -127,3 +127,11 @@ void pending_resolve(struct host *host, struct lock_ref at, int32_t error)
         }
     }
 }
+
+void pending_give_up(struct host *host, struct lock_ref at)
+{
+    for (uint32_t i = 0; i < host->pending->end; i++) {
+        struct pending_entry *entry = &host->pending->table[i];
+        entry->open.ready = entry->open.ready || waits_for(host, entry, at);
+    }
+}

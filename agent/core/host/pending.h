@@ -42,6 +42,8 @@ void pending_forget(struct host *host, uint32_t handle);
 /* Makes the OPENs of this lock ready that can be answered: with error 0 those whose lock-delay the
  * grant covers, with another error all. */
 void pending_resolve(struct host *host, struct lock_ref at, int32_t error);
+/* The grant of this lock does not come for now: makes its OPENs ready without it. */
+void pending_give_up(struct host *host, struct lock_ref at);
 /* Whether an OPEN of that lock is pending and not ready. */
 bool pending_is_for(const struct host *host, struct lock_ref at);
 void pending_check(const struct host *host);

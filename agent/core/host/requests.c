@@ -277,6 +277,51 @@ void requests_end_all(struct host *host)
 
 /* ---- sending ---- */
 
+bool request_is_waited_for(const struct host *host, struct lock_ref at)
+{
+    /* Adopted: the agent asks for itself, to know what it has. */
+    return lock_state(host, at) == LOCK_ADOPTED ||
+           hfi_awaited(lock_actor(host, at)->region, at.slot).waits;
+}
+
+bool request_is_behind(const struct host *host, const struct request *request)
+{
+    struct hfi_awaited awaited = hfi_awaited(lock_actor(host, request->at)->region,
+                                             request->at.slot);
+    return (awaited.waits && request->terms.tries == MESSAGE_TRIES_ONLY) ||
+           (awaited.tries && !request->terms.asks);
+}
+
+/*
+ * Notes what the queue of the lock wants. If nobody is in it, an OPEN may wait for an idle grant,
+ * or those that waited have left: then too the request ends where it would have to wait. A try that
+ * begins while an answer is under way is not answered by it, since the lock may have become free in
+ * between: for that one the request is sent again then.
+ */
+static void note_tries(const struct host *host, struct request *request)
+{
+    struct hfi_awaited awaited = hfi_awaited(lock_actor(host, request->at)->region,
+                                             request->at.slot);
+    struct request_terms *terms = &request->terms;
+    bool waits = request_is_waited_for(host, request->at);
+    terms->tries = !waits                         ? MESSAGE_TRIES_ONLY
+                   : awaited.tries || terms->asks ? MESSAGE_TRIES_ALSO
+                                                  : MESSAGE_TRIES_NONE;
+    if (terms->tries != MESSAGE_TRIES_NONE && !terms->asks) {
+        terms->asks = true;
+        terms->has_try = awaited.tries;
+        terms->last_try = awaited.last;
+    }
+}
+
+void request_refuse_tries(struct host *host, struct request *request)
+{
+    if (request->terms.asks && request->terms.has_try) {
+        hfi_refuse_tries(lock_actor(host, request->at), request->at.slot, request->terms.last_try);
+    }
+    request->terms.asks = false;
+}
+
 static void fill(const struct host *host, const struct request *request, struct message *message)
 {
     struct message_name *name = NULL;
@@ -289,6 +334,7 @@ static void fill(const struct host *host, const struct request *request, struct 
         acquire->mode = request->terms.mode;
         acquire->lock_delay_ms = request->terms.lock_delay_ms;
         acquire->waited_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
+        acquire->tries = request->terms.tries;
         name = &acquire->name;
     } else if (request->kind == MESSAGE_AMEND) {
         struct message_amend *amend = &message->as.amend;
@@ -324,6 +370,9 @@ void request_send(struct host *host, struct request *request, struct host_action
 {
     struct route route = route_choose(host, request->partition, request->tries,
                                       (uint32_t)(request->id >> INDEX_BITS) + request->tries / 3);
+    if (request->kind == MESSAGE_ACQUIRE) {
+        note_tries(host, request);
+    }
     fill(host, request, hub_send(actions, request->kind, route.to, route.relay));
     int64_t pause_ms = request->tries == 0 ? FIRST_PAUSE_MS : PAUSE_MS;
     if (request->kind == MESSAGE_ACQUIRE && request->tries >= WAITING_TRIES) {

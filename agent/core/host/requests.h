@@ -31,6 +31,11 @@ struct request_terms {
     uint16_t lock_delay_ms;
     uint8_t mode;  /* enum message_mode */
     bool has_used; /* AMEND: its token is token_used */
+    /* ACQUIRE: what was sent last. Each time that it is sent, the lock's queue says it anew. */
+    uint8_t tries; /* enum message_tries */
+    bool asks;     /* an answer to tries is under way, to those up to that ticket: */
+    bool has_try;
+    uint32_t last_try;
 };
 
 struct requests *requests_lay_out(struct arena *arena, const struct host_config *config);
@@ -51,6 +56,13 @@ void request_set_mode(struct request *request, uint8_t mode);
 /* Notes an ACQUIRE for the next agent. known: the lock's version is the last that went back. */
 void request_keep_note(struct host *host, const struct request *request, bool known);
 void request_send(struct host *host, struct request *request, struct host_actions *actions);
+/* Whether the lock's queue wants something of an ACQUIRE that is under way that was not sent: to
+ * wait instead of to try, or an answer to a try. */
+bool request_is_behind(const struct host *host, const struct request *request);
+/* That answer is here: tells those whom it is for. */
+void request_refuse_tries(struct host *host, struct request *request);
+/* Whether processes wait for that lock, and do not only try it. */
+bool request_is_waited_for(const struct host *host, struct lock_ref at);
 void request_end(struct host *host, struct request *request);
 void requests_end_all(struct host *host);
 /* Ends the requests of all locks of a namespace that is given up. */

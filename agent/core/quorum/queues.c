@@ -70,7 +70,7 @@ static uint32_t *chain_of(const struct quorum *quorum, uint32_t name)
                 ->operation_heads[(hash ^ hash >> 16) & quorum->queues->operation_head_mask];
 }
 
-static struct operation *operation_find(const struct quorum *quorum, uint32_t name)
+struct operation *operation_find(const struct quorum *quorum, uint32_t name)
 {
     uint32_t at = *chain_of(quorum, name);
     while (at != NONE && quorum->queues->operations[at].name != name) {
@@ -374,6 +374,9 @@ static void decide(struct quorum *quorum, struct operation *operation, const str
     operation->taken = operation->taken || (!known && value->mode != MESSAGE_MODE_NONE);
     bool held = operation->taken && step_now_ns(quorum) < wait_order_ns(quorum, operation);
     plan_make(quorum, operation, value, held, &plan);
+    if (plan.refuses) {
+        answer_tries(quorum, operation);
+    }
     bool proved = known && (!plan.notified || quorum->config->voter_count == 1);
     if (plan.changed || !proved) {
         propose(quorum, operation, &plan);

@@ -150,6 +150,22 @@ static void answer_break(struct quorum *quorum, const struct queued_request *req
     }
 }
 
+void answer_tries(struct quorum *quorum, struct operation *operation)
+{
+    struct message_name name;
+    step_lock_name(quorum, operation->name, &name);
+    for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+        struct queued_request *request = &quorum->queues->requests[at];
+        if (request->refused) {
+            answer_refused(quorum, request, &name, MESSAGE_REFUSED_IN_USE);
+            request->tries = MESSAGE_TRIES_NONE;
+            request->refused = false;
+            request->probes = false;
+            request->probe = 0;
+        }
+    }
+}
+
 static void answer_one(struct quorum *quorum, const struct queued_request *request,
                        const struct message_name *name, const struct record *value)
 {
@@ -181,6 +197,9 @@ static void answer_one(struct quorum *quorum, const struct queued_request *reque
         break;
     case OUTCOME_REFUSED_TOKENS:
         answer_refused(quorum, request, name, MESSAGE_REFUSED_TOKENS);
+        break;
+    case OUTCOME_REFUSED_IN_USE:
+        answer_refused(quorum, request, name, MESSAGE_REFUSED_IN_USE);
         break;
     case OUTCOME_HOST_GONE:
         break;

@@ -40,6 +40,7 @@ static void pass_on(struct quorum *quorum, const struct operation *operation,
     acquire->mode = request->mode;
     acquire->lock_delay_ms = request->lock_delay_ms;
     acquire->waited_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
+    acquire->tries = request->tries;
     voters_note_passed(quorum, voter);
 }
 

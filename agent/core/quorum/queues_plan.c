@@ -389,6 +389,86 @@ static enum outcome grant_exclusive(struct plan *plan, const struct queued_reque
     return OUTCOME_GRANT;
 }
 
+/* ---- Tries ---- */
+
+/* Whether an owner in the request's way has answered a probe of it, and has that grant still. */
+static bool is_in_use(struct plan *plan, const struct queued_request *request)
+{
+    const struct operation *operation = plan->operation;
+    bool answered = request->probe != 0 && request->probe <= operation->used_probe;
+    if (answered && plan->value.mode == MESSAGE_MODE_EXCLUSIVE) {
+        return message_order_equal(record_version(&plan->value), operation->used);
+    }
+    for (uint32_t i = 0; answered && i < plan->share_count; i++) {
+        if (message_order_equal(plan->shares[i].version, operation->used)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a session in its way has ended, so that the lock is closed for its lock-delay. */
+static bool is_closed(const struct quorum *quorum, const struct plan *plan)
+{
+    const struct record *value = &plan->value;
+    if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
+        return sessions_has_ended(quorum, value->owner, value->epoch);
+    }
+    for (uint32_t i = 0; i < plan->share_count; i++) {
+        if (sessions_has_ended(quorum, plan->shares[i].agent, plan->shares[i].epoch)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether those who only try are to be answered now: others wait before them, or the lock is in use
+ * or closed. Readers wait for no readers. */
+static bool tries_in_vain(const struct quorum *quorum, struct plan *plan,
+                          const struct queued_request *request)
+{
+    bool conflicts = plan->writes || request->mode == MESSAGE_MODE_EXCLUSIVE;
+    if (plan->held) {
+        return false; /* earlier acquires may be on their way; that time is short */
+    }
+    return (plan->waits && plan->waiter != request->agent && conflicts) ||
+           is_in_use(plan, request) || is_closed(quorum, plan);
+}
+
+/* Notes a request that has to wait, for wait_for_turn() and for those behind it. */
+static void note_blocked(struct plan *plan, struct queued_request *request)
+{
+    bool waits = request->tries != MESSAGE_TRIES_ONLY;
+    bool other = !message_order_equal(plan->operation->probed, record_accepted(&plan->value));
+    if (plan->blocked == NULL) {
+        plan->blocked = request;
+    }
+    plan->again = plan->again || (request->probes && request->probe != 0 && !other);
+    request->probes = request->probes || (request->probe != 0 && other); /* other owners */
+    plan->probes = plan->probes || (request->probes && !request->refused);
+    plan->reads = plan->reads ||
+                  (request->tries != MESSAGE_TRIES_NONE && request->mode == MESSAGE_MODE_SHARED);
+    plan->waiter = waits && !plan->waits ? request->agent : plan->waiter;
+    plan->writes = plan->writes || (waits && request->mode == MESSAGE_MODE_EXCLUSIVE);
+    plan->waits = plan->waits || waits;
+}
+
+/* An acquire that cannot be granted now. */
+static enum outcome acquire_later(const struct quorum *quorum, struct plan *plan,
+                                  struct queued_request *request)
+{
+    bool vain = request->tries != MESSAGE_TRIES_NONE && tries_in_vain(quorum, plan, request);
+    if (vain && request->tries == MESSAGE_TRIES_ONLY) {
+        return OUTCOME_REFUSED_IN_USE;
+    }
+    request->refused = vain;
+    plan->refuses = plan->refuses || vain;
+    note_blocked(plan, request);
+    return OUTCOME_NONE;
+}
+
+/* ---- One acquire ---- */
+
 static enum outcome acquire(struct quorum *quorum, struct plan *plan,
                             struct queued_request *request)
 {
@@ -422,10 +502,7 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan,
                                                         : grant_exclusive(plan, request);
         }
     }
-    if (plan->blocked == NULL) {
-        plan->blocked = request;
-    }
-    return OUTCOME_NONE;
+    return acquire_later(quorum, plan, request);
 }
 
 /* ---- The whole plan ---- */
@@ -490,7 +567,7 @@ static void decide_all(struct quorum *quorum, struct operation *operation, struc
                 return;
             }
             request->outcome = (uint8_t)decide(quorum, plan, request);
-            plan->decided += request->outcome != OUTCOME_NONE;
+            plan->decided += request->outcome != OUTCOME_NONE || request->refused;
             plan->notified = plan->notified || is_of_value((enum outcome)request->outcome);
         }
     }
@@ -503,6 +580,7 @@ void plan_make(struct quorum *quorum, struct operation *operation, const struct 
     memset(&plan->share_count, 0, sizeof(*plan) - offsetof(struct plan, share_count));
     step_lock_name(quorum, operation->name, &plan->name);
     plan->value = *value;
+    plan->operation = operation;
     plan->held = held;
     plan->share_count = record_shares(quorum, value, plan->shares);
     plan->share_had = plan->share_count;

@@ -57,6 +57,7 @@ enum outcome {
     OUTCOME_REFUSED_SESSION,
     OUTCOME_REFUSED_VERSION,
     OUTCOME_REFUSED_TOKENS,
+    OUTCOME_REFUSED_IN_USE, /* those who ask only try, and cannot have the lock now */
 };
 
 struct queued_request {
@@ -65,6 +66,8 @@ struct queued_request {
     uint64_t id;
     int64_t arrived_ns;           /* ACQUIRE: as its host reports it, perhaps elsewhere */
     int64_t seen_ns;              /* when it last arrived, on whatever way */
+    uint64_t probe;               /* ACQUIRE with tries: the first probe of it; 0: none yet */
+    uint32_t waited_ms;           /* ACQUIRE: as its newest copy reports it */
     struct message_order version; /* ACQUIRE: the grant that this process last proposed for it */
     uint64_t token;               /* AMEND: token_last, or token_used; GIVE_BACK: token_used */
     uint16_t agent;
@@ -73,6 +76,9 @@ struct queued_request {
     uint8_t mode;    /* BREAK: whether to break at once, without a lock-delay */
     uint8_t relay;   /* the voter that passed it on, or ACTION_NO_RELAY */
     uint8_t outcome; /* decided: the answer to send when the round's value is chosen */
+    uint8_t tries;   /* ACQUIRE: enum message_tries, of its newest copy */
+    bool probes;     /* ACQUIRE with tries: the owners in its way are to be asked */
+    bool refused;    /* the same: those who only try get the answer that it is in use */
     bool again;      /* ACQUIRE: it was answered before, see queues_answered.c */
     bool fresh;      /* ACQUIRE with a grant: the grant was made for this request */
     bool has_used;   /* AMEND: token is token_used */
@@ -129,7 +135,12 @@ struct operation {
     struct message_checkpoint checkpoint; /* READING: the highest checkpoint so far */
     struct record value; /* READING: the newest value so far. ACCEPTING: the proposed value */
     int64_t began_ns;    /* when the round began */
-    int64_t recall_ns;   /* when the last recall was sent */
+    int64_t recall_ns;   /* when the last recall for one that waits was sent */
+    /* The last answer of an owner that its grant is in use: to which probe, and which grant. */
+    uint64_t used_probe;
+    struct message_order used;
+    struct message_order probed; /* what was accepted when the last probe was sent */
+    uint8_t probes;              /* how many were sent again in a row */
 };
 
 /* The operations of a partition. */
@@ -154,6 +165,7 @@ struct queues {
     struct answered *answered; /* a ring, indexed from 1 */
     uint32_t *answered_heads;
     uint32_t answered_mask, answered_last;
+    uint64_t probe;                    /* the number of the last one, see queues_wait.c */
     struct broken broken[BROKEN_KEPT]; /* a ring */
     uint32_t broken_next;
     struct heap wakes; /* the operations by the time of their next look */
@@ -172,8 +184,17 @@ struct plan {
     bool held;     /* nothing may be granted yet, see ORDER_WAIT_MS */
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
+    /* Of the acquires that have to wait: */
+    bool waits; /* one is of processes that wait; the first such is of that agent: */
+    uint16_t waiter;
+    bool writes;  /* one of those wants the lock exclusively */
+    bool probes;  /* one is of some that try, and these owners were not asked yet */
+    bool again;   /* they were, but the answer may be lost */
+    bool reads;   /* one is of some that try to read */
+    bool refuses; /* one is of some that try, and they are answered */
     uint32_t decided;
     const struct queued_request *blocked; /* the first acquire that has to wait */
+    const struct operation *operation;
 };
 
 /* ---- queues_plan.c ---- */
@@ -189,6 +210,8 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
 
 void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason);
+/* Answers those who only try where processes of the same host wait: their request stays. */
+void answer_tries(struct quorum *quorum, struct operation *operation);
 /* Sends the answers of the requests that have an outcome, and removes those requests. */
 void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value);
 /* Gives up to OUTCOMES_MAX requests that outcome, and answers them. */
@@ -216,6 +239,8 @@ void wait_for_nobody(struct quorum *quorum, struct operation *operation);
  * sessions in its way be ended. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
+/* An owner answers a probe: its grant is in use. */
+void wait_used(struct quorum *quorum, const struct message *message);
 /* Until when the coordinator of a partition waits for hosts to repeat earlier acquires. */
 int64_t wait_order_ns(const struct quorum *quorum, const struct operation *operation);
 void wait_check_invariants(const struct quorum *quorum);
@@ -233,6 +258,8 @@ void quota_check_invariants(const struct quorum *quorum);
 /* ---- queues.c ---- */
 
 uint32_t operation_index(const struct quorum *quorum, const struct operation *operation);
+/* The operation of a name; NULL: there is none. */
+struct operation *operation_find(const struct quorum *quorum, uint32_t name);
 /* The operation of a name; makes one if there is none. Takes over the caller's reference to the
  * name. Returns NULL if there are too many operations. */
 struct operation *operation_for(struct quorum *quorum, uint32_t name);

@@ -32,6 +32,9 @@ static void read_request(const struct quorum *quorum, const struct message *mess
         request->mode = acquire->mode;
         request->lock_delay_ms = acquire->lock_delay_ms;
         request->arrived_ns -= acquire->waited_ms * MS_NS;
+        request->waited_ms = acquire->waited_ms;
+        request->tries = acquire->tries;
+        request->probes = acquire->tries != MESSAGE_TRIES_NONE;
     } else if (message->kind == MESSAGE_AMEND) {
         const struct message_amend *amend = &message->as.amend;
         *who = &amend->agent;
@@ -115,8 +118,27 @@ static bool is_detour(const struct quorum *quorum, const struct queued_request *
 }
 
 /*
+ * A copy of an acquire says whether processes of its host wait, try, or both. The newest copy
+ * counts, by how long it has waited: a late one does not make a try of a request that waits. Of two
+ * of the same millisecond either may be the newer, so both count. Returns whether the queue has to
+ * be looked at.
+ */
+static bool note_tries(struct queued_request *queued, const struct queued_request *copy)
+{
+    uint8_t before = queued->tries;
+    if (copy->waited_ms < queued->waited_ms) {
+        return false;
+    }
+    bool same = copy->waited_ms == queued->waited_ms && before != copy->tries;
+    queued->tries = same ? (uint8_t)MESSAGE_TRIES_ALSO : copy->tries;
+    queued->waited_ms = copy->waited_ms;
+    queued->probes = queued->tries != MESSAGE_TRIES_NONE; /* again: an answer may be lost */
+    return queued->probes || before == MESSAGE_TRIES_ONLY;
+}
+
+/*
  * Whether the request is in the queue already. If so, its answer will go the way of the latest
- * copy, and *changed is set if an acquire now asks for another mode; it keeps its turn. If not,
+ * copy, and *changed is set if an acquire now asks for something else; it keeps its turn. If not,
  * *own is how many requests of that kind the agent has in the queue.
  */
 static bool is_queued(struct quorum *quorum, struct operation *operation,
@@ -137,6 +159,9 @@ static bool is_queued(struct quorum *quorum, struct operation *operation,
             *changed = other->kind == MESSAGE_ACQUIRE && other->mode != request->mode &&
                        other->outcome == OUTCOME_NONE;
             other->mode = *changed ? request->mode : other->mode;
+            if (other->kind == MESSAGE_ACQUIRE && other->outcome == OUTCOME_NONE) {
+                *changed = note_tries(other, request) || *changed;
+            }
             return true;
         }
         *own += other->agent == request->agent && (other->kind == MESSAGE_ACQUIRE) == acquires;
@@ -198,6 +223,14 @@ void queues_request(struct quorum *quorum, const struct message *message)
         return;
     }
     uint32_t partition = names_partition(name->bytes, name->length);
+    if (message->kind == MESSAGE_AMEND && message->as.amend.in_use) {
+        if (ballots_state(quorum, partition) != PARTITION_OTHERS) {
+            wait_used(quorum, message);
+        } else {
+            (void)pass_on(quorum, message, &request, partition);
+        }
+        return;
+    }
     if (ballots_state(quorum, partition) == PARTITION_OTHERS) {
         if (!pass_on(quorum, message, &request, partition)) {
             answer_refused(quorum, &request, name, MESSAGE_REFUSED_NOT_OWNER);

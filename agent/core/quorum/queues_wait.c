@@ -5,9 +5,19 @@
  * waiting ones cost a tick nothing. Sessions: each agent has a list of the operations that wait for
  * the end of its session. Owners in the way get RECALL, repeated for as long as a request waits for
  * their grant, and every second time through another voter.
+ *
+ * Tries: a process that only tries the lock waits for an idle grant, and for nothing else. So the
+ * owners in its way are asked once (a probe), to give the grant back if it is idle and else to say
+ * that it is in use. A probe leaves nothing behind at an owner. If it or its answer is lost, the
+ * host's next copy of the request brings another one. Nothing but the time of the answer to the try
+ * depends on this (docs/PROTOCOL.md, rule 35).
  */
 #include "proto/check.h"
 #include "queues_private.h"
+
+/* The number of a probe as a request_id: none of a host's requests has those low bits (message.h),
+ * so a coordinator that knows no probes cannot answer one of them by mistake. */
+enum { PROBE_SHIFT = 16, PROBE_MARK = 0xffff };
 
 /* ---- Times ---- */
 
@@ -115,19 +125,59 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
     return ACTION_NO_RELAY;
 }
 
+/* Asks an owner for its grant. probe: the number under which it is to say if the grant is in use;
+ * 0: it need not. */
 static void recall(struct quorum *quorum, const struct operation *operation,
-                   const struct share *owner)
+                   const struct share *owner, enum message_recall what, uint64_t probe)
 {
-    uint8_t relay = operation->recalls % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, owner->agent);
-    if (operation->recalls == 0 && operation->way != owner->agent) {
+    bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_TELLS;
+    uint32_t before = waits ? operation->recalls : operation->probes; /* what may be lost */
+    uint8_t relay = before % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, owner->agent);
+    if (waits && operation->recalls == 0 && operation->way != owner->agent) {
         relay = operation->way; /* after the grant, or the host would lose its turn */
     }
     struct message_version *version =
         &step_send_by(quorum, owner->agent, relay, MESSAGE_RECALL)->as.version;
     version->agent = *agents_name(quorum, owner->agent);
     version->epoch = owner->epoch;
+    version->request_id = probe == 0 ? 0 : probe << PROBE_SHIFT | PROBE_MARK;
     step_lock_name(quorum, operation->name, &version->name);
     version->version = owner->version;
+    version->recall = (uint8_t)what;
+}
+
+/* What to recall now: for those that wait, at its times; for those that only try, when they ask.
+ * MESSAGE_RECALL_END: nothing. */
+static enum message_recall what_to_recall(const struct quorum *quorum,
+                                          const struct operation *operation,
+                                          const struct plan *plan)
+{
+    bool due = operation->recall_ns == INT64_MIN ||
+               step_now_ns(quorum) - operation->recall_ns >= RECALL_MS * MS_NS;
+    if (plan->broken) {
+        return MESSAGE_RECALL_END;
+    }
+    if (plan->waits && due) {
+        return plan->probes ? MESSAGE_RECALL_TELLS : MESSAGE_RECALL_WAITS;
+    }
+    return !plan->probes ? MESSAGE_RECALL_END
+           : plan->reads ? MESSAGE_RECALL_TO_READ
+                         : MESSAGE_RECALL_IF_IDLE;
+}
+
+/* A probe of that value was sent. The answer to it, or to a later one, is for all that asked by
+ * now. */
+static void note_probe(struct quorum *quorum, struct operation *operation,
+                       const struct record *value, uint64_t probe)
+{
+    operation->probed = record_accepted(value);
+    for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
+        struct queued_request *request = &quorum->queues->requests[at];
+        if (request->kind == MESSAGE_ACQUIRE && request->probes) {
+            request->probe = request->probe == 0 ? probe : request->probe;
+            request->probes = false;
+        }
+    }
 }
 
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
@@ -136,8 +186,12 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     struct share owners[MESSAGE_SHARES_MAX];
     uint32_t count = owners_in_way(quorum, value, plan->blocked, owners);
     int64_t end_ns = plan->held ? wait_order_ns(quorum, operation) : step_now_ns(quorum) + 1;
-    bool due = operation->recall_ns == INT64_MIN ||
-               step_now_ns(quorum) - operation->recall_ns >= RECALL_MS * MS_NS;
+    enum message_recall what = what_to_recall(quorum, operation, plan);
+    bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_TELLS;
+    uint64_t probe = plan->probes ? quorum->queues->probe + 1 : 0;
+    if (plan->probes) {
+        operation->probes = plan->again ? (uint8_t)(operation->probes + 1) : 0;
+    }
     bool recalled = false;
     for (uint32_t i = 0; i < count; i++) {
         const struct share *owner = &owners[i];
@@ -149,14 +203,18 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
         if (operation->waits_for == AGENTS_NONE) {
             wait_for_agent(quorum, operation, owner->agent);
         }
-        if (due && !plan->broken && owner->agent != plan->blocked->agent) {
-            recall(quorum, operation, owner);
+        if (what != MESSAGE_RECALL_END && owner->agent != plan->blocked->agent) {
+            recall(quorum, operation, owner, what, probe);
             recalled = true;
         }
     }
-    if (recalled) {
+    if (recalled && waits) {
         operation->recall_ns = step_now_ns(quorum);
         operation->recalls++;
+    }
+    if (recalled && probe != 0) {
+        quorum->queues->probe = probe;
+        note_probe(quorum, operation, value, probe);
     }
     if (operation->waits_for != AGENTS_NONE) {
         end_ns = step_now_ns(quorum) + RECALL_MS * MS_NS;
@@ -164,6 +222,22 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     wait_until(quorum, operation, end_ns);
     for (uint32_t i = 0; i < count; i++) {
         sessions_want_end(quorum, owners[i].agent, owners[i].epoch, false);
+    }
+}
+
+void wait_used(struct quorum *quorum, const struct message *message)
+{
+    const struct message_amend *amend = &message->as.amend;
+    uint64_t probe = amend->request_id >> PROBE_SHIFT;
+    uint32_t name = names_find(quorum->names, amend->name.bytes, amend->name.length);
+    struct operation *operation = name == NAMES_NONE ? NULL : operation_find(quorum, name);
+    if (operation == NULL || probe <= operation->used_probe || probe > quorum->queues->probe) {
+        return;
+    }
+    operation->used_probe = probe;
+    operation->used = amend->version;
+    if (operation->state == OPERATION_WAITING) {
+        operation_look(quorum, operation);
     }
 }
 

@@ -71,6 +71,7 @@ enum hfi_outcome {
     HFI_CANCELED,
     HFI_TIMED_OUT,
     HFI_DEADLOCK, /* an upgrade that another upgrade or writer already waits for */
+    HFI_REFUSED,  /* a try: the agent says that the lock is in use on another host */
 };
 
 /* A hold as its holder remembers it. */
@@ -87,6 +88,7 @@ struct hfi_request {
     uint32_t seat; /* HFI_SEAT_NONE: no seat; a seat is needed to wait, to share, and for a limit */
     int64_t limit_ns; /* the hold ends by itself after this time; 0: it does not */
     bool barging;
+    bool trying; /* waits only for an idle grant to come from another host */
 };
 
 /* Bounds what a wait may do. */
@@ -114,6 +116,9 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
  * the place in the queue is kept in *place, which the caller sets to 0 before the first
  * call and gives to hfi_leave if it does not call again); HFI_GONE: the agent took the place away,
  * see to the agent. Then nothing is held.
+ *
+ * A request that is trying ends with HFI_REFUSED as soon as the agent says so. At its limit it gets
+ * HFI_UNGRANTED and keeps its place, as with HFI_NO_LEASE: the caller looks whether to go on.
  */
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
@@ -167,6 +172,15 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
 /* The grant that the first of the queue needs: a shared or an exclusive one, or none: nobody waits.
  * Bargers come behind all others. */
 enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
+
+/* What the waiters of a slot's queue want of other hosts. */
+struct hfi_awaited {
+    bool waits;    /* some wait until they have the lock */
+    bool tries;    /* some only try, and were not refused yet */
+    uint32_t last; /* the last ticket of those */
+};
+
+struct hfi_awaited hfi_awaited(const struct hfi_region *region, uint32_t slot);
 
 /* Whether any reader's cell of the slot counts, except that of seat `except`. */
 bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
@@ -241,6 +255,9 @@ bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant m
 /* The next ticket comes behind that one, which is in the queue, and nobody is let in past the queue
  * whose ticket was not drawn yet. false: so it was. */
 bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
+
+/* Tells those who only try, up to that ticket, that the lock is in use on another host. */
+void hfi_refuse_tries(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
 
 /* Wakes any sleeper on a seat, even if nothing shows that there is one. */
 void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat);

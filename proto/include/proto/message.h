@@ -296,6 +296,15 @@ struct message_acquire {
     uint8_t mode; /* SHARED or EXCLUSIVE; a repeat may ask for the other mode and keeps its turn */
     uint16_t lock_delay_ms;
     uint32_t waited_ms; /* how long the host has been asking; it rises with each repeat */
+    uint8_t tries;      /* enum message_tries */
+};
+
+/* Whether processes of the asking host only try the lock: they wait for an idle grant to come, and
+ * for nothing else. While the lock is in use elsewhere, the coordinator answers REFUSED_IN_USE. */
+enum message_tries {
+    MESSAGE_TRIES_NONE = 0, /* processes wait, and none tries */
+    MESSAGE_TRIES_ALSO,     /* some wait, some try: the request keeps its turn behind that answer */
+    MESSAGE_TRIES_ONLY,     /* none waits: the request ends with that answer */
 };
 
 /*
@@ -312,6 +321,10 @@ struct message_acquire {
  * from then on. If it is not of the newest range, as in a late repeat, nothing changes (see
  * core/quorum/queues_plan.c). Earlier releases do not have the field: they name the range by its
  * token_last, and all of the range counts as used.
+ *
+ * in_use: the message changes nothing. It answers the RECALL that has its request_id: the grant is
+ * in use, and stays. Its mode is NONE and its numbers are 0, so a coordinator that does not know
+ * the field changes nothing either.
  */
 struct message_amend {
     struct message_agent agent;
@@ -323,6 +336,7 @@ struct message_amend {
     uint16_t lock_delay_ms;
     uint64_t token_last;
     uint64_t token_used;
+    bool in_use;
 };
 
 /* token_used: the highest token of the grant that was given to a hold; 0: none was. */
@@ -352,14 +366,25 @@ struct message_grant {
     uint64_t token_last;
 };
 
-/* GIVE_BACK_ACK: the register no longer has that version. RECALL: another host waits for the lock
- * (request_id is 0). */
+/* What a RECALL wants of a grant that is in use. */
+enum message_recall {
+    MESSAGE_RECALL_WAITS = 0, /* it goes back as soon as it is not: another host waits */
+    MESSAGE_RECALL_TELLS,     /* the same, and the owner says at once that it is in use */
+    MESSAGE_RECALL_IF_IDLE,   /* it stays as it is, and the owner says so: others only try */
+    MESSAGE_RECALL_TO_READ,   /* the same, but if only readers use it, others may read with them */
+    MESSAGE_RECALL_END,
+};
+
+/* GIVE_BACK_ACK: the register no longer has that version. RECALL: another host wants the lock.
+ * request_id is 0, or names the RECALL for the owner's answer (AMEND with in_use). Its low 16 bits
+ * are all set then, which no request of a host has. */
 struct message_version {
     struct message_agent agent;
     uint32_t epoch;
     uint64_t request_id;
     struct message_name name;
     struct message_order version;
+    uint8_t recall; /* RECALL: enum message_recall */
 };
 
 /* An administrator's break, to the coordinator (BREAK) and from there to each owner (BREAK_HOLD).
@@ -519,7 +544,9 @@ enum message_refusal {
     MESSAGE_REFUSED_VERSION,   /* AMEND: the register does not have that version (any more) */
     MESSAGE_REFUSED_TOKENS,    /* the name has used up its tokens */
     MESSAGE_REFUSED_RULES,     /* the sender's configuration contradicts the cell's */
-    MESSAGE_REFUSED_QUOTA, /* the agent has as many requests at the voter as one agent may have */
+    MESSAGE_REFUSED_QUOTA,  /* the agent has as many requests at the voter as one agent may have */
+    MESSAGE_REFUSED_IN_USE, /* ACQUIRE with tries: the lock is held, awaited or closed elsewhere */
+    MESSAGE_REFUSED_END,
 };
 
 struct message_refused {

@@ -100,6 +100,7 @@ enum {
     HFI_WAIT_PASSED = 8,  /* left, and somebody is passing on a word that named it */
     HFI_WAIT_SHARED = 16,
     HFI_WAIT_BARGING = 32, /* is not handed the lock, sleeps on slot.wake */
+    HFI_WAIT_TRYING = 64,  /* waits only for an idle grant to come from another host */
     HFI_WAIT_TICKET_SHIFT = 32,
 };
 
@@ -162,6 +163,9 @@ struct hfi_seat {
     _Atomic uint32_t wake;        /* futex: bit 0 "sleeps", counts by 2 */
     _Atomic uint32_t holder;      /* holder id of its handle; 0: the seat is free */
     _Atomic uint32_t since;       /* reading or waiting since, units of 2^20 ns; shown only */
+    /* The place in the queue of a try that the agent has answered: the lock is in use elsewhere.
+     * Earlier releases never write it, and let a try wait. */
+    _Atomic uint64_t refused;
 };
 
 struct hfi_block {
@@ -183,6 +187,7 @@ _Static_assert(offsetof(struct hfi_slot, wake) == 32, "slot");
 _Static_assert(sizeof(struct hfi_holder) == 64, "a holder has a cache line");
 _Static_assert(sizeof(struct hfi_seat) == 64, "a seat has a cache line");
 _Static_assert(offsetof(struct hfi_seat, wake) == 24, "seat");
+_Static_assert(offsetof(struct hfi_seat, refused) == 40, "seat, in what was room before");
 _Static_assert(sizeof(struct hfi_block) == 512, "a block is eight cache lines");
 _Static_assert(offsetof(struct hfi_block, wait) == 8 && offsetof(struct hfi_block, seats) == 64,
                "block");

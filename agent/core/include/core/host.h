@@ -363,8 +363,8 @@ struct host_counts {
     uint64_t sessions_lost;
     uint64_t losses[HOST_LOSS_COUNT];
     uint64_t repairs; /* repairs of a region where it contradicted what this agent knows */
-    uint64_t refused[MESSAGE_REFUSED_QUOTA + 1]; /* by enum message_refusal; [0] is unused */
-    struct histogram acquire; /* from the first request for a grant to the grant */
+    uint64_t refused[MESSAGE_REFUSED_END]; /* by enum message_refusal; [0] is unused */
+    struct histogram acquire;              /* from the first request for a grant to the grant */
     /* Sampled at each renewal, one lock that is held here at a time: how long the present hold, and
      * the first waiter, have been there. */
     struct histogram hold_age;
