@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HOSTS = 3, NAMES = 24, ROUNDS = 10 };
+enum { HOSTS = 3, NAMES = 24, ROUNDS = 10, TRIES = 10, AT_ONCE_MS = 250 };
 
 static struct agent_process agents[HOSTS];
 static struct actor actors[HOSTS];
@@ -115,6 +115,66 @@ START_TEST(one_lock_on_three_hosts)
     ck_assert_int_eq(reply.result, 0);
     ck_assert_uint_gt(reply.hold.token, hold.token);
     ck_assert_int_eq(actor_release(&actors[1], 0), 0);
+}
+END_TEST
+
+/* Tries lock 0 again and again while it is held elsewhere. Each try is refused; without an answer
+ * of the owner's host, each would take a second. Returns the shortest time, in ms: others may be
+ * long on a busy machine. */
+static int64_t try_in_vain(int host, enum hf_mode mode)
+{
+    int64_t shortest_ms = INT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        int64_t began_ns = boottime_now();
+        ck_assert_int_eq(actor_acquire(&actors[host], 0, mode, 0, NULL), HF_EBUSY);
+        int64_t took_ms = (boottime_now() - began_ns) / MS;
+        shortest_ms = took_ms < shortest_ms ? took_ms : shortest_ms;
+    }
+    return shortest_ms;
+}
+
+/* Host 0 has the lock; the names have a coordinator on each host. */
+START_TEST(a_try_of_what_another_host_holds_is_answered_at_once)
+{
+    char name[32];
+    struct actor_reply reply;
+    snprintf(name, sizeof(name), "tried-%d", _i);
+    for (int i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_open(&actors[i], 0, name, 10), 0);
+    }
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_lt(try_in_vain(1, HF_EXCLUSIVE), AT_ONCE_MS);
+    ck_assert_int_lt(try_in_vain(2, HF_SHARED), AT_ONCE_MS);
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
+    ck_assert(!actor_receive(&actors[1], &reply, 300));
+    ck_assert_int_lt(try_in_vain(2, HF_EXCLUSIVE), AT_ONCE_MS);
+    ck_assert_int_gt(actor_remaining(&actors[0], 0), 0);
+    ck_assert_int_eq(actor_release(&actors[0], 0), 0);
+    ck_assert(actor_receive(&actors[1], &reply, GUARD_MS));
+    ck_assert_int_eq(reply.result, 0);
+    ck_assert_int_eq(actor_release(&actors[1], 0), 0);
+}
+END_TEST
+
+START_TEST(a_try_has_what_is_idle_on_another_host)
+{
+    uint64_t token = 0;
+    for (int i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_open(&actors[i], 0, "idle", 10), 0);
+    }
+    take_once(0, 0, &token);
+    for (int i = 1; i <= 2 * HOSTS; i++) {
+        struct hf_hold hold;
+        ck_assert_int_eq(actor_acquire(&actors[i % HOSTS], 0, HF_EXCLUSIVE, 0, &hold), 0);
+        ck_assert_uint_gt(hold.token, token);
+        token = hold.token;
+        ck_assert_int_eq(actor_release(&actors[i % HOSTS], 0), 0);
+    }
+    /* Readers let readers in, on whichever host, and no writer. */
+    ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_SHARED, 0, NULL), 0);
+    ck_assert_int_eq(actor_acquire(&actors[2], 0, HF_SHARED, 0, NULL), 0);
+    ck_assert_int_lt(try_in_vain(0, HF_EXCLUSIVE), AT_ONCE_MS);
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_SHARED, 0, NULL), 0);
 }
 END_TEST
 
@@ -392,6 +452,8 @@ int main(void)
     tcase_add_checked_fixture(calm, start_long, stop);
     tcase_set_timeout(calm, 180);
     tcase_add_test(calm, one_lock_on_three_hosts);
+    tcase_add_loop_test(calm, a_try_of_what_another_host_holds_is_answered_at_once, 0, 6);
+    tcase_add_test(calm, a_try_has_what_is_idle_on_another_host);
     tcase_add_test(calm, sequencers_are_checked_on_every_host);
     tcase_add_test(calm, readers_on_three_hosts);
     tcase_add_test(calm, an_observer_takes_part);
