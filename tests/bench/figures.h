@@ -27,6 +27,7 @@ figure_fn figure_cell_first;
 figure_fn figure_cell_clients;   /* cell_load.c */
 figure_fn figure_cell_alternate; /* cell_hands.c */
 figure_fn figure_cell_waiting;
+figure_fn figure_cell_tries;  /* cell_tries.c */
 figure_fn figure_cell_killed; /* cell_death.c */
 figure_fn figure_cell_vanished;
 figure_fn figure_cell_tokens;   /* cell_tokens.c */

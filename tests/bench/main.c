@@ -47,6 +47,7 @@ static const struct entry cell_entries[] = {
     {"clients", "16 clients, names never used", figure_cell_clients},
     {"alternate", "two hosts alternating on one lock, nobody waiting", figure_cell_alternate},
     {"waiting", "hand-over to a host that waits already", figure_cell_waiting},
+    {"tries", "a try on a lock that another host holds", figure_cell_tries},
     {"killed", "a voter is killed under load: what the others' clients notice", figure_cell_killed},
     {"vanished", "the holder's host is gone: until the next one has the lock",
      figure_cell_vanished},
