@@ -1,11 +1,12 @@
 /*
  * Starting CMD: see child.h. A close-on-exec pipe shows whether the exec worked: the end of file
- * means that it did, an errno that it did not.
+ * means that it did, an errno that it did not. A second pipe lets the child go on to its exec.
  */
 #include "child.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -16,10 +17,13 @@
 
 /* Runs in the child. Only async-signal-safe calls are allowed, for another thread of the parent may
  * have held any lock of libc. */
-static _Noreturn void child_exec(const struct child_options *options, pid_t parent, int report_fd)
+static _Noreturn void child_exec(const struct child_options *options, pid_t parent, int go_fd,
+                                 int report_fd)
 {
     int problem;
     ssize_t written;
+    ssize_t got;
+    char byte;
 
     (void)setpgid(0, 0);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
@@ -27,6 +31,12 @@ static _Noreturn void child_exec(const struct child_options *options, pid_t pare
     }
     if (getppid() != parent) {
         _exit(CLI_FAILED); /* the parent died before prctl(): nobody reads this status */
+    }
+    do {
+        got = read(go_fd, &byte, sizeof(byte));
+    } while (got < 0 && errno == EINTR);
+    if (got != 1) {
+        _exit(CLI_FAILED); /* there is no guard, so nothing must run */
     }
     if (options->terminal->from_start) {
         (void)tcsetpgrp(options->terminal->fd, getpgrp());
@@ -62,33 +72,73 @@ static int report_read(int fd)
     return size == (ssize_t)sizeof(problem) ? problem : 0;
 }
 
-int child_start(const struct child_options *options, pid_t *pid)
+int child_fork(const struct child_options *options, struct child *child)
 {
     pid_t parent = getpid();
+    int go[2];
     int report[2];
     int problem;
 
-    if (pipe2(report, O_CLOEXEC) != 0) {
+    if (pipe2(go, O_CLOEXEC) != 0) {
         return child_failed("pipe", errno);
     }
-    *pid = fork();
-    if (*pid == 0) {
-        child_exec(options, parent, report[1]);
-    }
-    if (*pid < 0) {
+    if (pipe2(report, O_CLOEXEC) != 0) {
         problem = errno;
-        (void)close(report[0]);
-        (void)close(report[1]);
-        return child_failed("fork", problem);
+        goto close_go;
     }
+    child->pid = fork();
+    if (child->pid == 0) {
+        (void)close(go[1]);
+        child_exec(options, parent, go[0], report[1]);
+    }
+    if (child->pid < 0) {
+        problem = errno;
+        goto close_report;
+    }
+    (void)close(go[0]);
     (void)close(report[1]);
-    problem = report_read(report[0]);
+    child->go_fd = go[1];
+    child->report_fd = report[0];
+    return 0;
+close_report:
     (void)close(report[0]);
+    (void)close(report[1]);
+close_go:
+    (void)close(go[0]);
+    (void)close(go[1]);
+    return child_failed("starting the command", problem);
+}
+
+static void child_reap(const struct child *child)
+{
+    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+}
+
+int child_go(const struct child_options *options, struct child *child)
+{
+    /* A child that was killed meanwhile has closed its end. The caller then finds it ended, so
+     * SIGPIPE must end nothing here. */
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+    int problem;
+
+    (void)!write(child->go_fd, "", 1);
+    (void)signal(SIGPIPE, before);
+    (void)close(child->go_fd);
+    problem = report_read(child->report_fd);
+    (void)close(child->report_fd);
     if (problem == 0) {
         return 0;
     }
-    while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR) {
-    }
+    child_reap(child);
     (void)child_failed(options->argv[0], problem);
     return problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
+}
+
+void child_cancel(struct child *child)
+{
+    (void)close(child->go_fd);
+    (void)kill(child->pid, SIGKILL); /* it may be stopped */
+    (void)close(child->report_fd);
+    child_reap(child);
 }

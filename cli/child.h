@@ -1,7 +1,8 @@
 /*
  * Starts CMD in a process group of its own, with the signal mask that holdfast was started with.
- * CMD is killed if holdfast dies. The dispositions of signals are those that holdfast was started
- * with, except SIGCHLD's: a signal that nohup ignored stays ignored.
+ * CMD is killed if holdfast dies. It is forked first, and runs when it is let go: in between, its
+ * guard is started (guard_process.h). The dispositions of signals are those that holdfast was
+ * started with, except SIGCHLD's: a signal that nohup ignored stays ignored.
  */
 #ifndef HOLDFAST_CLI_CHILD_H
 #define HOLDFAST_CLI_CHILD_H
@@ -18,12 +19,27 @@ struct child_options {
     int progress_fd;                 /* inherited by CMD; -1: none */
 };
 
+struct child {
+    pid_t pid;     /* CMD, and its process group */
+    int go_fd;     /* written: CMD may run; closed: it must not */
+    int report_fd; /* the errno of a failed exec */
+};
+
 /*
- * Forks and executes CMD. Must be called from the main thread, for the parent-death signal follows
- * the thread. Returns 0 with *pid when CMD runs. Otherwise nothing runs, a line on stderr says why,
- * and the result is the exit status for that: 126, 127 or 70.
+ * Forks a child that leads its group and waits. Must be called from the main thread, for the
+ * parent-death signal follows the thread. Returns 0, or 70 with a line on stderr.
  */
-int child_start(const struct child_options *options, pid_t *pid)
+int child_fork(const struct child_options *options, struct child *child)
     __attribute__((warn_unused_result));
+
+/*
+ * Lets the child execute CMD. Returns 0 when CMD runs. Otherwise the child is gone, a line on
+ * stderr says why, and the result is the exit status for that: 126, 127 or 70.
+ */
+int child_go(const struct child_options *options, struct child *child)
+    __attribute__((warn_unused_result));
+
+/* Ends and reaps a child that was not let go. */
+void child_cancel(struct child *child);
 
 #endif

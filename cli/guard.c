@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -17,9 +18,12 @@
 
 #include "child.h"
 #include "cli.h"
+#include "guard_process.h"
 #include "terminal.h"
 
 enum { EVENTS_A_TURN = 64, CHILDREN_A_TURN = 1024, PROGRESS_BYTES = 4096 };
+
+static const int64_t look_again_ns = INT64_C(5) * 1000000;
 
 enum { FD_SIGNAL, FD_TIMER, FD_EVENT, FD_PROGRESS, FD_COUNT };
 
@@ -27,15 +31,19 @@ struct guard {
     const struct guard_options *options;
     struct terminal terminal;
     struct pollfd fds[FD_COUNT];
-    int event_fd;        /* the library's, which closes it */
-    pid_t pid;           /* CMD, and its process group */
-    int status;          /* CMD's exit status, once it is reaped */
-    bool reaped;         /* CMD has ended and its status was taken */
-    bool stop_asked;     /* a SIGTSTP was passed on: holdfast stops when CMD does */
-    bool lost;           /* a hold has ended; SIGTERM was sent */
-    bool killed;         /* SIGKILL was sent */
-    bool reported_alone; /* a line has said that CMD goes on without the lock */
-    int64_t deadline_ns; /* CLOCK_BOOTTIME: the earliest end of a hold, as last known */
+    struct guard_process process;
+    int event_fd;         /* the library's, which closes it */
+    pid_t pid;            /* CMD, and its process group */
+    int status;           /* CMD's exit status, once it is reaped */
+    bool reaped;          /* CMD has ended and its status was taken */
+    bool stop_asked;      /* a SIGTSTP was passed on: holdfast stops when CMD does */
+    bool lost;            /* a hold has ended; SIGTERM was sent */
+    bool killed;          /* SIGKILL was sent */
+    int64_t gone_by_ns;   /* unguarded: how long its group is waited for */
+    bool unguarded;       /* the guard process died, so CMD was ended */
+    bool reported_alone;  /* a line has said that CMD goes on without the lock */
+    int64_t deadline_ns;  /* CLOCK_BOOTTIME: the earliest end of a hold, as last known */
+    int64_t lease_end_ns; /* the end by --lease; INT64_MAX: none */
 };
 
 static int64_t now_ns(void)
@@ -110,7 +118,50 @@ static void report_lost(const struct guard *guard)
 
     fprintf(stderr, "holdfast lock: the hold of %s ended%s: ending the command\n",
             names == NULL ? "the lock" : names,
-            guard->options->has_lease ? " (--lease is over, or it was lost)" : "");
+            guard->options->lease_ns > 0 ? " (--lease is over, or it was lost)" : "");
+}
+
+/* From the end of a hold to SIGKILL at the latest: see guard.h. */
+static int64_t kill_delay_ns(const struct guard_options *options)
+{
+    return options->lock_delay_ns - options->lock_delay_ns / 10;
+}
+
+/* Tells the guard process when it must end the group even if holdfast is stopped: behind the
+ * ends of the hold that no renewal moves. */
+static void guard_limits(struct guard *guard)
+{
+    const struct guard_options *options = guard->options;
+    int64_t end_ns = guard->lease_end_ns;
+
+    if (options->max_stall_ns > 0) {
+        int64_t stall_end_ns = sum_ns(now_ns(), options->max_stall_ns);
+
+        end_ns = stall_end_ns < end_ns ? stall_end_ns : end_ns;
+    }
+    if (end_ns < INT64_MAX) {
+        guard_process_kill_at(&guard->process, sum_ns(end_ns, kill_delay_ns(options)));
+    }
+}
+
+/*
+ * The guard process has died. Nothing would end the group if holdfast died as well, so it ends now.
+ * The hold is good until it is released, and that waits until the group is gone.
+ */
+static void guard_unguarded(struct guard *guard)
+{
+    if (guard->reaped) {
+        return;
+    }
+    guard->unguarded = true;
+    guard->gone_by_ns = sum_ns(now_ns(), guard->options->kill_after_ns);
+    fputs("holdfast lock: the guard process was killed: ending the command, which nothing would "
+          "end if holdfast were killed, too\n",
+          stderr);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* as in guard_lose() */
+    group_kill(guard);
+    timer_set(guard, now_ns() + look_again_ns);
+    report_if_alone(guard);
 }
 
 /*
@@ -122,7 +173,7 @@ static void guard_lose(struct guard *guard)
     const struct guard_options *options = guard->options;
     int64_t now = now_ns();
     int64_t ended = guard->deadline_ns < now ? guard->deadline_ns : now;
-    int64_t kill_by = ended + (options->lock_delay_ns - options->lock_delay_ns / 10);
+    int64_t kill_by = ended + kill_delay_ns(options);
     int64_t kill_at = sum_ns(now, options->kill_after_ns);
 
     if (guard->lost) {
@@ -139,6 +190,7 @@ static void guard_lose(struct guard *guard)
         group_kill(guard);
     } else {
         timer_set(guard, kill_at);
+        guard_process_kill_at(&guard->process, kill_at);
     }
     report_lost(guard);
     report_if_alone(guard);
@@ -150,7 +202,7 @@ static void guard_look(struct guard *guard)
     const struct held *held = guard->options->held;
     int64_t remaining = INT64_MAX;
 
-    if (guard->lost) {
+    if (guard->lost || guard->unguarded) {
         return;
     }
     for (size_t index = 0; index < held->count; index++) {
@@ -172,6 +224,11 @@ static void on_timer(struct guard *guard)
 
     if (read(guard->fds[FD_TIMER].fd, &count, sizeof(count)) < 0) {
         return; /* the timer was set anew meanwhile */
+    }
+    if (guard->unguarded) {
+        timer_set(guard,
+                  now_ns() + look_again_ns); /* an orphan of another parent sends no SIGCHLD */
+        return;
     }
     if (guard->lost) {
         group_kill(guard);
@@ -207,6 +264,9 @@ static void on_progress(struct guard *guard)
     if (size > 0) {
         for (size_t index = 0; index < held->count; index++) {
             (void)hf_progress(held->locks[index]); /* guard_look() notices a loss */
+        }
+        if (!guard->lost) {
+            guard_limits(guard);
         }
         guard_look(guard);
     } else if (size == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -279,6 +339,13 @@ static void on_children(struct guard *guard)
         if (pid <= 0) {
             return;
         }
+        if (pid == guard->process.pid) {
+            /* One that has exited has ended the group: guard_look() finds the reason. */
+            if (guard_process_ended(&guard->process, status) && WIFSIGNALED(status)) {
+                guard_unguarded(guard);
+            }
+            continue;
+        }
         if (pid != guard->pid) {
             continue; /* an orphan of CMD, adopted in guard_lose() */
         }
@@ -322,6 +389,10 @@ static void on_signal(struct guard *guard)
  */
 static bool guard_done(struct guard *guard)
 {
+    if (guard->unguarded && !guard->lost) {
+        /* A zombie that its parent leaves alone counts as there, so there is a limit. */
+        return guard->reaped && (kill(-guard->pid, 0) != 0 || now_ns() >= guard->gone_by_ns);
+    }
     if (guard->reaped && !guard->lost) {
         guard_look(guard); /* the hold must have lasted until CMD's end */
     }
@@ -374,7 +445,27 @@ static void guard_close(struct guard *guard)
             (void)close(guard->fds[ours[index]].fd);
         }
     }
+    guard_process_stop(&guard->process);
     terminal_close(&guard->terminal, guard->pid);
+}
+
+/* CMD runs only when its guard process is there. */
+static int command_start(struct guard *guard, const struct child_options *options)
+{
+    struct child child;
+    int status = child_fork(options, &child);
+
+    if (status != 0) {
+        return status;
+    }
+    if (!guard_process_start(&guard->process, child.pid)) {
+        fprintf(stderr, "holdfast lock: starting the guard process: %s\n", strerror(errno));
+        child_cancel(&child);
+        return CLI_FAILED;
+    }
+    guard->pid = child.pid;
+    guard_limits(guard);
+    return child_go(options, &child);
 }
 
 static int guard_start(struct guard *guard)
@@ -389,7 +480,7 @@ static int guard_start(struct guard *guard)
     char number[16];
     int status;
 
-    if (guard->options->has_max_stall) {
+    if (guard->options->max_stall_ns > 0) {
         if (pipe2(progress, O_CLOEXEC) != 0 || fcntl(progress[0], F_SETFL, O_NONBLOCK) != 0) {
             return cli_fail("lock", "opening what progress is reported to", HF_ENOMEM);
         }
@@ -400,7 +491,7 @@ static int guard_start(struct guard *guard)
             return cli_fail("lock", "HOLDFAST_PROGRESS_FD", HF_ENOMEM);
         }
     }
-    status = child_start(&child, &guard->pid);
+    status = command_start(guard, &child);
     if (progress[1] >= 0) {
         (void)close(progress[1]);
     }
@@ -431,8 +522,16 @@ static void guard_loop(struct guard *guard)
 
 int guard_run(const struct guard_options *options)
 {
-    struct guard guard = {.options = options, .deadline_ns = INT64_MAX};
+    struct guard guard = {
+        .options = options,
+        .deadline_ns = INT64_MAX,
+        .lease_end_ns = INT64_MAX,
+    };
     int status;
+
+    if (options->lease_ns > 0) {
+        guard.lease_end_ns = sum_ns(now_ns(), options->lease_ns);
+    }
 
     terminal_open(&guard.terminal);
     if (!guard_open(&guard)) {
@@ -444,7 +543,11 @@ int guard_run(const struct guard_options *options)
             if (guard.lost) {
                 report_if_alone(&guard); /* of processes that CMD started */
             }
-            status = guard.lost ? CLI_LOST : guard.status;
+            if (guard.lost) {
+                status = CLI_LOST;
+            } else {
+                status = guard.unguarded ? CLI_FAILED : guard.status;
+            }
         }
     }
     guard_close(&guard);

@@ -14,6 +14,8 @@
  * grants the lock next lengthens the lock-delay so that this is enough for any max_drift
  * (rules_closed_ns() in the agent).
  *
+ * If holdfast is killed, a guard process ends CMD's group (guard_process.h).
+ *
  * A stopped holdfast could do none of this. So a stop key stops CMD first, and holdfast stops only
  * after CMD. When holdfast is continued, it looks at the hold before it continues CMD.
  */
@@ -32,8 +34,8 @@ struct guard_options {
     const sigset_t *mask;  /* the signal mask that holdfast was started with, for CMD */
     int64_t kill_after_ns; /* from SIGTERM to SIGKILL */
     int64_t lock_delay_ns; /* 0: none */
-    bool has_lease;        /* --lease was given, which a message mentions */
-    bool has_max_stall;    /* CMD gets a descriptor to report its progress */
+    int64_t lease_ns;      /* --lease; 0: renewed */
+    int64_t max_stall_ns;  /* --max-stall: CMD gets a descriptor to report progress; 0: none */
 };
 
 /* The signals that the caller blocks before it takes the locks, so that none is lost on the way to

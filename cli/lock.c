@@ -195,8 +195,8 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
         .mask = mask,
         .kill_after_ns = arguments->kill_after_ns,
         .lock_delay_ns = arguments->lock_delay_ns,
-        .has_lease = arguments->lease_ns != unset_ns,
-        .has_max_stall = arguments->max_stall_ns != unset_ns,
+        .lease_ns = arguments->lease_ns == unset_ns ? 0 : arguments->lease_ns,
+        .max_stall_ns = arguments->max_stall_ns == unset_ns ? 0 : arguments->max_stall_ns,
     };
     int64_t timeout_ns = arguments->wait_ns == unset_ns ? HF_FOREVER : arguments->wait_ns;
     int signal_number;

@@ -433,6 +433,189 @@ START_TEST(test_dies_with_holdfast)
 }
 END_TEST
 
+/* Reads numbers that CMD has written, separated by spaces, in one line. */
+static void read_numbers(const struct run *run, pid_t *out, size_t count)
+{
+    char text[128] = "";
+    char *at = text;
+
+    for (size_t size = 0; strchr(text, '\n') == NULL; size = strlen(text)) {
+        ck_assert_int_gt(read(run->out_fd, text + size, sizeof(text) - 1 - size), 0);
+    }
+    for (size_t index = 0; index < count; index++) {
+        out[index] = (pid_t)strtol(at, &at, 10);
+        ck_assert_int_gt(out[index], 1);
+    }
+}
+
+/* The guard process of the command. */
+static pid_t guard_of(pid_t holdfast)
+{
+    int64_t start = run_now_ms();
+
+    for (;;) {
+        char path[64];
+        char text[256] = "";
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)holdfast, (int)holdfast);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_ge(read(fd, text, sizeof(text) - 1), 0);
+        close(fd);
+        for (char *at = text; *at >= '0' && *at <= '9'; at++) {
+            pid_t pid = (pid_t)strtol(at, &at, 10);
+            char name[32] = "";
+
+            snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+            fd = open(path, O_RDONLY | O_CLOEXEC);
+            if (fd >= 0) {
+                ck_assert_int_ge(read(fd, name, sizeof(name) - 1), 0);
+                close(fd);
+            }
+            if (strcmp(name, "hf-guard\n") == 0) {
+                return pid;
+            }
+        }
+        ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
+        run_sleep_ms(5);
+    }
+}
+
+/* CMD with a child that ignores what can be ignored. It writes its own number and the child's. */
+#define WITH_CHILD                                                                                 \
+    "sh -c '(trap \"\" HUP INT QUIT TERM; exec sleep 1000) & echo $$ $!; " READY "wait'"
+
+START_TEST(test_group_dies_with_holdfast)
+{
+    struct run run;
+    struct ran ran;
+    pid_t pids[2];
+    pid_t guard;
+
+    run_start(&run, "", "lock --max-stall 1h a -- " WITH_CHILD);
+    read_numbers(&run, pids, 2);
+    guard = guard_of(run.pid);
+    kill(run.pid, SIGKILL);
+    run_finish(&run, &ran); /* the child had its stdout open until it was killed */
+    ck_assert_int_eq(ran.status, 1000 + SIGKILL);
+    await_gone(pids[0]);
+    await_gone(pids[1]);
+    await_gone(guard);
+}
+END_TEST
+
+START_TEST(test_group_dies_with_guard)
+{
+    struct run run;
+    struct ran ran;
+    pid_t pids[2];
+
+    run_start(&run, "", "lock --max-stall 1h a -- " WITH_CHILD);
+    read_numbers(&run, pids, 2);
+    kill(guard_of(run.pid), SIGKILL);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 70);
+    ck_assert_ptr_nonnull(strstr(ran.err, "the guard process was killed"));
+    ck_assert_ptr_nonnull(strstr(ran.log, "release a\n"));
+    await_gone(pids[1]);
+}
+END_TEST
+
+static int count_descriptors(pid_t pid)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        char path[64];
+        char target[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+        count += readlink(path, target, sizeof(target)) > 0;
+    }
+    return count;
+}
+
+/* No signal to the groups of CMD and of holdfast ends the guard, a stop does not last, and it keeps
+ * nothing open. */
+START_TEST(test_guard_stands_apart)
+{
+    static const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGPIPE};
+    struct run run;
+    struct ran ran;
+    pid_t pids[2];
+    pid_t guard;
+
+    run_start(&run, "",
+              "lock --max-stall 1h a -- sh -c 'trap \"\" HUP INT TERM USR1 ALRM PIPE; "
+              "sleep 1000 & echo $$ $!; " READY "wait; exit 4'");
+    read_numbers(&run, pids, 2);
+    guard = guard_of(run.pid);
+    for (int64_t start = run_now_ms(); count_descriptors(guard) > 3; run_sleep_ms(5)) {
+        ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
+    }
+    ck_assert_int_eq(getsid(guard), guard);
+    for (size_t index = 0; index < sizeof(signals) / sizeof(signals[0]); index++) {
+        kill(guard, signals[index]);
+        kill(-pids[0], signals[index]);
+    }
+    kill(guard, SIGSTOP);
+    run_sleep_ms(50);
+    ck_assert_int_eq(kill(guard, 0), 0);
+    kill(pids[1], SIGKILL);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 4);
+    ck_assert_int_eq(kill(guard, 0), -1); /* it has ended with its work */
+}
+END_TEST
+
+START_TEST(test_stopped_guard_goes_on)
+{
+    struct run run;
+    struct ran ran;
+    pid_t pids[2];
+    pid_t guard;
+
+    run_start(&run, "", "lock --max-stall 1h a -- " WITH_CHILD);
+    read_numbers(&run, pids, 2);
+    guard = guard_of(run.pid);
+    kill(guard, SIGSTOP);
+    run_sleep_ms(200); /* holdfast continues it; were it not for that, nothing below would end */
+    kill(run.pid, SIGKILL);
+    run_finish(&run, &ran);
+    await_gone(pids[1]);
+}
+END_TEST
+
+/* No agent moves the ends by --lease and --max-stall. So the guard keeps them for a holdfast that
+ * is stopped, and leaves every other hold alone. */
+START_TEST(test_guard_keeps_the_lease)
+{
+    static const char *const options[] = {"--lease 500ms", "--max-stall 500ms", "--max-stall 1h"};
+    char line[256];
+    struct run run;
+    struct ran ran;
+    pid_t pids[2];
+
+    for (size_t index = 0; index < 3; index++) {
+        snprintf(line, sizeof(line), "lock --lock-delay 500ms %s a -- sh -c '%s'", options[index],
+                 "sleep 1000 & echo $$ $!; wait; exit 4");
+        run_start(&run, "", line);
+        read_numbers(&run, pids, 2);
+        kill(run.pid, SIGSTOP);
+        if (index < 2) {
+            await_gone(pids[1]);
+        } else {
+            run_sleep_ms(1500);
+            ck_assert_int_eq(kill(pids[1], SIGTERM), 0);
+        }
+        kill(run.pid, SIGCONT);
+        run_finish(&run, &ran);
+        ck_assert_int_eq(ran.status, index < 2 ? 128 + SIGKILL : 4);
+    }
+}
+END_TEST
+
 START_TEST(test_background_does_not_hold)
 {
     struct ran ran;
@@ -594,6 +777,11 @@ int main(void)
     tcase_add_test(lock, test_progress);
     tcase_add_test(lock, test_no_progress);
     tcase_add_test(lock, test_dies_with_holdfast);
+    tcase_add_test(lock, test_group_dies_with_holdfast);
+    tcase_add_test(lock, test_group_dies_with_guard);
+    tcase_add_test(lock, test_guard_stands_apart);
+    tcase_add_test(lock, test_stopped_guard_goes_on);
+    tcase_add_test(lock, test_guard_keeps_the_lease);
     tcase_add_test(lock, test_background_does_not_hold);
     tcase_add_test(lock, test_terminal_read_and_interrupt);
     tcase_add_test(lock, test_terminal_in_pipeline);

@@ -1,0 +1,220 @@
+/*
+ * `holdfast lock` and its guard process are killed at random instants, either or both: no two
+ * groups are ever at work.
+ *
+ * CMD is a shell with children that ignore signals. A file lock (flock) that the whole group
+ * inherits says whether any process of it is alive: the next holder's CMD takes that lock without
+ * waiting, and reports an overlap if it cannot. That next holder waits for its turn from before the
+ * kill on, so its CMD starts as early as it can.
+ *
+ * If both are killed before either could act, CMD dies, but its children do not (guard_process.h).
+ * That alone may happen, in rounds that kill both. The test then ends the group and counts it.
+ *
+ * HOLDFAST_TEST_ROUNDS sets the number of rounds, HOLDFAST_TEST_SEED the instants.
+ */
+#include "../suite_main.h"
+#include "actor.h"
+#include "require.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS = 24, LOCK_DELAY_MS = 500, INSTANT_US_MAX = 60000, GAP_US_MAX = 4000 };
+
+enum victim { HOLDER, GUARD, HOLDER_THEN_GUARD, GUARD_THEN_HOLDER, VICTIM_COUNT };
+
+/* What a group does: $1 is the folder, $2 the number of the holder. */
+static const char work[] =
+    "exec 9>>\"$1/alive\"\n"
+    "flock -n 9 || echo \"$2\" >>\"$1/overlaps\"\n"
+    "(trap '' HUP INT QUIT TERM; sh -c 'sleep 1000 & sleep 1000' & sleep 1000) &\n"
+    "sleep 1000 &\n"
+    "echo $$ >\"$1/new.$2\"; mv \"$1/new.$2\" \"$1/group.$2\"\n"
+    "wait\n";
+
+static struct agent_process agent;
+static unsigned left_count[VICTIM_COUNT];
+static unsigned count[VICTIM_COUNT];
+
+static void start(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+}
+
+static void stop(void)
+{
+    agent_destroy(&agent);
+}
+
+static unsigned setting(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name);
+    return text == NULL ? otherwise : (unsigned)strtoul(text, NULL, 10);
+}
+
+static pid_t begin(unsigned number)
+{
+    char delay[32];
+    char text[32];
+    snprintf(delay, sizeof(delay), "%dms", LOCK_DELAY_MS);
+    snprintf(text, sizeof(text), "%u", number);
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        dup2(open("/dev/null", O_RDWR), 2);
+        execl(binary_path("holdfast"), "holdfast", "-s", agent.socket, "lock", "--lock-delay",
+              delay, "job", "--", "sh", "-c", work, "sh", agent.folder, text, (char *)NULL);
+        _exit(125);
+    }
+    return pid;
+}
+
+static bool read_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
+    text[got > 0 ? got : 0] = '\0';
+    if (fd >= 0) {
+        close(fd);
+    }
+    return got > 0;
+}
+
+/* Waits until that holder's group is at work. Returns the group. */
+static pid_t await_group(unsigned number)
+{
+    char path[128];
+    char text[32];
+    snprintf(path, sizeof(path), "%s/group.%u", agent.folder, number);
+    for (int64_t end_ns = boottime_now() + 3 * GUARD_MS * MS; !read_text(path, text, sizeof(text));
+         sleep_ms(2)) {
+        REQUIRE(boottime_now() < end_ns, "holder %u does not start its command", number);
+    }
+    unlink(path);
+    pid_t group = (pid_t)strtol(text, NULL, 10);
+    REQUIRE(group > 1, "%s", text);
+    return group;
+}
+
+static pid_t guard_of(pid_t holder)
+{
+    char path[64];
+    char text[256];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)holder, (int)holder);
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS;; sleep_ms(2)) {
+        read_text(path, text, sizeof(text));
+        for (char *at = text; *at >= '0' && *at <= '9'; at += *at == ' ') {
+            char name[32];
+            char comm[64];
+            long pid = strtol(at, &at, 10);
+            snprintf(comm, sizeof(comm), "/proc/%ld/comm", pid);
+            if (read_text(comm, name, sizeof(name)) && strcmp(name, "hf-guard\n") == 0) {
+                return (pid_t)pid;
+            }
+        }
+        REQUIRE(boottime_now() < end_ns, "holder %d has no guard", (int)holder);
+    }
+}
+
+static void sleep_us(long duration_us)
+{
+    const struct timespec nap = {.tv_sec = duration_us / 1000000,
+                                 .tv_nsec = duration_us % 1000000 * 1000};
+    nanosleep(&nap, NULL);
+}
+
+static void reap_orphans(pid_t waiter)
+{
+    siginfo_t info = {.si_pid = 0};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
+           info.si_pid != waiter && info.si_pid != agent.pid && info.si_pid != agent.janitor) {
+        waitpid(info.si_pid, NULL, 0);
+        info.si_pid = 0;
+    }
+}
+
+/* Whether any process of the group is left at the time by which it must have ended. */
+static bool is_left(pid_t group, pid_t waiter, int64_t by_ns)
+{
+    while (kill(-group, 0) == 0) {
+        reap_orphans(waiter);
+        if (boottime_now() >= by_ns) {
+            return kill(-group, 0) == 0;
+        }
+        sleep_ms(1);
+    }
+    return false;
+}
+
+static void kill_victims(enum victim victim, pid_t holder, pid_t guard)
+{
+    pid_t first = victim == HOLDER || victim == HOLDER_THEN_GUARD ? holder : guard;
+    pid_t second = first == holder ? guard : holder;
+    kill(first, SIGKILL);
+    if (victim >= HOLDER_THEN_GUARD) {
+        sleep_us(random() % 2 * (random() % GAP_US_MAX));
+        kill(second, SIGKILL);
+    }
+}
+
+static void play_round(enum victim victim, pid_t holder, pid_t group, pid_t waiter)
+{
+    pid_t guard = guard_of(holder);
+    sleep_us(random() % INSTANT_US_MAX);
+    kill_victims(victim, holder, guard);
+    int64_t killed_ns = boottime_now();
+    wait_for(holder);
+    count[victim]++;
+    /* The holder that lost its guard has released by now, so its group must be gone already. */
+    if (is_left(group, waiter, victim == GUARD ? killed_ns : killed_ns + LOCK_DELAY_MS / 2 * MS)) {
+        kill(-group, SIGKILL);
+        REQUIRE(victim >= HOLDER_THEN_GUARD, "the group is left");
+        left_count[victim]++;
+    }
+}
+
+START_TEST(never_two_groups)
+{
+    char path[128];
+    char text[256];
+    unsigned rounds = setting("HOLDFAST_TEST_ROUNDS", ROUNDS);
+    unsigned seed = setting("HOLDFAST_TEST_SEED", 1);
+    srandom(seed);
+    snprintf(path, sizeof(path), "%s/overlaps", agent.folder);
+    pid_t holder = begin(0);
+    for (unsigned round = 0; round < rounds; round++) {
+        snprintf(require_context, sizeof(require_context), "seed %u, round %u", seed, round);
+        pid_t group = await_group(round);
+        pid_t waiter = begin(round + 1);
+        play_round(random() % VICTIM_COUNT, holder, group, waiter);
+        holder = waiter;
+        REQUIRE(!read_text(path, text, sizeof(text)), "two groups at work: %s", text);
+    }
+    pid_t group = await_group(rounds);
+    REQUIRE(!read_text(path, text, sizeof(text)), "two groups at work: %s", text);
+    kill(-group, SIGKILL);
+    wait_for(holder);
+    printf("%u rounds, seed %u: killed the holder %u, its guard %u, holder then guard %u, guard "
+           "then holder %u times; no two groups at work; of both, %u and %u times CMD's children "
+           "were left\n",
+           rounds, seed, count[HOLDER], count[GUARD], count[HOLDER_THEN_GUARD],
+           count[GUARD_THEN_HOLDER], left_count[HOLDER_THEN_GUARD], left_count[GUARD_THEN_HOLDER]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("deaths of the holder and its guard");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_set_timeout(tests, 20 + 10 * setting("HOLDFAST_TEST_ROUNDS", ROUNDS));
+    tcase_add_test(tests, never_two_groups);
+    return suite_main("guard_deaths", tests);
+}
