@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Writes a name as one word: a space or % in it would make the list of names ambiguous. */
 static void write_name(FILE *out, const char *name)
@@ -19,6 +20,20 @@ static void write_name(FILE *out, const char *name)
             fputc(*name, out);
         }
     }
+}
+
+bool environment_names(const char *list, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        const char *code = *name == ' ' ? "%20" : "%25";
+        size_t size = *name == ' ' || *name == '%' ? 3 : 1;
+
+        if (strncmp(list, size == 3 ? code : name, size) != 0) {
+            return false;
+        }
+        list += size;
+    }
+    return *list == ' ' || *list == '\0';
 }
 
 static int write_value(FILE *out, const struct held *held, size_t index, unsigned which)

@@ -5,6 +5,7 @@
 #ifndef HOLDFAST_CLI_ENVIRONMENT_H
 #define HOLDFAST_CLI_ENVIRONMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <holdfast/holdfast.h>
@@ -21,5 +22,8 @@ struct held {
 /* Sets the three variables in this process, and CMD inherits them. Returns 0 or HF_E... (HF_ELOST:
  * a hold ended meanwhile). */
 int environment_set(const struct held *held) __attribute__((warn_unused_result));
+
+/* Whether the first word of a value of HOLDFAST_LOCK is that name. */
+bool environment_names(const char *list, const char *name);
 
 #endif

@@ -99,7 +99,8 @@ static void timer_look(const int fds[GUARD_FD_COUNT], struct guard_page *page, p
     (void)timerfd_settime(fds[GUARD_TIMER], TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static _Noreturn void guard_process_run(int fds[GUARD_FD_COUNT], struct guard_page *page, pid_t leader)
+static _Noreturn void guard_process_run(int fds[GUARD_FD_COUNT], struct guard_page *page,
+                                        pid_t leader)
 {
     char bytes[64];
     struct pollfd polled[2];

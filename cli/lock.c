@@ -14,110 +14,13 @@
 #include "cli.h"
 #include "guard.h"
 #include "help.h"
-#include "options.h"
+#include "lock_arguments.h"
+#include "nested.h"
 #include "taking.h"
 
-static const int64_t unset_ns = INT64_MIN;
-static const int64_t kill_after_default_ns = INT64_C(5) * 1000000000;
-static const int64_t lock_delay_default_ns = 1000000000;
-static const int64_t lock_delay_max_ns = INT64_C(60) * 1000000000;
 static const int64_t agent_wait_min_ns = INT64_C(1) * 1000000000;
 static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
 static const int64_t unserved_nap_ns = INT64_C(100) * 1000000;
-
-struct lock_arguments {
-    bool shared;
-    bool no_wait;
-    int64_t wait_ns;
-    int64_t lease_ns;
-    int64_t lock_delay_ns;
-    int64_t max_stall_ns;
-    int64_t kill_after_ns;
-    int not_now_status;
-    struct words words; /* plain: the names; after: CMD */
-};
-
-static int arguments_read(struct cli *cli, int argc, char **argv, struct lock_arguments *out)
-{
-    const struct option_spec specs[] = {
-        {"shared", '\0', OPTION_FLAG, &out->shared},
-        {"no-wait", '\0', OPTION_FLAG, &out->no_wait},
-        {"wait", '\0', OPTION_DURATION, &out->wait_ns},
-        {"lease", '\0', OPTION_DURATION, &out->lease_ns},
-        {"lock-delay", '\0', OPTION_DURATION, &out->lock_delay_ns},
-        {"max-stall", '\0', OPTION_DURATION, &out->max_stall_ns},
-        {"kill-after", '\0', OPTION_DURATION, &out->kill_after_ns},
-        {"conflict-exit-code", 'E', OPTION_STATUS, &out->not_now_status},
-    };
-
-    *out = (struct lock_arguments){
-        .wait_ns = unset_ns,
-        .lease_ns = unset_ns,
-        .lock_delay_ns = lock_delay_default_ns,
-        .max_stall_ns = unset_ns,
-        .kill_after_ns = kill_after_default_ns,
-        .not_now_status = CLI_NOT_NOW,
-    };
-    return options_parse(cli, "lock", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
-                         &out->words);
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* 0, or CLI_USAGE with a line on stderr. */
-static int names_check(const struct words *words)
-{
-    char **sorted;
-    int status = 0;
-
-    for (size_t index = 0; index < words->plain_count && status == 0; index++) {
-        status = name_check("lock", words->plain[index]);
-    }
-    if (status != 0) {
-        return status;
-    }
-    sorted = calloc(words->plain_count, sizeof(*sorted));
-    if (sorted == NULL) {
-        return cli_fail("lock", "names", HF_ENOMEM);
-    }
-    memcpy(sorted, words->plain, words->plain_count * sizeof(*sorted));
-    qsort(sorted, words->plain_count, sizeof(*sorted), compare_names);
-    for (size_t index = 1; index < words->plain_count && status == 0; index++) {
-        if (strcmp(sorted[index - 1], sorted[index]) == 0) {
-            status = cli_usage_error("lock", "lock name \"%s\" given twice: expected each once",
-                                     sorted[index]);
-        }
-    }
-    free(sorted);
-    return status;
-}
-
-static int arguments_check(const struct lock_arguments *arguments)
-{
-    if (arguments->words.after == NULL) {
-        return cli_usage_error("lock", "no -- found: expected NAME [NAME...] -- CMD [ARG...]");
-    }
-    if (arguments->words.plain_count == 0) {
-        return cli_usage_error("lock", "no lock name before --: expected at least one NAME");
-    }
-    if (arguments->words.after_count == 0) {
-        return cli_usage_error("lock", "nothing after --: expected CMD [ARG...]");
-    }
-    if (arguments->no_wait && arguments->wait_ns != unset_ns) {
-        return cli_usage_error("lock", "--wait beside --no-wait: expected one of them");
-    }
-    if (arguments->lease_ns == 0 || arguments->max_stall_ns == 0) {
-        return cli_usage_error("lock", "%s: expected more than 0",
-                               arguments->lease_ns == 0 ? "--lease" : "--max-stall");
-    }
-    if (arguments->lock_delay_ns > lock_delay_max_ns) {
-        return cli_usage_error("lock", "--lock-delay: expected at most 60s");
-    }
-    return names_check(&arguments->words);
-}
 
 /* Opens a lock. An agent that gave the namespace up begins it anew within seconds, so a caller that
  * would wait for the lock waits for that as well. The rest of its time is for the lock. */
@@ -125,7 +28,7 @@ static int open_in_time(struct lock_arguments *arguments, hf_client *client, con
                         const struct hf_lock_options *options, hf_lock **out)
 {
     const struct timespec nap = {.tv_nsec = unserved_nap_ns};
-    bool for_ever = arguments->wait_ns == unset_ns;
+    bool for_ever = arguments->wait_ns == lock_unset_ns;
     int error = hf_open(client, name, options, out);
 
     while (error == HF_EUNSERVED && !arguments->no_wait && (for_ever || arguments->wait_ns > 0)) {
@@ -143,8 +46,8 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
         .size = sizeof(options),
         .lock_delay_ns = arguments->lock_delay_ns == 0 ? HF_NO_LOCK_DELAY
                                                        : arguments->lock_delay_ns,
-        .lease_ns = arguments->lease_ns == unset_ns ? 0 : arguments->lease_ns,
-        .max_stall_ns = arguments->max_stall_ns == unset_ns ? 0 : arguments->max_stall_ns,
+        .lease_ns = arguments->lease_ns == lock_unset_ns ? 0 : arguments->lease_ns,
+        .max_stall_ns = arguments->max_stall_ns == lock_unset_ns ? 0 : arguments->max_stall_ns,
     };
 
     for (size_t index = 0; index < held->count; index++) {
@@ -191,14 +94,14 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
 {
     const struct guard_options options = {
         .held = held,
-        .argv = arguments->words.after,
+        .argv = arguments->command,
         .mask = mask,
         .kill_after_ns = arguments->kill_after_ns,
         .lock_delay_ns = arguments->lock_delay_ns,
-        .lease_ns = arguments->lease_ns == unset_ns ? 0 : arguments->lease_ns,
-        .max_stall_ns = arguments->max_stall_ns == unset_ns ? 0 : arguments->max_stall_ns,
+        .lease_ns = arguments->lease_ns == lock_unset_ns ? 0 : arguments->lease_ns,
+        .max_stall_ns = arguments->max_stall_ns == lock_unset_ns ? 0 : arguments->max_stall_ns,
     };
-    int64_t timeout_ns = arguments->wait_ns == unset_ns ? HF_FOREVER : arguments->wait_ns;
+    int64_t timeout_ns = arguments->wait_ns == lock_unset_ns ? HF_FOREVER : arguments->wait_ns;
     int signal_number;
     int error = taking_run(held, arguments->shared ? HF_SHARED : HF_EXCLUSIVE,
                            arguments->no_wait ? 0 : timeout_ns, &signal_number);
@@ -221,7 +124,7 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
     return status;
 }
 
-static int run_connected(struct lock_arguments *arguments, struct held *held)
+static int run_locked(struct lock_arguments *arguments, struct held *held)
 {
     sigset_t signals;
     sigset_t mask;
@@ -247,29 +150,44 @@ static int64_t agent_wait_ns(const struct lock_arguments *arguments)
 {
     int64_t wait_ns = arguments->no_wait ? 0 : arguments->wait_ns;
 
-    if (wait_ns == unset_ns || wait_ns > agent_wait_max_ns) {
+    if (wait_ns == lock_unset_ns || wait_ns > agent_wait_max_ns) {
         return agent_wait_max_ns;
     }
     return wait_ns < agent_wait_min_ns ? agent_wait_min_ns : wait_ns;
+}
+
+/* Takes the locks and runs CMD, or runs it under the outer hold. */
+static int run_connected(struct lock_arguments *arguments, struct held *held)
+{
+    bool outer = false;
+    int status = nested_check(held->client, held->names, held->count, arguments->nested, &outer);
+
+    if (status != 0) {
+        return status;
+    }
+    return outer ? nested_exec(arguments->command) : run_locked(arguments, held);
 }
 
 int command_lock(struct cli *cli, int argc, char **argv)
 {
     struct lock_arguments arguments;
     struct held held = {.client = NULL};
-    int status = arguments_read(cli, argc, argv, &arguments);
+    int status = lock_arguments_read(cli, argc, argv, &arguments);
 
     if (status == 0 && cli->help) {
         return help_show("lock");
     }
-    status = status != 0 ? status : arguments_check(&arguments);
-    status = status != 0 ? status
-                         : cli_connect(cli, "lock", agent_wait_ns(&arguments), &held.client);
+    status = status != 0 ? status : lock_arguments_check(cli, &arguments);
     if (status != 0) {
         return status;
     }
-    held.names = arguments.words.plain;
-    held.count = arguments.words.plain_count;
+    status = cli_connect(cli, "lock", agent_wait_ns(&arguments), &held.client);
+    if (status != 0) {
+        lock_arguments_hint(cli);
+        return status;
+    }
+    held.names = arguments.names;
+    held.count = arguments.name_count;
     status = run_connected(&arguments, &held);
     hf_disconnect(held.client);
     free(held.locks);

@@ -78,6 +78,37 @@ static int duration_store(const char *where, int64_t *out_ns, const char *given,
                            given, text);
 }
 
+bool seconds_parse(const char *text, int64_t *out_ns)
+{
+    static const int64_t second_ns = 1000000000;
+    size_t whole = strspn(text, "0123456789");
+    const char *part = text[whole] == '.' ? text + whole + 1 : text + whole;
+    size_t part_size = strspn(part, "0123456789");
+    int64_t scale_ns = second_ns;
+    int64_t value = 0;
+
+    if (part[part_size] != '\0' || whole + part_size == 0) {
+        return false;
+    }
+    for (size_t index = 0; index < whole; index++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, text[index] - '0', &value)) {
+            return false;
+        }
+    }
+    if (__builtin_mul_overflow(value, second_ns, &value)) {
+        return false;
+    }
+    for (size_t index = 0; index < part_size; index++) {
+        scale_ns /= 10; /* digits beyond a nanosecond count as 0 */
+        if (__builtin_add_overflow(value, scale_ns * (part[index] - '0'), &value)) {
+            return false;
+        }
+    }
+    *out_ns = value;
+    return true;
+}
+
 static bool status_parse(const char *text, int *out)
 {
     int value = 0;
@@ -110,6 +141,14 @@ static int option_store(const struct cursor *cursor, const struct option_spec *s
         return 0;
     case OPTION_DURATION:
         return duration_store(cursor->where, spec->value, given, text);
+    case OPTION_SECONDS:
+        if (!seconds_parse(text, spec->value)) {
+            return cli_usage_error(cursor->where,
+                                   "%s: \"%s\" is not a number of seconds: expected one such as "
+                                   "10 or 1.5 (--wait takes 10s or 1500ms)",
+                                   given, text);
+        }
+        return 0;
     case OPTION_STATUS:
         if (!status_parse(text, spec->value)) {
             return cli_usage_error(
@@ -222,12 +261,18 @@ int options_parse(struct cli *cli, const char *where, const struct option_spec *
 
 int options_parse_leading(struct cli *cli, int argc, char **argv, int *index)
 {
-    struct cursor cursor = {.argv = argv, .argc = argc, .index = *index};
+    return options_parse_front(cli, NULL, NULL, 0, argc, argv, index);
+}
+
+int options_parse_front(struct cli *cli, const char *where, const struct option_spec *specs,
+                        size_t spec_count, int argc, char **argv, int *index)
+{
+    struct cursor cursor = {.where = where, .argv = argv, .argc = argc, .index = *index};
     struct option_spec common[COMMON_COUNT];
 
     common_fill(cli, common);
     while (cursor.index < argc && is_option(argv[cursor.index])) {
-        int status = option_take(&cursor, NULL, 0, common);
+        int status = option_take(&cursor, specs, spec_count, common);
 
         if (status != 0) {
             return status;

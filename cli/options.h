@@ -18,6 +18,7 @@ enum option_kind {
     OPTION_FLAG,     /* no value; bool: set to true */
     OPTION_TEXT,     /* const char *: borrowed from argv */
     OPTION_DURATION, /* int64_t: nanoseconds */
+    OPTION_SECONDS,  /* int64_t: nanoseconds, from a decimal number of seconds */
     OPTION_STATUS,   /* int: an exit status, 0 to 255 */
 };
 
@@ -45,6 +46,14 @@ int options_parse(struct cli *cli, const char *where, const struct option_spec *
     __attribute__((warn_unused_result));
 
 /*
+ * As options_parse(), for the options before the first plain word alone. It begins at *index, which
+ * becomes that of the word, or argc. argv stays as it is.
+ */
+int options_parse_front(struct cli *cli, const char *where, const struct option_spec *specs,
+                        size_t spec_count, int argc, char **argv, int *index)
+    __attribute__((warn_unused_result));
+
+/*
  * Reads the options before the command word, and moves *index to that word. Returns 0 or CLI_USAGE.
  */
 int options_parse_leading(struct cli *cli, int argc, char **argv, int *index)
@@ -59,6 +68,9 @@ enum duration_result {
 /* Converts a text such as "90s" to nanoseconds: a decimal integer and ms, s, m or h. */
 enum duration_result duration_parse(const char *text, int64_t *out_ns)
     __attribute__((warn_unused_result));
+
+/* Converts a decimal number of seconds such as "10" or "1.5" to nanoseconds, as flock(1) has it. */
+bool seconds_parse(const char *text, int64_t *out_ns) __attribute__((warn_unused_result));
 
 /* Checks a lock name. Returns 0, or CLI_USAGE with a line on stderr. */
 int name_check(const char *where, const char *name) __attribute__((warn_unused_result));

@@ -124,11 +124,32 @@ START_TEST(exit_codes)
     ck_assert_int_eq(run("lock|job|--|/no/such/program"), 127);
     ck_assert_int_eq(run("lock|job|--|/etc/passwd"), 126);
     ck_assert_int_eq(run("lock|job"), 64);
+    ck_assert_int_eq(run("lock|job|sh|-c|exit 5"), 5);
+    ck_assert_int_eq(run("lock|-n|job|-c|exit 6"), 6);
     ck_assert_int_eq(run("lock|--nonsense|job|--|true"), 64);
     ck_assert_int_eq(run("lock||--|true"), 64);
     ck_assert_int_eq(run("-s|/nonexistent/agent.sock|lock|job|--|true"), 69);
     ck_assert_int_eq(run("-s|/nonexistent/agent.sock|status"), 69);
     ck_assert_int_eq(run("status"), 0);
+}
+END_TEST
+
+/* What was left behind by a hold may take the lock when that hold is over. */
+START_TEST(a_lock_within_a_lock)
+{
+    ck_assert_int_eq(run("lock|job|sh|-c|/proc/$PPID/exe lock job true"), 64);
+    ck_assert_int_eq(run("lock|job|sh|-c|/proc/$PPID/exe lock other sh -c 'exit 3'"), 3);
+    ck_assert_int_eq(run("lock|job|sh|-c|/proc/$PPID/exe lock --nested job sh -c 'exit 4'"), 4);
+    ck_assert_int_eq(run("lock|job|env"), 0);
+    for (char *line = strtok(output, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        if (strncmp(line, "HOLDFAST_LOCK=", 14) == 0 ||
+            strncmp(line, "HOLDFAST_SEQUENCER=", 19) == 0) {
+            ck_assert_int_eq(putenv(strdup(line)), 0);
+        }
+    }
+    ck_assert_ptr_nonnull(getenv("HOLDFAST_SEQUENCER"));
+    pid_t pid = begin("lock|job|true");
+    ck_assert_int_eq(end(pid), 0);
 }
 END_TEST
 
@@ -315,6 +336,7 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 90);
     tcase_add_test(tests, exit_codes);
+    tcase_add_test(tests, a_lock_within_a_lock);
     tcase_add_test(tests, exit_codes_of_a_held_lock);
     tcase_add_test(tests, child_sees_what_it_holds);
     tcase_add_test(tests, streams_that_are_closed);

@@ -1,0 +1,207 @@
+/*
+ * The words of `holdfast lock`: see lock_arguments.h.
+ */
+#include "lock_arguments.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options.h"
+
+static const int64_t kill_after_default_ns = INT64_C(5) * 1000000000;
+static const int64_t lock_delay_default_ns = 1000000000;
+static const int64_t lock_delay_max_ns = INT64_C(60) * 1000000000;
+
+static bool has_dashes(int argc, char **argv)
+{
+    for (int index = 0; index < argc; index++) {
+        if (strcmp(argv[index], "--") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Options may stand behind the names. */
+static int read_mixed(struct cli *cli, const struct option_spec *specs, size_t count, int argc,
+                      char **argv, struct lock_arguments *out)
+{
+    struct words words;
+    int status = options_parse(cli, "lock", specs, count, argc, argv, &words);
+
+    out->names = words.plain;
+    out->name_count = words.plain_count;
+    out->command = words.after;
+    return status;
+}
+
+/* There is no `--`: what stands behind the first name is CMD, with all of its options. */
+static int read_plain(struct cli *cli, const struct option_spec *specs, size_t count, int argc,
+                      char **argv, struct lock_arguments *out)
+{
+    int index = 0;
+    int status = options_parse_front(cli, "lock", specs, count, argc, argv, &index);
+
+    if (status != 0) {
+        return status;
+    }
+    if (index + 1 >= argc || argv[index + 1][0] == '-') {
+        return read_mixed(cli, specs, count, argc, argv, out);
+    }
+    out->names = argv + index;
+    out->name_count = 1;
+    out->command = argv + index + 1;
+    return 0;
+}
+
+int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_arguments *out)
+{
+    const struct option_spec specs[] = {
+        {"shared", '\0', OPTION_FLAG, &out->shared},
+        {"exclusive", 'x', OPTION_FLAG, &out->exclusive},
+        {"exclusive", 'e', OPTION_FLAG, &out->exclusive},
+        {"no-wait", 'n', OPTION_FLAG, &out->no_wait},
+        {"wait", '\0', OPTION_DURATION, &out->wait_ns},
+        {"timeout", 'w', OPTION_SECONDS, &out->wait_ns},
+        {"lease", '\0', OPTION_DURATION, &out->lease_ns},
+        {"lock-delay", '\0', OPTION_DURATION, &out->lock_delay_ns},
+        {"max-stall", '\0', OPTION_DURATION, &out->max_stall_ns},
+        {"kill-after", '\0', OPTION_DURATION, &out->kill_after_ns},
+        {"conflict-exit-code", 'E', OPTION_STATUS, &out->not_now_status},
+        {"command", 'c', OPTION_TEXT, &out->line},
+        {"close", 'o', OPTION_FLAG, &out->close},
+        {"nested", '\0', OPTION_FLAG, &out->nested},
+    };
+    size_t count = sizeof(specs) / sizeof(specs[0]);
+
+    *out = (struct lock_arguments){
+        .wait_ns = lock_unset_ns,
+        .lease_ns = lock_unset_ns,
+        .lock_delay_ns = lock_delay_default_ns,
+        .max_stall_ns = lock_unset_ns,
+        .kill_after_ns = kill_after_default_ns,
+        .not_now_status = CLI_NOT_NOW,
+        .has_dashes = has_dashes(argc, argv),
+    };
+    return (out->has_dashes ? read_mixed : read_plain)(cli, specs, count, argc, argv, out);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* 0, or CLI_USAGE with a line on stderr. */
+static int names_check(const struct lock_arguments *arguments)
+{
+    char **sorted;
+    int status = 0;
+
+    for (size_t index = 0; index < arguments->name_count && status == 0; index++) {
+        status = name_check("lock", arguments->names[index]);
+    }
+    if (status != 0) {
+        return status;
+    }
+    sorted = calloc(arguments->name_count, sizeof(*sorted));
+    if (sorted == NULL) {
+        return cli_fail("lock", "names", HF_ENOMEM);
+    }
+    memcpy(sorted, arguments->names, arguments->name_count * sizeof(*sorted));
+    qsort(sorted, arguments->name_count, sizeof(*sorted), compare_names);
+    for (size_t index = 1; index < arguments->name_count && status == 0; index++) {
+        if (strcmp(sorted[index - 1], sorted[index]) == 0) {
+            status = cli_usage_error("lock", "lock name \"%s\" given twice: expected each once",
+                                     sorted[index]);
+        }
+    }
+    free(sorted);
+    return status;
+}
+
+/* Whether the value of -s is no socket, and seems to be a lock's name. */
+static bool is_name_for_socket(const struct cli *cli)
+{
+    return cli->socket != NULL && cli->socket[0] != '/' && access(cli->socket, F_OK) != 0;
+}
+
+void lock_arguments_hint(const struct cli *cli)
+{
+    if (is_name_for_socket(cli)) {
+        (void)!cli_usage_error("lock",
+                               "-s is the agent's socket, and \"%s\" does not exist: did "
+                               "you mean --shared?",
+                               cli->socket);
+    }
+}
+
+static int words_missing(const struct cli *cli, const struct lock_arguments *arguments)
+{
+    if (is_name_for_socket(cli)) {
+        lock_arguments_hint(cli);
+        return CLI_USAGE;
+    }
+    if (arguments->name_count == 0) {
+        return cli_usage_error("lock",
+                               arguments->has_dashes
+                                   ? "no lock name before --: expected at least one NAME"
+                                   : "no lock name: expected NAME [NAME...] -- CMD [ARG...]");
+    }
+    if (arguments->has_dashes) {
+        return cli_usage_error("lock", "nothing after --: expected CMD [ARG...]");
+    }
+    return cli_usage_error("lock", "no -- found: expected NAME [NAME...] -- CMD [ARG...]");
+}
+
+/* Finds out what CMD is. */
+static int find_command(const struct cli *cli, struct lock_arguments *arguments)
+{
+    static char shell[] = "sh";
+    static char option[] = "-c";
+    bool has_command = arguments->command != NULL && arguments->command[0] != NULL;
+
+    if (arguments->name_count == 0 || (!has_command && arguments->line == NULL)) {
+        return words_missing(cli, arguments);
+    }
+    if (arguments->line == NULL) {
+        return 0;
+    }
+    if (has_command) {
+        return cli_usage_error("lock", "-c beside the command \"%s\": expected one of them",
+                               arguments->command[0]);
+    }
+    if (arguments->name_count > 1) {
+        return cli_usage_error("lock", "-c behind several words: expected NAME -c STRING, or NAME "
+                                       "[NAME...] -- sh -c STRING");
+    }
+    arguments->shell[0] = shell;
+    arguments->shell[1] = option;
+    memcpy(&arguments->shell[2], &arguments->line, sizeof(char *)); /* execvp() does not write */
+    arguments->command = arguments->shell;
+    return 0;
+}
+
+int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments)
+{
+    int status = find_command(cli, arguments);
+
+    if (status != 0) {
+        return status;
+    }
+    if (arguments->shared && arguments->exclusive) {
+        return cli_usage_error("lock", "--shared beside --exclusive: expected one of them");
+    }
+    if (arguments->no_wait && arguments->wait_ns != lock_unset_ns) {
+        return cli_usage_error("lock", "--wait beside --no-wait: expected one of them");
+    }
+    if (arguments->lease_ns == 0 || arguments->max_stall_ns == 0) {
+        return cli_usage_error("lock", "%s: expected more than 0",
+                               arguments->lease_ns == 0 ? "--lease" : "--max-stall");
+    }
+    if (arguments->lock_delay_ns > lock_delay_max_ns) {
+        return cli_usage_error("lock", "--lock-delay: expected at most 60s");
+    }
+    return names_check(arguments);
+}

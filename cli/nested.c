@@ -1,0 +1,100 @@
+/*
+ * A lock within a lock: see nested.h.
+ */
+#include "nested.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "environment.h"
+
+/* The size of the first word of a list. */
+static size_t word_size(const char *list)
+{
+    return strcspn(list, " ");
+}
+
+/* The sequencer of the outer hold of that lock, in a static buffer; NULL: there is none. */
+static const char *outer_sequencer(const char *name)
+{
+    static char found[HF_SEQUENCER_MAX];
+    const char *names = getenv("HOLDFAST_LOCK");
+    const char *sequencers = getenv("HOLDFAST_SEQUENCER");
+
+    while (names != NULL && sequencers != NULL && *names != '\0' && *sequencers != '\0') {
+        size_t size = word_size(sequencers);
+
+        if (environment_names(names, name) && size < sizeof(found)) {
+            memcpy(found, sequencers, size);
+            found[size] = '\0';
+            return found;
+        }
+        names += word_size(names);
+        names += *names == ' ';
+        sequencers += size;
+        sequencers += *sequencers == ' ';
+    }
+    return NULL;
+}
+
+/* Whether the outer hold of that lock counts now, or what the library says about that. */
+static int outer_check(hf_client *client, const char *name, bool *held)
+{
+    const char *sequencer = outer_sequencer(name);
+    int error = sequencer == NULL ? HF_ESTALE : hf_check_sequencer(client, sequencer);
+
+    *held = error == 0;
+    /* HF_EINVAL: the hold is one of another cell */
+    return error == HF_ESTALE || error == HF_EINVAL ? 0 : error;
+}
+
+int nested_check(hf_client *client, char *const *names, size_t count, bool nested, bool *outer)
+{
+    const char *held_name = NULL;
+    const char *free_name = NULL;
+
+    *outer = false;
+    for (size_t index = 0; index < count; index++) {
+        bool held = false;
+        int error = outer_check(client, names[index], &held);
+
+        if (error != 0) {
+            (void)cli_fail("lock", names[index], error);
+            return error == HF_EUNKNOWN ? CLI_NOT_NOW : cli_exit_code(error);
+        }
+        held_name = held ? names[index] : held_name;
+        free_name = held ? free_name : names[index];
+    }
+    if (held_name == NULL) {
+        return 0;
+    }
+    if (!nested) {
+        return cli_usage_error("lock",
+                               "\"%s\" is held by the holdfast that runs this command "
+                               "(HOLDFAST_LOCK), so this would wait for itself: expected another "
+                               "lock, or --nested to run under that hold",
+                               held_name);
+    }
+    if (free_name != NULL) {
+        return cli_usage_error("lock",
+                               "--nested: the outer hold has \"%s\" but not \"%s\": expected all "
+                               "or none of the locks in it",
+                               held_name, free_name);
+    }
+    *outer = true;
+    return 0;
+}
+
+int nested_exec(char **command)
+{
+    int problem;
+
+    (void)execvp(command[0], command);
+    problem = errno;
+    fprintf(stderr, "holdfast lock: %s: %s\n", command[0], strerror(problem));
+    return problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
+}

@@ -1,0 +1,142 @@
+/*
+ * The words of `holdfast lock`, as flock(1) has them and as they are without `--`; a lock within a
+ * lock.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../suite_main.h"
+#include "cli_run.h"
+
+static const struct {
+    const char *line;
+    const char *out;
+    const char *log; /* a line that the library must have seen; NULL: any */
+} understood[] = {
+    {"lock a echo one two", "one two\n", "acquire a mode=0 timeout=-1\n"},
+    {"lock -n a echo -n -x --shared", "-x --shared", "acquire a mode=0 timeout=0\n"},
+    {"lock -x -w 1.5 a sh -c 'echo $HOLDFAST_LOCK'", "a\n",
+     "acquire a mode=0 timeout=1500000000\n"},
+    {"lock -e -o -w2 a -c 'echo $HOLDFAST_LOCK'", "a\n", "acquire a mode=0 timeout=2000000000\n"},
+    {"lock -c 'echo line' a", "line\n", NULL},
+    {"lock a -n -c 'echo late'", "late\n", "acquire a mode=0 timeout=0\n"},
+    {"lock a b -- echo both", "both\n", "acquire_all 2\n"},
+    {"lock --shared a echo shared", "shared\n", "acquire a mode=1 timeout=-1\n"},
+};
+
+START_TEST(test_understood)
+{
+    struct ran ran;
+
+    run_command("", understood[_i].line, &ran);
+    ck_assert_msg(ran.status == 0, "%s: %d %s", understood[_i].line, ran.status, ran.err);
+    ck_assert_str_eq(ran.out, understood[_i].out);
+    ck_assert_msg(understood[_i].log == NULL || strstr(ran.log, understood[_i].log) != NULL,
+                  "%s: %s", understood[_i].line, ran.log);
+}
+END_TEST
+
+static const struct {
+    const char *line;
+    const char *err;
+} refused[] = {
+    {"lock", "no lock name: expected NAME"},
+    {"lock a", "no -- found: expected NAME [NAME...] -- CMD"},
+    {"lock a --shared true", "no -- found"},
+    {"lock a --", "nothing after --"},
+    {"lock -- true", "no lock name before --"},
+    {"lock a b -c true --", "-c behind several words"},
+    {"lock a -c true b", "-c behind several words"},
+    {"lock a -c true -- true", "-c beside the command \"true\""},
+    {"lock -c true a true", "-c beside the command \"true\""},
+    {"lock a -c", "expected a value"},
+    {"lock -x --shared a true", "--shared beside --exclusive"},
+    {"lock -n -w 1 a true", "--wait beside --no-wait"},
+    {"lock -w 1s a true", "is not a number of seconds"},
+    {"lock -w . a true", "is not a number of seconds"},
+    {"lock -w -1 a true", "is not a number of seconds"},
+    {"lock -w 99999999999 a true", "is not a number of seconds"},
+    {"lock -s gc -- true", "did you mean --shared?"},
+    {"lock -s gc true", "did you mean --shared?"},
+};
+
+START_TEST(test_refused)
+{
+    struct ran ran;
+
+    run_command("", refused[_i].line, &ran);
+    ck_assert_msg(ran.status == 64, "%s: %d %s", refused[_i].line, ran.status, ran.err);
+    ck_assert_msg(strstr(ran.err, refused[_i].err) != NULL, "%s: %s", refused[_i].line, ran.err);
+    ck_assert_uint_eq(run_count_lines(ran.err), 1);
+    ck_assert_str_eq(ran.log, "");
+}
+END_TEST
+
+START_TEST(test_shared_hint_without_agent)
+{
+    struct ran ran;
+
+    run_command("connect=-9", "lock -s gc job -- true", &ran);
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?"));
+    run_command("connect=-9", "lock -s /nonexistent job -- true", &ran);
+    ck_assert_ptr_null(strstr(ran.err, "did you mean"));
+}
+END_TEST
+
+/* The outer hold is that of a%, b and "c d". */
+static const struct {
+    const char *fake;
+    const char *line;
+    int status;
+    const char *out;
+    const char *err;
+} nested[] = {
+    {"", "lock b -- echo ran", 64, "", "would wait for itself"},
+    {"", "lock e a% -- echo ran", 64, "", "\"a%\" is held"},
+    {"", "lock 'c d' -- echo ran", 64, "", "\"c d\" is held"},
+    {"", "lock e -- echo ran", 0, "ran\n", ""},
+    {"", "lock a -- echo ran", 0, "ran\n", ""},
+    {"", "lock --nested b -- sh -c 'echo $HOLDFAST_TOKEN'", 0, "1 2 3\n", ""},
+    {"", "lock --nested 'c d' b -- sh -c 'exit 3'", 3, "", ""},
+    {"", "lock --nested b -- /nonexistent", 127, "", "/nonexistent"},
+    {"", "lock --nested b e -- echo ran", 64, "", "has \"b\" but not \"e\""},
+    {"", "lock --nested e -- sh -c 'echo $HOLDFAST_LOCK'", 0, "e\n", ""},
+    {"check=-17", "lock b -- echo ran", 0, "ran\n", ""}, /* the outer hold is over */
+    {"check=-17", "lock --nested b -- sh -c 'echo $HOLDFAST_LOCK'", 0, "b\n", ""},
+    {"check=-11", "lock b -- echo ran", 0, "ran\n", ""}, /* it is another cell's */
+    {"check=-18", "lock b -- echo ran", 75, "", "b: "},
+};
+
+START_TEST(test_nested)
+{
+    struct ran ran;
+
+    setenv("HOLDFAST_LOCK", "a%25 b c%20d", 1);
+    setenv("HOLDFAST_TOKEN", "1 2 3", 1);
+    setenv("HOLDFAST_SEQUENCER", "s1 s2 s3", 1);
+    run_command(nested[_i].fake, nested[_i].line, &ran);
+    ck_assert_msg(ran.status == nested[_i].status, "%s: %d %s", nested[_i].line, ran.status,
+                  ran.err);
+    ck_assert_str_eq(ran.out, nested[_i].out);
+    ck_assert_msg(strstr(ran.err, nested[_i].err) != NULL, "%s: %s", nested[_i].line, ran.err);
+    if (strstr(nested[_i].line, "lock b") != NULL) {
+        ck_assert_ptr_nonnull(strstr(ran.log, "check s2\n"));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cli_words");
+    TCase *words = tcase_create("words");
+
+    tcase_set_timeout(words, 60);
+    tcase_add_loop_test(words, test_understood, 0, sizeof(understood) / sizeof(understood[0]));
+    tcase_add_loop_test(words, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
+    tcase_add_test(words, test_shared_hint_without_agent);
+    tcase_add_loop_test(words, test_nested, 0, sizeof(nested) / sizeof(nested[0]));
+    suite_add_tcase(suite, words);
+    return suite_run(suite);
+}
