@@ -405,7 +405,7 @@ static void end_process(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* The files to remove when it is gone for good. */
+/* Notes the agent's region files, so that they can be removed after its last end. */
 static void note_regions(struct agent *agent)
 {
     struct agent_memory ignored = {0};

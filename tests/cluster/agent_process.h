@@ -28,7 +28,7 @@ enum {
 
 struct agent_process {
     pid_t pid;    /* 0: it does not run */
-    pid_t keeper; /* it enters this process's network and mount namespaces (network.h); 0: none */
+    pid_t keeper; /* the agent enters its network and mount namespaces (network.h); 0: none */
     bool configured;
     /* These may be set between two starts: */
     const char *program; /* the program to start; NULL: $HOLDFAST_BIN_DIR/holdfastd */

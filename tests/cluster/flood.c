@@ -38,7 +38,8 @@ enum {
     DESCRIPTORS_MORE_MAX = 3 * CLIENTS_OF_USER + SILENT_MAX + 64,
     /* For each client 64 KiB of unsent bytes, in up to 1,024 packets, and the client itself. */
     MEMORY_MORE_MAX_KB = CLIENTS_OF_USER * (64 + 64 + 8),
-    /* and so much each second, for lines about clients that come and go */
+    /* The log may grow by LOG_MORE_MAX, and by LOG_A_SECOND_MAX each second for lines about clients
+     * that come and go. */
     LOG_MORE_MAX = 64 * 1024,
     LOG_A_SECOND_MAX = 2 * 1024,
     ANSWERS = 400,      /* requests of a client that does not read */

@@ -501,7 +501,7 @@ static bool fork_as(pid_t pid, pid_t *made)
     return *made == pid;
 }
 
-/* A holder dies while no agent runs, and its number is another process's when one is back. */
+/* A holder dies while no agent runs. When the agent is back, another process has its number. */
 START_TEST(a_number_that_is_used_again)
 {
     struct actor holder;

@@ -515,10 +515,12 @@ static void read_address(const uint8_t *bytes, size_t size)
 
 /* ---- one input ---- */
 
-/* Somebody connects and says those of say()'s pieces; the last one makes it whole. */
+/* A client connects and sends these pieces of say(); the last one completes the request. */
 static size_t request_seed(const uint8_t *pieces, size_t count, uint8_t *bytes)
 {
-    size_t used = 9; /* the body's size; the server listens; one is accepted */
+    /* Zeros: the body's size, the kernel's answers while the server begins to listen (success), and
+     * one accepted connection. */
+    size_t used = 9;
     memset(bytes, 0, used);
     for (size_t i = 0; i < count; i++) {
         bytes[used++] = i + 1 < count ? 1 : 65;

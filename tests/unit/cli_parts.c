@@ -149,7 +149,8 @@ START_TEST(test_json)
     json_init(&json, out);
     json_open_object(&json, NULL);
     json_text(&json, "t", "q\" b\\ n\n e\x1b d\x7f c\xc2\x9b \xc3\xbc \xf0\x9f\x94\x92 x\xff\xc3");
-    /* turned around, of no width, a tag (two units of UTF-16) */
+    /* A right-to-left override; a zero-width space; a tag character, which JSON escapes as a
+     * surrogate pair. */
     json_text(&json, "u",
               "a\xe2\x80\xae"
               "b\xe2\x80\x8b"

@@ -131,8 +131,8 @@ uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind
 /* Requests of a node's host to a coordinator. */
 void cell_acquire(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
                   uint32_t epoch, enum message_mode mode, uint16_t lock_delay_ms);
-/* Asks the voter that the host's voter takes for the coordinator for the lock, exclusively under
- * epoch 1, each ask_ms until it is granted. Returns how long that took. */
+/* Sends an exclusive ACQUIRE (epoch 1) every ask_ms until it is granted, to the voter that node
+ * `host` believes to be the coordinator. Returns how long that took. */
 int64_t cell_served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id,
                        uint32_t ask_ms);
 void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,

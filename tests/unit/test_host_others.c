@@ -620,7 +620,8 @@ START_TEST(what_was_made_for_this_agent_is_taken)
 }
 END_TEST
 
-/* A name of which this process knows nothing: the one before may have returned it as an orphan. */
+/* This agent knows nothing of the name. The previous agent may have given the name's grant back as
+ * an orphan (requests.h). */
 START_TEST(a_new_name_of_a_session_that_goes_on_is_doubtful_too)
 {
     struct hfi_opened opened = cell_open_granted(client);

@@ -203,8 +203,8 @@ START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 }
 END_TEST
 
-/* A process clears the cell of a reader again and again that would be let in else: it never is, but
- * its patience ends. */
+/* A reader would be let in, but a process clears its cell again and again. The reader never gets
+ * in, and its wait ends at the deadline. */
 START_TEST(a_cell_written_over_does_not_keep_a_reader_for_ever)
 {
     void *memory = region_make();

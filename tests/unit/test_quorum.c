@@ -316,7 +316,7 @@ START_TEST(dead_session_then_lock_delay_then_next)
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
     cell_run(cell, 1000 * CELL_MS);
     ck_assert_uint_eq(granted(cell, 1, 1)->token_first, last + 1);
-    /* The dead one learns it, if it comes back. */
+    /* If the dead host's agent comes back, it learns that its session is over. */
     cell_acquire(cell, 0, to, "a", 3, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_SESSION);
@@ -324,8 +324,8 @@ START_TEST(dead_session_then_lock_delay_then_next)
 }
 END_TEST
 
-/* Nine tenths of it, after which a command has been killed, are over by the slowest clock that may
- * be, when the coordinator's is the fastest. */
+/* A lock-delay lasts so long that nine tenths of it have passed on the slowest clock even if the
+ * coordinator has the fastest. By then `holdfast lock` has killed its command. */
 START_TEST(a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock)
 {
     static const struct {

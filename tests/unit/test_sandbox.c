@@ -189,7 +189,7 @@ static void *wait_and_start_a_program(void *arg)
     return arg;
 }
 
-/* It waits since before the process was confined. */
+/* The thread was started before the process was confined. */
 START_TEST(threads_of_before_are_bound_too)
 {
     int status = 0;

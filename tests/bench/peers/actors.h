@@ -1,7 +1,6 @@
 /*
- * Processes of the cases in which something goes wrong: each plays its part, by what stands in
- * memory that it shares with the bench (the *stage*, one struct a case), and is killed, stopped and
- * woken by the bench, which alone decides when.
+ * Processes for the cases in which something goes wrong. Each follows its *stage*, a struct in
+ * memory shared with the bench. The bench alone decides when to kill, stop and wake them.
  */
 #ifndef PEERS_ACTORS_H
 #define PEERS_ACTORS_H
@@ -27,25 +26,27 @@ struct actors {
 void *stage_create(size_t size);
 void stage_destroy(void *stage, size_t size);
 
-/* One more actor; its index is that of the process in pids. */
+/* Starts one more actor; its index is that of its process in pids. */
 int actors_add(struct actors *actors, actor_fn *play) MUST_CHECK;
 
-/* Until the value is at least that. -1 after complain(): the time is over, or an actor failed. */
+/* Waits until the value is at least goal. Returns -1 after complain() if the time is over or an
+ * actor failed. */
 int actors_await(struct actors *actors, const _Atomic uint32_t *value, uint32_t goal,
                  int64_t timeout_ns) MUST_CHECK;
-/* The same, but time that is over is no failure: 1. */
+/* The same, but returns 1 without a complaint if the time is over. */
 int actors_await_or_not(struct actors *actors, const _Atomic uint32_t *value, uint32_t goal,
                         int64_t timeout_ns) MUST_CHECK;
 
-/* Until all have ended by themselves. -1 after complain() if one failed or is late. */
+/* Waits until all have ended by themselves. Returns -1 after complain() if one failed or is
+ * late. */
 int actors_join(struct actors *actors, int64_t timeout_ns) MUST_CHECK;
 
-/* kill -9 of one, of all; without a word for those that ended already. */
+/* Kills one actor, or all, by SIGKILL. An actor that has ended already is no error. */
 void actors_kill(struct actors *actors, uint32_t index);
 void actors_kill_all(struct actors *actors);
 
-/* In an actor: sleeps; and, every third of a lease, does what a client has to do itself so that
- * its holds live on (kind->renew). *last_ns is when it was done last. How many it found lost. */
+/* For actors. actor_sleep() sleeps. actor_renew() renews the holds every third of a lease
+ * (kind->renew); *last_ns is the time of the last renewal. Returns how many holds it found lost. */
 void actor_sleep(int64_t duration_ns);
 uint32_t actor_renew(const struct peer_run *run, void *const *locks, size_t count,
                      int64_t *last_ns);

@@ -30,10 +30,10 @@ static const int64_t write_every_ns = 500000;
 static const int64_t after_waking_ns = INT64_C(3000000000);
 
 struct pair {
-    _Atomic uint32_t had;     /* by the next one; had_ns is there before */
-    _Atomic uint64_t highest; /* the resource's: the second one's token */
+    _Atomic uint32_t had;     /* 1: the second client has the lock; had_ns, highest come before */
+    _Atomic uint64_t highest; /* the highest token that the resource saw: the second client's */
     int64_t had_ns;
-    uint64_t stale; /* writes of the first one after that */
+    uint64_t stale; /* writes of the first client after had_ns */
     uint64_t refused;
     bool told;
     bool told_at_release;

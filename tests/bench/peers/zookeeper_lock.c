@@ -382,7 +382,8 @@ int zookeeper_lock_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, 
     struct lock *mine = lock;
     int64_t until_ns = timeout_ns < 0 ? for_ever_ns : now_ns() + timeout_ns;
     int result = PEER_LOST;
-    while (result == PEER_LOST) { /* ends: a session is lost once in a while, or the time is over */
+    /* Ends: PEER_LOST is rare, so an attempt soon succeeds; or the time is over. */
+    while (result == PEER_LOST) {
         bool alone;
         result = queue_up(mine, mode, until_ns, &alone);
         if (result == PEER_OK && !alone) {
