@@ -69,7 +69,7 @@ static void regions_find_open(const struct agent *agent, struct agent_regions *r
 /* Where a mapping of /proc/PID/smaps has its memory from. */
 enum backing { BACKING_MEMORY, BACKING_FILE, BACKING_REGION };
 
-/* Reads "start-end perms offset device inode [path]"; false if the line is no such line. */
+/* Reads "start-end perms offset device inode [path]". Returns false if the line is no such line. */
 static bool parse_mapping(char *line, enum backing *out, char **out_path)
 {
     uint64_t start;
@@ -97,8 +97,8 @@ static const char *field_value(const char *line, const char *name)
 /*
  * Sums the mappings. Memory without a file counts with its Pss; of a file's mapping only what the
  * process changed for itself (Anonymous) counts: the rest is the page cache's. Swap counts. Of a
- * region the pages count that the agent has touched, which it does with each lock's: all others are
- * taken when it starts, whatever is locked.
+ * region only the pages count that the agent has touched, and it touches the pages of each lock. It
+ * takes all other pages when it starts, whatever is locked.
  */
 static int read_mappings(const struct agent *agent, struct agent_memory *out,
                          struct agent_regions *regions)
@@ -144,7 +144,7 @@ int agent_memory_read(const struct agent *agent, struct agent_memory *out)
     return read_mappings(agent, out, &regions);
 }
 
-/* One line of a file of /proc; -1 if it cannot be read. */
+/* Reads one line of a file of /proc. Returns -1 if it cannot be read. */
 static int read_line(const char *path, char *line, size_t size)
 {
     FILE *file = fopen(path, "re");
@@ -209,7 +209,7 @@ int agent_cpu_ns(const struct agent *agent, int64_t *out, int64_t *out_resolutio
     return 0;
 }
 
-/* Of one thread, from its status. */
+/* Reads the wakeups of one thread from its status. */
 static uint64_t read_wakeups(const char *path)
 {
     char line[256];
@@ -434,7 +434,7 @@ void agent_end(struct agent *agent)
     }
 }
 
-/* With the folders that it is in, as soon as nothing else is there. */
+/* Removes the region, and the folders that it is in if nothing else is there. */
 static void remove_region(const char *path)
 {
     char folder[PATH_MAX];

@@ -28,7 +28,7 @@ struct agent {
     struct agent_regions regions; /* those known so far, to be removed at the end */
 };
 
-/* Starts an agent and returns when it answers. To be given to agent_stop after a failure, too. */
+/* Starts an agent and returns when it answers. Call agent_stop() after a failure, too. */
 int agent_start(struct agent *agent, const char *below) MUST_CHECK;
 
 /*
@@ -40,11 +40,13 @@ int agent_prepare(struct agent *agent, const char *below) MUST_CHECK;
 int agent_launch(struct agent *agent, const char *config) MUST_CHECK;
 int agent_await_answer(struct agent *agent) MUST_CHECK;
 
-/* kill -9, and SIGTERM; all that it left stays, for the next start. */
+/* agent_kill() sends SIGKILL, agent_end() SIGTERM. All that the agent left stays, for the next
+ * start. */
 void agent_kill(struct agent *agent);
 void agent_end(struct agent *agent);
 
-/* SIGTERM, and SIGKILL if it has not ended 10 s later; then removes all that it left. */
+/* Sends SIGTERM, and SIGKILL if the agent has not ended 10 s later; then removes all that it
+ * left. */
 void agent_stop(struct agent *agent);
 
 /* The memory of an agent, in bytes. */

@@ -26,11 +26,11 @@ struct barrier {
  * bench sees what the worker wrote before. */
 void barrier_arrive_and_wait(struct barrier *barrier, uint32_t phase);
 
-/* Waits until that many have arrived; -1 after complain() if one of the processes ended, on an
- * interrupt, or after a minute. */
+/* Waits until that many have arrived. Returns -1 after complain() if one of the processes ended, on
+ * an interrupt, or after a minute. */
 int barrier_await(struct barrier *barrier, const pid_t *pids, uint32_t count) MUST_CHECK;
 
-/* Takes the stop flag back and has all of them go on. */
+/* Clears the stop flag and lets all workers go on. */
 void barrier_open(struct barrier *barrier);
 
 #endif

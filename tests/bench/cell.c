@@ -21,7 +21,7 @@ static const int64_t millisecond_ns = 1000000;
 static const int64_t settle_ns = INT64_C(1500000000);
 static const int64_t take_timeout_ns = INT64_C(20000000000);
 
-/* Ports that nobody uses now: held open together, so that they differ. */
+/* Finds ports that no process uses now. It holds them open together, so that they differ. */
 static int choose_ports(struct cell *cell)
 {
     int fds[CELL_HOSTS];
@@ -112,7 +112,7 @@ hf_lock *cell_take(hf_client *client, const char *name)
     return lock;
 }
 
-/* Until a lock of every coordinator can be had on every host; then a moment more, in which
+/* Waits until every host can take a lock of every coordinator; then a moment more, in which
  * partitions go to their preferred voters. */
 int cell_await(struct cell *cell)
 {
@@ -162,7 +162,7 @@ void cell_stop(struct cell *cell)
 
 /* ---- what was sent ---- */
 
-/* The number behind " key="; 0: it is not there. */
+/* Returns the number behind " key=", or 0 if the key is missing. */
 static uint64_t field(const char *line, const char *key)
 {
     char pattern[64];
@@ -195,7 +195,7 @@ static void read_kinds(const char *line, struct cell_traffic *out)
     out->for_locks = all - out->commits - out->renewals - out->background;
 }
 
-/* Reads what the log has behind `from`; true when the last line of a report is there. */
+/* Reads what the log has behind `from`. Returns true when the last line of a report is there. */
 static bool read_report(const char *path, long from, struct cell_traffic *out)
 {
     char line[4096];

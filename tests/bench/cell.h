@@ -19,27 +19,27 @@ struct cell {
     uint64_t names_used;
 };
 
-/* Starts it and returns when each agent's session is safe and every partition of the lock names
- * has its preferred coordinator. To be given to cell_stop() after a failure, too. ttl: static. */
+/* Starts it and returns when each agent's session is safe and every partition of the lock names has
+ * its preferred coordinator. Call cell_stop() after a failure, too. ttl: static. */
 int cell_start(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
-/* In steps: directories and ports; the agents; waiting. */
+/* cell_start() in three steps: directories and ports; the agents; waiting. */
 int cell_prepare(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
 int cell_launch(struct cell *cell, uint32_t host) MUST_CHECK;
 int cell_await(struct cell *cell) MUST_CHECK;
 void cell_stop(struct cell *cell);
 
-/* NULL after complain(). */
+/* Returns NULL after complain(). */
 hf_client *cell_connect(const struct cell *cell, uint32_t host);
 
-/* The host that coordinates a name while all are alive. */
+/* Returns the host that coordinates a name while all hosts are alive. */
 uint32_t cell_coordinator(const char *name);
-/* A name that this cell never saw, coordinated by that host. */
+/* Makes a name that this cell never saw and that the given host coordinates. */
 void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_SIZE]);
 
-/* Opens and acquires; the caller releases and closes. NULL after complain(). */
+/* Opens and acquires; the caller releases and closes. Returns NULL after complain(). */
 hf_lock *cell_take(hf_client *client, const char *name);
 
-/* The messages and the resources of an agent so far. */
+/* The messages that an agent has sent, and the resources that it has used, so far. */
 struct cell_traffic {
     uint64_t packets;
     uint64_t bytes;
@@ -52,7 +52,7 @@ struct cell_traffic {
     int64_t cpu_ns;        /* its processor time */
 };
 
-/* Of one agent, and of all together. */
+/* Reads the traffic of one agent, or of all together. */
 int cell_read_traffic(const struct cell *cell, uint32_t host, struct cell_traffic *out) MUST_CHECK;
 int cell_traffic_sum(const struct cell *cell, struct cell_traffic *out) MUST_CHECK;
 

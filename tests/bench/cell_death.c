@@ -1,6 +1,6 @@
 /*
- * The effect on others when a voter is killed (-9) that coordinates a third of the names, under
- * load; and how long a lock stays closed whose holder's host is gone.
+ * Two figures: the effect on the other hosts, under load, when a voter that coordinates a third of
+ * the names is killed by SIGKILL; and how long a lock stays closed after its holder's host is gone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct window {
     uint64_t count;
 };
 
-/* Those that were under way at any moment of the window. */
+/* Looks at the acquires that were under way at any moment of the window. */
 static int look_at(const struct load *load, int64_t start_ns, int64_t end_ns, uint32_t without,
                    struct window *out)
 {
@@ -58,7 +58,8 @@ static int look_at(const struct load *load, int64_t start_ns, int64_t end_ns, ui
     return 0;
 }
 
-/* Load on the other two hosts: a quiet window, then the victim dies, then another window. */
+/* Puts load on the other two hosts, for a quiet window, then kills the victim, then goes on for
+ * another window. */
 static int kill_once(struct cell *cell, uint32_t victim, uint32_t series, struct window *quiet,
                      struct window *after)
 {
@@ -133,7 +134,7 @@ int figure_cell_killed(const struct bench *bench, struct figure *figure)
 
 /* ---- the holder's host is gone ---- */
 
-/* From the end of host 0 until host 1 has the lock that was held there, in s. */
+/* Measures the time from the end of host 0 until host 1 has the lock that host 0 held, in s. */
 static int lose_once(struct cell *cell, uint32_t coordinator, double *out)
 {
     char name[CELL_NAME_SIZE];

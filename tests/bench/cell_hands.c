@@ -65,7 +65,8 @@ static int open_locks(struct hands_run *run, uint32_t coordinator)
 
 /* ---- alternating ---- */
 
-/* The median time of an acquire + release, the lock being the other host's each time. */
+/* Measures the median time of an acquire + release. Each time the lock is at the other host
+ * before. */
 static int alternate(struct hands_run *run, uint32_t turns, double *out)
 {
     double times[TURNS_MAX];
@@ -173,7 +174,7 @@ static int hand_over(hf_lock *from, hf_lock *to, double *out)
     return 0;
 }
 
-/* costs: messages and flushes of one hand-over are added to them. */
+/* Adds the messages and flushes of one hand-over to costs. */
 static int waiting_round(struct hands_run *run, uint32_t coordinator, uint32_t turns,
                          struct series *out, struct series costs[2])
 {

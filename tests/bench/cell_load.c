@@ -97,7 +97,7 @@ void load_free(struct load *load)
     }
 }
 
-/* How many began at or after start and were done before end. */
+/* Counts the acquires that began at or after start and were done before end. */
 static uint64_t count_between(const struct load *load, int64_t start_ns, int64_t end_ns)
 {
     uint64_t count = 0;

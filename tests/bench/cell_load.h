@@ -38,11 +38,12 @@ struct load {
 
 enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* a client; further ones are not noted */
 
-/* Starts the clients; those of hosts whose bit in `spared` is set go to the others. To be given to
- * load_stop() after a failure, too. */
+/* Starts the clients. A host whose bit in `spared` is set gets none; its clients go to the other
+ * hosts. Call load_stop() after a failure, too. */
 int load_start(struct load *load, const struct cell *cell, uint32_t spared,
                uint32_t series) MUST_CHECK;
-/* Stops them. -1 after complain() if one of them failed. The samples stay until load_free(). */
+/* Stops the clients. Returns -1 after complain() if one of them failed. The samples stay until
+ * load_free(). */
 int load_stop(struct load *load) MUST_CHECK;
 void load_free(struct load *load);
 

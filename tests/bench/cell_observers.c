@@ -1,7 +1,7 @@
 /*
  * Gossip in a cell of 3 voters and 100 observers: the core that the agents run, in virtual time, on
- * a network that delays packets. Messages are counted for an agent and second, in rest and with 20
- * changes a second; beside it the same in a cell of 3 and 25.
+ * a network that delays packets. The figure is the messages of one agent in one second, at rest and
+ * with 20 changes a second. A cell of 3 voters and 25 observers is measured for comparison.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,7 +175,8 @@ static void change(uint32_t number)
     (void)!gossip_put_lock(village.gossips[index], &lock, village.now_ns);
 }
 
-/* Mean of all agents and the busiest one's, a second; reset before. */
+/* Reads and clears the counts of the last duration_ns: the mean of all agents and the count of the
+ * busiest agent, per second. */
 static void count_sent(int64_t duration_ns, double *mean, double *busiest)
 {
     uint64_t sum = 0;
@@ -190,7 +191,7 @@ static void count_sent(int64_t duration_ns, double *mean, double *busiest)
     *busiest = (double)most / seconds;
 }
 
-/* rest and busy: the mean and the busiest agent's, each. */
+/* rest and busy have two values each: the mean, and the count of the busiest agent. */
 static int run_village(uint32_t observers, double rest[2], double busy[2])
 {
     const int64_t second_ns = 1000 * ms_ns;

@@ -8,7 +8,7 @@
 #include "cell.h"
 
 /* Starts the cell, so that its stores know each other, stops it, and writes so many registers into
- * each store; agents are not running then. To be given to cell_stop() after a failure, too. */
+ * each store; agents are not running then. Call cell_stop() after a failure, too. */
 int cell_preload(struct cell *cell, const char *below, const char *ttl,
                  uint32_t registers) MUST_CHECK;
 

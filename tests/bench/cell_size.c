@@ -22,7 +22,7 @@ static const int64_t settle_ns = INT64_C(1000000000);
 
 /* ---- renewals ---- */
 
-/* A client that takes its share of the locks and keeps them. */
+/* A client that takes its part of the locks and keeps them. */
 struct holder {
     pthread_t thread;
     hf_client *client;
@@ -45,7 +45,7 @@ static void *holder_main(void *arg)
     return NULL;
 }
 
-/* Takes that many on host 0, or as many as can be had in the time. The number that is held. */
+/* Takes that many locks on host 0, or as many as it can in the time. Returns how many are held. */
 static uint32_t hold_many(const struct cell *cell, struct holder holders[HOLDERS], uint32_t count)
 {
     uint32_t held = 0;
@@ -146,7 +146,7 @@ static int start_all(struct cell *cell)
     return cell_await(cell);
 }
 
-/* The own memory of an agent of an empty cell. */
+/* Measures the memory that an agent of an empty cell has for itself. */
 static int measure_empty(const struct bench *bench, double *own)
 {
     struct cell cell;

@@ -1,7 +1,7 @@
 /*
- * The cost of a hand-over to another host in tokens: those that were leased and are never handed
- * out; and how many ranges were leased for the holds before it. docs/TIMEOUTS.md, "How long tokens
- * last", has the budget.
+ * The cost in tokens of a hand-over to another host: how many leased tokens are never handed out,
+ * and how many ranges were leased for the holds before the hand-over. docs/TIMEOUTS.md, "How long
+ * tokens last", has the budget.
  */
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ enum { TURNS = 8, TURNS_QUICK = 2, MANY = 10000 };
 static const double lost_max = MANY / 4.0 + 13312;
 static const int64_t timeout_ns = INT64_C(20000000000);
 
-/* So many holds; the tokens of the first and the last one. */
+/* Takes the lock that many times. Returns the tokens of the first and the last hold. */
 static int hold_often(hf_lock *lock, uint32_t holds, uint64_t *first, uint64_t *last)
 {
     for (uint32_t i = 0; i < holds; i++) {
@@ -30,7 +30,7 @@ static int hold_often(hf_lock *lock, uint32_t holds, uint64_t *first, uint64_t *
     return 0;
 }
 
-/* The same, and how many ranges the host was leased for them. */
+/* The same, and counts the ranges that were leased to the host for these holds. */
 static int hold_and_count(const struct cell *cell, hf_lock *lock, uint32_t holds, uint64_t *last,
                           double *ranges)
 {

@@ -19,23 +19,26 @@ enum { CREW_MAX = 16 };
 typedef _Atomic uint32_t crew_stop;
 
 struct crew_job {
-    /* In each worker, once, before the first round. *state is the worker's. -1 after complain(). */
+    /* Called in each worker once, before the first round. *state is the worker's own. Returns -1
+     * after complain(). */
     int (*setup)(const void *arg, uint32_t worker, void **state);
-    /* In each worker, each round: works until *stop is not 0. The count of operations, or -1 after
-     * complain(). */
+    /* Called in each worker in each round: works until *stop is not 0. Returns the count of
+     * operations, or -1 after complain(). */
     int64_t (*work)(void *state, crew_stop *stop);
     const void *arg;    /* for setup; from before the fork */
     struct series *out; /* gets operations a second of all workers together, one value a round */
-    /* May be NULL. In the bench itself, after each round of this job, the workers being idle. */
+    /* Called in the bench's process after each round of this job, while the workers are idle. May
+     * be NULL. */
     void (*round_done)(void *round_arg);
     void *round_arg;
 };
 
-/* A page-aligned piece of zeroed memory that children of fork share; NULL after complain(). */
+/* Returns a page-aligned piece of zeroed memory that children of fork share, or NULL after
+ * complain(). */
 void *crew_memory(size_t size);
 void crew_memory_free(void *memory, size_t size);
 
-/* Runs it all. -1 after complain(); no worker is left behind either way. */
+/* Runs both jobs. Returns -1 after complain(). In either case no worker is left behind. */
 int crew_run(uint32_t worker_count, const struct crew_job jobs[2], struct effort effort) MUST_CHECK;
 
 #endif

@@ -3,9 +3,9 @@
  * under it: Holdfast's default against the bare queue of ticket_queue.h.
  *
  * The bench counts hand-overs: an acquisition whose predecessor was another process. A process that
- * finds nobody waiting and takes the lock again does not count, on either side. Under each lock
- * stands the number of its last holder, which only the holder writes, and a plain sum that would
- * come out wrong if two processes were ever inside at once.
+ * finds nobody waiting and takes the lock again does not count, on either side. Each lock protects
+ * the number of its last holder, which only the holder writes, and a plain sum. The sum comes out
+ * wrong if two processes were ever inside at once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ struct fighter {
     uint32_t self; /* worker + 1 */
 };
 
-/* Inside the lock. 1 if it came from another process. */
+/* To be called while the lock is held. Returns 1 if the lock came from another process. */
 static int64_t enter_guarded(struct guarded *inside, uint32_t self)
 {
     int64_t handed_over = inside->last_holder != self ? 1 : 0;
@@ -55,7 +55,7 @@ static int64_t enter_guarded(struct guarded *inside, uint32_t self)
     return handed_over;
 }
 
-/* Outside the lock, at the end of a round; returns the hand-overs. */
+/* To be called at the end of a round, without the lock. Returns the hand-overs. */
 static int64_t count_round(struct guarded *inside, int64_t acquisitions, int64_t handovers)
 {
     /* relaxed, both: read when all workers have ended */
@@ -123,7 +123,7 @@ static int64_t queue_work(void *state, crew_stop *stop)
     return count_round(&fighter->arena->by_queue, acquisitions, handovers);
 }
 
-/* A lock that let two in at once has a sum that is too low: its figure is worth nothing. */
+/* If a lock let two processes in at once, its sum is too low and its figure is worth nothing. */
 static int check_exclusion(const struct guarded *inside, const char *who)
 {
     /* relaxed: all workers have ended */

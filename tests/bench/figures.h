@@ -1,6 +1,7 @@
 /*
  * The comparisons, one a file. Each starts an agent of its own under bench->directory, measures,
- * stops it, and fills in a figure whose name and text are set already. 0, or -1 after complain().
+ * stops it, and fills in a figure whose name and text are set already. Returns 0, or -1 after
+ * complain().
  */
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H

@@ -122,7 +122,7 @@ static int append_durably(const struct echo *echo)
     return 0;
 }
 
-/* Opens and acquires a new name, then, outside the time, gives it up. */
+/* Opens and acquires a new name, and stops the clock; then releases and closes it. */
 static int first_acquire(struct run *run, int64_t *out_ns)
 {
     char name[64];
@@ -192,7 +192,7 @@ static int measure_rounds(struct run *run, struct effort effort)
     return 0;
 }
 
-/* Whether a flush does anything in that directory. */
+/* Returns whether a flush writes to a disk in that directory. */
 static bool flush_costs(const char *directory)
 {
     struct statfs status;

@@ -42,7 +42,7 @@ struct floor_times {
     double flush_3;
 };
 
-/* To be given to floors_stop() after a failure, too. */
+/* Call floors_stop() after a failure, too. */
 int floors_start(struct floors *floors, const char *below) MUST_CHECK;
 /* period_ns: from the beginning of one operation to that of the next; 0: in a row. */
 int floors_measure(struct floors *floors, uint32_t operations, int64_t period_ns,

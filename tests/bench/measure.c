@@ -41,7 +41,7 @@ void series_add(struct series *series, double value)
     }
 }
 
-/* The value that stands at that fraction of the sorted series; between two it is their mean. */
+/* Returns the value at that fraction of the sorted series; between two values it is their mean. */
 static double series_at(const struct series *series, double fraction)
 {
     if (series->count == 0) {
@@ -107,7 +107,7 @@ void pause_ns(int64_t duration_ns)
     }
 }
 
-/* Times that many operations; -1 after complain(). */
+/* Measures the time of that many operations. Returns -1 after complain(). */
 static int time_operations(const struct contender *contender, uint64_t times, int64_t *out_ns)
 {
     int64_t start_ns = now_ns();

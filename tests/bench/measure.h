@@ -37,7 +37,7 @@ double series_min(const struct series *series);
 double series_median(const struct series *series);
 double series_max(const struct series *series);
 
-/* Sorts the values and returns the one below which that share of them lies: 0.5 is the median. 0
+/* Sorts the values and returns the value at that fraction of them (0.5: the median). Returns 0
  * without values. */
 double percentile(double *values, size_t count, double share);
 
@@ -94,7 +94,7 @@ int64_t now_ns(void);
 /* Sleeps for that long, or until the bench is interrupted. */
 void pause_ns(int64_t duration_ns);
 
-/* Does its operation that many times. 0, or -1 after complain(). */
+/* Does its operation that many times. Returns 0, or -1 after complain(). */
 typedef int repeat_fn(void *arg, uint64_t times);
 
 struct contender {
@@ -105,19 +105,19 @@ struct contender {
 
 /*
  * Measures the contenders in alternating rounds of effort.round_ns each; every other round begins
- * with the second one. 0, or -1 after complain().
+ * with the second contender. Returns 0, or -1 after complain().
  */
 int measure_in_turns(struct contender contenders[2], struct effort effort) MUST_CHECK;
 
-/* One line on stderr, "holdfast-bench: ..."; returns -1 so that it can be a return's value. Any
- * thread. */
+/* Prints one line on stderr, "holdfast-bench: ...". Returns -1, so that a caller can return its
+ * result. Any thread. */
 int complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* The last lines of a program's log on stderr, so that its failure explains itself. */
+/* Prints the last lines of a program's log on stderr, to show why it failed. */
 void log_show_end(const char *program, const char *path);
 
-/* SIGINT and SIGTERM end the run at the next round, so that agents are stopped and files
- * removed. */
+/* From this call on, SIGINT and SIGTERM end the run only at the next round, so that agents are
+ * stopped and files removed. */
 int catch_interrupts(void) MUST_CHECK;
 bool interrupted(void);
 

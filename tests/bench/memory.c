@@ -35,7 +35,7 @@ static const int64_t acquire_timeout_ns = INT64_C(30000000000);
 struct loader {
     pthread_t thread;
     hf_client *client;
-    uint32_t first; /* takes the names first, first + THREADS, ... below end */
+    uint32_t first; /* this thread takes the names first, first + THREADS, ... below end */
     uint32_t end;
     bool keep; /* leave the handles open */
     int result;

@@ -21,10 +21,11 @@ int subject_open(struct subject *subject, const char *socket, const char *name, 
                  uint32_t flags) MUST_CHECK;
 void subject_close(struct subject *subject);
 
-/* A repeat_fn: acquires and releases that often, waiting for ever. arg is a struct subject. */
+/* A repeat_fn: acquires and releases that many times, without a timeout. arg is a struct
+ * subject. */
 repeat_fn subject_repeat;
 
-/* One acquire, one release; -1 after complain(). */
+/* Does one acquire, or one release. Returns -1 after complain(). */
 int subject_acquire(struct subject *subject) MUST_CHECK;
 int subject_release(struct subject *subject) MUST_CHECK;
 

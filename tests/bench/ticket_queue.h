@@ -3,12 +3,12 @@
  * memory, without leases, tokens, deadlines or any care for a dead waiter.
  *
  * A newcomer draws a ticket from one counter. Each ticket has a cell of its own cache line, in
- * which the holder before it leaves its number: a hand-over touches nobody else's line and wakes
- * nobody else. A waiter looks at its cell for a short while, then marks it and sleeps on it by
- * futex; the process that hands over makes the system call only for a marked cell.
+ * which the previous holder writes the ticket's number: a hand-over touches no other waiter's line
+ * and wakes no other waiter. A waiter looks at its cell for a short while, then marks it and sleeps
+ * on it by futex; the process that hands over makes the system call only for a marked cell.
  *
- * At most TICKET_CELLS waiters at a time: then a cell's ticket has been done with before the next
- * ticket of the same cell is drawn.
+ * There are at most TICKET_CELLS waiters at a time, so a cell's ticket has been served before the
+ * next ticket of the same cell is drawn.
  */
 #ifndef BENCH_TICKET_QUEUE_H
 #define BENCH_TICKET_QUEUE_H

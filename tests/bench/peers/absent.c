@@ -1,6 +1,6 @@
 /*
- * A place in the list for each peer whose client library was not there when this was built: it
- * says so when it is asked what is missing. Which ones there are is known from PEERS_HAVE_*.
+ * An entry of the list for each peer whose client library was missing when this was built; its
+ * missing() says so. PEERS_HAVE_* tell which peers were built.
  */
 #include <stdio.h>
 

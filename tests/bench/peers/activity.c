@@ -50,7 +50,7 @@ static uint64_t wakeups_of(pid_t pid)
     return sum;
 }
 
-/* Whether a line of ss names one of the processes: users:(("etcd",pid=7,fd=4)). */
+/* Returns whether a line of ss names one of the processes: users:(("etcd",pid=7,fd=4)). */
 static bool is_theirs(const char *line, const pid_t *pids, size_t count)
 {
     for (const char *at = strstr(line, "pid="); at != NULL; at = strstr(at, "pid=")) {

@@ -54,7 +54,7 @@ int actors_add(struct actors *actors, actor_fn *play)
     return 0;
 }
 
-/* Takes note of those that have ended; -1 after complain() if one of them failed. */
+/* Notes which actors have ended. Returns -1 after complain() if one of them failed. */
 static int collect(struct actors *actors)
 {
     for (uint32_t i = 0; i < actors->count; i++) {

@@ -23,13 +23,14 @@ struct bench_case {
     const char *title; /* as in the tables */
     unsigned needs;    /* features of a peer that it means something for */
     bool own_run;      /* starts and stops the peer itself; else it is up when called */
-    /* 0, or -1 after complain(): then the peer's row says that the case failed, and the next one
-     * finds the peer started anew. run is up, or only kind and lease_ns are set if own_run. */
+    /* Returns 0, or -1 after complain(). Then the peer's row says that the case failed, and the
+     * peer is started anew for the next case. run is up; if own_run, only its kind and lease_ns are
+     * set. */
     int (*measure)(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                    struct results *results);
 };
 
-/* How many of `total` rounds of a run this repetition does: at least one. */
+/* Returns how many of `total` rounds of a run this repetition does: at least one. */
 uint32_t rounds_of(const struct bench_plan *plan, uint32_t repetition, uint32_t total);
 
 /* Cases 1 to 6 (cases_load.c) and 7 to 11 (cases_fault.c); the last one's name is NULL. */

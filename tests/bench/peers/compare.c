@@ -35,7 +35,7 @@ static const char pairs[] =
     " FROM quantity AS b LEFT JOIN quantity AS a ON a.run = 0 AND a.case_name = b.case_name"
     " AND a.peer = b.peer AND a.name = b.name WHERE b.run = 1 ORDER BY b.row, b.place";
 
-/* The whole file; to be freed. NULL after complain(). */
+/* Returns the whole file, to be freed, or NULL after complain(). */
 static char *read_file(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -122,7 +122,7 @@ static const char *direction(const char *better, double from, double to)
     return (strcmp(better, "higher") == 0) == (to > from) ? "better" : "worse";
 }
 
-/* One row of the join; true if it was worth a line. */
+/* Prints one row of the join if it is worth a line. Returns whether it did. */
 static bool print_change(sqlite3_stmt *row, FILE *out)
 {
     const char *text[9];

@@ -9,8 +9,8 @@
 
 enum { COMPARE_OK = 0, COMPARE_UNREADABLE = 66 };
 
-/* Prints what changed, by case and peer, from `before` to `after` (paths of JSON files). Finds
- * nothing wrong with any change: COMPARE_OK, or COMPARE_UNREADABLE after complain(). */
+/* Prints what changed, by case and peer, from `before` to `after` (paths of JSON files). No change
+ * is an error. Returns COMPARE_OK, or COMPARE_UNREADABLE after complain(). */
 int compare_runs(const char *before, const char *after, FILE *out);
 
 #endif

@@ -136,7 +136,7 @@ static void etcd_stop(struct peer_run *run)
     }
 }
 
-/* The number after "name":" in a JSON text; 0 if it is not there. */
+/* Returns the number after "name":" in a JSON text, or 0 if the name is missing. */
 static unsigned long long number_after(const char *text, const char *name)
 {
     const char *at = strstr(text, name);

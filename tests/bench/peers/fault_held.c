@@ -98,7 +98,7 @@ static void add_rate(struct results *results, const char *peer, const char *quan
     results_add(results, "held", peer, quantity, unit, BETTER_LOWER, change / seconds);
 }
 
-/* The share of a processor that the servers take in a moment that is waited for. */
+/* Waits for a moment. Returns the fraction of a processor that the servers took in it. */
 static double servers_share(const struct peer_run *run)
 {
     int64_t begin_ns = now_ns();

@@ -1,8 +1,8 @@
 /*
  * Case 8. One client holds a lock, another on another host waits for it; the holder is killed (-9),
- * each time at another moment of its lease; the deaths are spread over the repetitions. Where a
- * host's clients need that host's own server (Holdfast's agent), the same again with that server
- * killed at the same instant: the host is gone.
+ * each time at another moment of its lease; the deaths are spread over the repetitions. If a host's
+ * clients need that host's own server (Holdfast's agent), the case is repeated with that server
+ * killed at the same instant, as when the host is gone.
  */
 #include <stdio.h>
 

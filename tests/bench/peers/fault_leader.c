@@ -1,12 +1,12 @@
 /*
  * Case 7. Six clients take and release: four of them names never used before, two one lock
- * together. A server is killed: the one that leads, or, where none does, any. Then each client goes
- * on until it has done a pair that began a second after; its longest wait is the gap.
+ * together. Then the server that leads is killed, or any server if none leads. Each client goes on
+ * until it has done a pair that began a second after the kill; its longest wait is the gap.
  *
- * Clients are on the hosts that live on (their own server is not the one that dies), as those that
- * ran on the dead host would be gone. A client begins a pair every 10 ms, or when the last one is
- * over: the load is light, so that what is measured is not the load. An error counts as waiting:
- * the client tries again. The kills are spread over the repetitions.
+ * Clients are on the hosts that live on (their own server is not the one that dies), as clients of
+ * the dead host would be gone. A client begins a pair every 10 ms, or when the last one is over:
+ * the load is light, so that what is measured is not the load. An error counts as waiting: the
+ * client tries again. The kills are spread over the repetitions.
  */
 #include <stdalign.h>
 #include <stdio.h>
@@ -25,14 +25,14 @@ static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t suspicion_ns = INT64_C(40000000000);
 
 struct fault_worker {
-    alignas(64) _Atomic int64_t began_ns; /* of the last pair that is over */
+    alignas(64) _Atomic int64_t began_ns; /* when the last finished pair began */
     int64_t longest_before;
     int64_t longest_after;
     uint64_t pairs;
     uint64_t errors;
     uint64_t exclusive;
     struct guard_findings findings;
-    int64_t slots[SLOTS]; /* the longest wait of the pairs that began in each */
+    int64_t slots[SLOTS]; /* the longest wait of the pairs that began in each slot */
 };
 
 struct stage {
@@ -55,7 +55,7 @@ static int pair_once(struct peer_run *run, struct stage *stage, uint32_t index, 
     int result = run->kind->acquire(lock, PEER_EXCLUSIVE, acquire_timeout_ns, &token);
     if (result == PEER_OK && index >= FRESH_CLIENTS) {
         guard_enter(&stage->guard, index, PEER_EXCLUSIVE, token, &place->findings);
-        actor_sleep(inside_ns); /* so that a second one inside would be seen */
+        actor_sleep(inside_ns); /* so that a second client inside would be seen */
         guard_leave(&stage->guard, index, PEER_EXCLUSIVE, &place->findings);
         place->exclusive++;
     }
@@ -65,7 +65,7 @@ static int pair_once(struct peer_run *run, struct stage *stage, uint32_t index, 
     return result;
 }
 
-/* The next pair, tried again until it went well or all is over. */
+/* Does the next pair, and tries again until it succeeds or the case is over. */
 static int do_pair(struct peer_run *run, struct stage *stage, uint32_t index, void *client,
                    void *both, uint64_t number)
 {

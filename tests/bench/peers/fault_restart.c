@@ -1,10 +1,10 @@
 /*
  * Case 10. Two clients hold ten locks. All servers are killed (-9) and started again at once; then
- * the same with an orderly end and ten locks more. They are back when a new client can take and
- * release a lock of its own. Then a third client tries every lock: a lock that it gets was lost,
- * and if the holder's own library still said that it holds, the lock had two holders. A lease and a
- * quarter after the service was back the holders release; a lock that is not theirs any more was
- * lost, too.
+ * the same with an orderly end and ten locks more. The servers count as back when a new client can
+ * take and release a lock of its own. Then a third client tries every lock: a lock that it gets was
+ * lost, and if the holder's own library still said that it holds, the lock had two holders. A lease
+ * and a quarter after the service was back the holders release; a lock that is not theirs any more
+ * was lost, too.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -111,8 +111,8 @@ static int third_plays(struct peer_run *run, void *arg, uint32_t index)
     return 0;
 }
 
-/* Takes and releases a lock of its own as soon as that works. Failures before are expected, and not
- * worth a line. */
+/* Takes and releases a lock of its own as soon as that works. Earlier failures are expected and not
+ * reported. */
 static int probe_plays(struct peer_run *run, void *arg, uint32_t index)
 {
     struct stage *stage = arg;

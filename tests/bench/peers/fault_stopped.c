@@ -1,18 +1,18 @@
 /*
  * Case 9. The holder writes to a resource every half millisecond, after it asked its own library
- * whether it still holds (kind->held). It is stopped (SIGSTOP); another client waits for the lock
- * and, once it has it, writes once, with its token. Then the first one wakes.
+ * whether it still holds (kind->held). The holder is stopped (SIGSTOP). Another client waits for
+ * the lock and, once it has the lock, writes once, with its token. Then the holder wakes.
  *
- * There are two of these pairs at a time, each with a lock of its own. The one's holder pauses
- * before it asks, and is stopped there: it asks when it wakes, and then writes or not. The other's
- * pauses between asking and writing: it wakes behind its question, and no client's library can keep
- * it from that write.
+ * Two such pairs run at a time, each with a lock of its own. In the first pair the holder pauses,
+ * and is stopped, before it asks: it asks when it wakes, and then writes or not. In the second pair
+ * the holder pauses between asking and writing: it has asked before it wakes, and no client's
+ * library can keep it from that write.
  *
- * It counts writes of the first one after that of the second. The resource refuses a write whose
- * token is below the highest that it saw; a write without a token it cannot refuse.
+ * The case counts the holder's writes after the second client's write. The resource refuses a write
+ * whose token is below the highest that it saw; a write without a token it cannot refuse.
  *
  * Where a host's clients need that host's own server (Holdfast's agent, which keeps the session of
- * a client that only stands still), the server is stopped along: the host stood still.
+ * a client that only stands still), the server is stopped too, as when the whole host stands still.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ static int next_plays(struct peer_run *run, void *arg, uint32_t index)
     }
     pair->had_ns = now_ns();
     atomic_store_explicit(&pair->highest, token, memory_order_relaxed);
-    /* release: pairs with the acquire in write_once and play; time and token are there before */
+    /* release: pairs with the acquire in write_once and play; time and token are written before */
     atomic_store_explicit(&pair->had, 1, memory_order_release);
     /* release: pairs with the acquire in actors_await */
     atomic_fetch_add_explicit(&stage->had, 1, memory_order_release);
@@ -151,7 +151,7 @@ static void report(const struct pair *pair, bool asked_before, int64_t stopped_n
 }
 
 /* Stops or wakes the holders and, where they need one, their host's server. The holders wake first:
- * so no event reaches them before they look themselves. */
+ * so they look at their holds before any event reaches them. */
 static void signal_host(const struct actors *actors, int signal_number)
 {
     const struct peer_run *run = actors->run;
@@ -182,7 +182,7 @@ static int gather(struct actors *actors, struct stage *stage)
     return actors_await(actors, &stage->wait, PAIRS, suspicion_ns);
 }
 
-/* *out_kept: nobody else got the locks while their holders stood still. */
+/* Sets *out_kept if no other client got the locks while their holders stood still. */
 static int play(struct actors *actors, struct stage *stage, struct results *results, bool *out_kept)
 {
     const struct peer_kind *kind = actors->run->kind;

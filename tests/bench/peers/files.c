@@ -1,6 +1,6 @@
 /*
  * flock(2) and open file description locks of fcntl(2): the kernel's own, between processes of one
- * host. A lock is a file; a lock dies with the process. No server, no lease, no token.
+ * host. A lock is a file, and ends with its process. There is no server, lease or token.
  *
  * Waiting has no limit in these calls, so acquire() takes its timeout as "for ever" unless it is 0.
  */

@@ -2,7 +2,7 @@
  * The plain record under a lock, which shows two inside at once. Nothing in it is atomic but the
  * count of readers: the lock is what keeps it whole. It lies in memory that the workers share.
  *
- * Here and not in a file of its own, so that a loop of some ten nanoseconds has no calls for it.
+ * The functions are inline, so that a loop of some ten nanoseconds makes no calls for them.
  */
 #ifndef PEERS_GUARD_H
 #define PEERS_GUARD_H
@@ -26,7 +26,8 @@ struct guard_findings {
     uint64_t handovers;
 };
 
-/* Directly after acquire() and directly before release(). A token of 0 is not looked at. */
+/* To be called directly after acquire() and directly before release(). A token of 0 is not
+ * checked. */
 static inline void guard_enter_shared(struct guard *guard, struct guard_findings *findings)
 {
     /* acq_rel: pairs with the load in a writer's enter and leave; a count for the check alone */

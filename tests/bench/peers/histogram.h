@@ -26,7 +26,8 @@ struct histogram {
 void histogram_record(struct histogram *histogram, int64_t value_ns);
 void histogram_add(struct histogram *to, const struct histogram *from);
 
-/* The value at or below which that share of the values lies (0.5: the median); 0 without values. */
+/* Returns the value at or below which that fraction of the values lies (0.5: the median); 0 without
+ * values. */
 int64_t histogram_at(const struct histogram *histogram, double share);
 
 /* The index of a value's bucket, and the largest value that falls into the same. */

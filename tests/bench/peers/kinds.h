@@ -1,6 +1,6 @@
 /*
- * The peers, one or a few a file. Those whose client library was not there when this was built have
- * a place in the list all the same, and say so (absent.c).
+ * The peers, one or a few a file. A peer whose client library was missing when this was built is in
+ * the list all the same, and says so (absent.c).
  */
 #ifndef PEERS_KINDS_H
 #define PEERS_KINDS_H

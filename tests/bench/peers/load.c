@@ -97,9 +97,9 @@ static int open_fresh(struct worker *worker, void **out_lock)
     return worker->run->kind->open(worker->client, name, out_lock);
 }
 
-/* A worker that is inside for some nanoseconds only hardly meets another one, also if the lock lets
- * both in. So a worker stays for a moment, but rarely: less than a fiftieth of the time of all
- * together. */
+/* A worker that is inside for a few nanoseconds hardly ever meets another one there, even if the
+ * lock lets both in. So a worker stays for a moment, but rarely: less than a fiftieth of the time
+ * of all together. */
 static void dwell(struct worker *worker, int64_t now)
 {
     static const struct timespec moment = {0, 50000};
@@ -137,10 +137,11 @@ static uint32_t read_turns(const struct worker *worker)
 }
 
 /*
- * After a pair of an alternating load. A lock that stays where it was used last lets its worker
- * have it again and again until the others' wish has reached it, and the processes that carry the
- * wish miss the processor that this takes. So a worker that did not get the lock from another
- * sleeps until it has changed hands; the others, which wait in acquire() all the time, see to that.
+ * After a pair of an alternating load. A lock that stays where it was last used goes to the same
+ * worker again and again until the others' requests have arrived, and meanwhile the processes that
+ * carry these requests lack the processor. So a worker that did not get the lock from another
+ * worker sleeps until the lock has changed hands. The others wait in acquire() all the time, so it
+ * does.
  */
 static void step_back(struct worker *worker, uint32_t turns_before, bool changed_hands)
 {
@@ -161,7 +162,7 @@ static void step_back(struct worker *worker, uint32_t turns_before, bool changed
     atomic_fetch_sub(&arena->stepped_back, 1);
 }
 
-/* One pair; its latency counts from start_ns. -1 after complain(). */
+/* Does one pair; its latency counts from start_ns. Returns -1 after complain(). */
 static int timed_pair(struct worker *worker, int64_t start_ns)
 {
     const struct peer_kind *kind = worker->run->kind;
@@ -244,9 +245,9 @@ static void await_instant(const struct worker *worker, int64_t instant_ns)
 }
 
 /*
- * Pairs at their intended instants, which count from one begin for all workers, until those of the
- * measuring are all done. When the bench ends the round before that, which is well after the last
- * instant, what should have begun and did not counts with what it had waited by then.
+ * Does pairs at their intended instants until all pairs of the measurement are done. The instants
+ * count from one begin for all workers. The bench may end the round earlier, well after the last
+ * instant: a pair that should have begun by then counts with the time that it has waited.
  */
 static int open_loop(struct worker *worker, int64_t duration_ns)
 {

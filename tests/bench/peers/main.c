@@ -272,7 +272,8 @@ static bool means_something(const struct bench_case *each, const struct peer_kin
     return (kind->features & each->needs) == each->needs;
 }
 
-/* One case of one peer; after a failure the peer is not up. -2: it did not start. */
+/* Runs one case of one peer; after a failure the peer is not up. Returns -2 if the peer did not
+ * start. */
 static int visit_one(const struct bench_plan *plan, const struct bench_case *each,
                      struct peer_run *run, uint32_t repetition, struct results *results)
 {

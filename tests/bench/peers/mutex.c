@@ -1,7 +1,7 @@
 /*
  * A robust, process-shared pthread mutex of glibc in shared memory: for a program whose processes
- * trust each other and share one host. The next holder notices that one has died, and sets the
- * mutex right. No server, no lease, no token, no names: a name is a place in the mapping here.
+ * trust each other and share one host. The next holder notices that the previous holder has died,
+ * and repairs the mutex. There is no server, lease or token. A name is an index into the mapping.
  *
  * glibc keeps a list of the robust mutexes that a thread holds, so they live in a mapping that
  * start() makes and workers inherit.
@@ -88,7 +88,7 @@ static uint32_t hash_of(const char *name)
     return hash;
 }
 
-/* Locks it; a dead holder's lock is set right and taken. */
+/* Locks the mutex. If its holder is dead, repairs and takes it. */
 static int lock_robust(pthread_mutex_t *mutex, bool wait)
 {
     int error = wait ? pthread_mutex_lock(mutex) : pthread_mutex_trylock(mutex);
@@ -98,7 +98,7 @@ static int lock_robust(pthread_mutex_t *mutex, bool wait)
     return error;
 }
 
-/* Finds the name's place, or makes one. */
+/* Finds the name's entry, or makes one. */
 static int mutex_open(void *client, const char *name, void **out_lock)
 {
     struct table *table = client;

@@ -31,7 +31,7 @@ enum peer_feature {
     PEER_HAS_LEASE = 8,    /* a hold of a client that is silent ends by time */
     PEER_IS_SERVICE = 16,  /* there are servers: processor time, memory, restarts mean something */
     PEER_HAS_LEADER = 32,  /* one of its servers leads, another takes over */
-    PEER_HOST_SERVERS = 128, /* server i is host i's, which its clients need: its agent */
+    PEER_HOST_SERVERS = 128, /* server i is the agent of host i, which the host's clients need */
     PEER_NO_NAMES = 64, /* nothing gives it a lock by name: the case of new names is left out */
 };
 
@@ -62,21 +62,23 @@ struct peer_kind {
     /* 0 if it can run here, else 1 with the reason in why. */
     int (*missing)(char why[PEER_WHY_MAX]);
 
-    /* Servers up and answering within a bounded time. stop() is called after a failure, too, and
-     * leaves nothing but what lies in run->directory. */
+    /* Starts the servers, and waits for a bounded time until they answer. stop() is called after a
+     * failure, too, and leaves only what lies in run->directory. */
     int (*start)(struct peer_run *run);
     void (*stop)(struct peer_run *run);
 
-    /* The server that leads, or coordinates that lock. NULL: no server leads. */
+    /* Finds the server that leads, or coordinates that lock. NULL: no server leads. */
     int (*leader)(struct peer_run *run, const char *name, size_t *out);
-    /* kill -9; and a start after it, without waiting until it serves. NULL: server_kill() and
-     * server_launch() are right. `clean` ends it in order instead. */
+    /* kill_server() kills a server by SIGKILL, or ends it in order if `clean`. start_server()
+     * starts it again, without waiting until it serves. NULL: server_kill() and server_launch()
+     * do. */
     void (*kill_server)(struct peer_run *run, size_t server, bool clean);
     int (*start_server)(struct peer_run *run, size_t server);
-    /* Waits, bounded, until all of it serves again. NULL: nothing to wait for. */
+    /* Waits, for a bounded time, until all servers serve again. NULL: there is nothing to wait
+     * for. */
     int (*await)(struct peer_run *run);
 
-    /* Memory of all its servers in bytes. NULL: process_memory() of each. */
+    /* Returns the memory of all servers in bytes. NULL: the sum of process_memory() of each. */
     int64_t (*memory)(const struct peer_run *run);
 
     /* In a worker. `host`: the host that this client is on; a peer of one server ignores it. */
@@ -85,22 +87,23 @@ struct peer_kind {
     /* The name is shorter than PEER_NAME_MAX, [a-z0-9-]. open() may be free of any message. */
     int (*open)(void *client, const char *name, void **out_lock);
     void (*close)(void *lock);
-    /* Waits until it has it: 0 and the token (0 if the peer has none), or PEER_NOT_IN_TIME. */
+    /* Waits until it has the lock. Returns 0 and the token (0 if the peer has no tokens), or
+     * PEER_NOT_IN_TIME. */
     int (*acquire)(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token);
-    /* 0, or PEER_LOST if the peer says that it was not held any more. */
+    /* Returns 0, or PEER_LOST if the peer reports that the lock was not held any more. */
     int (*release)(void *lock);
-    /* Does the client's own library know, without asking anybody, that the hold is gone? 0 or
-     * PEER_LOST. NULL: it does not know. */
+    /* Returns PEER_LOST if the client's own library knows, without a message, that the hold is
+     * gone, else 0. NULL: the library cannot know. */
     int (*held)(void *lock);
-    /* Work of the client itself, every third of the lease, so that a hold lives on: 0, or
-     * PEER_LOST. A server that is gone is reached anew. NULL: nothing, its library does it. */
+    /* Called every third of the lease: what the client itself does to keep a hold. Returns 0, or
+     * PEER_LOST. Connects again to a server that was gone. NULL: the client's library does this. */
     int (*renew)(void *lock);
 };
 
 /* Every peer, in the order of the tables; the last one is NULL. */
 extern const struct peer_kind *const peer_kinds[];
 
-/* For `missing`: 1 with a text if a program is not in PATH, else 0. */
+/* For `missing`: returns 1, with a text in why, if a program is not in PATH, else 0. */
 int peer_needs_program(const char *program, const char *package, char why[PEER_WHY_MAX]);
 
 /* NULL if there is none. */
@@ -111,7 +114,7 @@ int peer_start(struct peer_run *run, const struct peer_kind *kind, const char *b
                int64_t lease_ns) MUST_CHECK;
 void peer_stop(struct peer_run *run);
 
-/* The result of kind->kill_server and start_server, or the right one without them. */
+/* Call kind->kill_server and start_server, or the defaults if these are NULL. */
 void peer_kill_server(struct peer_run *run, size_t server, bool clean);
 int peer_start_server(struct peer_run *run, size_t server) MUST_CHECK;
 

@@ -50,14 +50,14 @@ static redisContext *context_of(const struct redis_lock *lock)
     return ((struct redis_user *)lock->client)->context;
 }
 
-/* The answer to what has been asked; NULL if the connection is broken. */
+/* Waits for the answer to the last request. Returns NULL if the connection is broken. */
 static redisReply *await_reply(redisContext *context)
 {
     void *reply = NULL;
     return redisGetReply(context, &reply) == REDIS_OK ? reply : NULL;
 }
 
-/* 0 had, PEER_NOT_IN_TIME if somebody has it, -1. */
+/* Returns 0 if it has the lock now, PEER_NOT_IN_TIME if another client has it, or -1. */
 static int try_once(struct redis_lock *lock)
 {
     redisContext *context = context_of(lock);

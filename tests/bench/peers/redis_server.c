@@ -17,7 +17,7 @@ static const char twin[] = "/usr/bin/redis-check-rdb";
 static const char delete_script[] =
     "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) "
     "else return 0 end";
-/* The watchdog's part, as Redisson has one: a longer life, if the key is still the own. */
+/* Extends the lease if the key is still the client's own, as Redisson's watchdog does. */
 static const char renew_script[] = "if redis.call('get',KEYS[1])==ARGV[1] then "
                                    "return redis.call('pexpire',KEYS[1],ARGV[2]) end return 0";
 static const int64_t start_timeout_ns = INT64_C(10000000000);
@@ -29,7 +29,8 @@ int redis_missing(char why[PEER_WHY_MAX])
                : peer_needs_program("redis-server", "redis-tools", why);
 }
 
-/* The word that starts it: the program, or a link to its twin in the run's folder. */
+/* Finds the path that starts Redis: the program, or a link in the run's folder to
+ * redis-check-rdb. */
 static int program_of(const struct peer_run *run, char *path, size_t size)
 {
     if (program_exists("redis-server")) {

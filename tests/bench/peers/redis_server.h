@@ -27,7 +27,7 @@ struct redis_lock {
     struct redis_client *client;
     char name[PEER_NAME_MAX];
     char value[REDIS_NONCE_SIZE];
-    int64_t until_ns; /* it cannot be taken by others before; the client's own clock */
+    int64_t until_ns; /* other clients cannot take it before; the client's own clock */
 };
 
 int redis_missing(char why[PEER_WHY_MAX]);
@@ -37,7 +37,8 @@ int redis_start(struct peer_run *run, size_t count, bool append_always, bool tcp
 void redis_stop(struct peer_run *run);
 int redis_await(struct peer_run *run) MUST_CHECK;
 
-/* NULL after complain(). Loads the script into it, fills in the client. */
+/* Connects, loads the script into the server, and fills in the client. Returns NULL after
+ * complain(). */
 struct redisContext *redis_reach(const struct peer_run *run, size_t server,
                                  struct redis_client *client);
 

@@ -97,14 +97,14 @@ struct count {
     size_t no;
 };
 
-/* A server that is gone answers no, and is not asked again. */
+/* A server that is gone counts as a no, and gets no further request. */
 static void lose(struct link *link)
 {
     redisFree(link->context);
     link->context = NULL;
 }
 
-/* Hands what was appended to the kernel. */
+/* Passes the appended requests to the kernel. */
 static void send_all(struct redlock_user *client)
 {
     for (size_t i = 0; i < client->count; i++) {
@@ -145,7 +145,7 @@ static void read_answers(struct link *link, struct count *count)
     }
 }
 
-/* Until a majority said yes, or none can any more. */
+/* Waits until a majority has said yes, or cannot any more. */
 static struct count await_majority(struct redlock_user *client)
 {
     const size_t majority = client->count / 2 + 1;
@@ -227,7 +227,7 @@ static int redlock_release(void *lock)
     return ask_all(lock, redis_ask_delete).yes > client_of(lock)->count / 2 ? PEER_OK : PEER_LOST;
 }
 
-/* A longer life at a majority. Servers that were lost are reached anew. */
+/* Extends the lease at a majority. Connects again to servers that were gone. */
 static int redlock_renew(void *arg)
 {
     struct redis_lock *lock = arg;

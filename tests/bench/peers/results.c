@@ -100,7 +100,8 @@ static struct results_column *column_of(struct results *results, struct results_
     return column;
 }
 
-/* The cell of a row in a column; both are made if they are not there. NULL: no room. */
+/* Returns the cell of a row in a column, and makes both if they are missing. Returns NULL if there
+ * is no room. */
 static struct results_cell *cell_of(struct results *results, const char *name, const char *peer,
                                     const char *quantity, struct results_column **out_column)
 {

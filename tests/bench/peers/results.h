@@ -4,7 +4,8 @@
  * plotted.
  *
  * A case adds to it by (case, peer, quantity); rows and columns appear in the order in which they
- * were first named. Texts are copied. Full is said by complain(), once, and the rest is left out.
+ * were first named. Texts are copied. If there is no more room, complain() says so once, and the
+ * rest is dropped.
  */
 #ifndef PEERS_RESULTS_H
 #define PEERS_RESULTS_H
@@ -22,7 +23,7 @@ enum {
     RESULTS_HISTOGRAMS_MAX = 4,
 };
 
-/* How a quantity is printed, and which way is better: for the comparison of two runs. */
+/* Which way is better; for the comparison of two runs. */
 enum results_better { BETTER_LOWER, BETTER_HIGHER, BETTER_NEITHER };
 
 struct results;
@@ -53,7 +54,7 @@ void results_word(struct results *results, const char *name, const char *peer, c
 void results_note(struct results *results, const char *name, const char *peer, const char *format,
                   ...) PRINTF_LIKE(4, 5);
 
-/* Adds a histogram to the row's (what: "pair", "wait", "handover"). */
+/* Adds a histogram to the row's histogram of that name (what: "pair", "wait", "handover"). */
 void results_histogram(struct results *results, const char *name, const char *peer,
                        const char *what, const struct histogram *histogram);
 

@@ -20,8 +20,8 @@ static bool has_histogram(const struct results_row *row)
     return row->histogram_count > 0 && row->histograms[0]->total > 0;
 }
 
-/* Points: 1/(1-share), seconds. Each is at least a twentieth further right than the one before, so
- * that a plot stays small. */
+/* Each point is (1/(1-fraction), seconds). It lies at least a twentieth further right than the
+ * previous point, so that a plot stays small. */
 static void plot_histogram(FILE *gnuplot, const char *label, size_t at,
                            const struct histogram *histogram)
 {
@@ -59,7 +59,7 @@ static bool next_instant(const struct results_row *row, int64_t after_ns, int64_
     return any;
 }
 
-/* Its lines in one: of what began at an instant, the longest. */
+/* Draws the row's lines as one: at each instant the longest of what began then. */
 static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
 {
     int64_t at_ns = -1;

@@ -16,7 +16,7 @@ enum { MEASURED_MAX = 400, AHEAD_MAX = 3 };
 enum target_kind {
     TARGET_FIRST,   /* nobody but the other Holdfast has a better median */
     TARGET_NONE,    /* 0 in every repetition */
-    TARGET_FASTER,  /* at least `factor` times the peer's rate, or its time by so much smaller */
+    TARGET_FASTER,  /* at least `factor` times the peer's rate, or at most 1/factor of its time */
     TARGET_TIME,    /* a pair's time, by the rate of pairs, at most `factor` of the peer's */
     TARGET_DISTANCE /* the same, no target: how far it is */
 };
@@ -94,7 +94,7 @@ static const struct results_row *find_row(const struct results_table *table, con
     return NULL;
 }
 
-/* -1: no such column. */
+/* Returns -1 if there is no such column. */
 static int find_column(const struct results_table *table, const char *quantity)
 {
     for (size_t c = 0; c < table->column_count; c++) {
@@ -111,7 +111,7 @@ static const char *title_of(const char *word)
     return kind == NULL ? word : kind->title;
 }
 
-/* NULL: it has no values, or a word in their place. */
+/* Returns NULL if the cell has no values, or a word in their place. */
 static const struct results_cell *cell_with_values(const struct results_row *row, int column)
 {
     const struct results_cell *cell = row == NULL || column < 0 ? NULL : &row->cells[column];
@@ -120,7 +120,7 @@ static const struct results_cell *cell_with_values(const struct results_row *row
 
 /* ---- arithmetic ---- */
 
-/* Of each repetition's ours / theirs, or theirs / ours. */
+/* Computes ours / theirs, or theirs / ours, of each repetition. */
 static void ratios(const struct results_cell *ours, const struct results_cell *theirs,
                    bool is_inverse, struct results_cell *out)
 {
@@ -179,7 +179,7 @@ static void name_one(const struct results_table *table, const struct results_row
     snprintf(text, size, "%s %s%s", row->peer, value, held);
 }
 
-/* The next one among those ahead of `mine`: the best one not named yet. NULL: none. */
+/* Returns the best row that is ahead of `mine` and not named yet, or NULL. */
 static const struct results_row *next_ahead(const struct results_table *table, int column,
                                             double mine, const bool *is_named)
 {
@@ -201,7 +201,7 @@ static const struct results_row *next_ahead(const struct results_table *table, i
     return best;
 }
 
-/* *out_met: whether it is first. */
+/* Sets *out_met if Holdfast is first. */
 static void measure_first(const struct results_table *table, const struct results_row *own,
                           int column, char *text, size_t size, bool *out_met)
 {

@@ -2,10 +2,10 @@
  * Holdfast's targets beside the others, and whether it met them: a table of its own, computed from
  * the measured values.
  *
- * Where two are compared, their repetitions are taken in pairs (the first of the one with the first
- * of the other, and so on: they were made one shortly after the other); the ratio is the median of
- * those, and its spread stands behind it. "First" goes by medians and names each peer that is
- * ahead, also those that flush nothing or know no lease; the tables describe them.
+ * Where two peers are compared, their repetitions are paired: first with first, and so on, since
+ * these ran shortly after each other. The table has the median of the pairs' ratios, and behind it
+ * their spread. "First" goes by medians and names each peer that is ahead, also those that flush
+ * nothing or know no lease; the tables describe them.
  */
 #ifndef PEERS_RESULTS_TARGETS_H
 #define PEERS_RESULTS_TARGETS_H

@@ -69,7 +69,7 @@ int server_arg(struct server *server, const char *format, ...)
 
 /* ---- starting it ---- */
 
-/* In the child: the user, before anything that belongs to it is opened. */
+/* In the child: becomes the user, before it opens anything of that user. */
 static void become_user(const char *user)
 {
     const struct passwd *entry = getpwnam(user);
@@ -175,7 +175,7 @@ bool server_lives(struct server *server)
 
 /* ---- it and its children ---- */
 
-/* The parent of a process; 0 if it is gone. */
+/* Returns the parent of a process, or 0 if the process is gone. */
 static pid_t parent_of(pid_t pid)
 {
     char path[64];

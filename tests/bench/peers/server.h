@@ -31,23 +31,25 @@ int server_prepare(struct server *server, const char *below, const char *name,
 /* Adds one word to the command; the first is the program, looked for in PATH. */
 int server_arg(struct server *server, const char *format, ...) PRINTF_LIKE(2, 3) MUST_CHECK;
 
-/* Starts the command in its folder, output to server.log there. Again after an end, too. */
+/* Starts the command in its folder, with its output in server.log there. Also starts an ended
+ * server again. */
 int server_launch(struct server *server) MUST_CHECK;
 
-/* Runs the command to its end (initdb and the like). -1 unless it exits with 0. */
+/* Runs the command to its end (initdb and the like). Returns -1 unless it exits with 0. */
 int server_run(struct server *server) MUST_CHECK;
 
-/* False once it has ended by itself; then its log's end is shown. */
+/* Returns false once the server has ended by itself, and then prints the end of its log. */
 bool server_lives(struct server *server);
 
-/* kill -9 of it and of all its children; a signal, and kill -9 if it has not ended 10 s later. */
+/* server_kill() sends SIGKILL to the server and all its children. server_end() sends a signal, and
+ * SIGKILL if the server has not ended 10 s later. */
 void server_kill(struct server *server);
 void server_end(struct server *server, int signal_number);
 
 /* Removes a folder and all below it. Nothing is removed for an empty path. */
 void directory_remove(const char *path);
 
-/* Fills in a process and those that descend from it; how many. */
+/* Fills in a process and its descendants. Returns how many there are. */
 size_t process_family(pid_t pid, pid_t *family, size_t max);
 
 /* The processor time of a process and its children that live, in ns. */
@@ -57,10 +59,11 @@ int64_t process_cpu_ns(pid_t pid);
  * mappings that are no file's, from smaps_rollup). */
 int64_t process_memory(pid_t pid);
 
-/* Up to count free TCP ports on the loopback, all different. */
+/* Finds count free TCP ports on the loopback, all different. */
 int ports_choose(unsigned *ports, size_t count) MUST_CHECK;
 
-/* Whether a TCP port of the loopback accepts; whether a program is in PATH. */
+/* port_answers(): does a TCP port of the loopback accept? program_exists(): is a program in
+ * PATH? */
 bool port_answers(unsigned port);
 bool program_exists(const char *name);
 

@@ -67,7 +67,7 @@ static void connection_free(const struct sql_session *client, struct sql_connect
     free(connection);
 }
 
-/* An idle connection of the client, or a new one; NULL if the server has no more. */
+/* Returns an idle connection of the client, or a new one; NULL if the server accepts no more. */
 static struct sql_connection *take_connection(struct sql_session *client)
 {
     struct sql_connection *connection = client->idle;
@@ -85,7 +85,7 @@ static void give_back(struct sql_session *client, struct sql_connection *connect
     client->idle = connection;
 }
 
-/* The client's first connection anew, until it can be had or the time is over. */
+/* Makes the client's first connection anew. Tries again until that works or the time is over. */
 static int reconnect(struct sql_session *client, int64_t until_ns)
 {
     if (client->idle != NULL) {
@@ -155,7 +155,7 @@ static int64_t end_of(int64_t timeout_ns)
     return timeout_ns < 0 ? INT64_MAX : now_ns() + timeout_ns;
 }
 
-/* Runs what may wait for a lock. */
+/* Runs a statement that may wait for a lock. */
 static enum sql_outcome ask(const struct sql_database *database, struct sql_connection *connection,
                             int64_t timeout_ns, const char *text, bool *out_yes)
 {

@@ -3,8 +3,8 @@
  * SELECT ... FOR UPDATE of a row, a transaction a hold. The differences between databases are a
  * table of functions.
  *
- * A row lock is a transaction's, so each hold needs a connection of its own while it lasts: a
- * client keeps those that it made, and makes one more when it holds that many.
+ * A row lock belongs to a transaction, so each hold needs a connection of its own while it lasts. A
+ * client keeps the connections that it made, and makes one more when a hold uses each of them.
  */
 #ifndef PEERS_SQL_CLIENT_H
 #define PEERS_SQL_CLIENT_H
@@ -31,15 +31,16 @@ struct sql_connection {
 struct sql_database {
     const char *title; /* for complaints */
 
-    /* A connection to the run's server, NULL without a word if there is none; its end. */
+    /* dial() returns a connection to the run's server, or NULL without a message if there is none.
+     * hang_up() ends it. */
     void *(*dial)(const struct peer_run *run);
     void (*hang_up)(void *handle);
-    /* Does the server still keep it? Asks nobody. */
+    /* Returns whether the server still keeps the connection, without a message to it. */
     bool (*lives)(void *handle);
 
     /* Runs statements. *out_yes: the last one's only value is 1 or true. */
     enum sql_outcome (*run)(void *handle, const char *text, bool *out_yes);
-    /* Has statements to come wait no longer for a lock. NULL: each says so itself. */
+    /* Bounds how long later statements wait for a lock. NULL: each statement has its own bound. */
     enum sql_outcome (*set_timeout)(struct sql_connection *connection, int64_t timeout_ns);
 
     /* Take a lock of the session, and release it: yes, if so. */
@@ -52,7 +53,7 @@ struct sql_database {
                      char text[SQL_STATEMENT_MAX]);
 };
 
-/* Waits, bounded, until the run's server answers. */
+/* Waits, for a bounded time, until the run's server answers. */
 int sql_await(struct peer_run *run, const struct sql_database *database) MUST_CHECK;
 
 /* The kind's functions. The database is static. */

@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 /* Sends the text and reads what comes until the other side closes, a second at most between two
- * pieces; bytes beyond the room are dropped. -1, silently, if nobody answers: for loops that
- * wait. */
+ * pieces; bytes beyond the room are dropped. Returns -1 without a complaint if nobody answers, for
+ * loops that wait. */
 int tcp_ask(unsigned port, const char *question, char *answer, size_t size)
     __attribute__((warn_unused_result));
 

@@ -16,14 +16,14 @@
 
 enum { ZK_SERVERS = 3, ANSWER_MAX = 2048, TICKS_A_SESSION = 4, JAR_PATH_MAX = 64 };
 
-/* Java has no search path of its own: where Debian's packages put jars, its own policy says. */
+/* Java has no search path of its own. Debian's Java policy says where packages put jars. */
 static const char *const jar_folders[] = {"/usr/share/java", "/usr/share/zookeeper",
                                           "/usr/share/zookeeper/lib"};
 static const int64_t await_timeout_ns = INT64_C(60000000000);
 static const int64_t warm_ns = INT64_C(3000000000);
 static const int64_t look_ns = INT64_C(20000000);
 
-/* -1: there is none. */
+/* Returns -1 if there is no such jar. */
 static int find_jar(const char *name, char path[JAR_PATH_MAX])
 {
     for (size_t i = 0; i < sizeof(jar_folders) / sizeof(jar_folders[0]); i++) {
@@ -96,7 +96,7 @@ static int prepare_server(struct peer_run *run, size_t i, unsigned port, const c
     return error;
 }
 
-/* A server's part, by its own account; "" if it does not serve. */
+/* Asks a server for its mode (leader, follower); "" if it does not serve. */
 static void ask_mode(const struct server *server, char mode[16])
 {
     char answer[ANSWER_MAX];
@@ -142,7 +142,7 @@ static int zookeeper_connect(struct peer_run *run, uint32_t host, void **out_cli
     return zookeeper_lock_connect(hosts, (int)(run->lease_ns / 1000000), out_client);
 }
 
-/* A pair in three takes a lock that was there before, as in the cases. */
+/* Every third pair takes a lock that was there before, as in the cases. */
 static int warm_plays(struct peer_run *run, void *stage, uint32_t index)
 {
     const int64_t until_ns = now_ns() + warm_ns;

@@ -79,7 +79,7 @@ static bool is_expired(struct zookeeper_session *client)
     return expired;
 }
 
-/* Until something happened after `seen`, or that long. */
+/* Waits until an event comes after `seen`, or until that time has passed. */
 static void await_event(struct zookeeper_session *client, uint64_t seen, int64_t wait_ns)
 {
     static const int64_t second_ns = INT64_C(1000000000);
@@ -98,7 +98,7 @@ static void await_event(struct zookeeper_session *client, uint64_t seen, int64_t
     pthread_mutex_unlock(&client->mutex);
 }
 
-/* Until the session is connected; false if it has expired or the time is over. */
+/* Waits until the session is connected. Returns false if it has expired or the time is over. */
 static bool await_connection(struct zookeeper_session *client, int64_t until_ns)
 {
     while (zoo_state(client->zookeeper) != ZOO_CONNECTED_STATE) {
@@ -215,9 +215,10 @@ static void own_prefix(const struct lock *lock, enum peer_mode mode, char prefix
 }
 
 /*
- * After an answer was lost: the node that was made all the same, or "". The server that is asked
- * now may not know of it yet, and a second one is made; so it is asked once more after that, when
- * it has seen both: the first one counts then, the others go. Else a lock would wait for itself.
+ * After an answer was lost: finds the node if it was made all the same, else "". The server that is
+ * asked now may not know of the node yet, so a second node is made. Once that server knows both, it
+ * is asked again: then the first node counts, and the others are deleted. Otherwise a lock would
+ * wait for itself.
  */
 static int find_own(struct lock *lock, const char *prefix)
 {
@@ -251,7 +252,7 @@ static int find_own(struct lock *lock, const char *prefix)
     return error == ZNONODE ? ZOK : error;
 }
 
-/* One try to make the own node; *out_alone if it made the lock's node with it. */
+/* Tries once to make the own node. Sets *out_alone if that made the lock's node too. */
 static int try_to_queue(struct lock *lock, const char *prefix, bool *out_alone)
 {
     static const int sequential = 3; /* ZOO_EPHEMERAL_SEQUENTIAL, which is no constant */
@@ -316,8 +317,8 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
     return PEER_NOT_IN_TIME;
 }
 
-/* The last one of the nodes before the own one that exclude it: its name, or "". ZNONODE if the own
- * node is not there any more. */
+/* Finds the name of the last node that comes before the own node and excludes it, or "". Returns
+ * ZNONODE if the own node is not there any more. */
 static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[PATH_SIZE])
 {
     struct String_vector children = {0, NULL};
@@ -343,7 +344,7 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
     return error;
 }
 
-/* Waits for the turn of the own node. PEER_LOST: the session ended meanwhile. */
+/* Waits for the turn of the own node. Returns PEER_LOST if the session ended meanwhile. */
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
     struct zookeeper_session *client = lock->client;
@@ -420,8 +421,8 @@ int zookeeper_lock_release(void *lock)
     return error == ZOK ? PEER_OK : complain("ZooKeeper: %s: %s", mine->node, zerror(error));
 }
 
-/* While it is not connected the client cannot know whether its session lives: a careful user stops
- * then. */
+/* While it is not connected, the client cannot know whether its session lives: a careful user stops
+ * working then. */
 int zookeeper_lock_held(void *lock)
 {
     const struct lock *mine = lock;
