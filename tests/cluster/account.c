@@ -57,7 +57,7 @@ static int dial(void)
     return fd;
 }
 
-/* Makes a connection that is welcomed. Returns -1 if that fails now. */
+/* Makes a connection and gets WELCOME. Returns -1 if that fails now. */
 static int enter(struct hello_as *as)
 {
     int fd = dial();
@@ -311,7 +311,8 @@ static void lock_pieces(int fd, int command)
     }
 }
 
-/* Puts it into many epoll sets, so that each process that makes it ready walks all of them. */
+/* Puts the descriptor into many epoll sets, so that each process that makes it ready walks all of
+ * them. */
 static void watch_often(int fd, uint32_t events)
 {
     int copies[100];

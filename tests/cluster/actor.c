@@ -72,7 +72,7 @@ static void note_status(const struct hf_status *status, void *arg)
     reply->number = status->session_state;
 }
 
-/* The errors that a child of this process gets from every call on its parent's objects. */
+/* Collects the errors that a child of this process gets from every call on its parent's objects. */
 static void try_in_child(struct stage *stage, uint32_t number, struct actor_reply *reply)
 {
     hf_lock *lock = stage->locks[number];

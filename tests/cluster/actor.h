@@ -101,7 +101,7 @@ void actor_ready(struct actor *actor, const char *socket);
 /* Sends a request. Returns the tag that its reply will have. */
 uint32_t actor_send(struct actor *actor, const struct actor_request *request);
 
-/* The next reply within timeout_ms. Returns false if none came. */
+/* Receives the next reply within timeout_ms. Returns false if none came. */
 bool actor_receive(struct actor *actor, struct actor_reply *reply, int64_t timeout_ms);
 
 /* Sends a request and returns its reply, which must come. No other reply may be on its way. */

@@ -96,7 +96,7 @@ static void say_port(const char *name, unsigned port)
     say(name, address);
 }
 
-/* The observer's host takes a new lock, which only the voter can grant. */
+/* Checks that the observer's host gets a new lock, which only the voter can grant. */
 static void observer_is_served(void)
 {
     static unsigned locks;

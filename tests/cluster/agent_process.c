@@ -250,7 +250,7 @@ void agent_admit_all(struct agent_process *agent)
     REQUIRE(chmod(agent->folder, 0755) == 0, "chmod: %s", strerror(errno));
 }
 
-/* The names of its objects contain the store id. */
+/* The names of the agent's objects contain the store id. */
 void agent_note_regions(struct agent_process *agent)
 {
     char path[64];
@@ -347,7 +347,7 @@ static void preload_faults(const struct agent_process *agent)
     setenv(FAULTS_FILE, agent->faults, 1);
     setenv(FAULTS_HOST, host, 1);
     const char *library = binary_path("../tests/libholdfast_faults.so");
-    /* ld.so would go on without it */
+    /* ld.so would go on without the library */
     REQUIRE(access(library, R_OK) == 0, "%s: %s", library, strerror(errno));
     setenv("LD_PRELOAD", library, 1);
 }
@@ -477,14 +477,15 @@ void agent_await_socket(struct agent_process *agent)
         }
         sleep_ms(2);
     }
-    /* The agent has closed this connection, too, before a test counts its descriptors. */
+    /* Waits until the agent has closed this connection, too, before a test counts the agent's
+     * descriptors. */
     shutdown(pollfd.fd, SHUT_WR);
     REQUIRE(poll(&pollfd, 1, GUARD_MS) == 1, "the agent keeps who hung up");
     close(pollfd.fd);
     agent_note_regions(agent);
 }
 
-/* Whether none of its threads runs; also true when it has ended. */
+/* Returns whether no thread of the process runs; also true when the process has ended. */
 static bool process_stands(pid_t pid)
 {
     char path[64];

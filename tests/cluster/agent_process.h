@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* How long anything may take that must happen, on a busy machine, before a test counts it as
+/* If something that must happen takes longer than this, on a busy machine, a test counts it as
  * stuck. */
 enum { GUARD_MS = 20000 };
 
@@ -57,9 +57,10 @@ void agent_admit_all(struct agent_process *agent);
 /* Sets another configuration, for the next start. */
 void agent_configure(const struct agent_process *agent, const char *config);
 
-/* Whether `without` works here, which needs filters of system calls. what: the test that asks. */
+/* Returns whether `without` works here, which needs filters of system calls. what: the test that
+ * asks. */
 bool agent_can_be_without(const char *what);
-/* Whether the kernel refuses to send the agent descriptors. */
+/* Returns whether the kernel refuses to send the agent descriptors. */
 bool agent_refuses_descriptors(const struct agent_process *agent);
 
 /* Starts the agent, and waits until it takes connections. To be called on the main thread only. */
@@ -67,15 +68,15 @@ void agent_start(struct agent_process *agent);
 /* agent_start() in two steps: agents of one cell may need each other to get that far. */
 void agent_launch(struct agent_process *agent);
 void agent_await_socket(struct agent_process *agent);
-/* Has the agent's regions removed with it. Needed only if its socket is never awaited. To be called
- * once it has logged session_new or session_continued. */
+/* Has the agent's regions removed together with its folder. Needed only if its socket is never
+ * awaited. To be called once it has logged session_new or session_continued. */
 void agent_note_regions(struct agent_process *agent);
-/* What the agent uses: entries of its /proc/PID/fd; resident memory of its own in KiB, without the
- * regions, which are there once for all processes; bytes of its log. */
+/* The agent's resources: the entries of its /proc/PID/fd; its own resident memory in KiB, without
+ * the regions, which exist once for all processes; the bytes of its log. */
 unsigned agent_descriptors(const struct agent_process *agent);
 unsigned long agent_private_kb(const struct agent_process *agent);
 long agent_log_size(const struct agent_process *agent);
-/* Whether it takes connections now. */
+/* Returns whether the agent accepts connections now. */
 bool agent_takes_connections(const struct agent_process *agent);
 
 /* Sends SIGSTOP, and waits until all threads of the agent stand still: it takes no further step
@@ -83,54 +84,55 @@ bool agent_takes_connections(const struct agent_process *agent);
 void agent_pause(const struct agent_process *agent);
 void agent_continue(const struct agent_process *agent);
 
-/* kill -9, and waits for its end. */
+/* Sends SIGKILL, and waits for the agent's end. */
 void agent_kill(struct agent_process *agent);
 
-/* Sends SIGTERM. Returns its status, as waitpid() has it. */
+/* Sends SIGTERM and waits for the agent's end. Returns its status, as waitpid() has it. */
 int agent_stop(struct agent_process *agent);
 
-/* The number of lines in its log that contain this text. */
+/* Returns the number of lines in the agent's log that contain this text. */
 unsigned agent_logged(const struct agent_process *agent, const char *text);
 
-/* The path of the region's file of that namespace, in /dev/shm. */
+/* Finds the path of the namespace's region file in /dev/shm. */
 void agent_region_path(const struct agent_process *agent, const char *space, char *path,
                        size_t size);
-/* The path of its folder in /dev/shm, which has `lease` and a folder for each region. */
+/* Finds the path of the agent's folder in /dev/shm, which has `lease` and a folder for each
+ * region. */
 void agent_memory_path(const struct agent_process *agent, char *path, size_t size);
 
 /* Kills the agent, and removes what it left. */
 void agent_destroy(struct agent_process *agent);
 
-/* The path $HOLDFAST_BIN_DIR/name, in a static buffer. */
+/* Returns the path $HOLDFAST_BIN_DIR/name, in a static buffer. */
 const char *binary_path(const char *name);
 
-/* Whether the test may take its time (HOLDFAST_TEST_DEEP=1). */
+/* Returns whether the test may take its time (HOLDFAST_TEST_DEEP=1). */
 bool test_is_deep(void);
 
-/* CLOCK_BOOTTIME in ns, the true one (faults.h). */
+/* Returns the true CLOCK_BOOTTIME (faults.h), in ns. */
 int64_t boottime_now(void);
 void sleep_ms(int64_t duration_ms);
 
-/* The processor time of the thread that runs the agent's loop; 0: there is no agent. The kernel
- * may add up to a tick of it later. */
+/* Returns the processor time of the thread that runs the agent's loop; 0: there is no agent. The
+ * kernel may add up to a tick of it later. */
 int64_t agent_loop_ns(const struct agent_process *agent);
 
-/* How long the present threads of a process were ready to run and had no processor, summed up, in
- * ns. 0: the kernel does not tell. */
+/* Returns how long the present threads of a process were ready to run and had no processor, summed
+ * up, in ns. 0: the kernel does not tell. */
 int64_t process_unserved_ns(pid_t pid);
 
-/* As fork(), for a child that dies with this process. */
+/* Like fork(), for a child that dies with this process. */
 pid_t fork_tied(void);
 
 /* Waits for the end of a child, at most twice GUARD_MS. Returns its status, as waitpid() has it. */
 int wait_for(pid_t pid);
-/* As wait_for(), at most guard_ms. */
+/* Like wait_for(), for at most guard_ms. */
 int wait_for_long(pid_t pid, unsigned guard_ms);
 
 /* Sends SIGKILL, and waits for the end. */
 void kill_process(pid_t pid);
 
-/* Ports of 127.0.0.1 that only this test has (tests/free_port.h). */
+/* Finds ports of 127.0.0.1 that only this test has (tests/free_port.h). */
 void agent_free_ports(unsigned *ports, unsigned count);
 
 #endif

@@ -4,9 +4,9 @@
  * agent, and while the agent runs.
  *
  * The other namespace is not affected: the session goes on, a holder holds, and a waiter waits and
- * is served in its turn. In the spoilt one no process gets a lock before its holder's last deadline
- * and the lock-delay are over. Then the agent serves it again by itself, with higher tokens, and
- * the next agent goes on with it.
+ * is served in its turn. In the spoilt namespace no process gets a lock before its holder's last
+ * deadline and the lock-delay are over. Then the agent serves it again by itself, with higher
+ * tokens, and the next agent goes on with it.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -136,7 +136,7 @@ static void neighbours_go_on(void)
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
 }
 
-/* The next agent adopts the region that this one made. */
+/* Checks that the next agent adopts the region that this one made. */
 static void next_agent_goes_on(struct actor *actor)
 {
     unsigned given_up = agent_logged(&agent, "event=region_rubbish");
@@ -150,7 +150,7 @@ static void next_agent_goes_on(struct actor *actor)
     ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
 }
 
-/* Nothing was lost: the victim still holds, and new clients are served. */
+/* Checks that nothing was lost: the victim still holds, and new clients are served. */
 static void victim_goes_on(void)
 {
     struct actor late;
@@ -201,7 +201,7 @@ static void namespace_is_begun_anew(int64_t until_ns)
     actor_end(&late);
 }
 
-/* The earliest end of the victim's hold and its lock-delay. */
+/* Returns the earliest time at which the victim's hold and its lock-delay may be over. */
 static int64_t end_of_hold(void)
 {
     int64_t remaining_ns = actor_remaining(&victim, 0);
@@ -324,8 +324,8 @@ END_TEST
 
 static struct faults *faults;
 
-/* A fresh region is made beside everything else: other clients connect, take locks and keep their
- * leases, however long that takes. */
+/* While the agent makes a fresh region, other clients connect, take locks and keep their leases,
+ * however long that takes. */
 START_TEST(others_go_on_while_it_is_made)
 {
     struct faults_host *host = &faults->hosts[agent.host];

@@ -184,7 +184,7 @@ static void is_welcome(void)
     close(welcomed());
 }
 
-/* The agent must neither look at this descriptor nor receive it: both may wait for that mutex. */
+/* The agent must neither look at this descriptor nor receive it: both may block on that mutex. */
 START_TEST(a_descriptor_that_lets_nobody_look_at_it)
 {
     if (!busy_open(NULL, 0)) {
@@ -316,7 +316,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
     return byte == 'y' ? nobody : 0;
 }
 
-/* Pidfds of others are closed, and every client is let in. The agent ends, and is back at once. */
+/* Pidfds of other clients are closed, and every client is let in. The agent ends, and is back at
+ * once. */
 START_TEST(closes_that_wait_keep_nobody)
 {
     enum { TIMES = 100, STUCK = 600 };
@@ -452,7 +453,7 @@ START_TEST(a_process_that_lets_nobody_read_its_command_line)
 }
 END_TEST
 
-/* The process that greets must be the one that connected. */
+/* The process that sends HELLO must be the process that connected. */
 START_TEST(a_socket_that_was_not_greeted_is_of_no_use_to_another)
 {
     int fd = dial(); /* as root, which may use every namespace */
@@ -485,8 +486,8 @@ static void is_refused_as(unsigned user, unsigned times)
     ck_assert_int_eq(wait_for(other), 0);
 }
 
-/* How many refusals of that user the log reports: its lines, and the numbers of lines left out.
- * *lines: the number of lines alone. */
+/* Returns how many refusals of that user the log reports: its lines, and the lines that were left
+ * out. *lines: the number of lines alone. */
 static unsigned refusals_told(unsigned user, unsigned *lines)
 {
     char line[2048];
@@ -507,7 +508,7 @@ static unsigned refusals_told(unsigned user, unsigned *lines)
     return told + *lines;
 }
 
-/* There are so many users that lines are left out. The next line of a user counts the ones that
+/* There are so many users that lines are left out. The next line of a user counts the lines that
  * were left out. */
 START_TEST(refusals_that_the_log_left_out_are_counted)
 {
@@ -581,8 +582,8 @@ static hf_lock *open_lock(hf_client *client, const char *name, int expected)
     return lock;
 }
 
-/* The rights of a process are looked up when it connects. It keeps its holds across the agent's
- * restart, for it is the same process. */
+/* The agent looks up the rights of a process when it connects. The process keeps its holds across
+ * the agent's restart, for it is the same process. */
 START_TEST(a_process_that_gives_up_its_user)
 {
     int ends[2];

@@ -93,7 +93,7 @@ void cell_start(struct cell *cell, unsigned voters, unsigned observers)
 
 void cell_stop(struct cell *cell)
 {
-    for (unsigned i = cell->hosts; i-- > 0;) { /* each janitor has the pipes of those before it */
+    for (unsigned i = cell->hosts; i-- > 0;) { /* each janitor has the pipes of the earlier ones */
         agent_destroy(&cell->agents[i]);
     }
     network_unmake(&cell->network);

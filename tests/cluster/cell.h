@@ -51,8 +51,8 @@ void cell_restart(struct cell *cell, unsigned host);
 void cell_pause(struct cell *cell, unsigned host);
 void cell_continue(struct cell *cell, unsigned host);
 
-/* The host that coordinates the lock, as `looker` knows it. Waits until that is a host whose agent
- * runs. */
+/* Returns the host that coordinates the lock, as `looker` knows it. Waits until that is a host
+ * whose agent runs. */
 unsigned cell_coordinator(struct cell *cell, unsigned looker, const char *lock);
 
 /* Waits until the log of a host's agent has that text. */

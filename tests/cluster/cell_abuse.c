@@ -190,7 +190,8 @@ static int64_t how_long_ms(void)
     return minutes ? (int64_t)strtol(minutes, NULL, 10) * 60000 : ABUSE_MS;
 }
 
-/* Whether the least number of each abuse has happened; a busy machine takes longer for that. */
+/* Returns whether the least number of each abuse has happened; a busy machine takes longer for
+ * that. */
 static bool abused(void)
 {
     return counts->scans > 20 && counts->half_open > 500 && counts->greetings > 20;

@@ -81,7 +81,7 @@ static void spoil(enum fault fault)
     close(fd);
 }
 
-/* The earliest end of the hold and its lock-delay. */
+/* Returns the earliest time at which the hold and its lock-delay may be over. */
 static int64_t end_of_hold(void)
 {
     int64_t remaining_ns = actor_remaining(&here, 1);

@@ -96,7 +96,7 @@ START_TEST(a_whole_host_stands_still)
     sleep_ms(CELL_TTL_MS + 1500);
     crowd_await_progress(&crowd, 0, 10);
     for (unsigned i = 0; i < crowd.count; i++) {
-        kill(crowd.workers[i].pid, SIGCONT); /* they wake up before their agent does */
+        kill(crowd.workers[i].pid, SIGCONT); /* the workers wake up before their agent does */
     }
     sleep_ms(50);
     cell_continue(&cell, 2);
@@ -105,7 +105,8 @@ START_TEST(a_whole_host_stands_still)
 }
 END_TEST
 
-/* The locks of its processes go to others. When it is back, they wait and hold as before. */
+/* The locks of the host's processes go to others. When its agent is back, its processes wait and
+ * hold as before. */
 START_TEST(an_observers_host_dies)
 {
     network_isolate(&cell.network, OBSERVER);

@@ -23,7 +23,7 @@ static const struct crowd_plan plan = {.workers_per_host = 2,
 static struct cell cell;
 static struct crowd crowd;
 
-/* The victim's state is on a small file system of its own. */
+/* Starts a cell in which the victim's state is on a small file system of its own. */
 static void start(void)
 {
     char folder[128];
@@ -86,7 +86,7 @@ static void start_over(void)
     crowd_await_all(&crowd, 10);
 }
 
-/* The victim runs and serves its host, but does not vote. */
+/* Checks that the victim runs and serves its host, but does not vote. */
 static void is_refused(const char *why)
 {
     cell_await_logged(&cell, VICTIM, "event=voter_refused");
@@ -154,7 +154,7 @@ START_TEST(the_store_is_an_old_copy)
 }
 END_TEST
 
-/* The two wait for each other, and the cell waits for them, until one has its store back. */
+/* The two voters wait for each other, and the cell waits for them, until one has its store back. */
 START_TEST(two_voters_start_over_at_the_same_time)
 {
     for (int host = VICTIM; host < 3; host++) {

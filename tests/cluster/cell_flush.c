@@ -30,8 +30,8 @@ static struct faults_host *disk;
 
 static void start(void)
 {
-    /* The victim is silent while its disk stands still. A busy machine may be silent, too, but not
-     * for this long. */
+    /* The victim is silent while its disk stands still. On a busy machine any agent may be silent,
+     * but not for this long. */
     cell_options = (struct cell_options){.ttl_ms = 3000, .grace_ms = 2000};
     cell_make(&cell, 3, 0);
     struct agent_process *agent = &cell.agents[VICTIM];
@@ -52,7 +52,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* The victim's store is whole. Its agent must not run. */
+/* Checks that the victim's store is whole. Its agent must not run. */
 static void look_at_store(void)
 {
     char path[128];
@@ -80,7 +80,7 @@ static void stall(void)
     }
 }
 
-/* The victim is back and votes: the cell depends on it now. */
+/* Checks that the victim is back and votes: the cell depends on it now. */
 static void goes_on(void)
 {
     agent_start(&cell.agents[VICTIM]);

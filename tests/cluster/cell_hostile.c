@@ -145,8 +145,8 @@ static void read_for_ever(void)
     }
 }
 
-/* Writes a grant that another host has. No process frees the word, so none hands it to the
- * waiter. */
+/* Writes a grant that another host has. No process frees the word, so no process hands the lock to
+ * the waiter. */
 static void granted_here(void)
 {
     atomic_store(&region.slots[held_slot].token_top, held.token + 1000);
@@ -206,8 +206,8 @@ static void had_by_both(uint64_t token)
     }
 }
 
-/* No process has the lock but its holder. When that releases it, the waiter on the spoilt host is
- * next. */
+/* No process has the lock but its holder. When the holder releases the lock, the waiter on the
+ * spoilt host is next. */
 static void held_by_one(void)
 {
     struct actor_reply reply;

@@ -64,7 +64,7 @@ static void stop(void)
     for (int i = 0; i < HOSTS; i++) {
         actor_end(&actors[i]);
     }
-    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor has the pipes of those before it */
+    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor has the pipes of the earlier ones */
         agent_destroy(&agents[i]);
     }
 }
@@ -382,7 +382,7 @@ static int ask_doctor(const struct agent_process *agent, char *out, size_t size)
     return WEXITSTATUS(pclose(pipe));
 }
 
-/* Waits until the doctor says that: facts follow within seconds. */
+/* Waits until the doctor prints that text: facts follow within seconds. */
 static int await_diagnosis(const struct agent_process *agent, const char *said)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;

@@ -97,7 +97,7 @@ END_TEST
 
 /*
  * etcd's Go client counts its lease from the arrival of the answer. Here each answer takes twice
- * DELAY_MS. So a holder that counts from the sending sees no more than the rest of its lease.
+ * DELAY_MS. A holder that counts from the sending must see no more than the rest of its lease.
  */
 START_TEST(trap_lease_counted_from_the_answer)
 {
@@ -142,15 +142,16 @@ static struct actor_reply next_event(unsigned host)
 }
 
 /* The voters stand still for longer than the lease. When they go on, they must not take the silence
- * for a holder's death: it was in jeopardy, and is safe again with the same hold. Returns false if
- * the hold was reported lost, but only after the grace period: the machine may have been slow. */
+ * for a holder's death: the holder was in jeopardy, and is safe again with the same hold. Returns
+ * false if the hold was reported lost, but only after the grace period: the machine may have been
+ * slow. */
 static bool stall_grantors(void)
 {
     struct actor_reply reply;
     open_all("stalled", SHORT_MS);
     struct hf_hold hold = take(0);
     ck_assert_int_eq(actor_do(&actors[0], &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
-    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* a waiter that would profit from its death */
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* it would profit from the holder's death */
     actor_await_waiters(&actors[1], "stalled", 1);
     sleep_ms(300);
     int64_t lost_from_ns = boottime_now() + actor_remaining(&actors[0], 0) + CELL_GRACE_MS * MS;
@@ -233,7 +234,7 @@ START_TEST(trap_lock_delay_kept_in_memory)
 }
 END_TEST
 
-/* The same after a session that ended: the lock-delay counts from that end, not from the next
+/* The lock-delay behind an expired session counts from the session's end, not from the next
  * request. */
 START_TEST(lock_delay_behind_a_host_that_vanished)
 {
@@ -341,7 +342,7 @@ START_TEST(trap_stopped_holder_wakes_up_late)
 }
 END_TEST
 
-/* A host with many locks dies. Another one gets them all when the session ends, not one by one. */
+/* A host with many locks dies. Another host gets them all when the session ends, not one by one. */
 START_TEST(trap_everything_expires_at_once)
 {
     enum { LOCKS = 48 };

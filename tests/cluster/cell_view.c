@@ -46,7 +46,7 @@ static void stop(void)
     for (int i = 0; i < HOSTS; i++) {
         actor_end(&actors[i]);
     }
-    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor has the pipes of those before it */
+    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor has the pipes of the earlier ones */
         agent_destroy(&agents[i]);
     }
 }
@@ -250,7 +250,7 @@ START_TEST(who_stood_still_accuses_nobody)
     ck_assert(agent_logged(agent, "event=stalled"));
     ck_assert(!agent_logged(agent, "event=voter_silent"));
     ck_assert(!agent_logged(agent, "event=voter_unreachable"));
-    /* An agent that was reported gone before is not reported again. */
+    /* An agent that was already reported gone is not reported again. */
     agent_kill(&agents[2]);
     await_logged(agent, "event=voter_unreachable", 1);
     agent_pause(agent);

@@ -34,7 +34,7 @@ enum { HIS = 1, OTHERS = 2, ROOM = 1024, FEW_DESCRIPTORS = 64, STUCK = 100 };
 struct connection {
     int near; /* the agent's end */
     int far;
-    int pipe; /* readable when that descriptor is closed */
+    int pipe; /* it becomes readable when that descriptor is closed */
 };
 
 static struct closer *closer;
@@ -266,8 +266,8 @@ START_TEST(what_lingers_ends_for_the_next)
 }
 END_TEST
 
-/* A socket for which it has no descriptor stays where it is until there is room: otherwise the
- * kernel would close it within that process. */
+/* If the closer has no free descriptor for a socket, the socket stays in the link until there is
+ * one: otherwise the kernel would close the socket within the closer. */
 START_TEST(more_than_it_has_descriptors_for)
 {
     uint32_t count;
@@ -283,11 +283,11 @@ START_TEST(more_than_it_has_descriptors_for)
     ck_assert(!closer_push(closer));
     ck_assert_uint_eq(closer_most(closer, &count), HIS);
     ck_assert_uint_ge(count, FEW_DESCRIPTORS / 2);
-    sleep_ms(100); /* it has received as many as it can */
+    sleep_ms(100); /* the closer has received as many as it can */
     for (unsigned ms = 0; ms < GUARD_MS && state_of(pid) != 'S'; ms += 10) {
         sleep_ms(10);
     }
-    ck_assert_int_eq(state_of(pid), 'S'); /* it waits for orders, and not within a close */
+    ck_assert_int_eq(state_of(pid), 'S'); /* it waits for orders, and does not block in a close */
     busy_close();
     for (unsigned ms = 0; ms < GUARD_MS && !closer_push(closer); ms += 10) {
         sleep_ms(10);
@@ -339,7 +339,8 @@ START_TEST(a_listener_stays_open)
 }
 END_TEST
 
-/* More than may be on their way to it: the agent does not wait for it. */
+/* The agent gives more sockets than may be on their way to the closer, and does not wait for the
+ * closer. */
 START_TEST(it_does_not_read)
 {
     enum { GIVEN = 600 };
@@ -373,8 +374,8 @@ static void forget_close_range(void)
     ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
 }
 
-/* Of the agent's descriptors it has none, not even the agent's end of their link: with that it
- * would never see the link's end. */
+/* The closer has none of the agent's descriptors, not even the agent's end of their link: with that
+ * end it would never see the link's end. */
 START_TEST(it_has_nothing_of_the_agents)
 {
     int ends[2];

@@ -105,7 +105,7 @@ static void await_held(const char *name)
     }
 }
 
-/* Waits until the running command has written that. */
+/* Waits until the running command has written that text. */
 static void await_output(const char *text)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -180,8 +180,8 @@ START_TEST(child_sees_what_it_holds)
 }
 END_TEST
 
-/* The output must not go to a descriptor that was opened in their place, such as the connection to
- * the agent. */
+/* The output must not go to a descriptor that took a closed stream's number, such as the connection
+ * to the agent. */
 START_TEST(streams_that_are_closed)
 {
     siginfo_t info = {.si_pid = 0};
@@ -219,8 +219,8 @@ START_TEST(break_ends_the_child)
 }
 END_TEST
 
-/* As behind sudo. The command cannot end it: it says so, and does not pretend that the child
- * ended. */
+/* The child belongs to another user, as behind sudo. The command cannot end it, says so, and does
+ * not pretend that the child ended. */
 START_TEST(a_child_of_another_user_is_told_of)
 {
     if (geteuid() != 0) {

@@ -1,8 +1,8 @@
 /*
  * Linked into the agent of the build that counts lines (HF_COVERAGE) alone: the tests kill agents,
  * and a process that is killed would take its counts with it. So a thread of its own writes them
- * down twice a second. Counts between writing and beginning anew are lost; nobody needs the exact
- * numbers.
+ * down twice a second. Counts between the writing and the reset are lost; the exact numbers do not
+ * matter.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ static void end(void)
     pthread_mutex_lock(&writing);
 }
 
-/* No signal of the agent's is delivered there. */
+/* Blocks all signals in that thread, so that the agent's own threads get them. */
 __attribute__((constructor)) static void begin(void)
 {
     pthread_t thread;

@@ -63,7 +63,7 @@ static void record(const struct worker *worker, enum history_kind kind, unsigned
     history_add(worker->crowd->history, event_of(worker, kind, lock, mode));
 }
 
-/* The clock is read first, so the record is true for that moment however late it is written. */
+/* Reads the clock first, so that the record is true for that moment, however late it is written. */
 static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode mode)
 {
     struct history_event event = event_of(worker, HISTORY_HELD, lock, mode);
@@ -100,7 +100,8 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
     }
 }
 
-/* Whether an agent may answer with this error only because it lacks something for a while. */
+/* Returns whether an agent may answer with this error only because it lacks something for a
+ * while. */
 static bool is_refusal(const struct worker *worker, int error)
 {
     return worker->crowd->plan.starved &&
@@ -290,7 +291,7 @@ void crowd_await_all(struct crowd *crowd, uint64_t holds)
     crowd_await_others(crowd, crowd->cell->hosts, holds);
 }
 
-/* The line of a file of /proc that begins with `key`, without its end; "": there is none. */
+/* Reads the line of a file of /proc that begins with `key`, without its end; "": there is none. */
 static void read_line(const char *path, const char *key, char *line, int size)
 {
     bool found = false;

@@ -21,7 +21,7 @@ struct crowd_plan {
     unsigned shared_percent; /* percent of the holds that are shared */
     unsigned lock_delay_ms;
     unsigned hold_ms; /* most holds last at most so long */
-    unsigned long_ms; /* and some last so long, so that faults meet holders */
+    unsigned long_ms; /* some holds last so long, so that faults meet holders */
     uint64_t seed;
     struct faults *faults;    /* the faults of each host for its workers; NULL: none */
     const char *history_path; /* a new file for the record; NULL: memory */
@@ -73,8 +73,9 @@ void crowd_await_others(struct crowd *crowd, unsigned but, uint64_t holds);
 /* The number of holds that a host's workers have had. */
 uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
 
-/* Names on stderr, once each, the workers that have had no lock for so long, and each that gets one
- * again: so one can see later which wait was long, and when. To be called from time to time. */
+/* Prints on stderr, once each, the workers that have had no lock for so long, and each such worker
+ * that gets one again. So a reader sees later which wait was long, and when. To be called from time
+ * to time. */
 void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns);
 
 /* Checks that no worker has ended by itself, as one that crashed has. */

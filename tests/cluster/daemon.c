@@ -137,8 +137,8 @@ static void write_folders_config(const char *path, const char *state_dir, const 
     write_file(path, text);
 }
 
-/* If the start refuses a folder, so does --check-config, with the same text. And a folder as the
- * text expects is then accepted. */
+/* If the start refuses a folder, --check-config refuses it with the same text. A folder that is as
+ * the text expects is then accepted. */
 START_TEST(a_folder_that_others_may_write_to)
 {
     char config[160];
@@ -189,7 +189,7 @@ START_TEST(a_folder_that_others_may_write_to)
 }
 END_TEST
 
-/* An agent that is started without standard streams: no file that it opens may become its log. */
+/* An agent is started without standard streams. No file that it opens may become its log. */
 START_TEST(no_standard_streams)
 {
     struct agent_process bare;
@@ -492,7 +492,7 @@ START_TEST(the_doctor_tells_who_is_silent)
 }
 END_TEST
 
-/* Whether the kernel's list of locks has the one beside the agent's socket. */
+/* Returns whether the kernel's list of locks has the lock beside the agent's socket. */
 static bool lock_is_listed(void)
 {
     char path[160];

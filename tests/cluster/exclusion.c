@@ -8,7 +8,7 @@
  *
  * Two checks: the history of all attempts and holds (history.h), and a plain counter per lock in
  * shared memory that a writer increments without any atomic operation: lost increments mean that
- * two wrote at once.
+ * two writers were inside at once.
  */
 #include "actor.h"
 #include "history.h"
@@ -135,7 +135,7 @@ static void write_alone(struct worker *worker, uint32_t handle)
     atomic_fetch_add(&shared->ended, 1);
 }
 
-/* A handle on a random lock of the worker. */
+/* Picks a handle on a random lock of the worker. */
 static uint32_t pick_handle(struct worker *worker)
 {
     uint32_t handle = (uint32_t)draw(&worker->random, HANDLES);
@@ -245,7 +245,7 @@ static void worker_end(pid_t pid)
     log_event(HISTORY_KILLED, (uint32_t)pid, 0, HF_EXCLUSIVE, NULL);
 }
 
-/* Whether everything that shall be tried has happened. */
+/* Returns whether everything that the test must try has happened. */
 static bool is_enough(unsigned kills, unsigned restarts)
 {
     return kills > 5 && restarts > 1 && atomic_load(&shared->ended) > 500 &&

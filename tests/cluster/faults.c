@@ -81,7 +81,7 @@ static int64_t to_local(const struct faults_host *host, int64_t true_ns)
     return host->base_ns + scale(true_ns - host->base_ns, MILLION + host->rate_ppm, MILLION);
 }
 
-/* Rounded up: a sleep until then must not end before. */
+/* Rounds up: a sleep until that time must not end before it. */
 static int64_t to_true(const struct faults_host *host, int64_t local_ns)
 {
     return host->base_ns + scale(local_ns - host->base_ns, MILLION, MILLION + host->rate_ppm) + 1;
@@ -150,7 +150,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *when, struct iti
 
 /* ---- the disk ---- */
 
-/* Whether the flush may go on; if not, errno is set. */
+/* Returns whether the flush may go on; if not, errno is set. */
 static bool flush_may_go_on(void)
 {
     if (!own) {

@@ -95,7 +95,7 @@ static void nest(int fd, size_t depth)
     (void)!send(fd, bytes, depth, MSG_NOSIGNAL);
 }
 
-/* Whether the agent has not hung up. What could be read stays unread. */
+/* Returns whether the connection is still open. Answers that could be read stay unread. */
 static bool is_open(int fd)
 {
     struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};

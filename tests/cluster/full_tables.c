@@ -1,6 +1,6 @@
 /*
- * Full tables are an error to the caller, HF_EFULL; nothing is lost, and there is room again when
- * somebody closes. [limits] makes every table small.
+ * Full tables are an error to the caller, HF_EFULL; nothing is lost, and there is room again when a
+ * client closes a lock. [limits] makes every table small.
  */
 #include "actor.h"
 #include "require.h"

@@ -217,7 +217,7 @@ static void settle_release(struct check *check, struct relation *relation)
     }
 }
 
-/* The relation of the current actor to that lock; NULL if it has too many. */
+/* Returns the relation of the current actor to that lock, or NULL if the actor has too many. */
 static struct relation *find_relation(struct check *check, uint32_t lock)
 {
     struct actor *actor = &check->actor;
@@ -265,8 +265,8 @@ static void on_acquired(struct check *check, struct relation *relation,
     };
 }
 
-/* How long a hold that its holder did not release certainly lasted. until_ns: when the loss was
- * reported, or when the record ended. */
+/* Returns until when a hold that its holder did not release certainly lasted. until_ns: when the
+ * loss was reported, or when the record ended. */
 static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 {
     int64_t end_ns = relation->sure_ns;
@@ -301,7 +301,7 @@ static void on_killed(struct check *check)
     actor->kill_sent = false;
 }
 
-/* Whether an event of that kind may come while the actor is at that stage of the lock. */
+/* Returns whether an event of that kind may come while the actor is at that stage of the lock. */
 static bool may_follow(enum stage stage, enum history_kind kind)
 {
     switch (kind) {
@@ -483,8 +483,8 @@ static void sweep_hold(struct check *check, struct sweep *sweep, const struct ho
     if (sweep->last_shared != NULL && hold->mode == HISTORY_EXCLUSIVE) {
         report_overlap(check, sweep->last_shared, hold);
     }
-    /* a shared hold has at least the token of every exclusive one before it; an exclusive one has a
-     * higher one than all before it */
+    /* A shared hold has at least the token of every earlier exclusive hold. An exclusive hold has a
+     * higher token than all earlier holds. */
     if (below != NULL && (hold->mode == HISTORY_EXCLUSIVE ? hold->token <= below->token
                                                           : hold->token < below->token)) {
         report_token(check, below, hold);
@@ -551,7 +551,7 @@ static void check_calls(struct check *check)
     }
 }
 
-/* Needs no order, so it also sees the holds that check_order leaves out. */
+/* This check needs no order, so it also covers the holds that check_order leaves out. */
 static void check_given_twice(struct check *check)
 {
     qsort(check->holds, check->hold_count, sizeof(check->holds[0]), compare_holds_by_token);
@@ -587,7 +587,7 @@ static size_t count_apart(const struct check *check)
     return apart;
 }
 
-/* Copies what was published; returns how many. */
+/* Copies the published records. Returns how many there are. */
 static size_t copy_events(const struct history *history, struct step *steps)
 {
     size_t count = 0;

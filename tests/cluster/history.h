@@ -25,10 +25,10 @@
  * A test in which nothing but its own deadline may take a hold away from a living holder (no break,
  * no max_stall) says so with `firm`: such a hold lasted until the last deadline that its holder
  * knew, or until its holder learned that it is lost. And behind an exclusive hold that ended in
- * another way than by its release, nobody else holds until the lock-delay is over, or until its
- * holder said that it has finished: a release that comes after the deadline gets HF_ELOST, and
- * yet it is what lets the lock go if nobody had taken it away by then. (So a test that wants to see
- * lock-delays kept does not release at once what it has lost.)
+ * another way than by its release, no other process holds until the lock-delay is over, or until
+ * the holder said that it has finished. A release after the deadline gets HF_ELOST, but still frees
+ * the lock if the hold was not taken away before. (So a test of lock-delays does not release a lost
+ * hold at once.)
  */
 #ifndef TESTS_CLUSTER_HISTORY_H
 #define TESTS_CLUSTER_HISTORY_H

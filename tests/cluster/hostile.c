@@ -123,7 +123,7 @@ static ssize_t send_all(int fd, const void *bytes, size_t size, const int *with,
     return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* Whether a packet with descriptors was sent. */
+/* Returns whether a packet with descriptors was sent. */
 static bool is_sent(ssize_t sent)
 {
     if (refuses) {
@@ -135,7 +135,7 @@ static bool is_sent(ssize_t sent)
     return !refuses;
 }
 
-/* With count copies of descriptor with. */
+/* Sends one packet with `count` copies of descriptor `with`. */
 static ssize_t send_with(int fd, const void *bytes, size_t size, int with, unsigned count)
 {
     int all[DESCRIPTORS_MAX];
@@ -156,7 +156,7 @@ static size_t hello_of(unsigned char *bytes, uint32_t version)
     return size;
 }
 
-/* The agent's answer: the error of a DONE; 1: another frame; 0: the agent hung up. */
+/* Returns the agent's answer: the error of a DONE; 1: another frame; 0: the agent hung up. */
 static int answer(int fd, uint64_t *request)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -224,7 +224,7 @@ START_TEST(a_packet_that_is_too_large)
 }
 END_TEST
 
-/* The agent answers as without the descriptor, or hangs up: it never receives it. */
+/* The agent answers as without the descriptor, or hangs up. It never receives the descriptor. */
 START_TEST(a_hello_with_a_descriptor)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -466,7 +466,7 @@ START_TEST(too_many_descriptors_whose_close_waits)
 }
 END_TEST
 
-/* The agent's child process of that name that has not ended. */
+/* Finds the agent's child process of that name that has not ended. */
 static pid_t find_closer(void)
 {
     char line[256];
@@ -507,7 +507,7 @@ static void give_descriptor(int other)
     honest();
 }
 
-/* The agent logs that, and closes by itself. */
+/* The agent logs that the closer was killed, and closes sockets by itself. */
 START_TEST(the_process_that_closes_is_killed)
 {
     char path[64];
@@ -527,8 +527,8 @@ START_TEST(the_process_that_closes_is_killed)
     give_descriptor(other);
     ck_assert(!agent_logged(&agent, "event=closer_ended"));
     ck_assert_int_eq(kill(closer, SIGKILL), 0);
-    /* The agent notices only when the last child of that process, which may not have run yet, has
-     * ended, too. */
+    /* The agent notices the closer's end only when the closer's last child, which may not have run
+     * yet, has ended, too. */
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
          !agent_logged(&agent, "event=closer_ended");) {
         ck_assert_int_lt(boottime_now(), end_ns);
@@ -631,7 +631,7 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
         }
         heard = hf_open(client, "another", NULL, &other);
     }
-    /* The agent did not take it for another process, and lets it in as soon as there is a
+    /* The agent did not take the client for another process, and lets it in as soon as there is a
      * descriptor. */
     ck_assert(agent_logged(&agent, "event=connection_refused"));
     ck_assert(!agent_logged(&agent, "event=record_failed"));
@@ -721,8 +721,8 @@ START_TEST(a_client_that_does_not_read)
 }
 END_TEST
 
-/* The agent reads its request after it has gone: the answer has no receiver, and nothing else
- * happens. */
+/* The agent reads the client's request after the client has gone: the answer has no receiver, and
+ * nothing else happens. */
 START_TEST(a_client_that_ends_while_the_agent_stands_still)
 {
     unsigned char bytes[64];
@@ -761,7 +761,7 @@ START_TEST(a_truncated_region)
     ck_assert(agent_logged(&agent, "region_rubbish"));
     int fd = greeted(); /* the agent goes on */
     close(fd);
-    /* The next one makes a new region. */
+    /* The next agent makes a new region. */
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_start(&agent);
     honest(); /* from now on its process is known */

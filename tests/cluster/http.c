@@ -34,7 +34,7 @@ static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP servers *
 
 static void stop(unsigned hosts)
 {
-    for (unsigned i = hosts; i > 0; i--) { /* each janitor has the pipes of those before it */
+    for (unsigned i = hosts; i > 0; i--) { /* each janitor has the pipes of the earlier ones */
         agent_destroy(&agents[i - 1]);
     }
 }
@@ -86,7 +86,7 @@ static const char *get(unsigned host, const char *path)
     return exchange(host, request, (size_t)size);
 }
 
-/* The value of a sample; -1 if it is missing. */
+/* Returns the value of a sample, or -1 if it is missing. */
 static double metric(unsigned host, const char *sample)
 {
     char line[160];
@@ -202,7 +202,7 @@ START_TEST(health_goes_and_comes_with_the_majority)
 }
 END_TEST
 
-/* The session goes on within the grace period. While no agent ran, none could report the
+/* The session goes on within the grace period. While no agent ran, no agent could report the
  * interruption. */
 START_TEST(a_lease_that_ran_out_without_an_agent_is_counted)
 {
@@ -313,7 +313,7 @@ START_TEST(lines_that_are_left_out_are_counted)
 }
 END_TEST
 
-/* The processor time of the agent's first thread, its loop, in ns. */
+/* Returns the processor time of the agent's first thread, its loop, in ns. */
 static int64_t loop_spent_ns(void)
 {
     char name[64];
@@ -327,8 +327,8 @@ static int64_t loop_spent_ns(void)
     return spent_ns;
 }
 
-/* A client watches its end by many epoll entries, which the kernel walks in each process that sends
- * to it. That must not be the loop. */
+/* A client watches its end of the connection by many epoll entries, which the kernel walks in each
+ * thread that sends to it. The loop must not be that thread. */
 START_TEST(who_watches_its_end_often_costs_the_loop_nothing)
 {
     static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";

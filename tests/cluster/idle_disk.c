@@ -92,7 +92,7 @@ static void start_cell(void)
 
 static void stop(void)
 {
-    for (unsigned i = hosts; i-- > 0;) { /* a janitor holds the pipes of those before it */
+    for (unsigned i = hosts; i-- > 0;) { /* a janitor holds the pipes of the earlier ones */
         agent_destroy(&agents[i]);
     }
 }
@@ -158,7 +158,7 @@ static const struct file *find(const struct written *written, const struct file 
     return NULL;
 }
 
-/* Whether the file is unchanged; if not, prints what has changed. */
+/* Returns whether the file is unchanged; if not, prints what has changed. */
 static bool same_file(const struct file *before, const struct file *after)
 {
     if (after == NULL) {
@@ -176,7 +176,7 @@ static bool same_file(const struct file *before, const struct file *after)
     return false;
 }
 
-/* Whether nothing was written in between; if not, prints what was. */
+/* Returns whether nothing was written in between; if something was, prints it. */
 static bool same(const struct written *before, const struct written *after)
 {
     bool is_same = true;

@@ -194,7 +194,7 @@ static void stop_and_start(bool killed)
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
 }
 
-/* The number of removing processes that wait for a lock. */
+/* Returns the number of removing processes that wait for a lock. */
 static unsigned count_waiting(void)
 {
     unsigned count = 0;
@@ -366,8 +366,8 @@ static void first_start_fails(void)
     ck_assert_int_lt(boottime_now() - began_ns, GUARD_MS * MS);
 }
 
-/* An agent without a folder waits for a while and logs that, then ends and says why. Many such
- * starts leave one waiting process, not many. */
+/* An agent without a folder in /dev/shm waits for a while and logs that, then ends with the reason.
+ * Many such starts leave one waiting process, not many. */
 START_TEST(somebody_lists_shared_memory_at_the_first_start)
 {
     const unsigned before = count_waiting(); /* of other agents of this machine */

@@ -9,9 +9,10 @@
  * overlap, and tokens rise. No agent ends, exceeds its bound of memory, or logs without end. When
  * the lies stop, every host is served.
  *
- * Packets with a bit altered are another test: the result may be a voter's lie, against which Paxos
- * has nothing. There the agents must stay alive and answer their clients. Another test has an agent
- * without a vote that has voters pass on a give-back of another host's lock.
+ * Another test alters a bit of carried packets. The result may be a voter's lie, against which
+ * Paxos does not protect, so there the agents only have to stay alive and answer their clients.
+ * Another test has an agent without a vote that has voters pass on a give-back of another host's
+ * lock.
  */
 #include <check.h>
 #include <errno.h>
@@ -135,7 +136,7 @@ static int dial(unsigned port, bool lies)
     return fd;
 }
 
-/* As an agent greets. */
+/* Connects, and greets as an agent does. */
 static int dial_and_greet(unsigned port)
 {
     unsigned char greeting[16] = "holdfast\0\0\0\1\0\0\0";
@@ -212,8 +213,8 @@ static void impossible(struct way *way, struct message *message)
     }
 }
 
-/* Makes a renewal in the name of another agent. It must neither prolong nor end that agent's
- * session. */
+/* Makes a renewal in the name of another agent. The renewal must neither prolong nor end that
+ * agent's session. */
 static void renewal(struct way *way, struct wire_header *header, struct message *message)
 {
     static const char *const others[] = {"host-a", "host-b", "host-c", "host-z"};
@@ -229,7 +230,7 @@ static void renewal(struct way *way, struct wire_header *header, struct message 
     renew->echo.issued_ns = (int64_t)draw(way, INT64_MAX);
 }
 
-/* Makes a packet of its own in way->lie, with the header of a carried one. */
+/* Invents a packet in way->lie, with the header of a carried one. */
 static bool invent(struct way *way)
 {
     static _Thread_local struct message message;

@@ -44,7 +44,8 @@ enum {
 
 static struct agent_process agent;
 
-/* Whether this process's library is of the release before: its HELLO says so (see send()). */
+/* older: this process's library claims to be of the previous release; its HELLO says so (see
+ * send()). */
 static struct {
     _Atomic bool older;
 } * shared;
@@ -126,7 +127,7 @@ static void hear(int fd, struct hfi_frame *frame)
     }
 }
 
-/* Greets, as the client that *raw is. */
+/* Sends HELLO with the identity in *raw. */
 static void greet(struct raw *raw)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_HELLO,
@@ -344,8 +345,8 @@ END_TEST
 
 /* ---- files that a client keeps ---- */
 
-/* A process that connects again and again, and keeps all that it gets, keeps nothing of the file
- * system that the store is on: that would be full some time. */
+/* A process that connects again and again, and keeps all that it gets, keeps nothing on the file
+ * system of the store, which would be full some time. */
 START_TEST(nothing_that_a_client_keeps_is_where_the_store_is)
 {
     char path[128];
@@ -455,7 +456,8 @@ static bool forge(pid_t pid, enum change change)
     return inode != 0;
 }
 
-/* If the pid of a record is another process's now, the client is dead; otherwise it goes on. */
+/* If another process has the pid of a record now, the client is dead; otherwise the client goes
+ * on. */
 START_TEST(the_record_says_whose_number_it_was)
 {
     struct actor holder;
@@ -530,8 +532,8 @@ END_TEST
 
 /* ---- the release before ---- */
 
-/* The library's: what it says of its version is that of the release before, if this process is to
- * be one of it. The version is HELLO's third item. */
+/* Replaces the library's send(). If this process plays a client of the previous release, HELLO gets
+ * that release's version, its third item. */
 ssize_t send(int fd, const void *bytes, size_t size, int flags)
 {
     unsigned char copy[HFI_FRAME_MAX];
@@ -548,8 +550,8 @@ ssize_t send(int fd, const void *bytes, size_t size, int flags)
     return syscall(SYS_sendto, fd, bytes, size, flags, NULL, 0);
 }
 
-/* A client of the release before keeps its hold across the upgrade, and its release serves a waiter
- * of this release. So does its death. It cannot open new locks. */
+/* A client of the previous release keeps its hold across the upgrade. When it releases the lock, or
+ * dies, a waiter of this release is served. It cannot open new locks. */
 START_TEST(clients_of_the_release_before)
 {
     struct actor holder;

@@ -1,6 +1,7 @@
 /*
  * Holds that end by themselves: a fixed lease, and max_stall, which ends the hold of a process that
- * hangs while it lives; hf_progress keeps it. The administrator's break. LOST is reported once.
+ * hangs while it lives; hf_progress keeps it. The administrator's break. Each LOST is reported
+ * once.
  */
 #include "actor.h"
 #include "require.h"
@@ -89,7 +90,7 @@ START_TEST(fixed_lease_ends_by_itself)
 }
 END_TEST
 
-/* A heartbeat of the library or the agent would keep such a hold for ever. */
+/* If the library or the agent sent heartbeats for the process, such a hold would last for ever. */
 START_TEST(stopped_holder_is_evicted_after_max_stall)
 {
     struct hf_hold hold = take_limited(0, 400, 100);

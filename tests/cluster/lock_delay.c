@@ -33,7 +33,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* `holder` holds the lock `name`, and the waiter waits for it. */
+/* Makes `holder` hold the lock `name`, and the waiter wait for it. */
 static struct hf_hold held_and_awaited(const char *name, int64_t lock_delay_ms, enum hf_mode mode)
 {
     struct hf_hold hold;

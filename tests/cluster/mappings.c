@@ -1,8 +1,7 @@
 /*
  * A client that has its region mapped a million times, and punches a hole into it again and again:
- * the kernel walks all mappings each time, and a thread that touches the page meanwhile has to
- * wait, here the agent's loop. The session goes on all the same, and no hold of another process
- * ends.
+ * the kernel walks all mappings each time, and a thread that touches the page meanwhile, here the
+ * agent's loop, is blocked. The session goes on all the same, and no hold of another process ends.
  */
 #include <check.h>
 #include <errno.h>
@@ -160,7 +159,7 @@ START_TEST(a_region_that_was_cut_is_unmapped)
 }
 END_TEST
 
-/* While no agent runs, and when the next one starts. */
+/* The holes are punched while no agent runs, and when the next one starts. */
 START_TEST(the_next_agent_starts_in_time)
 {
     int fd = open_region("bad");

@@ -65,7 +65,7 @@ void network_need(void)
     }
 }
 
-/* A process that keeps namespaces. */
+/* Starts a process that keeps namespaces. */
 static pid_t keep(void)
 {
     int ready[2];

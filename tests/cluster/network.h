@@ -47,12 +47,12 @@ void network_enter(pid_t keeper);
 
 /* Lets packets from one host to another be lost. */
 void network_lose(struct network *network, unsigned from, unsigned to, uint8_t percent);
-/* Does that on all links, in both directions. */
+/* Lets packets be lost on all links, in both directions. */
 void network_lose_everywhere(struct network *network, uint8_t percent);
 /* network_cut() cuts one direction of a link, network_isolate() all links of a host. */
 void network_cut(struct network *network, unsigned from, unsigned to);
 void network_isolate(struct network *network, unsigned host);
-/* All links are whole again, and fast. */
+/* Makes all links whole and fast again. */
 void network_heal(struct network *network);
 
 /* Sets the faults of packets from one host to another, or on all links in both directions. A relay

@@ -4,9 +4,9 @@
  * Precisely: if waiter B begins its call after hf_show() has shown A in the queue (its cell says
  * WAITING), then B's hold has a higher token than A's. The same holds for a process that only
  * tries: it must not get the lock before any waiter that was seen in the queue when the try began.
- * (A try that finds a range of tokens used up waits for the next one, in the queue: it may stand
- * there before them.) Waiters join one by one, each after the one before was seen in the queue;
- * others try all the time.
+ * (A try that finds a range of tokens used up waits in the queue for the next range, so it may be
+ * there before these waiters.) Waiters join one by one, each after the previous waiter was seen in
+ * the queue; other processes try all the time.
  */
 #include "../suite_main.h"
 #include "actor.h"

@@ -1,9 +1,9 @@
 /*
  * A process keeps the kernel's locks of its own folders in /proc: one thread of it lists them into
  * memory that never comes (fuse_page.h), another makes a file there, so even a process that only
- * looks something up waits. The agent neither waits when such a process connects, nor when it is
- * started while that one is its client. As root, with a /proc of its own: a stranger that looks at
- * all processes would wait, too.
+ * looks something up waits. The agent does not block when such a process connects, nor when the
+ * agent is started while that process is its client. As root, with a /proc of its own: a stranger
+ * that looks at all processes would wait, too.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ static const char *const folders[] = {"", "/task"}; /* of /proc/PID */
 
 enum { FOLDERS = sizeof(folders) / sizeof(folders[0]) };
 
-/* Children of the culprit list that folder, and want to make a file in it. */
+/* Starts children of the culprit that list that folder, and that want to make a file in it. */
 static void keep_folder(pid_t pid, const char *folder)
 {
     char path[64];

@@ -258,8 +258,8 @@ static void expect_served(hf_client *honest)
     }
 }
 
-/* Whatever it blocks, it blocks only for itself: the agent serves others and ends, and the next one
- * starts and goes on with the holds of others. */
+/* The client blocks only itself: the agent serves other clients and ends, and the next agent starts
+ * and goes on with the holds of the others. */
 START_TEST(it_keeps_nothing_from_the_agent)
 {
     hf_client *honest;

@@ -29,9 +29,9 @@ enum {
     DEATHS = 16,
     TTL_MS = 2000,
     TURN_MAX_MS = TTL_MS / 20,
-    AFTER_MS = 200, /* by then a death is over, unless the agent is late */
+    AFTER_MS = 200, /* by then the agent has handled a death, unless it is late */
     QUICK_DEATHS = 300,
-    QUICK_MAX_MS = 50, /* for half of the deaths, as the machine may be busy */
+    QUICK_MAX_MS = 50, /* the limit for half of the deaths, as the machine may be busy */
 };
 
 static struct agent_process agent;

@@ -89,7 +89,7 @@ static void configure(const char *state_dir, const char *socket)
     agent_configure(&place, text);
 }
 
-/* The object of the agent before in /dev/shm; "": none. */
+/* Finds the previous agent's object in /dev/shm; "": none. */
 static void find_folder(char *out, size_t size)
 {
     char prefix[64];
@@ -105,7 +105,7 @@ static void find_folder(char *out, size_t size)
     closedir(folder);
 }
 
-/* How many regions are in it. */
+/* Returns how many regions are in the folder. */
 static unsigned count_regions(const char *path)
 {
     unsigned count = 0;
@@ -209,7 +209,7 @@ static int run_agent(void)
     return 0;
 }
 
-/* The agent ends with that code, and with one line that has this text. */
+/* Checks that the agent ends with that code, and with one line that has this text. */
 static void refuses(int code, const char *text)
 {
     int found = run_agent();
@@ -276,7 +276,7 @@ START_TEST(links_in_the_state)
         if (i == 0) {
             make_folder("own/state", AGENT_USER, 0700);
         }
-        (void)remove(path_of(name)); /* left by the run before */
+        (void)remove(path_of(name)); /* left by the previous run */
         make_link(name, i < 3 ? "victim" : "shared", OTHER_USER);
         int code = run_agent();
         ck_assert_msg(code == 69 || code == 70, "%s: code %d: %s", name, code, said);
@@ -288,7 +288,7 @@ START_TEST(links_in_the_state)
 }
 END_TEST
 
-/* Its content and its size stay unchanged. */
+/* The content and the size of that file stay unchanged. */
 START_TEST(a_lease_of_somebody_else)
 {
     struct stat status;
@@ -388,7 +388,7 @@ START_TEST(a_folder_in_shared_memory)
     refuses(69, "found no folder");
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_eq(rename(kept, path), 0);
-    ck_assert_int_eq(run_agent(), 0); /* it starts once that is gone */
+    ck_assert_int_eq(run_agent(), 0); /* the agent starts once that is gone */
     ck_assert_ptr_nonnull(strstr(said, "event=session_"));
 }
 END_TEST
@@ -486,7 +486,7 @@ START_TEST(starts_that_fail_use_up_no_session)
         late += strstr(said, "event=session_new epoch=1 ") != NULL;
     }
     REQUIRE(strstr(said, " epoch=1 ") != NULL, "%s", said);
-    ck_assert_uint_gt(late, 1); /* and the start gave it back */
+    ck_assert_uint_gt(late, 1); /* and the start gave the session's number back */
 }
 END_TEST
 

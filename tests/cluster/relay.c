@@ -1,16 +1,17 @@
 /*
  * See relay.h. It uses packet sockets, because not every kernel has netem. Frames go from port to
  * port unchanged, together with the kernel's note about checksums that are not computed yet and
- * segments that are not cut yet (struct virtio_net_hdr). The kernel does that behind the next port.
+ * segments that are not cut yet (struct virtio_net_hdr). The kernel computes and cuts them behind
+ * the next port.
  *
- * The waiting frames are a heap in the order of their times. A frame that finds it full is lost, as
- * in any switch.
+ * The waiting frames are a heap in the order of their times. A frame that finds the heap full is
+ * lost, as in any switch.
  *
- * A frame is damaged by the change of one bit behind its Ethernet header. A checksum that the
- * kernel has still to compute is first given up: then it is wrong, and the receiver drops the
- * segment. A frame of several segments, whose checksums nobody has computed, is lost instead. An
- * altered frame has its checksum computed afterwards: the receiver's TCP takes it. That is for
- * agents with TLS; without it they believe what TCP gives them.
+ * A frame is damaged by the change of one bit behind its Ethernet header. If the kernel has still
+ * to compute its checksum, the relay cancels that: the checksum is then wrong, and the receiver
+ * drops the segment. A frame of several segments, whose checksums nobody has computed, is lost
+ * instead. An altered frame has its checksum computed afterwards, so the receiver's TCP accepts it.
+ * This fault is for agents with TLS; without TLS they believe what TCP gives them.
  */
 #include "relay.h"
 
@@ -153,7 +154,7 @@ static void enqueue(struct relay *relay, const unsigned char *bytes, size_t size
 
 /* ---- what happens to it ---- */
 
-/* The offset of the TCP header in a whole frame; 0 if it is not TCP over IPv4. */
+/* Returns the offset of the TCP header in a whole frame, or 0 if the frame is not TCP over IPv4. */
 static size_t tcp_at(const unsigned char *bytes, size_t size)
 {
     struct ether_header header;
@@ -237,7 +238,8 @@ static void carry(struct relay *relay, unsigned from, unsigned to, const unsigne
     }
 }
 
-/* Sends to the port of that address; if the address is not known, to all others. */
+/* Sends the frame to the port of its destination, or to all other ports if the destination is not
+ * known. */
 static void pass_on(struct relay *relay, unsigned from, const unsigned char *bytes, size_t size)
 {
     struct ether_header header;

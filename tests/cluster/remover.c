@@ -151,7 +151,8 @@ START_TEST(a_region_of_another_layout_is_left)
 }
 END_TEST
 
-/* Whatever was done to the region: a process that maps it reads zeros, and it takes no memory. */
+/* Whatever was done to the region, a process that maps it reads zeros, and the region takes no
+ * memory. */
 START_TEST(a_region_is_emptied)
 {
     static const off_t sizes[] = {SIZE, 0, SIZE / 2, 3 * SIZE};

@@ -53,7 +53,7 @@ static void events_on(struct actor *actor)
     REQUIRE(actor_do(actor, &(struct actor_request){.kind = ACTOR_EVENTS}).result == 0, "events");
 }
 
-/* The next event within timeout_ms; kind 0: none. */
+/* Returns the next event within timeout_ms; kind 0: none. */
 static struct actor_reply event_within(struct actor *actor, int64_t timeout_ms)
 {
     const struct actor_request request = {.kind = ACTOR_EVENT, .timeout_ns = timeout_ms * MS};
@@ -167,7 +167,7 @@ START_TEST(every_holder_is_told_in_time_without_an_agent)
     agent_kill(&agent);
     int64_t killed_ns = boottime_now();
     int64_t unserved_ns[HOLDERS];
-    for (unsigned i = 0; i < HOLDERS; i++) { /* each waits from now on */
+    for (unsigned i = 0; i < HOLDERS; i++) { /* each holder waits for events from now on */
         unserved_ns[i] = process_unserved_ns(holders[i].pid);
         const struct actor_request wait = {.kind = ACTOR_EVENT,
                                            .timeout_ns = (TTL_MS + GUARD_MS) * MS};
@@ -195,7 +195,7 @@ START_TEST(every_holder_is_told_in_time_without_an_agent)
 }
 END_TEST
 
-/* In jeopardy, then safe again: the agent is back within the grace period. */
+/* If the agent is back within the grace period, holds are in jeopardy and then safe again. */
 START_TEST(jeopardy_ends_when_the_agent_is_back_within_the_grace_period)
 {
     take_all(2);

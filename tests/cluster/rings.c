@@ -192,7 +192,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* Whether a dirty bit stays set, unless the regular look falls into that moment. */
+/* Returns whether a dirty bit stays set, unless the regular look falls into that moment. */
 static bool stays(struct raw *owner, struct raw *who, bool rings)
 {
     for (unsigned i = 0; i < TRIES; i++) {
@@ -483,7 +483,7 @@ static const struct {
     {"500 connections, for nothing", MANY, false, PERCENT_NOTHING},
 };
 
-/* A user that rings without end, and another one in the same namespace. */
+/* One user rings without end. Another user is in the same namespace. */
 START_TEST(who_rings_without_end_costs_little)
 {
     if (geteuid() != 0) {

@@ -33,11 +33,11 @@ enum {
     WORKERS = 3,
     VICTIMS = 2,
     LOCKS = 3,
-    HISTORY_MAX = 1 << 21, /* and so much for each minute more */
+    HISTORY_MAX = 1 << 21, /* as many more for each further minute */
     BEFORE_MS = 1000,
     RUN_MS = 4000,
     BURST = 2000, /* words between two looks at the clock */
-    PAUSE_MS = 1, /* behind each: others want to run, too */
+    PAUSE_MS = 1, /* a pause behind each burst: others want to run, too */
     MEMORY_MORE_MAX_KB = 64 * 1024,
     LOG_A_SECOND_MAX = 8 * 1024,
 };
@@ -51,7 +51,7 @@ static struct {
     _Atomic uint64_t written;
     _Atomic uint64_t truncated;
     _Atomic uint64_t turns[WORKERS];
-    _Atomic uint64_t victims_had; /* holds in the spoilt namespace, be they worth anything or not */
+    _Atomic uint64_t victims_had; /* holds in the spoilt namespace, true or false ones */
     _Atomic uint64_t victims_told;
 } * shared;
 
@@ -169,7 +169,7 @@ static void be_a_victim(void)
     _exit(0);
 }
 
-/* Keeps so many of them running. */
+/* Keeps so many victims running. */
 static void mind_victims(void)
 {
     pid_t pids[VICTIMS] = {0};

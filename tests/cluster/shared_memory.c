@@ -109,8 +109,8 @@ START_TEST(a_client_with_a_shm_of_its_own)
 }
 END_TEST
 
-/* An agent cannot see the regions of the one before. No process is granted a lock beside the holder
- * in the old region, and that holder learns that its hold is lost. */
+/* An agent cannot see the regions of the previous agent. No process is granted a lock beside the
+ * holder in the old region, and that holder learns that its hold is lost. */
 START_TEST(an_agent_with_a_shm_of_its_own)
 {
     int ready[2];

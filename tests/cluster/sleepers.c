@@ -115,7 +115,7 @@ static pid_t fill(_Atomic uint32_t *word)
     return pid;
 }
 
-/* The processor time of the agent's thread of that name, in ns; -1 if there is none. */
+/* Returns the processor time of the agent's thread of that name, in ns; -1 if there is none. */
 static int64_t spent_by(const char *name)
 {
     char path[64];

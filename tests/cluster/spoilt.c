@@ -187,7 +187,7 @@ START_TEST(a_spoilt_lock_is_had_again)
     sleep_ms(TTL_MS / 4); /* the agent looks */
     tell((unsigned)_i);
     if (lies[_i] == no_tokens_used) {
-        sleep_ms(TTL_MS / 4); /* before that, a process that takes the lock gets it once more */
+        sleep_ms(TTL_MS / 4); /* before the agent's look, a process can take the lock once more */
     }
     int64_t took_ms = have_it(&after);
     printf("lie %d: had again after %lld ms\n", _i, (long long)took_ms);
@@ -196,7 +196,7 @@ START_TEST(a_spoilt_lock_is_had_again)
 }
 END_TEST
 
-/* It is written while no agent runs. The next one believes no more of it than it may. */
+/* The rubbish is written while no agent runs. The next agent believes no more of it than it may. */
 START_TEST(a_lie_to_the_next_agent)
 {
     uint64_t before = 0;

@@ -1,6 +1,6 @@
 /*
- * A user with a range of subordinate uids is one user, whichever of them its processes have: all of
- * them together get half of the clients that the agent takes. Needs root, to be others.
+ * A user with a range of subordinate uids is one user, whichever uids its processes have: all these
+ * processes together get half of the agent's clients. Needs root, to become other users.
  */
 #include <check.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ static struct agent_process agent;
 static pid_t connected[CLIENTS + 1];
 static unsigned count;
 
-/* The result of hf_connect() in a process of that user. If it is 0, the process stays. */
+/* Returns the result of hf_connect() in a process of that user. If the result is 0, the process
+ * stays. */
 static int connect_as(uid_t uid)
 {
     int result = -1;

@@ -1,6 +1,7 @@
 /*
- * A process in a time namespace, whose CLOCK_BOOTTIME differs from its agent's. It is refused,
- * whether it is ahead or behind, however little, and learns why and by how much. Needs root.
+ * A process in a time namespace, whose CLOCK_BOOTTIME differs from its agent's. The agent refuses
+ * the process, whether its clock is ahead or behind, however little, and tells it the reason and
+ * the difference. Needs root.
  */
 #include <check.h>
 #include <errno.h>
@@ -66,7 +67,7 @@ static void be_refused(int64_t apart_ns)
              apart_ns < 0 ? "behind" : "ahead");
     char *said = strstr(why, expected);
     REQUIRE(error == HF_EPROTO && said != NULL, "error %d: %s", error, why);
-    /* It prints a lower bound of the difference. */
+    /* The error has a lower bound of the difference. */
     double said_s = atof(said + strlen(expected));
     REQUIRE(said_s > 0 && said_s <= (double)far_ns / 1e9 + 1e-6, "%s", why);
 }

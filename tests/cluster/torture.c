@@ -2,8 +2,8 @@
  * torture [--minutes N] [--seed S] ...: rounds of torture.h until the time is over, then a table.
  *
  * Each round is a process with a folder of its own: the agents' folders with their logs, the
- * workers' record, and `story`, what happened when. A round that went well takes its folder with
- * it; one that failed leaves it, and the command that plays its seed again is printed.
+ * workers' record, and `story`, a list of what happened when. A round that went well removes its
+ * folder. A round that failed leaves it, and prints the command that plays its seed again.
  */
 #include "torture.h"
 
@@ -96,7 +96,7 @@ static unsigned read_number(const char *option, const char *text, unsigned min)
     return (unsigned)value;
 }
 
-/* The kinds that a list names. Ends the program if the list is empty, or names a kind that is
+/* Reads the kinds that a list names. Ends the program if the list is empty, or names a kind that is
  * unknown or cannot come alone. */
 static uint32_t read_kinds(const char *text)
 {

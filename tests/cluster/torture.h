@@ -85,13 +85,14 @@ struct torture {
 /* Plays one round in this process. Exits with 0; a failed REQUIRE ends the process, too. */
 void torture_round(const struct torture_plan *plan) __attribute__((noreturn));
 
-/* The name of a kind of fault, for people; and its word on the command line. */
+/* torture_fault_name() returns a kind of fault's name for people, torture_fault_word() its word on
+ * the command line. */
 const char *torture_fault_name(enum torture_fault fault);
 const char *torture_fault_word(enum torture_fault fault);
 
 /* ---- of a round ---- */
 
-/* A random number below `below`. */
+/* Returns a random number below `below`. */
 unsigned torture_draw(struct torture *torture, unsigned below);
 /* Writes the round's present step, with the time, into its story and into require_context. */
 void torture_tell(struct torture *torture, const char *format, ...)

@@ -270,7 +270,7 @@ void torture_heal(struct torture *torture)
         mend(torture, i);
     }
     await_ends(torture);
-    /* An agent that fails because of a fault that has ended needs a moment to report that. */
+    /* An agent that fails because of an earlier fault needs a moment to end. */
     int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;
     for (unsigned i = 0; i < torture->cell.hosts; i++) {
         while (!agent_takes_connections(&torture->cell.agents[i])) {
@@ -458,7 +458,8 @@ static void kill_all(struct torture *torture)
     }
 }
 
-/* Restarts the agents one by one, as an administrator does: the next when this one serves. */
+/* Restarts the agents one by one, as an administrator does: each as soon as the previous one
+ * serves. */
 static void roll(struct torture *torture, bool upgrade)
 {
     torture_heal(torture);

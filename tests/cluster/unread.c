@@ -1,8 +1,8 @@
 /*
- * Descriptors that the agent sends and a client does not receive. The kernel counts them for the
- * agent, and lets it send no more to any client once there are as many as it may have open. So each
- * user may have only a few on the way, on open and on closed connections, and other users get their
- * regions. Needs root, for two users.
+ * Descriptors that the agent sends and a client does not receive. The kernel counts these for the
+ * agent. Once there are as many as the agent may have open, the kernel lets the agent send none to
+ * any client. So each user may have only a few on the way, on open and on closed connections, and
+ * other users get their regions. Needs root, for two users.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static struct hfi_frame map_request(uint64_t request)
 }
 
 /* Asks for the region again and again and reads nothing, on one connection after the other. It
- * keeps its own end open, whatever the agent does with the other one. */
+ * keeps its own ends open, whatever the agent does with its ends. */
 static void hoard(int told)
 {
     struct rlimit limit = {KEPT_MAX + 100, KEPT_MAX + 100};
@@ -108,7 +108,7 @@ START_TEST(who_receives_no_regions_keeps_none_from_others)
     ck_assert_uint_eq(agent_logged(&agent, "Too many references"), 0);
     ck_assert_uint_gt(agent_logged(&agent, "it does not read its answers"), 0);
     kill_process(pid);
-    /* The agent forgets all of that: it has as many descriptors as before. */
+    /* The agent lets all of that go: it has as many descriptors as before. */
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS; agent_descriptors(&agent) > CLIENTS;) {
         ck_assert_int_lt(boottime_now(), end_ns);
         sleep_ms(20);
@@ -118,8 +118,8 @@ START_TEST(who_receives_no_regions_keeps_none_from_others)
 }
 END_TEST
 
-/* A client that reads in the end gets everything that was sent, and then the end of the connection.
- * Its place is free again. */
+/* A client that finally reads gets everything that was sent, and then the end of the connection.
+ * After that its place is free for another connection. */
 START_TEST(what_was_sent_is_received)
 {
     struct hfi_frame frame;

@@ -78,7 +78,7 @@ static void start(void)
 
 static void stop(void)
 {
-    for (unsigned i = HOSTS; i-- > 0;) { /* each janitor has the pipes of those before it */
+    for (unsigned i = HOSTS; i-- > 0;) { /* each janitor has the pipes of the earlier ones */
         agent_destroy(&agents[i]);
     }
 }
@@ -197,7 +197,7 @@ static void check_all_hold(void)
     REQUIRE(actor_remaining(&owner, 0) > 0, "the owner of the queue's lock holds it no more");
 }
 
-/* The waiter that was served: host * WAITERS + its number. */
+/* Waits until a waiter is served. Returns host * WAITERS + its number. */
 static unsigned await_served(void)
 {
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS;;) {
@@ -459,7 +459,7 @@ END_TEST
 
 /* ---- an older release ---- */
 
-/* The deadline in a lease record. */
+/* Reads the deadline in a lease record. */
 static int64_t read_deadline(const char *path)
 {
     enum { DEADLINE_OFFSET = 32 };

@@ -27,7 +27,7 @@ static void *pages_take(size_t size)
     uint8_t *memory = mmap(NULL, whole + PAGE, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     HF_CHECK(memory != MAP_FAILED && mprotect(memory + whole, PAGE, PROT_NONE) == 0);
-    /* It ends where the page ends, as near as alignment allows. */
+    /* The memory ends where the page ends, as near as alignment allows. */
     return memory + (whole - (size + 63) / 64 * 64);
 }
 
@@ -47,7 +47,7 @@ void box_strike(const struct box_strike *strike)
     memcpy(at, &strike->value, strike->width);
 }
 
-/* Before each atomic operation on a word: somebody else's rubbish may get there first. */
+/* Called before each atomic operation on a word: another process's rubbish may get there first. */
 void sim_point(void)
 {
     if (box == NULL || box->strike_count == 0) {
@@ -436,7 +436,7 @@ static void fill_host_config(struct host_config *config, bool adopted)
     memcpy(config->voters, box->voters, sizeof(box->voters));
 }
 
-/* false: the region cannot be adopted. */
+/* Returns false if the region cannot be adopted. */
 static bool make_host(bool adopted)
 {
     struct host_config config;
@@ -544,7 +544,7 @@ static void begin_epoch(void)
     }
 }
 
-/* false: not with that region. */
+/* Returns false if it cannot start with that region. */
 static bool start(bool adopted)
 {
     struct message_rules rules;

@@ -116,7 +116,7 @@ struct box {
     struct box_process processes[BOX_PROCESSES];
     struct box_sent sent[BOX_SENT];
     uint64_t sent_count;
-    uint64_t versions; /* given out to it by others, so far */
+    uint64_t versions; /* how many versions other agents have given it so far */
     uint64_t tokens;
     bool adopts_badly;                      /* the region is not as an agent left it */
     struct box_strike strikes[BOX_STRIKES]; /* done one by one within the next steps */
@@ -136,9 +136,9 @@ static inline bool box_same_agent(const struct message_agent *a, const struct me
 /* An empty agent, started. */
 void box_open(struct draw draw);
 void box_close(void);
-/* The agent is killed and started again; the region is as it is. */
+/* Kills the agent and starts it again, with the region as it is. */
 void box_restart(void);
-/* The batch on its way is durable now, or fails. */
+/* Makes the batch on its way durable, or lets it fail. */
 void box_land(void);
 void box_strike(const struct box_strike *strike);
 void box_check(void);
@@ -150,19 +150,19 @@ void box_frame(void);
 void box_end_process(void);
 void box_act(void);
 void box_scribble(void);
-/* The agent's action for a client. */
+/* Carries out the agent's action for a client. */
 void box_take_action(const struct host_action *action, const unsigned char *bytes);
 struct message_name box_draw_name(void);
 
 /* ---- box_messages.c ---- */
 
-/* A message of another agent: an answer to what was sent, with a lie in it or without, or one made
- * up. */
+/* Gives the agent a message of another agent: an answer to what it sent, with a lie in it or
+ * without, or an invented one. */
 void box_answer(bool lie);
 void box_make_up(void);
 void box_gossip(void);
 struct message_agent box_draw_agent(void);
-/* The answer that an honest agent gives; false: none. */
+/* Makes the answer that an honest agent gives. Returns false if it gives none. */
 bool box_honest(const struct box_sent *sent, struct message *out);
 
 #endif

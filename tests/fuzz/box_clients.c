@@ -173,7 +173,7 @@ static void fill_open(struct hfi_frame *frame, const struct box_handle *handle)
     }
 }
 
-/* Of what was really open; else any. */
+/* Draws a handle that is really open, or else any number. */
 static uint32_t draw_handle(const struct box_process *process)
 {
     uint8_t what = draw_byte(&box->draw);
@@ -200,7 +200,7 @@ static void sequencer(char *text, size_t size, uint32_t *length)
     *length = (uint32_t)hfi_sequencer_format(&made, text, size);
 }
 
-/* What kind takes is filled in from the input. text has room for a sequencer. */
+/* Fills in the fields of a frame of that kind from the input. text has room for a sequencer. */
 static void fill_frame(struct hfi_frame *frame, const struct box_process *process,
                        const struct message_name *name, char *text, size_t size)
 {
@@ -255,7 +255,8 @@ void box_frame(void)
     frame.request = frame.kind == HFI_FRAME_RING ? 0 : frame.request;
     struct message_name name = box_draw_name();
     fill_frame(&frame, process, &name, text, sizeof(text));
-    /* As it comes over the socket; what does not get through there is refused before the core. */
+    /* The frame passes the codec, as over the socket. A frame that the codec refuses does not reach
+     * the core. */
     size_t size = hfi_frame_encode(&frame, packet, sizeof(packet));
     if (size == 0 || hfi_frame_decode(packet, size, &frame, NULL, &error) != 0) {
         return;
@@ -349,7 +350,7 @@ void box_act(void)
     }
 }
 
-/* A place in the region that somebody looks at, and what is worth writing there. */
+/* Draws an offset in the region that some code reads, and a value that is worth writing there. */
 static struct box_strike draw_strike(void)
 {
     static const uint32_t widths[] = {8, 4, 8, 1};
@@ -384,7 +385,7 @@ static struct box_strike draw_strike(void)
     return strike;
 }
 
-/* Now, or between the agent's next looks at a word. */
+/* Writes rubbish now, or between the agent's next looks at a word. */
 void box_scribble(void)
 {
     uint32_t count = 1 + draw_byte(&box->draw) % BOX_STRIKES;

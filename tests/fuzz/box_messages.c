@@ -1,6 +1,6 @@
 /*
- * What other agents say to the one in the box: honest answers, answers with a lie in them, messages
- * that are made up. All of them decode; whether they make sense is the agent's to find out.
+ * Messages of other agents to the agent in the box: honest answers, answers with a lie in them, and
+ * invented messages. All of them decode; the agent has to find out whether they make sense.
  */
 #include "box.h"
 
@@ -183,7 +183,7 @@ static void grant_answer(const struct message *asked, struct message *out)
     box->tokens = grant->token_last + 1;
 }
 
-/* Of a voter, to the quorum core. */
+/* Makes a voter's answer to the quorum core. */
 static bool round_answer(const struct message *asked, struct message *out)
 {
     switch (asked->kind) {
@@ -399,7 +399,7 @@ static void lie_about(struct message *message)
     }
 }
 
-/* Instead of what was asked for: a refusal. */
+/* Makes a refusal instead of the answer. */
 static void refuse(const struct message *asked, struct message *out)
 {
     struct message_refused refused = {.reason = 1 +
@@ -642,7 +642,7 @@ void box_make_up(void)
     driver_received(box->driver, &message);
 }
 
-/* A packet of gossip, with some bytes changed. */
+/* Gives the agent a packet of gossip with some bytes changed. */
 void box_gossip(void)
 {
     static unsigned char bytes[GOSSIP_PACKET_MAX];

@@ -9,10 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One input. It returns, or it aborts. */
+/* Runs one input. It returns, or it aborts. */
 typedef void fuzz_entry(const uint8_t *bytes, size_t size);
 
-/* The seed inputs: index counts up from 0. The size written, 0: no more of them. */
+/* Writes a seed input; index counts up from 0. Returns the size written; 0: there are no more
+ * seeds. */
 typedef size_t fuzz_seed(size_t index, uint8_t *bytes, size_t size);
 
 struct fuzz_target {

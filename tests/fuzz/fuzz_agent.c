@@ -24,7 +24,7 @@ static size_t agent_seed(size_t index, uint8_t *bytes, size_t size)
     return used;
 }
 
-/* Time passes; what is due is done, as far as it is bounded. */
+/* Lets time pass, and does what is due, within a bound. */
 static void pass(void)
 {
     static const int64_t spans_ns[] = {0,
@@ -52,7 +52,7 @@ static void pass(void)
     box->now_ns = until_ns > box->now_ns ? until_ns : box->now_ns;
 }
 
-/* So many answers as a healthy cell gives to what was sent last. */
+/* Gives the answers that a healthy cell gives to the last messages. */
 static void be_honest(void)
 {
     static struct message message;

@@ -1,5 +1,6 @@
 /*
- * Any file as the configuration: it is refused in one line, or everything in it is within bounds.
+ * Any file as the configuration: the file is refused in one line, or everything in it is within
+ * bounds.
  */
 #include "config/config.h"
 #include "fuzz.h"
@@ -46,7 +47,7 @@ static void check_ids(const struct config_access *access)
     HF_CHECK(access->admin_groups.count <= CONFIG_IDS_MAX);
 }
 
-/* What the cores are made with. */
+/* Checks the values with which the cores are made. */
 static void check_accepted(const struct config *config)
 {
     static struct quorum_config quorum;

@@ -1,7 +1,7 @@
 /*
- * The small files that an agent reads of the one before it: the lease, the records of clients, and
- * the region that is to be adopted, which may be of any size. They are read, or refused; what is
- * read is within bounds. An input is a byte that says which file, then the file.
+ * The small files that an agent reads after the previous agent: the lease, the records of clients,
+ * and the region to adopt, which may be of any size. Each file is refused, or the values read from
+ * it are within bounds. An input is a byte that says which file, then the file.
  */
 #include "fuzz.h"
 
@@ -55,7 +55,7 @@ static void make_folder(void)
     HF_CHECK(mkdirat(folder_fd, own_name, 0700) == 0);
 }
 
-/* What is in the file, at a seed's start. */
+/* Writes the region with which a seed starts. */
 static size_t region_bytes(uint8_t *bytes)
 {
     uint64_t size = hfi_region_size(&sizes);
@@ -137,7 +137,7 @@ static void read_record(const uint8_t *bytes, size_t size)
     client_record_free(&record);
 }
 
-/* cut: once it is adopted the file shrinks to that many bytes, and is looked at. */
+/* cut: after the adoption the file shrinks to that many bytes, and the agent looks at it. */
 static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
 {
     struct region_file file;

@@ -1,6 +1,6 @@
 /*
- * Any packet given to the frame decoder: it is refused with a text, or what it says is within
- * bounds, lies inside the packet, and can be sent again and means the same.
+ * Any packet given to the frame decoder: the packet is refused with a text, or its values are
+ * within bounds, lie inside the packet, can be sent again, and then mean the same.
  */
 #include "../unit/frame_samples.h"
 #include "fuzz.h"
@@ -25,7 +25,7 @@ static void check_inside(struct hfi_text text, const uint8_t *bytes, size_t size
     HF_CHECK(text.size == 0 || (start >= bytes && start + text.size <= bytes + size));
 }
 
-/* Reads a page through and builds it again: nothing is cut, since it did fit. */
+/* Reads a whole page and builds it again. Nothing is cut, since the page did fit before. */
 static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame *frame,
                        const uint8_t *bytes, size_t size)
 {

@@ -1,7 +1,7 @@
 /*
- * Any packet given to the decoder of gossip: refused, or every entry of it is within bounds, and
- * written again it means the same. And given to an agent: it stays sound, and says nothing
- * without end.
+ * Any packet given to the decoder of gossip: the decoder refuses it, or every entry is within
+ * bounds and means the same when it is written again. The packet is also given to an agent, which
+ * must stay sound and must not send without end.
  */
 #include "../unit/gossip_samples.h"
 #include "fuzz.h"

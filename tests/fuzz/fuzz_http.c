@@ -1,11 +1,12 @@
 /*
  * The HTTP server between hostile clients and a hostile kernel: agent/io/http/http.c with sockets
  * of this file's, and a clock, memory and a libuv of server_kernel.c's. Each answer has to be the
- * one that a second, simpler reading of the request gives, however it was cut and however little of
- * the answer the kernel took at a time; nobody outstays his time, no more are connected than may
- * be, nothing is left open.
+ * one that a second, simpler reading of the request gives, however the request was cut and however
+ * little of the answer the kernel took at a time. No client stays longer than it may, no more
+ * clients are connected than may be, and nothing is left open.
  *
- * An input is a row of events: somebody connects, says something, goes, reads nothing, time passes.
+ * An input is a row of events: a client connects, sends something, leaves, reads nothing; time
+ * passes.
  */
 #include "fuzz.h"
 #include "server_kernel.h"
@@ -45,7 +46,7 @@ struct http_client {
 
 static struct {
     struct http_server *server;
-    bool turned; /* the handler knows of this turn */
+    bool turned; /* the handler was told of this turn */
     uint32_t connected;
     size_t body_size;
     char body[BODY_MAX];
@@ -197,7 +198,7 @@ static int status_of_path(const char *path, size_t size)
     return size == 8 && memcmp(path, "/healthz", 8) == 0 ? 503 : 404;
 }
 
-/* Whether the value of a Host line (up to a blank) calls an agent by another name than its own. */
+/* Returns whether the value of a Host line (up to a blank) is another name than the agent's own. */
 static bool is_another(const char *value, size_t size)
 {
     char text[80] = "";
@@ -216,7 +217,8 @@ static bool is_another(const char *value, size_t size)
                      strcasecmp(text, "host-x") != 0;
 }
 
-/* Whether one of the lines of a head, which end with the first empty one, says so. */
+/* Returns whether a Host line of the head has another name. The head ends with its first empty
+ * line. */
 static bool names_another(const char *head, size_t size)
 {
     const char *end = head + size;
@@ -242,7 +244,7 @@ static bool names_another(const char *head, size_t size)
     return false;
 }
 
-/* METHOD PATH HTTP/1.x; 0: none yet. */
+/* Returns the status that the request "METHOD PATH HTTP/1.x" must get; 0: none yet. */
 static int expected_status(const struct http_client *client, bool *head)
 {
     const char *at = client->said;
@@ -275,7 +277,7 @@ static int expected_status(const struct http_client *client, bool *head)
     return status_of_path(path + 1, (size_t)((query != NULL ? query : version) - path - 1));
 }
 
-/* The answer so far, or all of it. */
+/* Checks the answer so far, or all of it. */
 static void check_answer(const struct http_client *client, bool whole)
 {
     char first[32];
@@ -379,7 +381,7 @@ static void say(struct http_client *client)
     }
 }
 
-/* What libuv would call, if there is a reason. */
+/* Makes the call that libuv would make, if there is a reason for it. */
 static void call(struct http_client *client, int status)
 {
     bool readable = client->gone || client->reset || client->pending_read < client->pending_size;

@@ -242,7 +242,7 @@ static void attach(struct packet *packet, int fd)
     packet->fds[packet->fd_count++] = copy;
 }
 
-/* A frame as it should be, but for what the input changes. */
+/* Sends a correct frame, except for what the input changes. */
 static void say(const struct hfi_frame *frame, int first_fd, int second_fd)
 {
     struct packet *packet = add_packet();
@@ -660,7 +660,7 @@ static void make_region(void)
         for (uint32_t i = 0; i < HFI_BLOCK_SEATS; i++) {
             atomic_store(&hfi_seat(&world.region, slot * HFI_BLOCK_SEATS + i)->holder, i + 1);
         }
-        if (slot != 3) { /* one is not granted to this host */
+        if (slot != 3) { /* one slot is not granted to this host */
             hfi_grant(&agent, slot, HFI_GRANT_EXCLUSIVE, 1, 1000000);
         }
         atomic_fetch_or(&world.region.words[slot].word, HFI_W_CELLS);

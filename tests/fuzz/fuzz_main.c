@@ -1,6 +1,6 @@
 /*
- * libFuzzer's way in. FUZZ_TARGET corpus-folder ... fuzzes; `FUZZ_TARGET --seeds FOLDER` writes the
- * seeds, one file each, to begin a corpus with.
+ * The entry for libFuzzer. FUZZ_TARGET corpus-folder ... fuzzes; `FUZZ_TARGET --seeds FOLDER`
+ * writes the seeds, one file each, to begin a corpus with.
  */
 #include "fuzz.h"
 

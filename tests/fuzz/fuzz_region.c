@@ -1,8 +1,9 @@
 /*
- * A hostile region: its header, the beginning of its index and of its slots are the input. It is
- * refused with a text, or every part lies inside of it and looking up a name stays inside too.
+ * A hostile region: its header, the beginning of its index and of its slots are the input. The
+ * region is refused with a text, or every part lies inside the region and the lookup of a name
+ * stays inside, too.
  *
- * An input is HEADER_BYTES of the header, INDEX_BYTES of the index, the rest goes over the slots.
+ * An input is HEADER_BYTES of the header, INDEX_BYTES of the index, and then bytes of the slots.
  */
 #include "fuzz.h"
 

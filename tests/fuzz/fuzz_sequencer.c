@@ -1,4 +1,5 @@
-/* Any text given to the sequencer's parser: refused, or the one spelling of what it says. */
+/* Any text given to the sequencer's parser: the text is refused, or it is the only spelling of its
+ * values. */
 #include "fuzz.h"
 
 #include "holdfast/holdfast.h"

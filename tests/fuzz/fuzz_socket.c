@@ -4,8 +4,9 @@
  * server_kernel.c's. Clients send packets of any size with any number of descriptors (unless the
  * kernel refuses them), do not read, go; the handler answers, closes this or another connection. No
  * descriptor is kept or closed twice, packets arrive in order, waiting bytes are bounded, a silent
- * connection does not stay, a number that is over is nobody's. No packet with descriptors is
- * received, nor is a socket closed that has one, nor is there ever a copy of one.
+ * connection does not stay, and the number of an ended connection names no other one. The agent
+ * never receives a packet with descriptors, never closes a socket that has such a packet, and never
+ * copies such a socket.
  *
  * An input is a row of events; the handler's actions are drawn from it at each call.
  */
@@ -62,7 +63,7 @@ static struct {
     uint32_t closing;  /* sockets that wait for room with the closer */
     bool closer_ended; /* it closes itself */
     bool alone;        /* that was reported */
-    bool stuck;        /* nobody may be accepted */
+    bool stuck;        /* no client may be accepted */
     struct socket_client clients[CLIENTS];
 } world;
 

@@ -1,11 +1,11 @@
 /*
  * A store that a bad disk or somebody else changed: bytes of the whole file, or values of its rows.
- * It is refused with a line of text, or what is read of it is what this program may have written,
- * and the cores take it.
+ * Either the store is refused with a line of text, or everything read from it is something that
+ * this program may have written, and the cores accept it.
  *
- * An input is a byte that says which, and of which format the store was before, then changes: of
- * bytes (three for the place, one the value), or of rows (table and column, what kind of value, the
- * value). One of the first format is migrated when it is opened.
+ * An input is a byte that says what is changed (bytes or rows) and which format the store had
+ * before. Then come the changes: of bytes (three for the offset, one for the value), or of rows
+ * (table and column, kind of value, value). One of the first format is migrated when it is opened.
  */
 #include "draw.h"
 #include "fuzz.h"
@@ -142,7 +142,7 @@ static void read_file(struct whole *into)
     HF_CHECK(fclose(file) == 0 && into->size > 0 && into->size < sizeof(into->bytes));
 }
 
-/* The additions of the second format go again. */
+/* Removes what the second format added. */
 static void take_back(void)
 {
     static const char steps[] = "ALTER TABLE register DROP COLUMN shares; DROP TABLE checkpoint;"
@@ -305,7 +305,7 @@ static void change_rows(struct draw *draw)
         const char *column = columns[draw_byte(draw) % COLUMNS];
         size_t table = strcspn(column, ".");
         uint8_t which = draw_byte(draw);
-        /* One row or all; a value that the schema does not take changes nothing. */
+        /* Changes one row or all. A value that the schema does not accept changes nothing. */
         snprintf(sql, sizeof(sql), "UPDATE OR IGNORE %.*s SET %s = ?1 WHERE %s", (int)table, column,
                  column + table + 1,
                  which < 128 ? "1"

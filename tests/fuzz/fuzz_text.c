@@ -49,7 +49,8 @@ int cli_usage_error(const char *where, const char *format, ...)
     return CLI_USAGE;
 }
 
-/* Printable, seen, and UTF-8: read by proto/name.c, which is not what wrote it. */
+/* Checks that the text is printable, visible and UTF-8, by proto/name.c, which did not write the
+ * text. */
 static void check_shown(const char *text, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -68,7 +69,7 @@ static void check_shown(const char *text, size_t size)
     }
 }
 
-/* One string of JSON, from its quote to its quote. */
+/* Checks one string of JSON, from its first quote to its last. */
 static void check_string(const char *json, size_t size)
 {
     HF_CHECK(size >= 2 && json[0] == '"' && json[size - 1] == '"');

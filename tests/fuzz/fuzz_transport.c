@@ -1,10 +1,11 @@
 /*
  * Any bytes given to a connection between agents, in pieces of any size: the greeting and frames of
  * agent/io/transport/link.c, which is compiled in here, on a stream of this file's instead of
- * NNG's. The result has to be that of a second, simpler reading of the same bytes, however they
- * were cut.
+ * NNG's. However the bytes were cut, the result has to be that of a second, simpler reading of the
+ * same bytes.
  *
- * An input: how (a byte, see enum), how it is cut (a byte), then what the other end says.
+ * An input is a byte of flags (see enum), a byte that says how the rest is cut, and then what the
+ * other end sends.
  */
 #include "fuzz.h"
 
@@ -55,7 +56,7 @@ static uint32_t read_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Whether both ends go on after such a greeting, by proto/SCHEMA.md alone. */
+/* Returns whether both ends go on after such a greeting, by proto/SCHEMA.md alone. */
 static bool version_shared(uint32_t version, bool dialled, bool newer)
 {
     if (version == 1) {
@@ -64,8 +65,8 @@ static bool version_shared(uint32_t version, bool dialled, bool newer)
     return newer && version >= 4 && (!dialled || version <= NEWER);
 }
 
-/* The version in this end's greeting; theirs: version of the other's that it answers, 0: it is
- * first. */
+/* Returns the version in this end's greeting. theirs: the version of the greeting that it answers;
+ * 0: this end greets first. */
 static uint32_t version_said(uint32_t theirs, bool newer)
 {
     if (!newer) {
@@ -74,7 +75,7 @@ static uint32_t version_said(uint32_t theirs, bool newer)
     return theirs == 1 || (theirs >= 4 && theirs < NEWER) ? theirs : NEWER;
 }
 
-/* By proto/SCHEMA.md alone. */
+/* Computes the expected result by proto/SCHEMA.md alone. */
 static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled, bool newer)
 {
     const uint8_t good[GREETING_SIZE] = {'h', 'o', 'l', 'd', 'f', 'a',
@@ -83,7 +84,7 @@ static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled, 
     size_t at = GREETING_SIZE;
 
     if (size < GREETING_SIZE) {
-        /* A wrong word is noticed at once, the rest when it is whole. */
+        /* A wrong word is noticed at once, any other fault when the greeting is whole. */
         size_t seen = size < 12 ? (size < 8 ? size : 8) : 12;
         outcome.broken = memcmp(bytes, good, seen) != 0;
         return outcome;
@@ -158,7 +159,8 @@ size_t nng_aio_count(nng_aio *aio)
     return aio->count;
 }
 
-/* The next piece into its buffer, which is written to its end, as far as it may be. */
+/* Copies the next piece into the aio's buffer, and writes rubbish behind it up to the buffer's
+ * end. */
 static void deliver(nng_aio *aio)
 {
     size_t piece = next_piece();
@@ -274,7 +276,7 @@ static void on_packet(void *arg, struct transport_link *link, const void *bytes,
     add_packet(arg, bytes, size);
 }
 
-/* All that the other end has to say, or until the link is broken. */
+/* Delivers all that the other end sends, or until the link is broken. */
 static void converse(struct transport_link *link, uint8_t how)
 {
     while (link->state != TRANSPORT_LINK_BROKEN && world.size > 0) {
@@ -329,7 +331,7 @@ static void transport_entry(const uint8_t *bytes, size_t size)
     transport_link_destroy(link);
 }
 
-/* A greeting as it should be, then frames: a few small ones, the largest, one too large. */
+/* A correct greeting, then frames: a few small ones, the largest, and one that is too large. */
 static size_t transport_seed(size_t index, uint8_t *bytes, size_t size)
 {
     static const size_t sizes[] = {1, 2, 7, PACKET_MAX, 40, PACKET_MAX + 1};

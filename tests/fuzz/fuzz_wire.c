@@ -1,6 +1,7 @@
 /*
- * Any packet given to the decoder of what agents send each other: refused, or every message in it
- * is within bounds and can be sent again and means the same; gossip lies inside the packet.
+ * Any packet given to the decoder of what agents send each other: the decoder refuses it, or every
+ * message in it is within bounds, can be sent again, and then means the same. Gossip lies inside
+ * the packet.
  */
 #include "../unit/wire_samples.h"
 #include "fuzz.h"
@@ -53,7 +54,7 @@ static void check_message(const struct message *message)
     HF_CHECK(value == NULL || value->share_count <= MESSAGE_SHARES_MAX);
 }
 
-/* Reads all of it and writes it again. The new size; 0: refused. */
+/* Reads the whole packet and writes it again. Returns the new size; 0: the decoder refused it. */
 static size_t wire_again(const uint8_t *bytes, size_t size, uint8_t *out, size_t room)
 {
     static struct message message;

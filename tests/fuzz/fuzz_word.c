@@ -159,7 +159,8 @@ static void scribble(uint8_t what)
     }
 }
 
-/* However many wait there, by the bytes there: the answer is seats of the region. */
+/* However many processes wait by the bytes of the region, the answer names seats of the region
+ * only. */
 static void look_at_queue(const struct hfi_region *region, uint32_t slot)
 {
     uint32_t seats[4];

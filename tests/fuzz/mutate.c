@@ -3,11 +3,11 @@
  *
  *   mutate_TARGET [MILLISECONDS [SEED]]
  *
- * The seeds are the target's own, and what is in corpus/TARGET: inputs that libFuzzer found to
- * reach what those do not, and all that ever failed. Each is run as it is first.
+ * The seeds are the target's own and the files in corpus/TARGET: inputs that libFuzzer found and
+ * that reach other code, and all inputs that ever failed. Each seed is first run unchanged.
  *
  * The inputs follow from SEED alone; the time only says how many there are. Before each input its
- * number is put where a crash handler prints it, so that a failure names what replays it.
+ * number is stored for the crash handler, so that a failure names the input to replay.
  */
 #include "fuzz.h"
 
@@ -83,7 +83,7 @@ static uint8_t telling_byte(void)
     return bytes[random_below(sizeof bytes)];
 }
 
-/* One change; the new size. */
+/* Makes one change. Returns the new size. */
 static size_t mutate_once(uint8_t *bytes, size_t size)
 {
     size_t at = random_below(size);
@@ -137,7 +137,8 @@ static void run_one(uint8_t *scratch)
     for (size_t i = 0; i < mutations; i++) {
         size = mutate_once(scratch, size);
     }
-    /* Exactly that many bytes, on the heap: AddressSanitizer sees a read behind them. */
+    /* Copies exactly that many bytes to the heap, so that AddressSanitizer sees a read behind
+     * them. */
     exact = malloc(size > 0 ? size : 1);
     if (exact == NULL) {
         abort();
@@ -176,7 +177,8 @@ static size_t read_file(const char *name, uint8_t *bytes)
     return size;
 }
 
-/* In the order of their names, on every machine. No folder: there are none. */
+/* Loads the corpus in the order of the files' names, the same on every machine. A missing folder
+ * counts as empty. */
 static void load_corpus(uint8_t *scratch)
 {
     struct dirent **entries = NULL;

@@ -47,12 +47,12 @@ struct kernel {
 
 extern struct kernel kernel;
 
-/* The fuzzer's: that of a connection which is open. */
+/* The fuzzer has this function: it returns the end of an open connection. */
 struct kernel_end *kernel_end_of(int fd);
 
-/* -1 now and then, with an errno. */
+/* Returns -1 now and then, with an errno. */
 int kernel_fails(void);
-/* The number of the connection that is accepted, one of `clients` at most; -1: errno. */
+/* Accepts a connection and returns its number, below `clients`; -1 with errno. */
 int kernel_accept(uint32_t clients);
 /* Calls back whatever was closed. */
 void kernel_finish_closing(void);
