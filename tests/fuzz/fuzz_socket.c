@@ -6,7 +6,7 @@
  * descriptor is kept or closed twice, packets arrive in order, waiting bytes are bounded, a silent
  * connection does not stay, and the number of an ended connection names no other one. The agent
  * never receives a packet with descriptors, never closes a socket that has such a packet, and never
- * copies such a socket.
+ * gets a copy of such a descriptor.
  *
  * An input is a row of events; the handler's actions are drawn from it at each call.
  */
