@@ -22,8 +22,8 @@ static bool read_text(const char *path, char *text, size_t text_size)
     return size > 0;
 }
 
-/* Returns whether the thread's state is D. *disk_reads: pages that it had read from a disk. proc(5),
- * stat. */
+/* Returns whether the thread's state is D. *disk_reads: pages that it had read from a disk. See
+ * proc(5), stat. */
 static bool waits(const char *stat, unsigned long *disk_reads)
 {
     char line[512];

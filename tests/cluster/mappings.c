@@ -133,32 +133,6 @@ START_TEST(no_hold_of_another_namespace_ends)
 }
 END_TEST
 
-/* A region that is given up for another reason, so the agent unmaps it when it begins anew. */
-START_TEST(a_region_that_was_cut_is_unmapped)
-{
-    int fd = open_region("bad");
-    start_mappings(fd, 40);
-    ck_assert_int_eq(ftruncate(fd, 0), 0);
-    start_punchers(fd);
-    unsigned begun = 0;
-    for (int64_t end_ns = boottime_now() + 4 * GUARD_MS * MS; begun == 0;) {
-        ck_assert_int_gt(actor_remaining(&holder, 0), 0);
-        ck_assert_int_lt(boottime_now(), end_ns);
-        sleep_ms(50);
-        begun = agent_logged(&agent, "event=region_begun_anew namespace=bad");
-    }
-    for (unsigned ms = 0; ms < 2 * TTL_MS; ms += 50) {
-        ck_assert_int_gt(actor_remaining(&holder, 0), 0);
-        sleep_ms(50);
-    }
-    end_culprits();
-    close(fd);
-    ck_assert_uint_eq(agent_logged(&agent, "event=region_rubbish namespace=bad"), 1);
-    ck_assert_uint_eq(agent_logged(&agent, "state=lost"), 0);
-    ck_assert_uint_eq(agent_logged(&agent, "state=jeopardy"), 0);
-}
-END_TEST
-
 /* The holes are punched while no agent runs, and when the next one starts. */
 START_TEST(the_next_agent_starts_in_time)
 {
@@ -209,7 +183,6 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, no_hold_of_another_namespace_ends);
-    tcase_add_test(tests, a_region_that_was_cut_is_unmapped);
     tcase_add_test(tests, the_next_agent_starts_in_time);
     return suite_main("mappings", tests);
 }
