@@ -21,6 +21,7 @@ enum {
     CLI_USAGE = 64,       /* bad usage or name */
     CLI_NO_AGENT = 69,    /* no agent answers */
     CLI_FAILED = 70,      /* any other failure */
+    CLI_NO_MAJORITY = 74, /* lock: not had, because no majority of the voters answers */
     CLI_NOT_NOW = 75,     /* not in time, the session is not safe, or the answer is not known now */
     CLI_LOST = 76,        /* the hold ended while CMD ran */
     CLI_NOT_ALLOWED = 77, /* the agent's configuration does not allow it */

@@ -17,6 +17,7 @@
 #include "lock_arguments.h"
 #include "nested.h"
 #include "taking.h"
+#include "why.h"
 
 static const int64_t agent_wait_min_ns = INT64_C(1) * 1000000000;
 static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
@@ -78,8 +79,7 @@ static int not_taken(const struct lock_arguments *arguments, const struct held *
         return CLI_SIGNAL_BASE + signal_number;
     }
     if (error == HF_EBUSY || error == HF_ETIMEDOUT) {
-        (void)cli_fail("lock", what, error);
-        return arguments->not_now_status;
+        return why_not_had(held, error, arguments->not_now_status);
     }
     if (error == HF_ELOST) {
         (void)cli_fail("lock", what, error);

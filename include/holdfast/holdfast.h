@@ -157,6 +157,40 @@ struct hf_event {
     uint64_t reserved[6]; /* 0; a later version of the library may give these words a meaning */
 };
 
+/* Why a lock is not had. A later version may know more kinds: then a program shows the text. */
+enum hf_reason_kind {
+    HF_WHY_NOTHING = 0, /* nothing is known to stand in the way now */
+    HF_WHY_HELD,        /* agent, pid, uid, command and since_ns describe the first holder */
+    HF_WHY_AWAITED,     /* nobody is known to hold it, and others wait for it */
+    HF_WHY_CLOSED,      /* a lock-delay goes on for closed_ns more */
+    HF_WHY_NO_MAJORITY, /* no majority of the voters answers this host; text names the missing
+                           ones; since_ns: for how long this host has had no session */
+    HF_WHY_NO_AGENT,    /* no agent answers on this host */
+    HF_WHY_UNKNOWN,     /* a host that has reported nothing for too long may hold it */
+};
+
+/* For hf_why. The caller sets the size (HF_REASON_INIT), and the library everything else. An
+ * unknown number is -1, an unknown text is empty. */
+struct hf_reason {
+    size_t size; /* sizeof(struct hf_reason) */
+    enum hf_reason_kind kind;
+    uint32_t reserved; /* 0 */
+    int64_t since_ns;  /* for how long this has been so */
+    int64_t closed_ns; /* for how long the lock stays closed; 0: it is not closed */
+    int64_t pid;
+    int64_t uid;
+    uint64_t holders;  /* how many hold the lock, as far as is known */
+    uint64_t waiters;  /* how many wait for it, this handle included if it waits */
+    char agent[40];    /* the holder's host, by its agent's name */
+    char command[512]; /* the holder's command line, maybe cut off */
+    char text[1024];   /* all of it in one English line, without the lock's name; it may contain
+                          bytes of other users' command lines: clean it for a terminal */
+};
+
+/* clang-format off */
+#define HF_REASON_INIT {sizeof(struct hf_reason), HF_WHY_NOTHING, 0, 0, 0, 0, 0, 0, 0, "", "", ""}
+/* clang-format on */
+
 /*
  * Connects to this host's agent. options may be NULL. The caller owns *out, and passes it to
  * hf_disconnect in the end.
@@ -258,6 +292,16 @@ int hf_progress(hf_lock *lock);
  * stop and done are atomic. HF_EINVAL, HF_EFORKED.
  */
 int hf_cancel(hf_lock *lock);
+
+/*
+ * Says why this lock is not had: after hf_acquire has returned HF_EBUSY or HF_ETIMEDOUT, or from
+ * another thread while a call waits. The caller owns *out, and sets out->size. The answer is what
+ * the agent knows at this moment, so it may have changed since the failure. The call asks the agent
+ * (1 s at most for a connection, then 5 s for each of two answers). An agent that does not answer
+ * is a reason, HF_WHY_NO_AGENT, and no failure.
+ * HF_EINVAL: also a struct without its size. HF_EACCES, HF_EPROTO, HF_ENOMEM, HF_EFORKED.
+ */
+int hf_why(hf_lock *lock, struct hf_reason *out);
 
 /*
  * Takes all of the locks or none. It takes them in byte order of their names, whatever the order of

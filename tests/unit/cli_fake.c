@@ -6,6 +6,7 @@
  *   block           hf_acquire waits until its timeout or hf_cancel
  *   lease_ms=N      a hold counts for N ms, then no more; nothing is said about it
  *   lost_ms=N       an event LOST after N ms
+ *   why=K           hf_why gives that kind, with a control character in the text; else it fails
  *   stall           lease_ms starts again at each hf_progress
  *   late            lease_ms starts with hf_progress, and not before
  *   release=E       hf_release fails with that number
@@ -289,6 +290,17 @@ int hf_cancel(hf_lock *lock)
     lock->canceled = true;
     pthread_cond_broadcast(&lock->client->canceled);
     pthread_mutex_unlock(&lock->client->mutex);
+    return 0;
+}
+
+int hf_why(hf_lock *lock, struct hf_reason *out)
+{
+    log_call("why %s", lock->name);
+    if (!is_set("why")) {
+        return HF_EPROTO;
+    }
+    out->kind = (enum hf_reason_kind)number("why");
+    snprintf(out->text, sizeof(out->text), "because\33[1m");
     return 0;
 }
 

@@ -34,6 +34,10 @@ static const struct {
     {"acquire=-2", "lock --wait 1s -E 9 a -- true", 9},
     {"block", "lock --wait 100ms a -- true", 75},
     {"block", "lock --wait 0s a -- true", 75},
+    {"acquire=-1,why=1", "lock --no-wait a -- true", 75},
+    {"acquire=-1,why=1", "lock --no-wait -E 9 a -- true", 9},
+    {"acquire=-1,why=4", "lock --no-wait a -- true", 74},
+    {"acquire=-2,why=4", "lock --wait 1s -E 9 a -- true", 74}, /* -E is for 75 alone */
     {"acquire=-9", "lock --no-wait a -- true", 69},
     {"acquire=-13", "lock a -- true", 70},
     {"acquire=-4", "lock a -- true", 70},
@@ -52,6 +56,20 @@ START_TEST(test_status)
     run_command(statuses[_i].fake, statuses[_i].line, &ran);
     ck_assert_int_eq(ran.status, statuses[_i].status);
     ck_assert_str_eq(ran.out, "");
+}
+END_TEST
+
+START_TEST(test_says_why_not_had)
+{
+    struct ran ran;
+
+    run_command("acquire=-2,why=1", "lock --wait 1s a b -- true", &ran);
+    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -2: because?[1m\n");
+    run_command("acquire=-1,why=0", "lock --no-wait a b -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.log, "why a\nwhy b\n")); /* a is not in the way */
+    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1: because?[1m\n");
+    run_command("acquire=-1", "lock --no-wait a -- true", &ran);
+    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1\n");
 }
 END_TEST
 
@@ -751,6 +769,7 @@ int main(void)
 
     tcase_set_timeout(lock, 60);
     tcase_add_loop_test(lock, test_status, 0, sizeof(statuses) / sizeof(statuses[0]));
+    tcase_add_test(lock, test_says_why_not_had);
     tcase_add_test(lock, test_environment);
     tcase_add_test(lock, test_options_reach_library);
     tcase_add_test(lock, test_waits_no_longer_for_the_agent);

@@ -358,7 +358,7 @@ static void answer_status(struct agent *agent, int at, uint64_t request)
                    .cell = text("test"),
                    .role = text("voter"),
                    .version = text("0.1.0"),
-                   .session_state = HF_SESSION_SAFE,
+                   .session_state = (uint8_t)atomic_load(&agent->session_state),
                    .session_epoch = 1,
                    .session_remaining_ns = 5,
                    .voter_count = 2},

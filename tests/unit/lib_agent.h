@@ -55,6 +55,7 @@ struct agent {
     _Atomic bool renews;    /* publishes the lease every few milliseconds */
     _Atomic bool ungranted; /* opening a lock does not grant it */
     _Atomic int mood;
+    _Atomic int session_state; /* of STATUS */
     _Atomic int64_t clock_apart_ns;
     _Atomic uint32_t requests; /* frames that came, HELLO and CLOSE too */
     _Atomic uint32_t closes;

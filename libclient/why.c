@@ -1,0 +1,224 @@
+/*
+ * Why a lock is not had: hf_why().
+ *
+ * The agent's answers to SHOW and STATUS say all that is known: SHOW has the holders, the waiters
+ * and the lock-delay, STATUS has the session and the voters. This file alone makes one reason of
+ * them, so that the command and every program give the same one.
+ */
+#include "holdfast/admin.h"
+
+#include "client.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The struct of the first version that had one. A smaller size is a forgotten or a wrong one. */
+enum { HFI_REASON_SIZE_MIN = sizeof(struct hf_reason) };
+
+/* What the agent's answers have said so far. */
+struct inquiry {
+    struct hf_reason reason;
+    bool held_here; /* the first holder is on the agent's own host */
+    size_t used;    /* bytes of reason.text */
+};
+
+static void say(struct inquiry *inquiry, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Appends to the text, and cuts it off where there is no more room. */
+static void say(struct inquiry *inquiry, const char *format, ...)
+{
+    size_t room = sizeof(inquiry->reason.text) - inquiry->used;
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(inquiry->reason.text + inquiry->used, room, format, arguments);
+    va_end(arguments);
+    if (size > 0) {
+        inquiry->used += (size_t)size < room ? (size_t)size : room - 1;
+    }
+}
+
+static void say_duration(struct inquiry *inquiry, int64_t ns)
+{
+    if (ns < 10 * NS_PER_S) {
+        say(inquiry, "%" PRId64 ".%" PRId64 " s", ns / NS_PER_S, ns % NS_PER_S / (NS_PER_S / 10));
+    } else {
+        say(inquiry, "%" PRId64 " s", ns / NS_PER_S);
+    }
+}
+
+static void copy_text(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", text == NULL ? "" : text);
+}
+
+static void note_holder(struct inquiry *inquiry, const struct hf_party *holder)
+{
+    struct hf_reason *reason = &inquiry->reason;
+    reason->pid = holder->pid;
+    reason->uid = holder->uid;
+    reason->since_ns = holder->elapsed_ns;
+    copy_text(reason->agent, sizeof(reason->agent), holder->agent);
+    copy_text(reason->command, sizeof(reason->command), holder->command);
+}
+
+/* An hf_list_fn. */
+static int on_lock(const struct hf_lock_info *info, void *arg)
+{
+    struct inquiry *inquiry = arg;
+    struct hf_reason *reason = &inquiry->reason;
+    reason->holders = info->holder_count;
+    reason->waiters = info->waiter_count;
+    if (info->holder_count > 0) {
+        reason->kind = HF_WHY_HELD;
+        note_holder(inquiry, info->holders[0]);
+    } else if (info->closed_ns > 0) {
+        reason->kind = HF_WHY_CLOSED;
+        reason->closed_ns = info->closed_ns;
+    } else if (info->age_ns < 0) {
+        reason->kind = HF_WHY_UNKNOWN;
+    } else {
+        reason->kind = info->waiter_count > 0 ? HF_WHY_AWAITED : HF_WHY_NOTHING;
+    }
+    return 0;
+}
+
+static void say_missing(struct inquiry *inquiry, const struct hf_status *status)
+{
+    const char *comma = "";
+    for (size_t i = 0; i < status->voter_count; i++) {
+        const struct hf_voter_info *voter = status->voters[i];
+        if (voter->state != HF_VOTER_UP) {
+            say(inquiry, "%s%s%s", comma, voter->name == NULL ? "?" : voter->name,
+                voter->state == HF_VOTER_REFUSED ? " (refused)" : "");
+            comma = ", ";
+        }
+    }
+}
+
+/* An hf_status_fn. Without a majority nobody on another host can give the lock up, so that comes
+ * before a holder there. A holder on this host can. */
+static void on_status(const struct hf_status *status, void *arg)
+{
+    struct inquiry *inquiry = arg;
+    bool is_safe = status->session_state == HF_SESSION_SAFE;
+    size_t up = 0;
+    for (size_t i = 0; i < status->voter_count; i++) {
+        up += status->voters[i]->state == HF_VOTER_UP;
+    }
+    inquiry->held_here = inquiry->reason.kind == HF_WHY_HELD && status->agent != NULL &&
+                         strcmp(status->agent, inquiry->reason.agent) == 0;
+    bool has_majority = 2 * up > status->voter_count;
+    if (is_safe && (has_majority || inquiry->held_here)) {
+        return;
+    }
+    inquiry->reason = (struct hf_reason){.kind = HF_WHY_NO_MAJORITY,
+                                         .pid = -1,
+                                         .uid = -1,
+                                         .since_ns = -1,
+                                         .holders = inquiry->reason.holders,
+                                         .waiters = inquiry->reason.waiters};
+    if (!is_safe && status->session_remaining_ns < 0) {
+        inquiry->reason.since_ns = -status->session_remaining_ns;
+    }
+    if (has_majority) {
+        say(inquiry, "no majority of the voters has renewed this host's session");
+        return;
+    }
+    say(inquiry, "no majority of the voters answers: %zu of %zu; missing: ", up,
+        status->voter_count);
+    say_missing(inquiry, status);
+}
+
+static void say_holder(struct inquiry *inquiry)
+{
+    const struct hf_reason *reason = &inquiry->reason;
+    say(inquiry, "held");
+    if (reason->agent[0] != '\0') {
+        say(inquiry, " on %s", reason->agent);
+    }
+    if (reason->since_ns >= 0) {
+        say(inquiry, " for ");
+        say_duration(inquiry, reason->since_ns);
+    }
+    if (reason->pid >= 0) {
+        say(inquiry, " by process %" PRId64, reason->pid);
+    }
+    if (reason->uid >= 0) {
+        say(inquiry, " of user %" PRId64, reason->uid);
+    }
+    if (reason->command[0] != '\0') {
+        say(inquiry, " (%.200s)", reason->command);
+    }
+    if (reason->holders > 1) {
+        say(inquiry, " and %" PRIu64 " more", reason->holders - 1);
+    }
+}
+
+static void say_reason(struct inquiry *inquiry)
+{
+    const struct hf_reason *reason = &inquiry->reason;
+    switch (reason->kind) {
+    case HF_WHY_NOTHING:
+        say(inquiry, "nothing is known to stand in the way now");
+        break;
+    case HF_WHY_HELD:
+        say_holder(inquiry);
+        break;
+    case HF_WHY_AWAITED:
+        say(inquiry, "nobody is known to hold it, and others wait for it");
+        break;
+    case HF_WHY_CLOSED:
+        say(inquiry, "closed for another ");
+        say_duration(inquiry, reason->closed_ns);
+        say(inquiry, " (lock-delay): its last holder vanished, or its hold was ended");
+        break;
+    case HF_WHY_NO_AGENT:
+        say(inquiry, "no agent answers on this host");
+        break;
+    case HF_WHY_UNKNOWN:
+        say(inquiry, "a host that has reported nothing for too long may hold it");
+        break;
+    case HF_WHY_NO_MAJORITY: /* on_status() has written the text */
+        break;
+    }
+    if (reason->waiters > 0) {
+        say(inquiry, "; waiting: %" PRIu64, reason->waiters);
+    }
+}
+
+/* Copies as much as the caller's struct has room for, and sets the rest of it to 0. */
+static void hand_out(const struct inquiry *inquiry, struct hf_reason *out)
+{
+    size_t size = out->size;
+    size_t known = size < sizeof(inquiry->reason) ? size : sizeof(inquiry->reason);
+    memcpy(out, &inquiry->reason, known);
+    memset((char *)out + known, 0, size - known);
+    out->size = size;
+}
+
+HFI_PUBLIC int hf_why(hf_lock *lock, struct hf_reason *out)
+{
+    struct inquiry inquiry = {.reason = {.pid = -1, .uid = -1, .since_ns = -1}};
+    if (lock == NULL || out == NULL || out->size < HFI_REASON_SIZE_MIN) {
+        return HF_EINVAL;
+    }
+    if (!alive_here(lock->alive)) {
+        return HF_EFORKED;
+    }
+    int error = hf_show(lock->client, lock->name, on_lock, &inquiry);
+    if (error == 0) {
+        error = hf_status(lock->client, on_status, &inquiry);
+    }
+    if (error == HF_ENOAGENT) {
+        inquiry = (struct inquiry){
+            .reason = {.kind = HF_WHY_NO_AGENT, .pid = -1, .uid = -1, .since_ns = -1}};
+    } else if (error != 0) {
+        return error;
+    }
+    say_reason(&inquiry);
+    hand_out(&inquiry, out);
+    return 0;
+}

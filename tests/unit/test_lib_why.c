@@ -1,0 +1,101 @@
+/* libholdfast: hf_why, the reason that a lock is not had. */
+#include "lib_clients.h"
+
+#include <string.h>
+
+#include "../suite_main.h"
+
+static void setup(void)
+{
+    clients_create(LONG_TTL_NS);
+}
+
+static hf_lock *open_lock(hf_client *of, const char *name)
+{
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(REACHED(hf_open(of, name, NULL, &lock)), 0);
+    return lock;
+}
+
+START_TEST(why_names_the_holder)
+{
+    struct hf_reason reason = HF_REASON_INIT;
+    hf_lock *lock = open_lock(client, "a");
+    memset((char *)&reason + sizeof(reason.size), 0xff, sizeof(reason) - sizeof(reason.size));
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    ck_assert_int_eq(reason.kind, HF_WHY_HELD);
+    ck_assert_str_eq(reason.agent, "fake");
+    ck_assert_str_eq(reason.command, "sleep 1");
+    ck_assert_int_eq(reason.pid, 4711);
+    ck_assert_int_eq(reason.uid, -1);
+    ck_assert_int_eq(reason.since_ns, 5);
+    ck_assert_int_eq(reason.closed_ns, 0);
+    ck_assert_uint_eq(reason.holders, 2);
+    ck_assert_uint_eq(reason.waiters, 2);
+    ck_assert_uint_eq(reason.reserved, 0);
+    ck_assert_uint_eq(reason.size, sizeof(reason));
+    ck_assert_str_eq(reason.text,
+                     "held on fake for 0.0 s by process 4711 (sleep 1) and 1 more; waiting: 2");
+    hf_close(lock);
+}
+END_TEST
+
+START_TEST(why_names_the_missing_voters)
+{
+    struct hf_reason reason = HF_REASON_INIT;
+    hf_lock *lock = open_lock(client, "a");
+    atomic_store(&agent.session_state, HF_SESSION_JEOPARDY);
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    ck_assert_int_eq(reason.kind, HF_WHY_NO_MAJORITY);
+    ck_assert_str_eq(reason.agent, "");
+    ck_assert_str_eq(reason.text,
+                     "no majority of the voters answers: 1 of 2; missing: other; waiting: 2");
+    hf_close(lock);
+}
+END_TEST
+
+START_TEST(why_has_room_to_grow)
+{
+    struct {
+        struct hf_reason known;
+        uint64_t later[2];
+    } grown;
+    hf_lock *lock = open_lock(client, "a");
+    memset(&grown, 0xff, sizeof(grown));
+    grown.known.size = sizeof(grown);
+    ck_assert_int_eq(hf_why(lock, &grown.known), 0);
+    ck_assert_uint_eq(grown.known.size, sizeof(grown));
+    ck_assert_uint_eq(grown.later[0] | grown.later[1], 0);
+    grown.known.size = 0;
+    ck_assert_int_eq(hf_why(lock, &grown.known), HF_EINVAL);
+    ck_assert_int_eq(hf_why(lock, NULL), HF_EINVAL);
+    ck_assert_int_eq(hf_why(NULL, &grown.known), HF_EINVAL);
+    hf_close(lock);
+}
+END_TEST
+
+START_TEST(why_without_an_agent_is_a_reason)
+{
+    struct hf_reason reason = HF_REASON_INIT;
+    hf_lock *lock = open_lock(client, "a");
+    agent_stop(&agent);
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    ck_assert_int_eq(reason.kind, HF_WHY_NO_AGENT);
+    ck_assert_int_eq(reason.pid, -1);
+    ck_assert_str_eq(reason.text, "no agent answers on this host");
+    agent_start(&agent, true);
+    hf_close(lock);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("why");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, clients_destroy);
+    tcase_add_test(tests, why_names_the_holder);
+    tcase_add_test(tests, why_names_the_missing_voters);
+    tcase_add_test(tests, why_has_room_to_grow);
+    tcase_add_test(tests, why_without_an_agent_is_a_reason);
+    return suite_main("lib_why", tests);
+}
