@@ -156,7 +156,8 @@ START_TEST(each_thing_that_is_wrong_is_found)
 }
 END_TEST
 
-/* The remedy where no majority of stores is left: the way back, as long as there is one. */
+/* If no majority of stores is left, the remedy is to take a start over back, as long as that is
+ * possible. */
 START_TEST(remedies_lead_out)
 {
     struct ran ran;
@@ -174,7 +175,7 @@ START_TEST(remedies_lead_out)
 }
 END_TEST
 
-/* Without an agent it says so, how to get one, and looks at what needs none. */
+/* Without an agent the doctor says so, says how to start one, and checks what needs no agent. */
 START_TEST(without_an_agent)
 {
     struct ran ran;

@@ -4,7 +4,7 @@
  *
  *   connect=E open=E acquire=E check=E break=E list=E   the call fails with that number
  *   block           hf_acquire waits until its timeout or hf_cancel
- *   lease_ms=N      a hold counts for N ms, then no more; nothing is said about it
+ *   lease_ms=N      a hold counts for N ms, then no more, without an event
  *   lost_ms=N       an event LOST after N ms
  *   why=K           hf_why gives that kind, with a control character in the text; else it fails
  *   stall           lease_ms starts again at each hf_progress

@@ -1,7 +1,8 @@
 /*
  * `holdfast lock` as a process: CMD's environment, exit status, signals, the end of a hold, the
- * terminal, kill -9. The library behind it is the one of cli_fake.c. A wait that must not be would
- * last for ever, or for a minute: so a busy machine is not taken for a command that waits.
+ * terminal, kill -9. The library behind it is the one of cli_fake.c. A wait that must not happen
+ * would last for ever, or for a minute, so the tests do not take a busy machine for a command that
+ * waits.
  */
 #include <check.h>
 #include <errno.h>
@@ -46,7 +47,7 @@ static const struct {
     {"open=-10", "lock a -- true", 77},
     {"open=-12", "lock a -- true", 64},
     {"open=-13", "lock a -- true", 70},
-    {"release=-4", "lock a -- true", 76}, /* it had ended before CMD did: nobody may trust CMD */
+    {"release=-4", "lock a -- true", 76}, /* the hold had ended before CMD did */
 };
 
 START_TEST(test_status)
@@ -103,7 +104,8 @@ START_TEST(test_options_reach_library)
 }
 END_TEST
 
-/* An agent is waited for as long as one would wait for the lock, 1 s at least, 5 s at most. */
+/* The command waits for an agent as long as it would wait for the lock, 1 s at least and 5 s at
+ * most. */
 START_TEST(test_waits_no_longer_for_the_agent)
 {
     static const struct {
@@ -218,7 +220,8 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
-/* CMD's line when it is ready to lose its hold: from then on the fake's lease counts (late). */
+/* CMD runs this line when it is ready to lose its hold: from then on the fake's lease counts
+ * (late). */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 START_TEST(test_lease_end)
@@ -239,13 +242,13 @@ END_TEST
 
 static const char stubborn[] = "trap \"\" TERM; " READY "while :; do sleep 0.05; done";
 
-/* Less than what was not to be waited for, and far more than a busy machine needs for the rest. */
+/* Less than the wait that must not happen, and far more than a busy machine needs for the rest. */
 enum { SOON_MS = 30000 };
 
 /*
- * CMD is killed before anybody else can have the lock, by a tenth of the lock-delay. If a machine
- * is so busy that this is too little, all is tried with a longer lock-delay; a kill that comes when
- * the lock-delay is over comes too late however long that is.
+ * CMD is killed a tenth of the lock-delay before another process can have the lock. If a machine is
+ * so busy that this is too little, the test tries again with a longer lock-delay. A kill that came
+ * only after the lock-delay would be too late with any lock-delay.
  */
 START_TEST(test_kill_before_lock_delay)
 {
@@ -308,8 +311,8 @@ START_TEST(test_lost_group_gets_its_time)
 {
     struct ran ran;
 
-    /* The shell dies of SIGTERM at once; its child needs 300 ms to clean up. Its end is noticed,
-     * not waited out. */
+    /* The shell dies of SIGTERM at once; its child needs 300 ms to clean up. The command notices
+     * the child's end and does not wait for the full time. */
     run_command("lease_ms=200,late",
                 "lock --max-stall 1h --lock-delay 60s --kill-after 60s a -- sh -c "
                 "'(trap \"sleep 0.3; echo clean; exit\" TERM; " READY
@@ -364,10 +367,9 @@ START_TEST(test_stalled_holdfast)
 END_TEST
 
 /*
- * CMD reports four times in a time that is longer than its hold may stand still, and keeps it.
- * Where a machine is so busy that it could not report in time, all of that begins again and takes
- * twice as long, so that in the end it can; a report that is not passed on is missed however long
- * that is.
+ * CMD reports progress four times, over a time longer than max_stall, and keeps its hold. If a
+ * machine is so busy that CMD could not report in time, the test begins again with twice the times.
+ * A report that is not passed on is missed with any times.
  */
 START_TEST(test_progress)
 {
@@ -407,7 +409,7 @@ END_TEST
 
 enum { GONE_GUARD_MS = 60000 };
 
-/* The process with this number is gone, or soon will be. */
+/* Waits until the process with this number is gone. */
 static void await_gone(pid_t pid)
 {
     int64_t start = run_now_ms();
@@ -643,11 +645,11 @@ START_TEST(test_background_does_not_hold)
     ck_assert_int_eq(ran.status, 0);
     left = (pid_t)atoi(ran.out);
     ck_assert_int_gt(left, 1);
-    ck_assert_int_eq(kill(left, SIGKILL), 0); /* it was neither waited for nor ended */
+    ck_assert_int_eq(kill(left, SIGKILL), 0); /* the command neither waited for it nor ended it */
 }
 END_TEST
 
-/* Reads from a terminal until the part was seen. */
+/* Reads from a terminal until it has seen the text. */
 static void await_terminal(int fd, const char *part)
 {
     char text[RUN_TEXT_SIZE] = "";
@@ -665,7 +667,8 @@ static void await_terminal(int fd, const char *part)
 }
 
 /* Runs a shell line on a terminal of its own. The shell does job control if interactive. Unread
- * output is gone when the line ends, so it has to wait for a last word (end_terminal). */
+ * output is lost when the shell line ends, so the line has to wait for a last input
+ * (end_terminal). */
 static pid_t on_terminal(const char *line, int *fd)
 {
     pid_t pid = forkpty(fd, NULL, NULL, NULL);
@@ -739,7 +742,7 @@ START_TEST(test_terminal_stop_without_shell)
                             &fd);
 
     await_terminal(fd, "up");
-    type(fd, "\x1a"); /* nobody could continue us: CMD goes on */
+    type(fd, "\x1a"); /* no shell could continue the command: CMD goes on */
     type(fd, "word\n");
     await_terminal(fd, "got-word");
     ck_assert_int_eq(end_terminal(pid, fd), 0);

@@ -220,7 +220,8 @@ START_TEST(test_text_clean)
 }
 END_TEST
 
-/* Characters that cannot be seen, or turn the writing around; their neighbours can be seen. */
+/* Invisible characters, and characters that change the direction of writing. Their neighbours are
+ * visible. */
 START_TEST(test_text_unseen)
 {
     static const uint32_t unseen[] = {0x202A, 0x202E, 0x2066,  0x2069,  0x200E, 0x200F, 0x61C,

@@ -1,5 +1,5 @@
 /*
- * The commands that look: usage, help, what they print and their exit status.
+ * The commands that only show something: usage, help, output and exit status.
  */
 #include <check.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /*
- * The calls of the driver to a host core that a test plays itself, where no test has an answer of
- * its own. Once a program.
+ * Answers to the driver's calls of the host core, for tests that play the host core and need no
+ * answer of their own. To be included once in a program.
  */
 #ifndef TESTS_UNIT_DRIVER_HOST_H
 #define TESTS_UNIT_DRIVER_HOST_H

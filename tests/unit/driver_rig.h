@@ -1,15 +1,15 @@
 /*
  * The driver in a cell of three voters, a to c, and two observers, o and p, for the unit tests of
- * what waits for the disk: with a quorum core, a host core and a disk that the test plays. What
- * happens is a word each in `trace`. The agent is a, or the observer o.
+ * what waits for the disk: with a quorum core, a host core and a disk that the test plays. `trace`
+ * has a word for each thing that happens. The agent is a, or the observer o.
  */
 #ifndef TESTS_UNIT_DRIVER_RIG_H
 #define TESTS_UNIT_DRIVER_RIG_H
 
 #include "driver/driver.h"
 
-/* p: persist a register, of the name x (q: y), m: persist a promise; then each of these sends: to
- * the agent in `to`. */
+/* p persists a register of the name x, q one of the name y, m persists a promise; s and l send a
+ * message to the agent in `to`. */
 struct step {
     char what; /* 'p', 'q', 'm', 's', or 'l': 's' that may go later */
     enum message_kind kind;
@@ -22,7 +22,7 @@ struct driver_disk {
     uint64_t commits;
 };
 
-/* Of the test that runs: make_driver() makes them. */
+/* These belong to the test that runs: make_driver() makes them. */
 extern struct driver *driver;
 extern struct renewal renewal;
 extern int64_t now_ns;
@@ -41,19 +41,19 @@ extern bool decides_only;
 enum { NO = ACTION_NO_RELAY };
 
 void make_driver(bool observer);
-/* A voter. */
+/* Makes a driver of a voter. */
 void set_up(void);
 void tear_down(void);
-/* A message of that agent, by its index in names. */
+/* Gives the driver a message of the agent with that index in names. */
 void receive(enum message_kind kind, unsigned from);
-/* The quorum core does this. */
+/* Makes the quorum core do these steps. */
 void do_plan(const struct step *steps, unsigned count);
-/* The host core does this, a letter each: s persists a slot; A asks its own coordinator; a asks b,
- * r by way of c; g gives back to b. */
+/* Makes the host core do what the letters say: s persists a slot; A asks its own coordinator; a
+ * asks b; r asks b through c; g gives back to b. */
 void do_frame(const char *what);
-/* What is being flushed is durable, or failed. */
+/* Ends the flush: the batch is durable, or has failed with that error. */
 void land(const char *error);
-/* How the kind is called in the trace. */
+/* Returns the kind's word in the trace. */
 const char *word_of(enum message_kind kind);
 
 #endif

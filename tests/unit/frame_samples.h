@@ -9,18 +9,19 @@
 
 enum { SAMPLE_KINDS = 26, SAMPLE_PAGES = 4, SAMPLE_COUNT = 2 * SAMPLE_KINDS + SAMPLE_PAGES };
 
-/* A C string as a text; it is borrowed. */
+/* Returns a C string, which is borrowed, as a text. */
 struct hfi_text sample_text(const char *string);
 
-/* All kinds but LISTED and TOLD, in the order of their numbers: index < SAMPLE_KINDS. */
+/* Fills in a small frame: all kinds but LISTED and TOLD, in the order of their numbers. index <
+ * SAMPLE_KINDS. */
 void sample_small(size_t index, struct hfi_frame *out);
 void sample_large(size_t index, struct hfi_frame *out);
 
-/* A page of LISTED: empty, one bare lock, full; a TOLD of three facts. Its size; buffer has
- * HFI_FRAME_MAX bytes. */
+/* Writes a page of LISTED (empty, one bare lock, full) or a TOLD of three facts. Returns its size;
+ * buffer has HFI_FRAME_MAX bytes. */
 size_t sample_page(size_t index, unsigned char *buffer);
 
-/* Any of them, encoded: index < SAMPLE_COUNT. */
+/* Writes any of the samples, encoded. index < SAMPLE_COUNT. */
 size_t sample_packet(size_t index, unsigned char *buffer);
 
 #endif

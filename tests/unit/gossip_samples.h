@@ -6,11 +6,13 @@
 
 enum { GOSSIP_SAMPLE_ITEMS = 8, GOSSIP_SAMPLE_PACKETS = GOSSIP_SAMPLE_ITEMS + 3 };
 
-/* An item of each kind, small and as large as it can be; index below GOSSIP_SAMPLE_ITEMS. */
+/* Fills in an item: each kind once small and once as large as it can be. index: below
+ * GOSSIP_SAMPLE_ITEMS. */
 void gossip_sample_item(uint32_t index, struct gossip_item *item);
 
-/* A packet with that item, then: with all of them, with digests, with hashes. Its size; 0: there is
- * none of that index. bytes has GOSSIP_PACKET_MAX. */
+/* Writes a packet with the item of that index; behind these come a packet with all items, one with
+ * digests and one with hashes. Returns its size; 0: there is no such packet. bytes has
+ * GOSSIP_PACKET_MAX bytes. */
 size_t gossip_sample(uint32_t index, unsigned char *bytes);
 
 /* The kind of one entry of a hash or digest. */

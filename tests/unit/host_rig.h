@@ -1,6 +1,6 @@
 /*
  * A host core between a fake quorum and fake sockets, for the unit tests: each step's actions are
- * sorted into lists, what the quorum is asked is answered when the test says so, and clients act on
+ * sorted into lists, requests to the quorum are answered when the test says so, and clients act on
  * the region with the real code of the lock word. Time stands still unless moved.
  */
 #ifndef TESTS_UNIT_HOST_RIG_H
@@ -57,10 +57,10 @@ struct rig {
     uint32_t rows; /* PERSIST_SLOT so far */
     uint32_t rows_gone;
     uint32_t forgotten;
-    bool forgets_late; /* the core has no notice of it yet: rig_forget() gives it */
+    bool forgets_late; /* the core has no notice that FORGET is done yet: rig_forget() gives it */
     uint32_t hang_ups;
     bool fresh;     /* the contents of grants */
-    bool unchecked; /* so much that its invariants are not looked at after each step */
+    bool unchecked; /* too much for a check of the invariants after each step */
     uint64_t token_next;
     uint64_t version;
     uint32_t epoch; /* of the latest lease */
@@ -68,35 +68,35 @@ struct rig {
     _Atomic uint16_t delays_ms[RIG_DELAYS];
 };
 
-/* An agent before START with an empty region, room for this many of everything. */
+/* Makes an agent before START with an empty region and room for this many of everything. */
 struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint32_t blocks);
-/* The same in a cell of so many voters, host-a and so on; the agent is host-a, or the observer
- * "host-x" if self is HOST_OBSERVER. requests: the limit. */
+/* The same in a cell of so many voters, named host-a and so on. The agent is host-a, or the
+ * observer "host-x" if self is HOST_OBSERVER. requests: the limit. */
 struct rig *rig_create_cell(uint32_t locks, uint32_t voters, uint32_t self, uint32_t requests);
-/* Before rig_begin(): gives the namespace "orders" a region, too. */
+/* Gives the namespace "orders" a region, too. To be called before rig_begin(). */
 void rig_add_orders(struct rig *rig);
 void rig_destroy(struct rig *rig);
-/* START and a lease of ten seconds in epoch 1. */
+/* Gives START, and a lease of ten seconds in epoch 1. */
 void rig_begin(struct rig *rig);
 /* The agent's process dies; another one takes the region, and the rows and grants that the test
  * gives it between rig_restart() and rig_begin(). */
 void rig_restart(struct rig *rig, uint32_t epoch);
 void rig_step(struct rig *rig, struct host_event event);
 void rig_lease(struct rig *rig, uint32_t epoch, int64_t deadline_ns, bool lost);
-/* Time passes, with all ticks that are due. */
+/* Lets time pass, with all ticks that are due. */
 void rig_pass(struct rig *rig, int64_t duration_ns);
 void rig_ring(struct rig *rig);
 
 uint32_t rig_connect(struct rig *rig, uint8_t rights);
 void rig_hang_up(struct rig *rig, uint32_t client);
-/* A client of before, whose nonce was that, connects again. */
+/* Connects an earlier client again, whose nonce was that. */
 void rig_connect_again(struct rig *rig, uint32_t who, uint64_t nonce);
 void rig_die(struct rig *rig, uint32_t client);
-/* The client's FORGET was carried out. */
+/* Notifies the core that the client's FORGET was carried out. */
 void rig_forget(struct rig *rig, uint32_t client);
-/* Sends a request; the reply with its number, NULL: none yet. */
+/* Sends a request. Returns the reply with its number; NULL: none yet. */
 struct rig_reply *rig_ask(struct rig *rig, uint32_t client, struct hfi_frame *frame);
-/* Opens again what it had open with the agent before, or before it was hung up on. */
+/* Opens again what the client had open with the previous agent, or before the agent hung up. */
 struct rig_reply *rig_resume(struct rig *rig, uint32_t client, const char *name,
                              const struct hfi_opened *opened);
 struct rig_reply *rig_find(struct rig *rig, uint32_t client, enum hfi_frame_kind kind);
@@ -104,18 +104,18 @@ struct rig_reply *rig_text(struct rig *rig, uint32_t client, enum hfi_frame_kind
                            const char *text);
 uint32_t rig_count(const struct rig *rig, uint32_t client, enum hfi_frame_kind kind);
 
-/* OPEN; answered if the grant is here. */
+/* Sends OPEN, which is answered if the grant is here. */
 struct rig_reply *rig_open(struct rig *rig, uint32_t client, const char *name, int64_t delay_ns);
-/* OPEN with the grant given at once; the handle. */
+/* Sends OPEN and gives the grant at once. Returns the handle. */
 struct hfi_opened rig_open_granted(struct rig *rig, uint32_t client, const char *name,
                                    int64_t delay_ns);
 uint32_t rig_seat(struct rig *rig, uint32_t client, uint32_t handle, bool shared);
 void rig_close(struct rig *rig, uint32_t client, uint32_t handle);
 
-/* The latest message of that kind that the host sent; NULL: none. */
+/* Returns the latest message of that kind that the host sent; NULL: none. */
 const struct message *rig_sent(const struct rig *rig, enum message_kind kind);
 uint32_t rig_sent_count(const struct rig *rig, enum message_kind kind);
-/* A message arrives. */
+/* Gives the host a message. */
 void rig_hear(struct rig *rig, const struct message *message);
 /* Answers an ACQUIRE or AMEND with exactly this. */
 void rig_answer(struct rig *rig, const struct message *asked, enum message_mode mode,
@@ -126,7 +126,7 @@ void rig_refuse(struct rig *rig, const struct message *request, enum message_ref
 void rig_returned(struct rig *rig, const struct message *give_back);
 
 struct hfi_actor rig_actor(struct rig *rig, uint32_t holder);
-/* Takes it for that handle, which is free; the hold. */
+/* Takes the lock, which is free, for that handle. Returns the hold. */
 struct hfi_held rig_take(struct rig *rig, const struct hfi_opened *opened);
 uint64_t rig_word(const struct rig *rig, uint32_t slot);
 

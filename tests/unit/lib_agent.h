@@ -1,7 +1,7 @@
 /*
  * An agent for the tests of libholdfast: a thread that speaks the client frames and serves one real
- * region, with knobs for what a real one does rarely. It grants every lock to its host at the first
- * opening, and decides nothing else.
+ * region, with settings for what a real agent does rarely. It grants every lock to its host at the
+ * first opening, and decides nothing else.
  */
 #ifndef LIB_AGENT_H
 #define LIB_AGENT_H
@@ -12,8 +12,8 @@
 
 #include <pthread.h>
 
-/* A lease that does not end while a test runs that is not about its end, though the agent's thread
- * gets no processor for long. */
+/* For tests that are not about a lease's end: a lease so long that it does not end even if the
+ * agent's thread gets no processor for long. */
 #define LONG_TTL_NS INT64_C(60000000000)
 
 enum { AGENT_SLOTS = 64, AGENT_CONNECTIONS = 16, AGENT_HANDLES = 512 };
@@ -31,7 +31,7 @@ enum agent_mood {
     MOOD_CLOCK,        /* WELCOME with a clock that is clock_apart_ns away: an hour if not set */
     MOOD_NO_REGION,    /* REGION with descriptors of an empty file */
     MOOD_REFUSES,      /* OPEN is HF_EACCES */
-    MOOD_IN_CIRCLES,   /* LIST is answered with pages that come again and never end */
+    MOOD_IN_CIRCLES,   /* LIST gets pages that repeat and never end */
 };
 
 struct agent_handle {
@@ -88,7 +88,8 @@ void agent_destroy(struct agent *agent);
 
 /* Stops the thread and closes its sockets, as a kill would. The region stays as it is. */
 void agent_stop(struct agent *agent);
-/* Runs again. remember: knows its clients; else all their holds are over (a new epoch). */
+/* Starts the agent again. If remember, it knows its clients; else a new epoch begins, and all their
+ * holds are over. */
 void agent_start(struct agent *agent, bool remember);
 
 /* Publishes the lease: it ends ttl_ns from now. */

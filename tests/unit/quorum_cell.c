@@ -75,7 +75,7 @@ static struct cell_packet *packet_put(struct cell *cell, uint32_t to)
     return packet;
 }
 
-/* The links between a node and the others break, or are there again. */
+/* Breaks the links between a node and the others, or makes them whole again. */
 static void links_change(struct cell *cell, uint32_t node)
 {
     for (uint32_t i = 0; i < cell->config.voter_count && !cell->silent; i++) {
@@ -263,7 +263,7 @@ static void network_put(struct cell *cell, uint32_t to, const struct message *me
     }
 }
 
-/* Only kinds below 64 can be dropped: none that is for a host. */
+/* Only kinds below 64 can be dropped, so no message to a host. */
 static bool is_dropped(const struct cell *cell, uint32_t from, uint32_t to, enum message_kind kind)
 {
     return kind < 64 && to < CELL_NODES && (cell->drop[from][to] >> kind & 1) != 0;
@@ -282,7 +282,7 @@ static void network_send(struct cell *cell, uint32_t from, uint32_t to,
     }
 }
 
-/* By way of another voter, which passes it on. */
+/* Sends a message through another voter, which passes it on. */
 static void send_through(struct cell *cell, uint32_t from, const struct action_send *send)
 {
     struct message message;
@@ -305,7 +305,7 @@ static void host_receive(struct cell *cell, uint32_t node, const struct message 
     }
 }
 
-/* The voter that a message is for, if its envelope says so; CELL_NODES: no such voter. */
+/* Returns the voter that the message's envelope names as its receiver; CELL_NODES: none. */
 static uint32_t addressee(const struct cell *cell, uint32_t node, const struct message *message)
 {
     if (message->to.length == 0) {
@@ -342,7 +342,7 @@ static void node_receive(struct cell *cell, uint32_t node, const struct message 
     cell_step(cell, node, event);
 }
 
-/* Commits what the node has to persist; false: that failed, the node is dead. */
+/* Commits what the node has to persist. Returns false if that failed: then the node is dead. */
 static bool node_commit(struct cell *cell, uint32_t node)
 {
     struct cell_node *at = &cell->nodes[node];
@@ -449,7 +449,7 @@ static void fill_id(const struct cell *cell, uint32_t node, uint64_t id[2])
     id[1] = node + 1;
 }
 
-/* As if every other voter answered the node's HELLO: you may vote. */
+/* Acts as if every other voter had answered the node's HELLO that it may vote. */
 static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
 {
     struct message message;
@@ -475,7 +475,7 @@ static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
     ck_assert_int_eq(quorum_voter_status(cell->nodes[node].quorum), MESSAGE_STATUS_VOTING);
 }
 
-/* A core with what its disk has, not started. */
+/* Makes a core with the contents of its disk, not started. */
 static void node_load(struct cell *cell, uint32_t node)
 {
     struct cell_node *at = &cell->nodes[node];
@@ -538,7 +538,7 @@ void cell_send(struct cell *cell, uint32_t from, uint32_t to, const struct messa
     }
 }
 
-/* When that node runs, from then on. */
+/* Returns when that node runs next, at or after that time. */
 static int64_t runs_at(const struct cell *cell, uint32_t node, int64_t at_ns)
 {
     at_ns = at_ns > cell->now_ns ? at_ns : cell->now_ns;

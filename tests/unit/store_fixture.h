@@ -1,5 +1,5 @@
 /*
- * A store in a folder of its own, for the tests of one. Each program has these variables for
+ * A store in a folder of its own, for tests of the store. Each program has these variables for
  * itself.
  */
 #ifndef STORE_FIXTURE_H

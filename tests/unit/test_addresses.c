@@ -1,7 +1,7 @@
 /*
- * Where an agent listens (agent/peers/addresses.h), with links that this file makes come up and
- * break: an agent that is there stays, whatever is announced; lies are forgotten, and cost a
- * bounded number of links.
+ * The addresses of agents (agent/peers/addresses.h), with links that this file makes come up and
+ * break. An agent that is connected keeps its address, whatever is announced. Lies are forgotten,
+ * and cost a bounded number of links.
  */
 #include <check.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static const char *current(const struct address_entry *entry)
     return address_current(&addresses, entry)->text;
 }
 
-/* Nothing is counted of a host any more. */
+/* Checks that no trial is counted for any host any more. */
 static void nothing_is_left(void)
 {
     for (uint32_t i = 0; i < ADDRESSES_HOSTS; i++) {
@@ -87,7 +87,7 @@ static void nothing_is_left(void)
     ck_assert_uint_eq(dialled_count, 0);
 }
 
-/* An agent that is there: its address is link 0. */
+/* Makes an agent that is connected: its address is link 0. */
 static void make_known(struct address_entry *entry)
 {
     address_init(entry);
@@ -112,8 +112,8 @@ START_TEST(what_is_connected_stays)
 }
 END_TEST
 
-/* Its connection broke, and somebody says that it is elsewhere, where somebody answers: it is sent
- * to, until home answers again. */
+/* The agent's connection broke, and another address is announced for it, at which some process
+ * answers. Messages go there until the old address answers again. */
 START_TEST(home_comes_back)
 {
     struct address_entry entry;
@@ -153,8 +153,9 @@ START_TEST(it_moves_when_home_has_gone)
 }
 END_TEST
 
-/* Lies where nobody answers, as fast as they can be sent, while home is away: one link at a time,
- * and then none for a while; another host is believed meanwhile. */
+/* Lies name addresses where no process answers, as fast as they can be sent, while the agent is
+ * away. They cost one link at a time, and then none for a while. Another host's announcement is
+ * accepted meanwhile. */
 START_TEST(lies_where_nobody_answers)
 {
     struct address_entry entry;
@@ -176,7 +177,7 @@ START_TEST(lies_where_nobody_answers)
 }
 END_TEST
 
-/* A liar that is first about an agent that nobody knows yet does not keep it away. */
+/* A liar that is the first to announce an unknown agent does not keep the agent away. */
 START_TEST(the_first_that_answers_is_its_home)
 {
     struct address_entry entry;
@@ -215,7 +216,7 @@ START_TEST(a_host_has_so_many_guests)
 }
 END_TEST
 
-/* A liar that has somebody answer at each of its addresses has half of the places at most. */
+/* A liar at whose addresses processes do answer gets at most half of the entries. */
 START_TEST(a_host_has_so_many_places)
 {
     static struct address_entry many[ADDRESSES_ANNOUNCED_MAX + 1];

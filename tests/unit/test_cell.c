@@ -31,7 +31,7 @@ enum want { IDLE, ASKING, HOLDING, GIVING };
 struct lock_model {
     enum want want;
     uint64_t request_id;
-    struct message_order version; /* HOLDING, GIVING */
+    struct message_order version; /* in the states HOLDING and GIVING */
     struct message_order retired; /* grants at or below it are refused */
     uint64_t token_next, token_used;
     uint32_t to;
@@ -59,7 +59,7 @@ enum { PROPOSALS = 1 << 17 };
 struct world {
     struct proposal *proposals;
     uint64_t ballot_highest[CELL_NODES];           /* that was prepared */
-    uint64_t ballot_before[CELL_NODES];            /* in earlier lives */
+    uint64_t ballot_before[CELL_NODES];            /* in earlier processes */
     uint64_t told[CELL_NODES][MESSAGE_PARTITIONS]; /* the highest promise */
     struct cell *cell;
     struct host_model hosts[CELL_NODES];
@@ -94,7 +94,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
-/* Field by field: the bytes between them may be anything. */
+/* Hashes field by field, since the bytes between the fields may be anything. */
 static uint64_t value_hash(const struct message_value *value)
 {
     const uint64_t numbers[] = {
@@ -310,7 +310,7 @@ static void host_receive(void *arg, uint32_t node, const struct message *message
             begin_giving(world, node, lock);
         }
         if (message->as.version.epoch == host->epoch && host->locks[lock].want == ASKING) {
-            /* The recall has overtaken its grant: refuse that and all before. */
+            /* The recall has overtaken its grant: refuse that grant and all earlier ones. */
             host->locks[lock].version = message->as.version.version;
             host->locks[lock].token_used = 0;
             begin_giving(world, node, lock);
@@ -329,7 +329,7 @@ static void host_receive(void *arg, uint32_t node, const struct message *message
     check_exclusion(world);
 }
 
-/* A host that is up does something about one of its locks, and repeats what is not answered. */
+/* Lets a host that is up act on one of its locks, and repeat a request that has no answer. */
 static void host_act(struct world *world, uint32_t node)
 {
     struct cell *cell = world->cell;

@@ -1,5 +1,5 @@
-/* Deletion: names that nobody uses go, from a majority at once and from the others when they are
- * back; their tokens never come again, and nothing that lives goes with them. */
+/* Deletion: unused names are deleted, at a majority at once and at the other voters when they are
+ * back. Their tokens never come again, and no name in use is deleted with them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +52,8 @@ static uint32_t coordinator(void)
     return cell_coordinator(cell, names_used[0]);
 }
 
-/* Acquires a name for node's host; its first token. A round that asked a voter which does not
- * answer takes a little longer. */
+/* Acquires a name for the node's host. Returns its first token. A round that asked a voter which
+ * does not answer takes a little longer. */
 static uint64_t acquire(uint32_t node, const char *name, uint64_t id)
 {
     cell->nodes[node].inbox_count = 0;
@@ -65,7 +65,7 @@ static uint64_t acquire(uint32_t node, const char *name, uint64_t id)
     return granted(node, name)->as.grant.token_first;
 }
 
-/* The same, and gives it back with that many tokens used. Returns the first one. */
+/* The same, and gives the name back with that many tokens used. Returns the first token. */
 static uint64_t use(uint32_t node, const char *name, uint64_t id, uint64_t tokens)
 {
     uint64_t first = acquire(node, name, id);
@@ -122,7 +122,7 @@ START_TEST(idle_names_go_and_their_tokens_do_not_come_again)
         ck_assert_uint_lt(rows(node), NAMES_USED);
         ck_assert_uint_eq(floor_at(node), 5);
     }
-    /* A name that was deleted, and one that never was, start above the floor. */
+    /* A deleted name, and a name that never existed, start above the floor. */
     ck_assert_uint_gt(use(coordinator(), names_used[0], 5000, 1), 5);
     char fresh[] = "jobs/4711";
     uint32_t partition = names_partition(fresh, strlen(fresh));
@@ -155,7 +155,7 @@ START_TEST(voter_that_was_away_does_not_bring_them_back)
     uint32_t owner = coordinator();
     uint32_t away = (owner + 1) % 3;
     uint32_t third = (owner + 2) % 3;
-    /* The one that goes away has seen one token used of each; afterwards there are more. */
+    /* The voter that goes away has seen one used token of each name; afterwards more are used. */
     use_all(1);
     ck_assert_uint_eq(floor_at(away), 0);
     cell_kill(cell, away);
@@ -167,7 +167,8 @@ START_TEST(voter_that_was_away_does_not_bring_them_back)
     uint64_t floor = floor_at(coordinator());
     ck_assert_uint_gt(floor, 100);
     ck_assert_uint_gt(rows(away), 0);
-    /* It comes back, and the one that coordinated goes: it is part of every majority. */
+    /* It comes back, and the coordinator goes: the voter that was away is then part of every
+     * majority. */
     cell_start(cell, away);
     cell_run(cell, 50 * CELL_MS);
     cell_kill(cell, owner);
@@ -256,7 +257,7 @@ START_TEST(one_voter_deletes_too)
 }
 END_TEST
 
-/* It follows a deletion only if it has everything that is in use. */
+/* A voter follows a deletion only if it has all names that are in use. */
 START_TEST(voter_that_lacks_what_is_held_does_not_follow)
 {
     settle();
@@ -291,7 +292,7 @@ static void keep_checkpoint(void *arg, uint32_t from, uint32_t to, const struct 
     }
 }
 
-/* A value that was accepted after it stays, also if it is idle again. */
+/* A value that was accepted after the checkpoint stays, even if it is idle again. */
 START_TEST(checkpoint_that_comes_late_takes_nothing)
 {
     settle();
@@ -315,7 +316,7 @@ START_TEST(checkpoint_that_comes_late_takes_nothing)
 }
 END_TEST
 
-/* Loss and deaths while names come and go: tokens of a name only rise. */
+/* Messages get lost and voters die while names come and go: tokens of a name only rise. */
 START_TEST(tokens_rise_through_it_all)
 {
     uint64_t highest[NAMES_USED] = {0};
@@ -341,7 +342,7 @@ START_TEST(tokens_rise_through_it_all)
 }
 END_TEST
 
-/* The voter that coordinates the names when the first one is gone. */
+/* Returns the voter that coordinates the names when the first coordinator is gone. */
 static uint32_t heir(void)
 {
     struct message_agent others[MESSAGE_VOTERS_MAX];
@@ -433,7 +434,7 @@ START_TEST(deletion_that_cannot_be_followed_yet_is_followed_later)
     cell_run(cell, 800 * CELL_MS);
     ck_assert_uint_eq(coordinator(), away);
     ck_assert_uint_eq(floor_at(away), 0);
-    /* A name is being read, for long, while the sweep comes to its end. */
+    /* The reading of one name takes long, while the anti-entropy of the partition ends. */
     drop_from(third, MESSAGE_VALUE, true);
     cell_acquire(cell, third, away, names_used[NAMES_USED - 1], 5000, 1, MESSAGE_MODE_EXCLUSIVE, 0);
     cell_run(cell, 20 * CELL_MS);
@@ -446,7 +447,7 @@ START_TEST(deletion_that_cannot_be_followed_yet_is_followed_later)
 }
 END_TEST
 
-/* Rows on a disk of names that are not there. */
+/* Returns how many rows of deleted names a disk has. */
 static uint32_t rows_left(uint32_t node)
 {
     const struct cell_node *at = &cell->nodes[node];
@@ -460,7 +461,7 @@ static uint32_t rows_left(uint32_t node)
     return count;
 }
 
-/* More live registers went than a step has room for. */
+/* More registers are deleted than a step has room for. */
 START_TEST(deletion_of_many_is_followed)
 {
     enum { MANY = 300 };

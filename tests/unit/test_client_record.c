@@ -1,4 +1,4 @@
-/* The records of clients: whatever fails, a record says what was written whole. */
+/* The records of clients: whatever fails, a record has exactly what was written whole. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static off_t size_of_it(void)
     return status.st_size;
 }
 
-/* Files of this process may have so many bytes; the disk is full behind them. */
+/* Limits the files of this process to so many bytes, as if the disk were full then. */
 static void make_room(rlim_t size)
 {
     struct rlimit limit;
@@ -84,7 +84,7 @@ START_TEST(a_line_that_is_not_whole_leaves_the_record_good)
 }
 END_TEST
 
-/* The agent was killed within the write, or could not take the half back. */
+/* The agent was killed within the write, or could not remove the half that it had written. */
 START_TEST(half_a_line_goes_with_the_next_one)
 {
     create();

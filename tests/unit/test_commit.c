@@ -1,4 +1,4 @@
-/* The commit thread: a batch is durable when it says so, and the loop goes on meanwhile. */
+/* The commit thread: when it reports a batch, the batch is durable. The loop goes on meanwhile. */
 #include <check.h>
 #include <poll.h>
 #include <pthread.h>
@@ -27,10 +27,11 @@ struct batch {
 };
 
 /*
- * The loop: it does what it reads. 'w': writes `stuck`, and finds itself replaced; 'f': finishes
- * the batch on which the other one is stuck; 'b': has another one written; 'i': asks for a
- * checkpoint; 's': has the process sent a signal, and waits for it; 'e': ends. Says where it runs
- * by 'm' (the thread of the test) or 'o' (the other one), 'r' when replaced, and what it did.
+ * The loop does what it reads. 'w': writes `stuck`, and finds itself replaced; 'f': finishes the
+ * batch on which the other thread is stuck; 'b': has another batch written; 'i': asks for a
+ * checkpoint; 's': sends a signal to the process, and waits for it; 'e': ends. It reports where it
+ * runs by 'm' (the thread of the test) or 'o' (the other thread), 'r' when it was replaced, and
+ * what it did.
  */
 static int orders[2];
 static int news[2];
@@ -68,8 +69,8 @@ static bool is_notified(void)
     return told;
 }
 
-/* As soon as the other thread rests; after a batch that was slow, others have to show first that
- * the disk is not. */
+/* Writes the batch as soon as the other thread rests. After a slow batch, other batches have to
+ * show first that the disk is fast again. */
 static enum committer_wrote write_soon(const struct batch *batch)
 {
     static const struct batch quick = {.epoch = 4};
@@ -280,7 +281,8 @@ static void tell_loop(const char *what)
     ck_assert_int_eq(write(orders[1], what, size), size);
 }
 
-/* Reads what the loop says, as in arg; at a '+' it lets put() go on, at a '.' it takes its time. */
+/* Reads the loop's reports, which must be those in arg; at a '+' it lets put() go on, at a '.' it
+ * waits for a while. */
 static void *follow(void *arg)
 {
     for (const char *at = arg; *at != '\0'; at++) {
@@ -295,8 +297,8 @@ static void *follow(void *arg)
     return NULL;
 }
 
-/* This thread gets stuck, the other one goes on with the loop and does the test's work; until it,
- * or this one, ends it. */
+/* Gets this thread stuck. The other thread goes on with the loop and does the test's work, until
+ * one of the two threads ends the loop. */
 static void get_stuck(const char *what, char *says)
 {
     pthread_t helper;
@@ -308,7 +310,7 @@ static void get_stuck(const char *what, char *says)
     pthread_join(helper, NULL);
 }
 
-/* On this thread, if the disk does not stand still meanwhile. */
+/* Writes on this thread, unless the disk stands still meanwhile. */
 static void write_here(const struct batch *batch)
 {
     if (write_soon(batch) == COMMITTER_REPLACED) {
@@ -375,7 +377,7 @@ START_TEST(a_loop_that_stands_still_is_gone_on_with)
     /* The other thread has the loop, gets the batch, and ends. */
     static char says[] = "o+f";
     get_stuck("fe", says);
-    /* From now on this one has the loop again, and the other one writes. */
+    /* From now on this thread has the loop again, and the other thread writes. */
     struct batch batch = {.epoch = 6};
     committer_begin(committer, &batch);
     ck_assert(is_notified());
@@ -383,7 +385,7 @@ START_TEST(a_loop_that_stands_still_is_gone_on_with)
 }
 END_TEST
 
-/* It must not wait for a disk that stands still. */
+/* The signal must not wait for a disk that stands still. */
 START_TEST(a_signal_comes_while_the_other_thread_is_stuck)
 {
     static char says[] = "os+f";
@@ -394,15 +396,14 @@ END_TEST
 
 START_TEST(each_thread_takes_the_loop_from_the_other)
 {
-    /* This one gets stuck, then the other one, whose loop this one ends. */
+    /* This thread gets stuck, and then the other thread, whose loop this thread ends. */
     static char says[] = "o+fm+r";
     get_stuck("fwe", says);
     ck_assert(is_notified()); /* the call that the other one was stuck in */
 }
 END_TEST
 
-/* The thread that has the loop ends it while the other one is at work: nothing of that is done
- * twice. */
+/* The thread that has the loop ends it while the other thread writes: no work is done twice. */
 START_TEST(a_loop_ends_while_a_batch_is_written)
 {
     static char says[] = "o+fb.+";

@@ -123,7 +123,7 @@ START_TEST(every_key)
 }
 END_TEST
 
-/* Text after the minimal one (which has 3 lines), and the line of the error. */
+/* Text behind the minimal configuration (which has 3 lines), and the line of the error. */
 static const struct {
     const char *text;
     const char *expected;
@@ -288,7 +288,7 @@ START_TEST(a_cell_of_three_and_its_observer)
 }
 END_TEST
 
-/* Without TLS: on the loopback without further words, elsewhere with them. */
+/* Without TLS: on the loopback without `insecure`, elsewhere only with it. */
 START_TEST(where_it_may_listen)
 {
     static const char *const good[] = {
@@ -310,7 +310,8 @@ START_TEST(where_it_may_listen)
 }
 END_TEST
 
-/* It is of the current folder, and is returned in full; the looks at its way need that. */
+/* It is relative to the current folder, and is returned as an absolute path: the checks of the
+ * folders above it need that. */
 START_TEST(a_relative_state_dir)
 {
     char expected[PATH_MAX + 32];

@@ -1,6 +1,6 @@
 /*
- * The driver's order, with a host core and a store that the test plays: what waits for a commit,
- * what does not, how many commits there are, and what a failure stops.
+ * The driver's order, with a host core and a store that the test plays: which actions wait for a
+ * commit, how many commits there are, and what a failure stops.
  */
 #include <check.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void note_record(const struct driver_record *record)
     }
 }
 
-/* The batch on its way is durable now, or has failed. */
+/* Makes the batch on its way durable, or lets it fail. */
 static void land(void)
 {
     const struct driver_record *record;
@@ -85,8 +85,8 @@ static void commit(void *arg, const struct driver_batch *batch)
 
 /* ---- the host core that the test plays ---- */
 
-/* Its actions on the frame of client n: letters. s: persist a slot, d: persist none, r: reply, q:
- * ask the quorum for a lock, w: welcomed. */
+/* The host core's actions on a frame of client n, as letters. s: persist a slot, d: remove a slot,
+ * r: reply, q: ask the quorum for a lock, w: welcome. */
 static const char *script[16];
 static int64_t now_ns;
 static unsigned grants;
@@ -381,7 +381,8 @@ START_TEST(the_start_makes_the_session_safe)
 }
 END_TEST
 
-/* The bound for epochs is for what others say: the only voter's host has this one in its store. */
+/* The bound for epochs is for other agents' messages: the only voter's host has this epoch in its
+ * store. */
 START_TEST(a_high_epoch_of_its_own_is_believed)
 {
     tear_down();
@@ -389,7 +390,8 @@ START_TEST(a_high_epoch_of_its_own_is_believed)
 }
 END_TEST
 
-/* No epoch follows the last one: the driver ends, and none is stored that no start would read. */
+/* No epoch follows the last one: the driver ends, and stores no epoch that no start would
+ * accept. */
 START_TEST(the_last_epoch_is_lost)
 {
     tear_down();
@@ -488,7 +490,7 @@ START_TEST(what_an_action_posts_comes_after_the_others)
 }
 END_TEST
 
-/* An id is another's only when all that the outside knows of the first one is gone. */
+/* An id goes to another client only when the outside knows nothing of the first one any more. */
 START_TEST(what_is_forgotten_behind_a_batch_is_told_behind_it)
 {
     begin();
@@ -556,8 +558,8 @@ START_TEST(renewals_go_on)
 }
 END_TEST
 
-/* Ten ttls, with a row that waits for a flush: the own vote does not wait for it. The host core has
- * the new lease before anything else. */
+/* For ten ttls a row waits for a flush: the own vote does not wait for it. The host core gets the
+ * new lease before anything else. */
 START_TEST(the_session_is_kept_while_the_host_core_is_held_up)
 {
     begin();
@@ -594,7 +596,7 @@ START_TEST(a_lost_session_is_followed_by_a_durable_new_one)
 }
 END_TEST
 
-/* Another host of the cell has that lock, and this one wants it. */
+/* Another host of the cell has that lock, and this host wants it. */
 static void other_has_lock(uint32_t number)
 {
     struct message message;
@@ -624,7 +626,7 @@ static void let_pass(int64_t ns)
     driver_flush(driver);
 }
 
-/* Renewals that came in time may be unread: nobody is found dead in a turn that stood still, ... */
+/* Renewals that came in time may be unread: no session is marked in a turn that stood still, ... */
 START_TEST(a_stall_within_a_turn_spares_sessions)
 {
     static const int64_t lapsed_ns = 6000000000;
@@ -647,7 +649,8 @@ START_TEST(a_stall_within_a_turn_spares_sessions)
 }
 END_TEST
 
-/* A third of the ttl is none, nor is any time between turns; one that nothing was done after is. */
+/* A turn of a third of the ttl is no stall, nor is any time between turns. A long turn is a stall
+ * even if no step followed in it. */
 START_TEST(what_is_a_stall_within_a_turn)
 {
     driver_turn(driver, now_ns);

@@ -19,7 +19,7 @@ START_TEST(a_proposal_goes_out_while_the_own_disk_is_written)
     ck_assert_str_eq(trace, "b:accept c:accept");
     driver_flush(driver);
     ck_assert_str_eq(trace, "b:accept c:accept flush");
-    receive(MESSAGE_ACCEPTED, 1); /* another's vote is counted at once */
+    receive(MESSAGE_ACCEPTED, 1); /* another voter's vote is counted at once */
     ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted");
     land(NULL); /* the own one when it is durable */
     ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted durable own:accepted");
@@ -60,7 +60,7 @@ START_TEST(what_nobody_waits_for_goes_a_little_later)
 }
 END_TEST
 
-/* A voter that follows a checkpoint has to have the values chosen before. */
+/* A voter that follows a checkpoint has to have the values that were chosen before it. */
 START_TEST(a_checkpoint_does_not_overtake_what_goes_later)
 {
     static const struct step steps[] = {{'l', MESSAGE_ACCEPT, 2, NO},
@@ -122,7 +122,7 @@ START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
     ck_assert_str_eq(trace, "flush");
     land(NULL);
     ck_assert_str_eq(trace, "flush durable b:promise");
-    ck_assert_uint_eq(last_sent.commit, 1); /* what it rests on */
+    ck_assert_uint_eq(last_sent.commit, 1); /* the commit on which the message depends */
     driver_flush(driver);
     land(NULL);
     ck_assert_str_eq(trace, "flush durable b:promise flush durable c:accepted");
@@ -132,9 +132,9 @@ START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
 }
 END_TEST
 
-/* Each of these says that something is on the disk. A ballot whose PREPARE has left may be used
- * again by a process that comes after a crash, if its round is not there; a mark that was sent and
- * is forgotten leaves a majority that acknowledges a session beside one that ended it. */
+/* Each of these messages says that something is on the disk. If a PREPARE leaves and its round is
+ * not on the disk, a process after a crash may use the same ballot again. If a mark is sent and
+ * then forgotten, one majority may acknowledge a session that another one ended. */
 START_TEST(what_says_that_it_is_on_the_disk_leaves_when_it_is)
 {
     static const enum message_kind kinds[] = {
@@ -167,7 +167,7 @@ START_TEST(what_has_nothing_to_persist_waits_for_what_is_on_its_way)
 }
 END_TEST
 
-/* Whether the batch that is being flushed is alone; it is over then. */
+/* Returns whether the batch that is being flushed is alone, and ends its flush. */
 static bool was_alone(void)
 {
     driver_flush(driver);
@@ -363,7 +363,8 @@ START_TEST(only_voters_say_what_voters_say)
     ck_assert_str_eq(trace, "own:acquire");
 }
 
-/* Straight to its receiver, too: an agent without a vote asks for itself. */
+/* The same holds for a request that goes straight to its receiver: an agent without a vote asks
+ * only for itself. */
 START_TEST(nobody_without_a_vote_asks_for_another)
 {
     struct message message;
@@ -401,7 +402,7 @@ static void answer_of_b(enum message_kind kind, enum message_voter_status status
     driver_received(driver, &message);
 }
 
-/* The voters that may be asked, and behind them those that answered. */
+/* The trace has the voters that may be asked, and behind them those that answered. */
 START_TEST(the_host_core_is_told_which_voters_there_are)
 {
     driver_link(driver, &names[2], false);
@@ -420,7 +421,7 @@ START_TEST(the_host_core_is_told_which_voters_there_are)
 }
 END_TEST
 
-/* The state of voter b that people see. */
+/* Checks the state of voter b that people see. */
 static void b_is(bool up, bool refused)
 {
     struct driver_voters voters;
@@ -429,8 +430,8 @@ static void b_is(bool up, bool refused)
     ck_assert_uint_eq(voters.refused, refused ? 2 : 0);
 }
 
-/* It answers, but not with a vote: it is not up, whatever it acknowledged before; nor is it down
- * between its word that it votes and its first vote. */
+/* A voter that answers without a vote is not up, whatever it acknowledged before. Nor is it down
+ * between its report that it votes and its first vote. */
 START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
 {
     driver_link(driver, &names[1], true);
@@ -486,7 +487,8 @@ static void answer_renewal(unsigned voter, bool extended)
     driver_received(driver, &message);
 }
 
-/* Another thread keeps the session: of all that comes in, renewals and their answers count. */
+/* Another thread keeps the session. Of all messages that arrive, only renewals and their answers
+ * count. */
 START_TEST(while_the_host_core_is_held_up_renewals_go_on)
 {
     struct message_agent *b = &names[1];
@@ -515,7 +517,7 @@ START_TEST(while_the_host_core_is_held_up_renewals_go_on)
 }
 END_TEST
 
-/* No step of the host core is made where packets are read. */
+/* The driver makes no step of the host core while it reads packets. */
 START_TEST(the_host_core_waits_until_what_arrived_is_read)
 {
     driver_receiving(driver, true);

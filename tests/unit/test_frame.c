@@ -24,7 +24,7 @@ static struct hfi_frame frame;
 static struct hfi_listed_cursor cursor;
 static struct hfi_frame_error error;
 
-/* Decodes a copy of exactly that size, so that AddressSanitizer sees any step beyond. */
+/* Decodes a copy of exactly that size, so that AddressSanitizer sees any read beyond it. */
 static int decode(const void *bytes, size_t size)
 {
     void *exact = malloc(size > 0 ? size : 1);
@@ -98,7 +98,7 @@ START_TEST(test_golden)
     ck_assert_mem_eq(packet, golden[index].bytes, size);
     ck_assert_msg(decode(golden[index].bytes, size) == 0, "%s", error.text);
     if (index < SAMPLE_KINDS) {
-        /* In place, since the texts point into what was decoded. */
+        /* Decodes in place, since the texts point into the decoded bytes. */
         ck_assert_int_eq(hfi_frame_decode(packet, size, &frame, NULL, &error), 0);
         ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), size);
         ck_assert_mem_eq(other, packet, size);
@@ -139,7 +139,8 @@ START_TEST(test_truncated)
     size_t size = sample_packet((size_t)_i, packet);
     size_t step = 1;
 
-    /* A full page repeats one lock: every byte of the first ones, then some. */
+    /* A full page repeats one lock: the test cuts at every byte of the first locks, then at some
+     * bytes. */
     for (size_t cut = 0; cut < size; cut += step) {
         step = size > 2000 && cut > 1500 ? 37 : 1;
         ck_assert_msg(decode(packet, cut) == -1, "%zu of %zu bytes", cut, size);
@@ -153,7 +154,8 @@ START_TEST(test_truncated)
 }
 END_TEST
 
-/* Whatever is accepted can be read through and is written the same again by the encoder. */
+/* Checks that an accepted packet can be read to its end and that the encoder writes the same packet
+ * again. */
 static void check_accepted(const void *bytes, size_t size)
 {
     struct hfi_lock_frame lock;
@@ -215,7 +217,7 @@ static size_t array_head_size(unsigned char lead)
     return lead == 0xdc ? 3 : 1;
 }
 
-/* Where the element of packet is that the path of indexes leads to. */
+/* Finds the packet's element to which the path of indexes leads. */
 static void find_element(size_t size, const int *path, size_t *start, size_t *end)
 {
     msgpack_unpacked unpacked;
@@ -439,7 +441,7 @@ static const struct wrong wrongs[] = {
      "characters"},
 };
 
-/* The small frame of that kind; for LISTED the full page. */
+/* Writes the small frame of that kind; for LISTED the full page. */
 static size_t small_packet(enum hfi_frame_kind kind)
 {
     for (size_t i = 0; i < SAMPLE_KINDS; i++) {
@@ -565,7 +567,7 @@ START_TEST(test_wrong_type_inside)
 }
 END_TEST
 
-/* One field too many, one too few. */
+/* A frame with one field too many, or one too few, is refused. */
 START_TEST(test_wrong_count)
 {
     size_t size = sample_packet((size_t)_i, packet);
@@ -581,7 +583,7 @@ START_TEST(test_wrong_count)
 }
 END_TEST
 
-/* Packets that claim much and are little. */
+/* Small packets whose heads announce large contents. */
 static const struct {
     const unsigned char *bytes;
     size_t size;
@@ -675,8 +677,8 @@ START_TEST(test_other_version)
 }
 END_TEST
 
-/* A release whose frames differ from those before has to say so: else one end refuses the other's
- * frames as if they made no sense. */
+/* A release whose frames differ from those of earlier releases needs a new version: else one end
+ * refuses the other's frames as senseless. */
 START_TEST(test_a_change_moves_the_version)
 {
     const int version = 3;
@@ -697,7 +699,7 @@ START_TEST(test_a_change_moves_the_version)
 }
 END_TEST
 
-/* No command line is an empty one. */
+/* A HELLO without a command line has an empty one. */
 START_TEST(test_hello_command)
 {
     static const unsigned char none[] = "\x98\x01\x07\x03\xcd\x10\x92\x03\x63\xa5"
@@ -724,7 +726,7 @@ static void check_command(const char *words, size_t size, const char *expected)
 
     ck_assert_msg(shown.size == strlen(expected) && memcmp(shown.bytes, expected, shown.size) == 0,
                   "%.*s: expected %s", (int)shown.size, shown.bytes, expected);
-    sample_small(0, &frame); /* whatever it was, it may be sent */
+    sample_small(0, &frame); /* whatever the command line was, it may be sent */
     frame.hello.command = shown;
     ck_assert_uint_gt(hfi_frame_encode(&frame, other, sizeof other), 0);
 }

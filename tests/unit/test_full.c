@@ -12,7 +12,7 @@ enum { SMALL = 8, NAMES = 24 };
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
 
-/* Three voters, of which those of the mask have room for few registers. */
+/* Makes three voters. Those in the mask have room for few registers. */
 static struct cell *cell_with_small(uint32_t small)
 {
     struct cell *cell = cell_create(3, 1);
@@ -26,7 +26,7 @@ static struct cell *cell_with_small(uint32_t small)
     return cell;
 }
 
-/* The name of that number which that voter coordinates. */
+/* Makes a name that the voter coordinates, another one for each number. */
 static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char name[16])
 {
     uint32_t found = 0;
@@ -36,7 +36,8 @@ static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char 
     }
 }
 
-/* Asks for so many names of that coordinator; how many were granted. Each is answered. */
+/* Asks the coordinator for many names of its own. Each request gets an answer. Returns how many
+ * were granted. */
 static uint32_t ask(struct cell *cell, uint32_t to)
 {
     char name[16];
@@ -69,12 +70,12 @@ START_TEST(without_a_majority_that_has_room_it_is_told_full)
     const struct message *last = cell_got(cell, 0, MESSAGE_REFUSED);
     ck_assert_uint_eq(last->as.refused.reason, MESSAGE_REFUSED_FULL);
     ck_assert_uint_eq(last->as.refused.request_id, NAMES);
-    /* Names that they know still work. */
+    /* Names that the voters know still work. */
     name_of(cell, 0, 0, name);
     cell_acquire(cell, 0, 0, name, 100, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_GRANT)->as.grant.request_id, 100);
-    /* One of them gets more room: a lock that was refused as full is had now. */
+    /* One of them gets more room: a lock that was refused for want of room is granted now. */
     cell_kill(cell, 1);
     cell_start(cell, 1);
     cell_run_ready(cell);
@@ -121,8 +122,8 @@ START_TEST(no_room_for_one_more_agent_is_told)
 }
 END_TEST
 
-/* The next round's number would be one too many, while others are on their way: everything goes on
- * under a new ballot. */
+/* The numbers of rounds are used up while other rounds are under way: everything goes on under a
+ * new ballot. */
 START_TEST(numbers_of_rounds_that_are_used_up_begin_anew)
 {
     enum { BURST = 5, TIMES = 8 };

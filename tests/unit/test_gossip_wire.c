@@ -99,7 +99,8 @@ START_TEST(test_cut_and_longer)
 }
 END_TEST
 
-/* Replaces the first occurrence of a byte string of the same length; false: it is not there. */
+/* Replaces the first occurrence of a byte string by one of the same length. Returns false if it is
+ * not there. */
 static bool replace(size_t size, const char *from, const char *to, size_t length)
 {
     for (size_t at = 0; at + length <= size; at++) {
@@ -167,7 +168,7 @@ START_TEST(test_not_written)
 }
 END_TEST
 
-/* A packet takes what fits, and is as it was when something does not. */
+/* A packet takes what fits, and stays unchanged when an item does not fit. */
 START_TEST(test_full)
 {
     unsigned char body[GOSSIP_BODY_MAX];

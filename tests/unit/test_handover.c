@@ -1,4 +1,5 @@
-/* A coordinator that goes and lives hands its waiters on to the next one; an orderly end. */
+/* A coordinator that stops coordinating while it lives hands its waiters on to the next
+ * coordinator; an orderly end. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static bool has_resigned(const struct cell *cell, uint32_t node)
     return quorum_resigned(cell->nodes[node].quorum);
 }
 
-/* Until all is handed over; in which time. */
+/* Waits until all is handed over. Returns how long that took. */
 static int64_t resign_ns(struct cell *cell, uint32_t node)
 {
     int64_t began_ns = cell->now_ns;
@@ -51,7 +52,7 @@ static uint32_t waiting_at(const struct cell *cell, uint32_t node)
     return survey.requests;
 }
 
-/* The host of one node has "a", and then others wait for it: first that of the coordinator. */
+/* The host of one node has "a", and then others wait for it, first the coordinator's host. */
 struct scene {
     struct cell *cell;
     uint32_t owner;  /* coordinates */
@@ -96,7 +97,7 @@ START_TEST(it_is_replaced_at_once_and_for_good)
 }
 END_TEST
 
-/* Nobody's host asks again. */
+/* No host repeats its request. */
 START_TEST(the_next_one_knows_who_waits)
 {
     struct scene scene = set_scene(_i == 0 ? 3 : 5);
@@ -137,7 +138,8 @@ START_TEST(more_than_one_turn_of_answers)
 }
 END_TEST
 
-/* The coordinator of "a" is dead; the next one's host holds it. */
+/* Makes a cell in which the coordinator of "a" is dead, and the next coordinator's host holds
+ * "a". */
 static struct cell *cell_taken_over(uint32_t *owner, uint32_t *next, struct message_order *version)
 {
     struct cell *cell = cell_ready(3);
@@ -151,7 +153,7 @@ static struct cell *cell_taken_over(uint32_t *owner, uint32_t *next, struct mess
     return cell;
 }
 
-/* The same when the preferred voter gets its own back. */
+/* The same holds when the preferred voter gets its partitions back. */
 START_TEST(handed_back_with_its_queues)
 {
     uint32_t owner;
@@ -171,8 +173,8 @@ START_TEST(handed_back_with_its_queues)
 }
 END_TEST
 
-/* A host that waits renews its session, another one has died: its place does not become a new one
- * by being passed on. */
+/* One waiting host renews its session, another has died. The dead host's request is not passed on,
+ * so it does not become a new request there. */
 START_TEST(a_lapsed_session_is_not_handed_on)
 {
     uint32_t owner;
@@ -203,7 +205,7 @@ START_TEST(a_lapsed_session_is_not_handed_on)
 }
 END_TEST
 
-/* Hosts are sent away in the end, and an end waits no longer than it wants to. */
+/* Finally the hosts' requests are refused, and the voter's end waits no longer than its limit. */
 START_TEST(nobody_takes_over)
 {
     struct scene scene = set_scene(3);
@@ -225,8 +227,8 @@ START_TEST(nobody_takes_over)
 }
 END_TEST
 
-/* A voter that cannot reach the coordinator tries to be it, again and again: requests that it gets
- * meanwhile are not kept for as long as that goes on. */
+/* A voter that cannot reach the coordinator tries again and again to coordinate. It does not keep
+ * requests that it gets for as long as that goes on. */
 START_TEST(who_tries_in_vain_keeps_nothing)
 {
     struct cell *cell = cell_ready(3);
@@ -262,7 +264,7 @@ START_TEST(nobody_is_there)
     cell_run(cell, 100 * CELL_MS);
     resign(cell, 0);
     ck_assert(has_resigned(cell, 0));
-    ck_assert(!has_handed_over(cell, 0)); /* and it does not say so */
+    ck_assert(!has_handed_over(cell, 0)); /* and it does not report a hand-over */
     cell_destroy(cell);
     cell = cell_ready(1);
     resign(cell, 0);
@@ -274,7 +276,7 @@ START_TEST(nobody_is_there)
 }
 END_TEST
 
-/* All end at once: none waits for another. */
+/* All voters end at once: none waits for another. */
 START_TEST(all_resign)
 {
     struct cell *cell = cell_ready(3);
@@ -290,8 +292,8 @@ START_TEST(all_resign)
 }
 END_TEST
 
-/* A request that came straight a moment ago, and is passed on again, does not turn the answer's
- * way. */
+/* A request that came directly a moment ago, and comes again through another voter, does not change
+ * the answer's way. */
 START_TEST(a_detour_is_not_taken)
 {
     struct scene scene = set_scene(5);

@@ -1,4 +1,4 @@
-/* The heap of times: the first is the first, whatever was moved and taken out. */
+/* The heap of times: its first item is the earliest, whatever was moved and removed. */
 #include <check.h>
 #include <stdlib.h>
 

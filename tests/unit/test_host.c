@@ -99,7 +99,7 @@ START_TEST(an_open_without_a_lease_is_amended_later)
 }
 END_TEST
 
-/* A client that was answered because the grant took long may wait already: it is not served too
+/* A client that got its answer because the grant took long may wait already. It is not served too
  * early. */
 START_TEST(a_grant_is_not_in_force_before_it_covers_the_longest_lock_delay)
 {
@@ -184,7 +184,7 @@ START_TEST(used_up_tokens_are_asked_for)
 }
 END_TEST
 
-/* The next token has other high bits: the grant goes back, and the lock comes to another slot. */
+/* The next token has other high bits: the grant goes back, and the lock moves to another slot. */
 START_TEST(a_slot_is_left_when_its_tokens_end)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -217,7 +217,7 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
 }
 END_TEST
 
-/* Its watcher learns of its changes in the slot that it came to, too. */
+/* Its watcher learns of its changes in the new slot, too. */
 START_TEST(a_lock_that_moves_stays_watched)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -267,7 +267,7 @@ START_TEST(no_user_but_root_takes_every_client)
 }
 END_TEST
 
-/* Nor every handle, watch or id that a lock opened more than once wants. */
+/* Nor does one user get every handle, watch or id that repeated opens of a lock need. */
 START_TEST(no_user_but_root_takes_every_handle)
 {
     struct rig *small = rig_create(4, 4, 4, 1);
@@ -329,8 +329,8 @@ START_TEST(no_user_but_root_takes_every_id)
 }
 END_TEST
 
-/* Each of them has an id of its own, and none is looked for among all others for each id: that
- * would keep everybody else waiting, and take minutes here. */
+/* Each handle has an id of its own. The agent does not search all ids for each new one: that would
+ * delay all other clients, and take minutes here. */
 START_TEST(one_process_may_open_a_lock_thousands_of_times)
 {
     enum { TIMES = 6000 };
@@ -456,7 +456,7 @@ START_TEST(seats_come_back_when_the_last_handle_goes)
 }
 END_TEST
 
-/* A client that may not use it learns no more than before. */
+/* A client without rights to the namespace learns no more than before. */
 START_TEST(a_region_that_is_given_up_opens_nothing)
 {
     uint32_t user = rig_connect(rig, HOST_MAY_USE);
@@ -560,7 +560,7 @@ START_TEST(show_tells_the_holder_and_check_the_hold)
 }
 END_TEST
 
-/* How many are shown as holding and as waiting; whose the last one is. */
+/* Checks how many are shown as holding and as waiting, and whose entry is the last one. */
 static void check_shown(uint32_t client, uint32_t holders, uint32_t waiters, int64_t uid)
 {
     struct rig_reply *reply = rig_text(rig, client, HFI_FRAME_SHOW, "a");
@@ -575,8 +575,8 @@ static void check_shown(uint32_t client, uint32_t holders, uint32_t waiters, int
     ck_assert(waiters == 0 || party.uid == uid);
 }
 
-/* A process that is shown as waiting is overtaken by none: one that tries beside a reader, or has
- * not stored its place yet, may be. */
+/* No process overtakes one that is shown as waiting. A process that tries beside a reader, or has
+ * not stored its ticket yet, may be overtaken, so it is not shown. */
 START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
 {
     uint32_t third = rig_connect(rig, HOST_MAY_USE);
@@ -626,7 +626,7 @@ START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
     ck_assert_int_eq(hfi_release(&one, reader.slot, upgraded.token), HFI_RELEASED);
     ck_assert_int_eq(hfi_release_shared(&three, second.slot, second.seat, too.cell), HFI_RELEASED);
     ck_assert_int_eq(hfi_release_shared(&one, reader.slot, reader.seat, shared.cell), HFI_RELEASED);
-    /* Alone it holds, in the queue or not. */
+    /* Without other readers it is shown as a holder, in the queue or not. */
     atomic_store(wait, 0);
     ck_assert_int_eq(hfi_try_exclusive(&two, &writer, &tried), HFI_HELD);
     check_shown(client, 1, 0, 0);
@@ -652,15 +652,16 @@ START_TEST(changes_are_told_once_for_many)
     ck_assert(rig_find(rig, watcher, HFI_FRAME_CHANGED)->unasked);
     rig_step(rig, (struct host_event){.kind = HOST_DRAINED, .client = watcher});
     ck_assert_uint_eq(rig_find(rig, watcher, HFI_FRAME_CHANGED)->frame.text.size, 0);
-    /* Its end is no walk through the locks: each loses its bit when it changes next. */
+    /* The watcher's end causes no walk through the locks: each lock loses its bit when it changes
+     * next. */
     rig_hang_up(rig, watcher);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
     struct hfi_held held = rig_take(rig, &opened);
     rig_ring(rig);
     ck_assert(!(rig_word(rig, opened.slot) & HFI_W_WATCHED));
     hfi_release(&actor, opened.slot, held.token);
-    /* A client whose watch began meanwhile has it again, and another's end does not take it
-     * away. */
+    /* A client whose watch began meanwhile sets the bit again, and another watcher's end does not
+     * clear it. */
     uint32_t first = rig_connect(rig, HOST_MAY_USE);
     uint32_t second = rig_connect(rig, HOST_MAY_USE);
     ck_assert_int_eq(rig_text(rig, first, HFI_FRAME_WATCH, "a/")->frame.error, 0);
@@ -673,7 +674,8 @@ START_TEST(changes_are_told_once_for_many)
 }
 END_TEST
 
-/* Also what had changed before and was not sent yet; and its place in the table is free again. */
+/* Changes from before that were not sent yet are not sent either, and the watch's entry in the
+ * table is free again. */
 START_TEST(an_ended_watch_is_told_no_more)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);

@@ -11,7 +11,7 @@
 
 /* ---- what clients do ---- */
 
-/* A waiting reader looks again: enters, and leaves the queue. */
+/* A waiting reader looks again, enters, and leaves the queue. */
 static struct hfi_held enter(struct hfi_opened *opened)
 {
     struct hfi_actor actor = rig_actor(rig, opened->holder);
@@ -26,7 +26,7 @@ static struct hfi_held enter(struct hfi_opened *opened)
 static uint32_t swapped;
 static uint32_t at_the_swap;
 
-/* A kernel's wake: how many hand-overs were left when the next holder was woken. */
+/* The kernel's wake. Notes how many hand-overs were left when the next holder was woken. */
 static void look_at_the_count(void *arg, _Atomic uint32_t *word, int count)
 {
     (void)arg;
@@ -77,7 +77,8 @@ static void voters_up(uint32_t up)
 
 /* ---- requests and ways ---- */
 
-/* The same id each time, by changing ways: straight, by way of another, to another. */
+/* Checks that a request is sent again with the same id on changing ways: directly, through another
+ * voter, to another voter. */
 static void assert_sent_again(enum message_kind kind)
 {
     uint64_t id = sent_id(kind);
@@ -234,7 +235,8 @@ START_TEST(a_link_that_comes_and_goes_leaves_other_ways_their_turns)
 }
 END_TEST
 
-/* A voter that may be asked but never answered is shown as down; and this agent itself as up. */
+/* A voter that may be asked but never answered is shown as down. This agent itself is shown as
+ * up. */
 START_TEST(a_voter_that_was_never_heard_is_not_told_of_as_up)
 {
     struct hfi_frame status = {.kind = HFI_FRAME_STATUS};
@@ -302,7 +304,7 @@ START_TEST(a_lost_session_asks_for_nothing_more)
     uint32_t count = rig->send_count;
     rig_pass(rig, 5000 * RIG_MS);
     ck_assert_uint_eq(rig->send_count, count);
-    /* Neither is anything of it given back: its death ends it, and the lock-delay. */
+    /* Nothing of it is given back either: the session's end and the lock-delay end the hold. */
     rig_recall(rig, "a", 1);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     rig_lease(rig, 2, rig->now_ns + 10000 * RIG_MS, false);
@@ -326,7 +328,8 @@ START_TEST(a_repeat_of_the_grant_is_ignored)
 }
 END_TEST
 
-/* Trap: a late grant is given back, and a request that overtakes that would be answered with it. */
+/* Trap: a late grant is given back, and a request that overtakes the give-back would be answered
+ * with that grant. */
 START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -348,7 +351,7 @@ START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
 }
 END_TEST
 
-/* The same for a name that has no lock here any more. */
+/* The same holds for a name that has no lock here any more. */
 START_TEST(an_orphan_is_given_back_before_its_name_is_asked_for)
 {
     struct message stray = {.kind = MESSAGE_ACQUIRE};
@@ -378,13 +381,14 @@ START_TEST(a_grant_under_another_id_is_not_taken)
     stray.as.acquire.request_id += 1 << 16;
     rig_answer(rig, &stray, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
-    /* Nor given back: the answer to the own request has the same grant, and would then be wrong. */
+    /* The grant is not given back either: the answer to the host's own request has the same grant,
+     * and would then be wrong. */
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
 }
 END_TEST
 
-/* A store that was lost has an epoch that a session before it may have had, whose region is still
- * held in: nothing is given back under it before a majority has renewed it. */
+/* After a store was lost, the new epoch may be that of an earlier session, in whose region
+ * processes still hold. Nothing is given back in such an epoch before a majority has renewed it. */
 START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 {
     rig_destroy(rig);
@@ -401,8 +405,9 @@ START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 }
 END_TEST
 
-/* A grant that comes in jeopardy and does not cover a handle's lock-delay is not in force; nor is
- * it when that handle is gone. In force, it goes on behind the tokens that were used before it. */
+/* A grant that comes in jeopardy and does not cover a handle's lock-delay is not in force, not even
+ * when that handle is gone. Once the grant is in force, it begins above the tokens that were used
+ * before. */
 START_TEST(a_grant_that_was_never_in_force_is_opened_above_its_tokens)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -427,8 +432,8 @@ START_TEST(a_grant_that_was_never_in_force_is_opened_above_its_tokens)
 }
 END_TEST
 
-/* It has no room for what such a grant lacks, and another host waits: it goes back, rather than
- * that the same is asked for again at once, and again. */
+/* The quorum has no room for what such a grant lacks, and another host waits. The grant goes back;
+ * otherwise the host would ask for the same again and again. */
 START_TEST(a_recalled_grant_that_cannot_be_put_in_force_goes_back)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -451,7 +456,7 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     struct message asked = *rig_sent(rig, MESSAGE_ACQUIRE);
     rig_recall(rig, "a", 3);
-    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK)); /* it may be on its way */
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK)); /* the grant may be on its way */
     rig_recall(rig, "a", 3);
     const struct message *give_back = rig_sent(rig, MESSAGE_GIVE_BACK);
     ck_assert_ptr_nonnull(give_back);
@@ -466,7 +471,7 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 }
 END_TEST
 
-/* Nor does it cost the host its turn, if the grant comes after all. */
+/* The overtaking recall does not cost the host its turn, if the grant comes after all. */
 START_TEST(a_grant_that_its_recall_has_overtaken_is_used)
 {
     const struct hfi_held held = {.token = 1};
@@ -486,7 +491,8 @@ START_TEST(a_grant_that_its_recall_has_overtaken_is_used)
 }
 END_TEST
 
-/* It was for a request that has been refused since: the next request is for another grant. */
+/* The recall belonged to a request that has been refused since. The next request is for another
+ * grant. */
 START_TEST(a_recall_is_of_no_later_request)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -506,7 +512,7 @@ START_TEST(a_recall_of_what_was_given_back_is_old)
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     rig_recall(rig, "a", 1);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
-    rig_recall(rig, "nothing", 1); /* but of a name that is not known it is answered */
+    rig_recall(rig, "nothing", 1); /* but a recall of an unknown name is answered */
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 2);
 }
 END_TEST
@@ -528,7 +534,8 @@ START_TEST(a_repeated_recall_grants_no_more_hand_overs)
 }
 END_TEST
 
-/* Nor does one that finds the lock recalled already, by the agent before or an administrator. */
+/* A recall that finds the lock recalled already, by the previous agent or an administrator, adds no
+ * hand-overs either. */
 START_TEST(a_recall_of_what_is_recalled_grants_no_more_hand_overs)
 {
     struct hfi_held held;
@@ -546,8 +553,8 @@ START_TEST(a_recall_of_what_is_recalled_grants_no_more_hand_overs)
 }
 END_TEST
 
-/* It may be handed on before the process that handed it over runs again, so that one counts
- * first. */
+/* The lock may be handed on before the process that handed it over runs again, so a process counts
+ * a hand-over before it makes it. */
 START_TEST(a_hand_over_is_counted_before_it_is_made)
 {
     struct hfi_held held;
@@ -595,10 +602,11 @@ END_TEST
 
 /* ---- shared grants ---- */
 
-/* An OPEN asks for all; when it turns out that a reader waits, the request says so. */
+/* An OPEN asks for an exclusive grant. When it turns out that a reader waits, the request says
+ * so. */
 START_TEST(a_waiting_reader_asks_to_read)
 {
-    (void)rig_open(rig, other, "b", 0); /* it has the region, which is looked at when it gets it */
+    (void)rig_open(rig, other, "b", 0); /* now it has the region, which the agent has looked at */
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_pass(rig, 60 * RIG_MS);
     struct hfi_opened opened = cell_opened_by(client);
@@ -624,8 +632,8 @@ START_TEST(a_waiting_reader_asks_to_read)
 }
 END_TEST
 
-/* Trap: nobody can hold a shared grant's word to clear its waiters bit. As long as it stands, a
- * barger, or a try, is kept out behind nobody. */
+/* Trap: no process can hold a shared grant's word to clear its waiters bit. As long as the bit is
+ * set, it keeps a barger or a try out although nobody waits. */
 START_TEST(a_shared_grant_forgets_that_somebody_waited)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -646,7 +654,7 @@ START_TEST(a_shared_grant_forgets_that_somebody_waited)
 }
 END_TEST
 
-/* A shared grant; one reads, another waits to write. */
+/* Under a shared grant one client reads and another waits to write. */
 START_TEST(a_writer_gets_in_behind_the_readers_of_a_shared_grant)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -670,7 +678,8 @@ START_TEST(a_writer_gets_in_behind_the_readers_of_a_shared_grant)
 }
 END_TEST
 
-/* Another host waits, maybe only to read: it must not have to wait until all readers here left. */
+/* Another host waits, maybe only to read. It must not have to wait until all readers here have
+ * left. */
 START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
 {
     struct hfi_held held;
@@ -694,7 +703,8 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
                          &(struct hfi_request){.slot = opened.slot, .seat = opened.seat},
                          opened.holder, &held, rig->now_ns, NULL) > 0,
         1);
-    /* It waits to write: no reader gets in any more, and when they have left the grant goes. */
+    /* The other host waits to write: no reader gets in any more, and when the readers have left,
+     * the grant goes. */
     rig_recall(rig, "a", 1);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_RECALL);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
@@ -714,7 +724,8 @@ START_TEST(a_writer_keeps_its_exclusive_grant_from_a_recall)
 }
 END_TEST
 
-/* A reader inside that wants to write as well cannot leave for it: the grant is changed. */
+/* A reader inside that wants to write as well cannot leave first, so the host has the grant
+ * changed. */
 START_TEST(a_reader_that_upgrades_changes_the_grant)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));

@@ -1,6 +1,6 @@
 /*
- * The host core: a lock is never granted for less than the lock-delay of each client that may take
- * it, be its handle known to this agent or not. The quorum is the test.
+ * The host core: a grant always covers the lock-delay of each client that may take the lock,
+ * whether this agent knows its handle or not. The quorum is the test.
  */
 #include "host_cell.h"
 
@@ -19,7 +19,8 @@ static void setup(void)
     opened = rig_open_granted(rig, client, "a", DELAY_MS * RIG_MS);
 }
 
-/* The agent dies and another one takes over, with the session. Of its clients these live. */
+/* The agent dies and another one continues the session. The arguments say which clients still
+ * live. */
 static void restart(bool client_lives, bool other_lives)
 {
     static const uint8_t name[] = "a";
@@ -80,7 +81,7 @@ START_TEST(who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_fo
 }
 END_TEST
 
-/* And before anything that the quorum says. */
+/* The lock-delay is also noted before anything that the quorum answers. */
 START_TEST(it_is_noted_before_the_client_has_its_answer)
 {
     uint32_t third = rig_connect(rig, HOST_MAY_USE);
@@ -90,7 +91,7 @@ START_TEST(it_is_noted_before_the_client_has_its_answer)
 }
 END_TEST
 
-/* The client takes it by a swap, as before, until it has connected again. */
+/* Until it has connected again, the client goes on taking the lock by a swap. */
 START_TEST(who_hung_up_is_covered_by_what_is_granted_meanwhile)
 {
     rig_hang_up(rig, client);
@@ -109,7 +110,8 @@ static void reconnect(void)
     rig_connect_again(rig, client, rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.nonce);
 }
 
-/* Nor does it cease when it has connected, but when it has said that it has opened all again. */
+/* The grant covers the client's lock-delays not only until it has connected, but until it has
+ * reported that it opened all its locks again. */
 START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all)
 {
     struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};
@@ -127,8 +129,8 @@ START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all
 }
 END_TEST
 
-/* Of a seat whose handle is not there any more it is not known how long the lock-delay is. While
- * its client is away it is what is noted, and not the longest that there is. */
+/* If a seat's handle is gone, the agent does not know its lock-delay. While the seat's client is
+ * away, the noted lock-delay counts, and not the longest possible one. */
 START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
 {
     struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};
@@ -148,8 +150,8 @@ START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
 }
 END_TEST
 
-/* The client left the queue with it: it is not forgotten at once, but nobody takes the lock by
- * it. */
+/* The client left the queue with this handle: the handle is not forgotten at once, but no thread
+ * takes the lock by it. */
 START_TEST(a_closed_handle_is_not_counted_with)
 {
     lose_grant();
@@ -171,7 +173,8 @@ START_TEST(a_handle_that_is_gone_is_not_counted_with)
 }
 END_TEST
 
-/* Not while somebody may have it open, however many agents come and go. */
+/* The note is not dropped while a process may have the lock open, however many agents come and
+ * go. */
 START_TEST(a_note_stays_until_every_handle_is_known)
 {
     (void)rig_open_granted(rig, other, "a", 0);
@@ -227,7 +230,7 @@ START_TEST(locks_share_a_note_and_none_has_less)
 }
 END_TEST
 
-/* Whatever stands there. */
+/* The notes' bytes may be anything. */
 START_TEST(a_note_says_no_more_than_a_lock_delay_can_be)
 {
     lose_grant();
@@ -237,8 +240,9 @@ START_TEST(a_note_says_no_more_than_a_lock_delay_can_be)
 }
 END_TEST
 
-/* What a lock has is asked for; meanwhile another one opens it with a longer lock-delay, and is
- * answered, for patience ends. The answer does not let that client in: it is not covered. */
+/* The agent asks the quorum for the state of a lock. Meanwhile another client opens the lock with a
+ * longer lock-delay, and gets its answer after a while. The quorum's answer does not let that
+ * client in, since its lock-delay is not covered. */
 START_TEST(who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered)
 {
     struct hfi_held held = rig_take(rig, &opened);
@@ -265,9 +269,10 @@ START_TEST(who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered)
 END_TEST
 
 /*
- * A hold with a limit, whose process has not opened it again behind a restart, closes its lock for
- * what the grant covers once that is known, and until then for as long as any lock-delay may be.
- * _i: bit 0: it reads; bit 1: its time is over before the quorum has answered.
+ * After a restart, the process of a hold with a limit has not opened its lock again. When the hold
+ * ends, the lock is closed for the lock-delay that the grant covers, once that is known, and until
+ * then for the longest possible one. _i: bit 0: the hold is shared; bit 1: its time is over before
+ * the quorum has answered.
  */
 START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 {
@@ -303,8 +308,8 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 }
 END_TEST
 
-/* They are counted in pieces: handles that are opened meanwhile, where the count has been, count
- * too. */
+/* The handles are counted in pieces. Handles that are opened meanwhile, where the count has already
+ * been, count too. */
 START_TEST(many_handles_are_counted_in_pieces)
 {
     enum { LOCKS = 199, HANDLES = 2 * HOST_DELAYS_PIECE + 2 };

@@ -1,6 +1,6 @@
 /*
- * The host core: how holds, waits, handles, clients and sessions end, and what the next agent
- * makes of what the last one left.
+ * The host core: how holds, waits, handles, clients and sessions end, and how the next agent
+ * continues from there.
  */
 #include <check.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ static enum hfi_outcome try_other(void)
     return hfi_try_exclusive(&actor, &request, &ignored);
 }
 
-/* The other waits in its seat, and is not served for now. */
+/* Makes the other client wait in its seat. It is not served for now. */
 static void wait_again(uint64_t *place)
 {
     /* as queue_join() leaves it */
@@ -94,7 +94,8 @@ START_TEST(a_hang_up_closes_too_but_keeps_the_id)
 }
 END_TEST
 
-/* Its threads go on while it opens what it had: the agent takes nothing from under them. */
+/* A client's threads go on while it opens its locks again: the agent takes none of their entries
+ * away. */
 START_TEST(who_connects_again_keeps_its_place_until_it_has_opened_all_it_had)
 {
     uint64_t place = 0;
@@ -102,7 +103,7 @@ START_TEST(who_connects_again_keeps_its_place_until_it_has_opened_all_it_had)
     uint64_t nonce = rig_find(rig, other, HFI_FRAME_WELCOME)->frame.welcome.nonce;
     rig_hang_up(rig, other);
     rig_pass(rig, 2000 * RIG_MS);
-    wait_again(&place); /* by another thread than that which connects */
+    wait_again(&place); /* by another thread than the one that connects */
     rig_connect_again(rig, other, nonce);
     rig_pass(rig, 2000 * RIG_MS);
     ck_assert_uint_eq(*hfi_seat_wait(&rig->region, others.seat), place);
@@ -148,7 +149,8 @@ START_TEST(a_dead_waiter_is_skipped)
 }
 END_TEST
 
-/* A cell in a seat that is nobody's: of a process that was taken for dead and waits on, say. */
+/* A cell in a seat that no handle has, for example of a process that the agent took for dead and
+ * that goes on waiting. */
 START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
 {
     uint64_t place = 0;
@@ -162,12 +164,12 @@ START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
     ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
     rig_ring(rig);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), others.holder);
-    /* It learns it, and can ask for a seat of its own. */
+    /* The process notices that, and can ask for a seat of its own. */
     ck_assert(!(*hfi_seat_wait(&rig->region, stray) & HFI_WAIT_WAITING));
 }
 END_TEST
 
-/* Rule 5: as long as a living process's record names the id, it is given to nobody. */
+/* Rule 5: as long as a living process's record names the id, no other handle gets it. */
 START_TEST(a_named_id_waits_for_the_record)
 {
     uint64_t place = 0;
@@ -182,8 +184,8 @@ START_TEST(a_named_id_waits_for_the_record)
 }
 END_TEST
 
-/* Late events of a client that is gone must not be taken for another's: its socket closes, its
- * frames are read, its process ends after its BYE. */
+/* Late events of a client that is gone (its socket closes, its frames are read, its process ends
+ * after its BYE) must not be taken for events of another client. */
 START_TEST(the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten)
 {
     struct hfi_frame bye = {.kind = HFI_FRAME_BYE};
@@ -236,7 +238,7 @@ START_TEST(a_recall_waits_for_the_holder)
 }
 END_TEST
 
-/* Counted long, by what the clock of the next host may differ. */
+/* The lock-delay is counted long, by as much as the clock of the next host may differ. */
 START_TEST(a_closed_lock_is_given_back_after_its_delay)
 {
     rig_die(rig, client);
@@ -263,7 +265,7 @@ START_TEST(a_break_closes_and_a_break_now_does_not)
 }
 END_TEST
 
-/* An earlier, longer closing that is over keeps nobody waiting. */
+/* An earlier, longer lock-delay that is over keeps no client waiting. */
 START_TEST(a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
@@ -279,7 +281,7 @@ START_TEST(a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before)
 }
 END_TEST
 
-/* Nor does what it was closed for in a session that is over. */
+/* Nor does a lock-delay of a session that is over. */
 START_TEST(a_lock_of_a_new_session_opens_in_time)
 {
     rig_die(rig, client);
@@ -321,7 +323,7 @@ END_TEST
 
 enum { LIMITED = 20000, LIMITED_LOCKS = 199, LIMIT_MS = 200 };
 
-/* All these handles; the first one of each lock, and the last one of all. */
+/* Opens all these handles. Returns the first one of each lock, and the last one of all. */
 static struct rig *rig_with_limits(struct hfi_opened first[LIMITED_LOCKS], struct hfi_opened *last)
 {
     struct rig *large = rig_create(LIMITED_LOCKS + 1, 4, LIMITED, LIMITED / 6);
@@ -349,7 +351,7 @@ static struct rig *rig_with_limits(struct hfi_opened first[LIMITED_LOCKS], struc
     return large;
 }
 
-/* Takes each lock by its first handle, at this moment. */
+/* Takes each lock by its first handle, now. */
 static void take_limited(struct rig *large, const struct hfi_opened *handles, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -362,7 +364,7 @@ static void take_limited(struct rig *large, const struct hfi_opened *handles, ui
     rig_ring(large);
 }
 
-/* The most handles that a step looks at, until so many ms are over. */
+/* Lets so many ms pass. Returns the most handles that one step looked at. */
 static uint32_t most_walked(struct rig *large, int64_t duration_ms)
 {
     int64_t end_ns = large->now_ns + duration_ms * RIG_MS;
@@ -378,8 +380,8 @@ static uint32_t most_walked(struct rig *large, int64_t duration_ms)
     return most;
 }
 
-/* A hold that ends among many handles with limits is found without a look at all of them; and all
- * are looked at in pieces. */
+/* A hold that ends among many handles with limits is found without a look at all of them. All
+ * handles are looked at in pieces. */
 START_TEST(many_limits)
 {
     static struct hfi_opened first[LIMITED_LOCKS];
@@ -401,8 +403,8 @@ START_TEST(many_limits)
 }
 END_TEST
 
-/* One user has the limits of so many of its holds end at each instant: another user's is looked at
- * all the same. */
+/* At each instant the limits of very many holds of one user end. A limit of another user is looked
+ * at all the same. */
 START_TEST(limits_that_are_always_due)
 {
     enum { STEPS = 10 };
@@ -413,7 +415,7 @@ START_TEST(limits_that_are_always_due)
     large->now_ns += (LIMIT_MS + 1) * RIG_MS;
     for (uint32_t step = 0; step < STEPS; step++) {
         for (uint32_t i = 0; i < LIMITS_LOOK_MAX / LIMITED_GROUP; i++) {
-            large->host->limits->group_due_ns[i] = large->now_ns; /* as if the client had said so */
+            large->host->limits->group_due_ns[i] = large->now_ns; /* as if by the client */
         }
         large->host->limits->due_ns = large->now_ns;
         rig_step(large, (struct host_event){.kind = HOST_TICK});
@@ -424,8 +426,9 @@ START_TEST(limits_that_are_always_due)
 }
 END_TEST
 
-/* A process dies that had a lock open very often; and in the same turn of the loop other things
- * happen, without end: each is a step, but all of them do no more of what is left than a tick. */
+/* A process dies that had a lock open very often. In the same turn of the loop other events come
+ * without end. Each is a step, but all these steps together do no more of the leftover work than
+ * one tick. */
 START_TEST(many_steps_do_the_work_of_one_tick)
 {
     enum { HANDLES = 3000, STEPS = 100 };
@@ -446,7 +449,7 @@ START_TEST(many_steps_do_the_work_of_one_tick)
         rig_step(large, (struct host_event){.kind = HOST_DIED, .client = second});
     }
     ck_assert_uint_gt(handles_count(large->host), HANDLES / 2);
-    /* A process that died behind it does not wait until all of that is done. */
+    /* A process that died later does not wait until all of that is done. */
     rig_step(large, (struct host_event){.kind = HOST_TICK});
     rig_step(large, (struct host_event){.kind = HOST_TICK});
     ck_assert_uint_eq(hfi_word_holder(rig_word(large, victim.slot)), 0);
@@ -457,7 +460,7 @@ START_TEST(many_steps_do_the_work_of_one_tick)
 }
 END_TEST
 
-/* A grant that is here is left by a give-back or with the session: no other state follows it. */
+/* A grant that is here ends by a give-back or with the session: no other state follows it. */
 START_TEST(a_state_that_cannot_follow_ends_the_agent)
 {
     struct lock_ref at = {0, opened.slot};
@@ -466,8 +469,8 @@ START_TEST(a_state_that_cannot_follow_ends_the_agent)
 }
 END_TEST
 
-/* Locks that other hosts hold, opened by the thousand: one namespace does not ask for so many that
- * the coordinator refuses the next one's. */
+/* Locks that other hosts hold, opened by the thousand: one namespace does not send so many requests
+ * that the coordinator refuses those of the next namespace. */
 START_TEST(one_namespace_leaves_requests_to_others)
 {
     uint32_t *asks = &rig->host->requests->asks[0];
@@ -488,8 +491,8 @@ START_TEST(one_namespace_leaves_requests_to_others)
 }
 END_TEST
 
-/* The notices of one change stop for want of room, and meanwhile a lock before it changes: its
- * watchers get that change, too. */
+/* The notices of one change stop for want of room. Meanwhile an earlier lock changes: its watchers
+ * get that change, too. */
 START_TEST(a_change_before_one_that_is_being_told)
 {
     enum { WATCHERS = 4 };
@@ -562,8 +565,9 @@ START_TEST(a_change_of_the_one_that_is_being_told)
 }
 END_TEST
 
-/* The lock is released, and its grant is back with the quorum before all have their notices: the
- * name has no slot any more, and watchers without a notice are to look at everything. */
+/* The lock is released, and its grant is back with the quorum before all watchers have their
+ * notices. The name has no slot any more, so watchers without a notice are told to look at
+ * everything. */
 START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 {
     enum { WATCHERS = 4 };
@@ -600,8 +604,8 @@ START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 }
 END_TEST
 
-/* A lock that changes as often as its notices go out, with more watchers than a tick can notify,
- * leaves the others theirs. */
+/* A lock changes as often as its notices go out, and has more watchers than a tick can notify.
+ * Watchers of other locks get their notices all the same. */
 START_TEST(a_lock_that_always_changes)
 {
     struct rig *small = rig_create(4, 8, 8, 1);
@@ -631,8 +635,8 @@ START_TEST(a_lock_that_always_changes)
 }
 END_TEST
 
-/* One that rings as often as it is looked at, and costs all that a tick has, leaves the others
- * their turns. */
+/* A lock rings as often as it is looked at, and each look costs all that a tick has. Other locks
+ * have their turns all the same. */
 START_TEST(a_ringing_that_never_stops)
 {
     struct rig *small = rig_create(4, 8, 8, 1);
@@ -692,7 +696,7 @@ START_TEST(limits_beside_closed_locks)
 }
 END_TEST
 
-/* As long as a number can say: it does not wrap around. */
+/* The limit is the largest number: the deadline does not wrap around. */
 START_TEST(the_longest_limit_does_not_end_the_hold)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};

@@ -20,7 +20,8 @@ static struct message_agent names[2] = {{6, "host-a"}, {6, "host-b"}};
 
 static void gossip_event(uint32_t who, struct gossip_event event);
 
-/* Each receives the other's messages at once; answers end by themselves (spread.c). */
+/* Gives each agent the other's messages at once; the exchange of answers ends by itself
+ * (spread.c). */
 static void deliver(uint32_t who, const struct gossip_actions *actions, const unsigned char *bytes)
 {
     for (uint32_t i = 0; i < actions->count; i++) {
@@ -49,7 +50,7 @@ static void gossip_event(uint32_t who, struct gossip_event event)
     free(bytes);
 }
 
-/* Time passes for all. */
+/* Lets time pass for both agents. */
 static void pass(int64_t ms)
 {
     for (int64_t end_ns = rig->now_ns + ms * RIG_MS; rig->now_ns < end_ns;) {
@@ -84,7 +85,7 @@ static void setup(void)
     pass(1000);
 }
 
-/* The other one is a host of that name from now on. */
+/* From now on the other agent is a host of that name. */
 static void other_becomes(const char *name)
 {
     struct gossip_config config = {
@@ -110,7 +111,7 @@ static void teardown(void)
     free(memories[1]);
 }
 
-/* Host-b's item for a lock: held exclusively (token), and so many waiters. */
+/* Publishes host-b's item for a lock: held exclusively with that token, and so many waiters. */
 static void other_says(const char *name, uint64_t token, uint32_t waiters)
 {
     struct gossip_lock lock = {.state = token ? HF_STATE_EXCLUSIVE : HF_STATE_FREE};
@@ -139,7 +140,7 @@ static bool text_is(struct hfi_text text, const char *expected)
     return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;
 }
 
-/* LIST, page after page; the names, joined by spaces. */
+/* Sends LIST, page after page. Returns the names, joined by spaces. */
 static const char *list(uint32_t client, const char *prefix, uint32_t *pages)
 {
     static char all[8192];
@@ -245,7 +246,7 @@ START_TEST(another_hosts_holder_is_shown)
 }
 END_TEST
 
-/* Tokens show which of two exclusive holders is past. */
+/* Tokens show which of two exclusive holders does not hold any more. */
 START_TEST(the_higher_token_holds)
 {
     struct hfi_lock_frame lock;
@@ -317,7 +318,7 @@ START_TEST(a_crowd_is_told_as_far_as_there_is_room)
     ck_assert(lock.more_parties);
     ck_assert_uint_eq(lock.state, HF_STATE_SHARED);
     ck_assert_uint_eq(lock.holder_count, HFI_FRAME_PARTIES_MAX);
-    if (_i) { /* some of those that wait give way to what holders are called */
+    if (_i) { /* some waiters are left out for the holders' command lines */
         ck_assert_uint_lt(lock.waiter_count, HFI_FRAME_PARTIES_MAX);
         ck_assert_uint_gt(lock.waiter_count, 0);
     } else {
@@ -353,7 +354,7 @@ START_TEST(the_silent_are_unknown)
 }
 END_TEST
 
-/* Host-b's knowledge of a lock of host-a; false: nothing that counts. */
+/* Reads host-b's knowledge of a lock of host-a. Returns false if it knows nothing that counts. */
 static bool told(const char *name, struct gossip_lock *out)
 {
     struct gossip_view view;
@@ -412,7 +413,7 @@ START_TEST(a_name_that_goes_is_told)
     const struct message *give_back = rig_sent(rig, MESSAGE_GIVE_BACK);
     ck_assert_ptr_nonnull(give_back);
     rig_returned(rig, give_back);
-    ck_assert_uint_eq(rig->rows_gone, 1); /* its slot is nobody's */
+    ck_assert_uint_eq(rig->rows_gone, 1); /* no lock has its slot */
     pass(500);
     ck_assert(!told("x", &lock));
 }

@@ -1,6 +1,6 @@
 /*
  * The host core: very many locks that are closed behind a holder that died, and that another host
- * wants. None is given back before its lock-delay is over, and each one is then.
+ * wants. No lock is given back before its lock-delay is over, and each is given back then.
  */
 #include <check.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void name_of(uint32_t lock, char name[static 8])
     snprintf(name, 8, "%u", lock);
 }
 
-/* Nobody's lock-delay is like its neighbours', and the last ones are the shortest. */
+/* Each lock's lock-delay differs from its neighbours', and the last ones are the shortest. */
 static int64_t delay_ms(uint32_t lock)
 {
     return DELAY_MS + DELAYS - lock % DELAYS - lock / (LOCKS / DELAYS);
@@ -65,8 +65,8 @@ static bool is_closed(uint32_t lock)
     return rig_word(large, slots[lock]) & HFI_W_CLOSED;
 }
 
-/* A give-back is sent behind the lock-delay by the slowest clock, a tenth later, and within that of
- * the coarser units that a closing is kept in. */
+/* A give-back is sent when the lock-delay is over on the slowest clock, a tenth later, plus at most
+ * one of the coarse units in which a closed lock's time is kept. */
 static void note_given_back(const struct message *message, int64_t closed_ns, int64_t given_ns[])
 {
     ck_assert_int_eq(message->kind, MESSAGE_GIVE_BACK);
@@ -99,7 +99,7 @@ static uint32_t answer_all(int64_t closed_ns, int64_t given_ns[])
     return count;
 }
 
-/* Until the longest lock-delay is over, by the slowest clock. */
+/* Lets time pass until the longest lock-delay is over on the slowest clock. */
 static uint32_t give_back_all(int64_t closed_ns)
 {
     static int64_t given_ns[LOCKS];

@@ -45,7 +45,7 @@ static uint64_t told_lease(const struct hfi_region *region)
     return atomic_load(&region->header->lease);
 }
 
-/* A step in which what is left over is done. */
+/* Makes a step that does the leftover work. */
 static void pass(void)
 {
     rig_pass(rig, RIG_MS);
@@ -85,7 +85,8 @@ START_TEST(what_is_given_up_is_barred)
 }
 END_TEST
 
-/* Nobody is in the old region any more, but what was granted then may have been used. */
+/* No process is in the old region any more, but tokens that were granted then may have been
+ * used. */
 START_TEST(what_was_granted_before_goes_back)
 {
     begin_anew();
@@ -119,7 +120,7 @@ START_TEST(a_recall_of_before_is_answered_afterwards)
 }
 END_TEST
 
-/* The lock-delay behind a dead holder is no handle's any more. */
+/* No handle has the lock-delay of a dead holder any more. */
 START_TEST(a_closed_lock_is_waited_for)
 {
     struct hfi_opened long_delay = rig_open_granted(rig, other, "b", DELAY_MS * RIG_MS);

@@ -1,7 +1,8 @@
 /*
- * Entries of a region against the agent's knowledge are put right: each test writes rubbish as a
- * client of the namespace could, and lets the culprit go. Others are not touched; the namespace
- * itself is well again within a quarter of session_ttl, or what was promised for it (a lock-delay).
+ * The agent corrects entries of a region that contradict its knowledge. Each test writes rubbish as
+ * a client of the namespace could, and lets the culprit go. Other namespaces are not touched. The
+ * namespace itself is well again within a quarter of session_ttl, or after a lock-delay that was
+ * promised.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static void teardown(void)
 
 /* ---- records of hand-overs ---- */
 
-/* A process that dies waiting for that lock, whose id the record of a living one names. */
+/* Lets a process die while it waits for that lock. The record of a living process names its id. */
 static void die_waiting(const char *name, struct hfi_region *culprits, uint32_t culprit)
 {
     uint32_t victim = rig_connect(rig, HOST_MAY_USE);
@@ -52,7 +53,7 @@ START_TEST(records_of_a_namespace_pin_its_own_dead_alone)
     rig_pass(rig, 3000 * RIG_MS);
     ck_assert_uint_eq(handles_count(rig->host), handles);
     ck_assert_uint_eq(rig->forgotten, 1);
-    /* Its own are pinned for as long as the process lives whose record it is. */
+    /* A record keeps ids of its own region from being reused, as long as its process lives. */
     die_waiting("a", &rig->region, mine.holder);
     rig_pass(rig, 3000 * RIG_MS);
     ck_assert_uint_eq(handles_count(rig->host), handles + 1);
@@ -98,7 +99,7 @@ static enum hfi_outcome try_by(const struct hfi_opened *who, struct hfi_held *he
     return hfi_try_exclusive(&actor, &request, held);
 }
 
-/* It is free, and can be had by the other. */
+/* Checks that the lock is free, and that the other client can take it. */
 static uint64_t assert_free(void)
 {
     struct hfi_held held = {0};
@@ -110,7 +111,7 @@ static uint64_t assert_free(void)
     return held.token;
 }
 
-/* The grant's tokens were used up by what was written: more are asked for, and come. */
+/* The rubbish has used up the grant's tokens: the host asks for more, and gets them. */
 static void more_tokens(void)
 {
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
@@ -128,7 +129,7 @@ static void break_now(void)
     ck_assert_int_eq(reply->frame.error, 0);
 }
 
-/* A holder dies, and its lock is closed for 500 ms; "for ever", says somebody. */
+/* A holder dies, and its lock is closed for 500 ms. A process writes "for ever" there. */
 START_TEST(closed_for_ever_is_closed_for_the_lock_delay)
 {
     open_both();
@@ -169,7 +170,7 @@ START_TEST(closed_by_nobody_is_open)
 }
 END_TEST
 
-/* A lock-delay is as long as it was promised, whatever the region says. */
+/* A lock-delay lasts as long as promised, whatever the region says. */
 START_TEST(opened_by_nobody_is_closed)
 {
     open_both();
@@ -255,7 +256,8 @@ START_TEST(a_token_below_what_was_seen)
     heal();
     more_tokens();
     ck_assert_uint_gt(assert_free(), token);
-    /* Nor is it said to be unused when the grant goes back before anybody looked. */
+    /* Nor does the give-back call the token unused if the grant goes back before the agent's
+     * look. */
     heal();
     token = assert_free();
     heal();
@@ -314,7 +316,7 @@ START_TEST(in_force_without_a_grant)
 }
 END_TEST
 
-/* A holder that nobody is: the agent, no client, one without a handle, a dead one. */
+/* The word names a false holder: the agent, no client, a client without a handle, a dead client. */
 START_TEST(held_by_nobody)
 {
     open_both();
@@ -367,7 +369,8 @@ static void wait_in(struct hfi_region *region, uint32_t slot, uint32_t seat, uin
     *hfi_seat_wait(region, seat) = ticket << HFI_WAIT_TICKET_SHIFT | HFI_WAIT_WAITING | flags;
 }
 
-/* A reader's cell, and a place in the queue, in a seat of nobody: no other host got the lock. */
+/* A reader's cell, or a place in the queue, is in a seat that no handle has: no other host got the
+ * lock. */
 START_TEST(a_cell_in_a_free_seat)
 {
     open_both();
@@ -385,7 +388,7 @@ START_TEST(a_cell_in_a_free_seat)
 }
 END_TEST
 
-/* In a seat that is somebody's, but as no reader writes it. */
+/* The cell is in a seat that a handle has, but no reader writes such a cell. */
 START_TEST(a_cell_that_is_no_readers)
 {
     const uint64_t cells[] = {UINT64_C(1) << HFI_CELL_EPOCH_SHIFT | 2,
@@ -415,7 +418,7 @@ START_TEST(a_reader_is_left_alone)
 }
 END_TEST
 
-/* A waiter, and the bit that shows it: the holder goes by it. */
+/* A waiter is in the queue, but the word lacks the bit by which the holder knows of waiters. */
 START_TEST(a_waiter_without_its_bit)
 {
     open_both();
@@ -430,7 +433,7 @@ START_TEST(a_waiter_without_its_bit)
 }
 END_TEST
 
-/* A bit without a waiter: a try would never have the lock. */
+/* The waiters bit is set without a waiter: a try would never have the lock. */
 START_TEST(waiters_that_there_are_not)
 {
     open_both();
@@ -456,7 +459,7 @@ START_TEST(tickets_that_were_not_drawn)
 }
 END_TEST
 
-/* A hold that is to end by itself, and a deadline that says it will not. */
+/* A hold has a limit, and its deadline is moved beyond that limit. */
 START_TEST(a_deadline_beyond_the_limit)
 {
     open_both();
@@ -516,8 +519,8 @@ END_TEST
 
 /* ---- an administrator's break ---- */
 
-/* A hold, or a reader, of a living process that never asked for it: nothing distinguishes it from a
- * real one. */
+/* A hold, or a reader, of a living process that never asked for the lock: nothing distinguishes it
+ * from a real one. */
 START_TEST(a_break_ends_what_cannot_be_told)
 {
     open_both();
@@ -536,7 +539,8 @@ START_TEST(a_break_ends_what_cannot_be_told)
 }
 END_TEST
 
-/* Nor does it last longer than the handle; and the handle's owner, if it wants the lock, has it. */
+/* Such a hold does not last longer than the handle. If the handle's owner wants the lock, it has
+ * the lock. */
 START_TEST(what_cannot_be_told_is_its_handles)
 {
     open_both();
@@ -565,7 +569,7 @@ START_TEST(what_cannot_be_told_is_its_handles)
 }
 END_TEST
 
-/* The process that does not know it, and which goes on: the lock is its own, or it is not. */
+/* The process that waits was stopped and then goes on: either it has the lock, or it does not. */
 START_TEST(a_stopped_waiter_keeps_its_place)
 {
     open_both();
@@ -583,7 +587,7 @@ START_TEST(a_stopped_waiter_keeps_its_place)
 }
 END_TEST
 
-/* Whatever stands there: at once, without a look of the pass. */
+/* A break frees the word at once, whatever was written there, without the agent's pass. */
 START_TEST(a_break_frees_whatever_was_written)
 {
     open_both();

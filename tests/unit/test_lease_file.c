@@ -1,6 +1,6 @@
 /*
- * The lease record and the notes behind it, as the next agent finds them, by whichever release
- * wrote last.
+ * The lease record and the notes behind it, as the next agent finds them, whichever release wrote
+ * them last.
  */
 #include "io/lease_file.h"
 
@@ -62,7 +62,7 @@ static void write_deadline(int fd, int64_t deadline_ns)
     ck_assert_int_eq(close(fd), 0);
 }
 
-/* No orderly end. */
+/* Ends the agent without an orderly end. */
 static void kill_it(void)
 {
     file.disk = NULL;
@@ -108,7 +108,7 @@ START_TEST(what_is_noted_of_regions)
     ck_assert_uint_eq(file.regions[1].given_up, 1);
     promise(3, 2000);
     kill_it();
-    begin(); /* it was not lost by the second deadline */
+    begin(); /* the second deadline did not remove the note */
     ck_assert(file.regions_count);
     ck_assert_uint_eq(file.regions[1].given_up, 1);
     kill_it();
@@ -119,7 +119,7 @@ START_TEST(what_is_noted_of_regions)
     ck_assert_uint_eq(file.regions[1].given_up, 0);
     ck_assert_uint_eq(lease_file_commit(&file), 77);
     kill_it();
-    begin(); /* the one before had not noted yet that nothing is known */
+    begin(); /* the previous agent had not noted yet that nothing is known */
     ck_assert(file.counts && !file.regions_count);
     lease_file_count_notes(&file);
     kill_it();
@@ -155,7 +155,8 @@ START_TEST(an_orderly_end_writes_the_last_deadline)
 }
 END_TEST
 
-/* It had this session in between, and knows the file alone: nobody noted its give-backs. */
+/* A release that knows only the file had this session in between, so its give-backs are not
+ * noted. */
 START_TEST(what_was_kept_before_one_that_knows_no_page_is_forgotten)
 {
     live();
@@ -180,7 +181,8 @@ START_TEST(what_was_kept_before_one_that_keeps_nothing_is_forgotten)
 }
 END_TEST
 
-/* Killed when it had said for which deadline they count from then on, but not that deadline. */
+/* The agent is killed after it wrote for which deadline the notes count, but before it wrote that
+ * deadline. */
 static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
 {
     begin();
@@ -194,7 +196,7 @@ static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
     kill_it();
 }
 
-/* One that came after another release, and is killed before it promised anything. */
+/* An agent came after another release, and is killed before it promised anything. */
 START_TEST(lock_delays_are_not_lost_before_the_first_promise)
 {
     live();
@@ -220,7 +222,8 @@ START_TEST(lock_delays_are_not_lost_between_two_promises)
 }
 END_TEST
 
-/* An agent without requests to keep has them in another place; one of another release more. */
+/* An agent without requests to keep has the notes at another offset; an agent of another release
+ * may have more fields. */
 START_TEST(where_they_lie_elsewhere_nothing_is_found)
 {
     const struct lease_file_room rooms[] = {{.kept = 0, .delays = DELAYS},

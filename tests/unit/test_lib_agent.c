@@ -1,5 +1,5 @@
-/* libholdfast: an agent that answers nonsense, or nothing, is an error and never a crash; nor is
- * what another process of the namespace writes into the region. */
+/* libholdfast: an agent that answers nonsense, or nothing, causes an error and never a crash. Nor
+ * does anything crash that another process of the namespace writes into the region. */
 #include "lib_clients.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "../suite_main.h"
 #include "client.h" /* libholdfast's own: between its swap and its look nobody else gets in */
 
-/* Only an agent that says nothing is given up soon. */
+/* Connects with a short timeout, which only an agent that answers nothing reaches. */
 static int try_connect(void)
 {
     hf_client *joined = NULL;
@@ -170,7 +170,7 @@ START_TEST(words_out_of_turn_end_the_connection_only)
 }
 END_TEST
 
-/* A hold of "a", under an agent that ended; the next one is there, in that mood. */
+/* Makes a hold of "a" under an agent that ended; the next agent is there, in that mood. */
 static hf_lock *hold_over_an_agent(enum agent_mood mood)
 {
     hf_lock *lock = NULL;
@@ -183,7 +183,8 @@ static hf_lock *hold_over_an_agent(enum agent_mood mood)
     return lock;
 }
 
-/* It does not say that the handle is refused: the hold counts, and is there when an agent is. */
+/* Nonsense does not mean that the handle is refused: the hold counts, and is still there when an
+ * agent answers. */
 START_TEST(nonsense_while_it_connects_again_takes_no_hold)
 {
     hf_lock *lock = hold_over_an_agent(MOOD_NO_REGION);
@@ -196,8 +197,8 @@ START_TEST(nonsense_while_it_connects_again_takes_no_hold)
 }
 END_TEST
 
-/* One that speaks another version does so until it is restarted: it is greeted ever more seldom,
- * and the next one at once. */
+/* An agent of another version stays so until it is restarted: the library greets it less and less
+ * often, and greets the next agent at once. */
 START_TEST(another_version_is_not_asked_again_and_again)
 {
     hf_lock *lock = hold_over_an_agent(MOOD_OTHER);
@@ -266,7 +267,7 @@ START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
 }
 END_TEST
 
-/* Whether somebody locks the file, as another process sees it. */
+/* Returns whether a process locks the file, as seen by another process. */
 /* Another process wrote a time before all time over a hold's own deadline just when it began: where
  * its lease ends is not counted from there. */
 START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
@@ -353,7 +354,7 @@ START_TEST(a_lease_beyond_the_ttl_counts_nowhere_and_never)
     ck_assert_int_eq(hf_acquire(held[0], HF_EXCLUSIVE, 0, NULL), 0);
     ck_assert_int_eq(hf_acquire(held[1], HF_SHARED, 0, NULL), 0);
     agent_stop(&agent);
-    /* The second time its deadline has come so near that it would look right. */
+    /* The second time the word's deadline has come so near that it would look right. */
     forge_lease(LONG_TTL_NS + 100 * MS);
     for (int look = 0; look < 2; look++) {
         for (int i = 0; i < 2; i++) {

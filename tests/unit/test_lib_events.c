@@ -29,7 +29,7 @@ static hf_lock *open_lock(hf_client *of, const char *name)
     return lock;
 }
 
-/* The next event, by poll on the descriptor alone. false: none within the time. */
+/* Waits for the next event, by poll on the descriptor alone. Returns false if none came in time. */
 static bool await_event(struct hf_event *event, int64_t timeout_ns)
 {
     int64_t deadline_ns = now_ns() + timeout_ns;
@@ -143,7 +143,8 @@ START_TEST(without_an_agent_a_try_says_so_and_a_wait_can_be_canceled)
 }
 END_TEST
 
-/* false: this thread stood still for the whole grace period, and the loss was the only event. */
+/* Returns false if this thread stood still for the whole grace period, so that the loss was the
+ * only event. */
 static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
 {
     struct hf_event event;
@@ -227,8 +228,8 @@ START_TEST(a_poke_makes_it_look)
 }
 END_TEST
 
-/* A loss that hf_release() reported is not reported again, for a hold that the caller does not
- * have. */
+/* A loss that hf_release() reported is not reported again: the caller does not have that hold any
+ * more. */
 START_TEST(a_loss_that_a_release_told_is_no_event)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -259,7 +260,7 @@ START_TEST(a_limit_is_told_in_time)
 }
 END_TEST
 
-/* Two read, and the client wants to write. */
+/* Two clients read, and one of them wants to write. */
 static pthread_t read_and_upgrade(hf_lock **lock, hf_lock **theirs, int64_t lease_ns,
                                   struct attempt *attempt)
 {
@@ -277,8 +278,8 @@ static pthread_t read_and_upgrade(hf_lock **lock, hf_lock **theirs, int64_t leas
     return thread;
 }
 
-/* A caller that waits for the other readers learns that the hold has ended meanwhile, however long
- * they stay: by its limit, without an agent that ends it; or by a break. */
+/* A caller that upgrades and waits for the other readers learns that its hold has ended meanwhile,
+ * however long they stay: by the hold's limit, even without an agent, or by a break. */
 START_TEST(an_upgrade_ends_with_the_hold)
 {
     hf_lock *lock = NULL;
@@ -353,7 +354,7 @@ static void evict(hf_lock *lock)
     ck_assert(agent_evict(&agent, "a", 60 * S));
 }
 
-/* As when an agent is back that has forgotten it. */
+/* Makes the lock forgotten, as by an agent that is back without it. */
 static void forget(hf_lock *lock)
 {
     hold_mark_lost(lock, atomic_load(&lock->hold.number));
@@ -461,7 +462,7 @@ START_TEST(changes_are_told_and_survive_a_restart)
 }
 END_TEST
 
-/* With an agent that is away: 1, the one that comes back is not asked for the watch. */
+/* _i 1: the agent is away; the agent that comes back is not asked for the watch. */
 START_TEST(an_unwatched_prefix_is_told_no_more)
 {
     ck_assert_int_eq(hf_watch(client, "jobs/"), 0);

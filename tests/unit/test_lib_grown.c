@@ -1,8 +1,8 @@
 /*
- * A program of today and a library of later: it is built with today's headers, and runs with a
- * libholdfast.so whose structs have grown and that fills in the words that are reserved today
- * (lib.cmake builds it). It runs with today's library as well; HF_GROWN says which one it is to
- * meet.
+ * A program of today and a later library. The program is built with today's headers, and runs with
+ * a libholdfast.so whose structs have grown and that fills in the words that are reserved today
+ * (lib.cmake builds that library). The program runs with today's library as well; HF_GROWN says
+ * which library it gets.
  */
 #include "lib_clients.h"
 
@@ -20,7 +20,7 @@ static void setup(void)
     clients_create(LONG_TTL_NS);
 }
 
-/* Behind what the library fills in stands something of the program's. */
+/* Behind the struct that the library fills in is a field of the program. */
 struct guarded_hold {
     struct hf_hold hold;
     unsigned char guard[64];

@@ -27,7 +27,7 @@ static void teardown(void)
     clients_destroy();
 }
 
-/* A lock each of whose releases rings. */
+/* Opens a lock each release of which rings. */
 static hf_lock *open_watched(const char *name)
 {
     hf_lock *lock = NULL;
@@ -53,7 +53,8 @@ static int ask(void)
     return REACHED(hf_status(client, ignore_status, NULL));
 }
 
-/* The connection's number is nobody else's while it is lost, and is the next one's. */
+/* While the connection is lost, no other file gets its descriptor's number. The next connection
+ * gets it. */
 START_TEST(no_ring_goes_to_a_stranger)
 {
     int ends[STRANGERS][2];
@@ -135,7 +136,7 @@ static void *open_another(void *arg)
     return NULL;
 }
 
-/* An agent that reads nothing: a ring waits for nothing, and few are left to be read. */
+/* The agent reads nothing: a ring does not block, and few rings stay unread. */
 START_TEST(a_full_socket_keeps_nobody_waiting)
 {
     pthread_t thread;
@@ -158,7 +159,7 @@ START_TEST(a_full_socket_keeps_nobody_waiting)
 }
 END_TEST
 
-/* It has the same connection, and may not end it. */
+/* The child has the same connection, and may not end it. */
 START_TEST(a_forked_child_that_disconnects_leaves_the_connection)
 {
     hf_lock *lock = open_watched("a");
@@ -180,7 +181,7 @@ START_TEST(a_forked_child_that_disconnects_leaves_the_connection)
 }
 END_TEST
 
-/* How often it is readable in so many milliseconds. */
+/* Returns how often the descriptor is readable in so many milliseconds. */
 static unsigned wakes(int fd, int lasts_ms)
 {
     struct pollfd waits = {.fd = fd, .events = POLLIN};
@@ -194,7 +195,7 @@ static unsigned wakes(int fd, int lasts_ms)
     return count;
 }
 
-/* A connection that is lost is watched no more, also if a child has its socket still. */
+/* The library does not watch a lost connection any more, even if a child still has its socket. */
 START_TEST(a_lost_connection_wakes_nobody)
 {
     int ends[2];
@@ -220,8 +221,8 @@ START_TEST(a_lost_connection_wakes_nobody)
 }
 END_TEST
 
-/* A thread that rings in vain and then waits makes the connection again: the agent that was started
- * meanwhile would look at its lock only with its next pass, a fifth of a session_ttl later. */
+/* A thread that rings in vain and then waits connects again: otherwise the agent that was started
+ * meanwhile would look at its lock only in its next pass, a fifth of a session_ttl later. */
 START_TEST(a_waiter_that_rang_in_vain_connects_again)
 {
     hf_lock *waiter = NULL;

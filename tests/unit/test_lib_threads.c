@@ -1,8 +1,9 @@
 /*
  * Threads that share handles, in the fast path and out of it at once: the claims and lanes of
  * libclient/client.h. Every thread acts at random: tries, waits briefly, shares, downgrades,
- * cancels. The lock protects plain memory, so that ThreadSanitizer sees a hold that is not one; all
- * handles are of one client, because it does not see through two mappings of a region.
+ * cancels. The lock protects plain memory, so that ThreadSanitizer sees a hold that does not
+ * exclude. All handles are of one client, because ThreadSanitizer cannot see races through two
+ * mappings of a region.
  *
  * HF_TORTURE=N in the environment does N times as much.
  */
@@ -30,7 +31,7 @@ struct storm {
     _Atomic uint32_t first_wrong; /* the line */
     _Atomic uint32_t running;
     _Atomic bool evicts;
-    _Atomic uint8_t seen[TOKENS]; /* by token: the lap in which it was had */
+    _Atomic uint8_t seen[TOKENS]; /* by token: the lap in which a thread got it */
 };
 
 struct runner {
@@ -115,8 +116,8 @@ static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode 
     atomic_fetch_add(&storm->lost, result == HF_ELOST);
 }
 
-/* Whether the storm goes on for this one: so many rounds, and until a hold was taken away. (The
- * thread that takes them away may wait for a processor until all others have ended.) */
+/* Returns whether the storm goes on for this thread: for so many rounds, and until a hold was taken
+ * away. (The thread that takes them away may wait for a processor until all others have ended.) */
 static bool goes_on(const struct runner *runner, uint64_t round)
 {
     const struct storm *storm = runner->storm;
@@ -273,7 +274,8 @@ START_TEST(one_of_two_releases_ends_the_hold)
 }
 END_TEST
 
-/* A thread that has no lane of a handle any more, all being given, takes it all the same. */
+/* A thread that gets no lane of a handle, because all lanes are taken, can take the handle's lock
+ * all the same. */
 static void *take_once(void *arg)
 {
     hf_lock *lock = arg;

@@ -41,7 +41,7 @@ static void ck_assert_text_eq(struct hfi_text text, const char *expected)
     ck_assert_mem_eq(text.bytes, expected, text.size);
 }
 
-/* Parties whose pid is their index. */
+/* Fills in parties whose pid is their index. */
 static void fill_parties(const char *command)
 {
     for (size_t i = 0; i < 2 * MANY; i++) {

@@ -1,7 +1,7 @@
 /*
  * The order of a lock's queue while it is being looked through. The lock word's protocol is built
  * as the simulator builds it (tests/sim/shim.h): before each of its atomic operations it calls
- * sim_point(), and at one of these, each in turn, two others join the queue.
+ * sim_point(). At one of these calls, each in turn, two other processes join the queue.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -15,12 +15,12 @@ enum { POINTS_MAX = 200, RELEASER = 1, FIRST = 2, SECOND = 3, READER = 4 };
 static const int64_t second_ns = INT64_C(1000000000);
 
 static struct hfi_region region;
-static int points;  /* so many operations so far, -1: they are not counted */
-static int join_at; /* before this one the two join */
+static int points;  /* operations so far; -1: they are not counted */
+static int join_at; /* the two join before the operation of this number */
 static uint32_t first_seat = 2, second_seat = 5;
 static uint64_t second_kind; /* flags of its cell */
-static bool spoils;          /* before each, somebody writes a deadline long past into seat 0 */
-static bool rewrites;        /* before each, somebody clears the reader's cell of seat 0 */
+static bool spoils;          /* before each, a process writes a deadline long past into seat 0 */
+static bool rewrites;        /* before each, a process clears the reader's cell of seat 0 */
 
 static void join(uint32_t seat, uint32_t holder, uint64_t kind)
 {
@@ -87,7 +87,7 @@ static void *region_make(void)
     return memory;
 }
 
-/* No waiter is named past one that was in the queue before it, wherever the two join. */
+/* No waiter is named before a waiter that was in the queue earlier, wherever the two join. */
 START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 {
     int served = 0;
@@ -117,8 +117,8 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 }
 END_TEST
 
-/* A reader waits, and is let in. A writer and a reader behind it that come meanwhile, to whatever
- * cells, are not: that reader would pass the writer. */
+/* A reader waits, and is let in. A writer and then another reader come meanwhile, to whatever
+ * cells, and are not let in: that second reader would pass the writer. */
 START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 {
     first_seat = _i == 0 ? 2 : 5;
@@ -151,8 +151,9 @@ START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 }
 END_TEST
 
-/* A process wrote a reader's cell with a ticket that was never drawn: it is first and can never be
- * let in. The releasing process gives up after a while and asks the agent, with tokens left. */
+/* A process wrote a reader's cell with a ticket that was never drawn. That reader is first in the
+ * queue and can never be let in. The releasing process gives up after a while and asks the agent,
+ * with tokens left. */
 START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 {
     void *memory = region_make();
@@ -176,9 +177,9 @@ START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 }
 END_TEST
 
-/* A process wrote a time before all time over the deadline of a hold with a limit. Once: it is
- * mended when the lock is handed over. Again and again: a waiter never gets a hold that counts, but
- * its patience ends. */
+/* A process wrote a time long past over the deadline of a hold with a limit. If it does so once,
+ * the hand-over mends it. If it does so again and again, a waiter never gets a hold that counts,
+ * and its wait ends at its deadline. */
 START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 {
     void *memory = region_make();

@@ -22,7 +22,7 @@ static void tear_down(void)
     close(ends[1]);
 }
 
-/* The lines written since. */
+/* Returns the lines written since the last call. */
 static const char *written(void)
 {
     static char text[16 * LOG_LINE_MAX];
@@ -134,7 +134,7 @@ START_TEST(a_time_stands_before_it_if_asked_for)
 }
 END_TEST
 
-/* The agent must not stand still with the reader of its log. */
+/* The agent must not block when the reader of its log does not read. */
 START_TEST(a_full_pipe_costs_lines_not_time)
 {
     char text[LOG_LINE_MAX / 2 + 1] = {0};

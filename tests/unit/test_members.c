@@ -38,7 +38,7 @@ static void kill_all(void)
     }
 }
 
-/* A grant through the node's coordinator; its first token. */
+/* Gets a grant through the node's coordinator. Returns its first token. */
 static uint64_t use(const char *name, uint64_t id)
 {
     uint32_t owner = cell_coordinator(cell, name);
@@ -95,7 +95,7 @@ START_TEST(after_a_restart_of_all_they_vote)
 }
 END_TEST
 
-/* One alone does not know whether its store is an old copy. */
+/* A voter alone does not know whether its store is an old copy. */
 START_TEST(needs_a_majority_after_a_start)
 {
     cell_start_all(cell);
@@ -128,7 +128,8 @@ static void restore(const struct cell_disk *copy, const struct quorum_register *
     memcpy(own, registers, copy->register_count * sizeof(*own));
 }
 
-/* Also if it is started again and again: the commits of a start do not make up for it. */
+/* The copy is refused even if the voter is started again and again: the commits of its starts do
+ * not make the copy look new. */
 START_TEST(old_copy_of_a_disk_is_refused)
 {
     static struct cell_disk copy;
@@ -160,7 +161,8 @@ START_TEST(old_copy_of_a_disk_is_refused)
 }
 END_TEST
 
-/* Nor does what a start writes that is killed before it asks anybody; a few commits are enough. */
+/* Starts that are killed before they ask another voter do not make the copy look new either; a few
+ * commits would be enough for that. */
 START_TEST(old_copy_whose_starts_are_killed_is_refused)
 {
     static struct cell_disk copy;
@@ -185,7 +187,7 @@ START_TEST(old_copy_whose_starts_are_killed_is_refused)
 }
 END_TEST
 
-/* Nor if the copy is from before the first commit that the store ever made. */
+/* The copy is refused even if it is from before the first commit that the store ever made. */
 START_TEST(old_copy_without_a_commit_is_refused)
 {
     static struct cell_disk copy;
@@ -210,7 +212,7 @@ START_TEST(old_copy_without_a_commit_is_refused)
 }
 END_TEST
 
-/* It votes nowhere yet in the copy, but it has since. */
+/* In the copy the store has not voted yet, but it has voted since. */
 START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 {
     static struct cell_disk copy;
@@ -236,7 +238,8 @@ START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 }
 END_TEST
 
-/* The others have its line, it has not: as if the disk lost the last commit of its first start. */
+/* The others have the voter's line of the record, and the voter has not, as if its disk lost the
+ * last commit of its first start. */
 START_TEST(starts_over_with_the_line_that_the_others_have)
 {
     static struct cell_disk copy;
@@ -279,7 +282,7 @@ START_TEST(lost_store_is_refused_until_it_starts_over)
     for (uint32_t node = 0; node < 3; node++) {
         ck_assert_uint_eq(cell->nodes[node].disk.members[2].generation, 2);
     }
-    /* It has everything, and stays in after a restart. */
+    /* It has everything, and still votes after a restart. */
     ck_assert_uint_eq(cell->nodes[2].disk.register_count, cell->nodes[0].disk.register_count);
     kill_all();
     cell_start_all(cell);
@@ -288,7 +291,7 @@ START_TEST(lost_store_is_refused_until_it_starts_over)
 }
 END_TEST
 
-/* The old store, should it turn up again, is not the one any more. */
+/* If the old store turns up again, it does not count any more. */
 START_TEST(store_that_was_replaced_is_refused)
 {
     static struct cell_disk copy;
@@ -310,7 +313,7 @@ START_TEST(store_that_was_replaced_is_refused)
 }
 END_TEST
 
-/* A value that the lost store helped to choose must be found: only one other has the newest
+/* A value that the lost store helped to choose must be found: only one other voter has the newest
  * value. */
 START_TEST(starting_over_forgets_nothing)
 {
@@ -336,7 +339,7 @@ START_TEST(starting_over_forgets_nothing)
 }
 END_TEST
 
-/* What voter 2 has asked for, by kind; and how far its new line has got by then. */
+/* The requests of voter 2, by kind, and how far its new line has got by then. */
 static struct {
     bool line, prepare, sync;
 } begun;
@@ -353,9 +356,9 @@ static void note_begun(void *arg, uint32_t from, uint32_t to, const struct messa
 
 /*
  * Each step of starting over needs N/2 + 1 of the others: in a cell of three, both. One of them (_i
- * / 4) cannot be reached in that step (_i % 4: 0 its record, 1 that it has the new line, 2 its
- * promises, 3 what it has), and the next step does not begin, however long that is. Then it can be
- * reached, and all goes on.
+ * / 4) cannot be reached in that step (_i % 4 is what voter 2 needs of it: 0 its record, 1 its
+ * report that it has the new line, 2 its promises, 3 its registers), and the next step does not
+ * begin, however long that lasts. Then it can be reached, and all goes on.
  */
 START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
 {
@@ -401,8 +404,8 @@ static void told_dead(void *arg, uint32_t from, uint32_t to, const struct messag
     }
 }
 
-/* One voter alone has marked a session that lives with the two others. When the store of one of
- * these starts over it learns that mark, which makes two. */
+/* One voter alone has marked a session that lives with the two others. When one of these two starts
+ * over, it takes over that mark, and two voters have it. */
 START_TEST(starting_over_ends_no_session_that_lives)
 {
     int64_t first_ns = 0;
@@ -471,7 +474,7 @@ START_TEST(two_different_configurations)
 }
 END_TEST
 
-/* A store of a cell of one host, in a cell of three. */
+/* The store of a cell of one host is used in a cell of three. */
 START_TEST(used_store_without_a_record)
 {
     struct cell_disk *disk = &cell->nodes[0].disk;
@@ -523,7 +526,8 @@ START_TEST(record_of_another_store_is_not_taken)
 }
 END_TEST
 
-/* The order under which a node has a name on its disk; ballot 0: it has none. */
+/* Returns the order under which a node has a name on its disk; ballot 0: the disk does not have
+ * it. */
 static struct message_order row_of(uint32_t node, const struct message_name *name)
 {
     const struct cell_disk *disk = &cell->nodes[node].disk;
@@ -535,8 +539,8 @@ static struct message_order row_of(uint32_t node, const struct message_name *nam
     return (struct message_order){0};
 }
 
-/* Before it votes for the first time it has all that the others have: registers and marks (more of
- * them than one PULL is answered with). */
+/* Before a voter votes for the first time it has all registers and marks of the others (more marks
+ * than one answer to a PULL has). */
 enum { MARKS = MESSAGE_SYNC_BATCH + 8 };
 START_TEST(who_starts_over_votes_with_everything)
 {
@@ -610,7 +614,7 @@ START_TEST(vote_under_another_record_does_not_count)
 }
 END_TEST
 
-/* An agent that sends none of its rules has none that match. */
+/* The rules of an agent that sends none do not match. */
 START_TEST(renewal_without_rules_is_refused)
 {
     struct message message;
@@ -633,7 +637,7 @@ START_TEST(renewal_without_rules_is_refused)
 }
 END_TEST
 
-/* An idle cell does not keep itself busy by keeping what it saw. */
+/* An idle cell does not write only to store which commits its voters saw. */
 START_TEST(idle_cell_writes_nothing)
 {
     cell_start_all(cell);

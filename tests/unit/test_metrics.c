@@ -17,7 +17,7 @@ static struct quorum_survey voting;
 static struct driver_counts driver;
 static struct histogram durations;
 
-/* Whatever is there, with numbers as long as they can be. */
+/* Fills in all metrics, with the longest possible numbers. */
 static struct metrics filled(void)
 {
     struct metrics metrics = {.version = "0.1.0",
@@ -210,7 +210,7 @@ START_TEST(health_is_one_line)
 }
 END_TEST
 
-/* The headline and the row of the page say the same of the session. */
+/* Checks that the page's headline and its row give the same state of the session. */
 static void check_page(const struct metrics *metrics, const char *headline, const char *row)
 {
     char expected[128];

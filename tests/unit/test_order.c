@@ -22,7 +22,8 @@ static const uint8_t *name_of(const void *arg, uint32_t entry, size_t *size)
     return (const uint8_t *)names[entry];
 }
 
-/* The first that is in and stands at (from) or behind the name, by looking at all of them. */
+/* Finds the first name in the index that is behind the given name, or at it if `from`, by a look at
+ * all names. */
 static uint32_t slow(const char *name, bool from)
 {
     uint32_t best = 0;

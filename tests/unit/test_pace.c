@@ -15,8 +15,8 @@ static void setup(void)
     pace = (struct pace){.incarnation = 0};
 }
 
-/* Renews each second for 100 s: delays come from a small generator; the clock there is ahead by
- * 1000 s and runs faster by ppm. */
+/* Renews each second: delays come from a small generator; the voter's clock is ahead by 1000 s and
+ * runs faster by ppm. */
 static void play(int64_t ppm, int64_t delay_max_ms, int64_t seconds)
 {
     uint32_t draw = 1;
@@ -134,7 +134,7 @@ START_TEST(a_clock_that_is_off_is_told_once)
     look(10, 100, true);
     ck_assert_uint_eq(differ, 1);
     set_rate(-300000, -100001);
-    look(100, 200, true); /* it was said that it is off */
+    look(100, 200, true); /* it was reported that the clock differs */
     ck_assert_uint_eq(differ, 1);
     ck_assert_uint_eq(well, 0);
     set_rate(-300000, -100000);

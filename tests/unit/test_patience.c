@@ -18,7 +18,7 @@ static struct cell *start(uint32_t voters, uint64_t seed)
     return cell;
 }
 
-/* The first so many nodes run for 30 ms of each 500 ms, each at its own time. */
+/* Makes the first `count` nodes run for 30 ms of each 500 ms, each at its own time. */
 static void starve(struct cell *cell, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -51,7 +51,7 @@ static uint64_t taken_over(const struct cell *cell)
     return count;
 }
 
-/* How many partitions are not known in full to their coordinators. */
+/* Returns how many partitions are not known in full to their coordinators. */
 static uint32_t incomplete(const struct cell *cell)
 {
     uint32_t count = 0;
@@ -63,7 +63,7 @@ static uint32_t incomplete(const struct cell *cell)
     return count;
 }
 
-/* How many claim that name, by their own word. */
+/* Returns how many nodes claim to coordinate that name. */
 static uint32_t owners(struct cell *cell, const char *name)
 {
     uint32_t count = 0;
@@ -73,13 +73,13 @@ static uint32_t owners(struct cell *cell, const char *name)
     return count;
 }
 
-/* How long it takes until the lock is granted to the host. */
+/* Returns how long it takes until the lock is granted to the host. */
 static int64_t served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id)
 {
     return cell_served_ns(cell, host, name, id, 500);
 }
 
-/* How long a voter that dies without a word goes on being believed in. */
+/* Returns how long the others take a voter for alive that dies silently. */
 static int64_t replaced_ns(struct cell *cell, uint32_t dead)
 {
     char name[8] = "a";
@@ -98,7 +98,8 @@ static int64_t replaced_ns(struct cell *cell, uint32_t dead)
     return cell->now_ns - began_ns;
 }
 
-/* Everybody is slow: one take-over or two until that is known, none from then on. */
+/* All voters are slow: there are one or two take-overs until that is known, and none from then
+ * on. */
 START_TEST(a_starved_cell_serves)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -114,7 +115,7 @@ START_TEST(a_starved_cell_serves)
     ck_assert_uint_eq(incomplete(cell), 0);
     for (uint32_t i = 0; i < 20; i++) {
         char name[2] = {(char)('a' + i), '\0'};
-        /* There, two voters' rounds, and back. */
+        /* The request, the rounds of two voters, and the answer. */
         ck_assert_int_lt(served_ns(cell, i % voters, name, i + 1), 8 * 500 * CELL_MS);
     }
     cell_destroy(cell);
@@ -136,7 +137,8 @@ START_TEST(a_starved_cell_comes_up)
 }
 END_TEST
 
-/* Afterwards silence counts as it did before; and it counts while all are slow, only later. */
+/* A silent voter is replaced as before once the voters are fast again. It is replaced while all are
+ * slow, too, only later. */
 START_TEST(the_silent_are_replaced)
 {
     struct cell *cell = start(3, 220 + (uint64_t)_i);
@@ -155,8 +157,8 @@ START_TEST(the_silent_are_replaced)
 }
 END_TEST
 
-/* The others are a majority without the slow ones: those are replaced, once, and nobody else is
- * borne with for longer because of them. */
+/* The others are a majority without the slow voters. The slow ones are replaced once, and because
+ * of them no timeout for another voter gets longer. */
 START_TEST(a_slow_minority_changes_nothing)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -183,8 +185,8 @@ START_TEST(a_slow_minority_changes_nothing)
 }
 END_TEST
 
-/* One that falls silent for a moment every few seconds gets its partitions back ever later, and as
- * soon as before when it has been well for long. */
+/* A voter that falls silent for a moment every few seconds gets its partitions back ever later.
+ * When it has been well for long, it gets them back as soon as at first. */
 START_TEST(who_falls_silent_again_and_again)
 {
     struct cell *cell = start(3, 240 + (uint64_t)_i);
@@ -210,7 +212,8 @@ START_TEST(who_falls_silent_again_and_again)
 }
 END_TEST
 
-/* Messages that came while it did not run are read before it judges others by their silence. */
+/* A voter reads the messages that came while it did not run before it suspects others because of
+ * their silence. */
 START_TEST(who_wakes_up_takes_nothing_over)
 {
     struct cell *cell = start(3, 250 + (uint64_t)_i);
@@ -221,15 +224,15 @@ START_TEST(who_wakes_up_takes_nothing_over)
     cell->runs_ns[0] = SECOND / 2;
     cell->of_ns[0] = 4 * SECOND;
     cell_run(cell, 8 * SECOND);
-    /* They took over what it had; it took nothing. */
+    /* The others took over its partitions; it took over none. */
     ck_assert_uint_gt(cell->nodes[1].disk.round + cell->nodes[2].disk.round, rounds[0] + rounds[1]);
     ck_assert_uint_eq(cell->nodes[0].disk.round, own);
     cell_destroy(cell);
 }
 END_TEST
 
-/* It is patient, the others are not: it was replaced while it did not run, and sees that by their
- * claims, not only when a round of its own fails. */
+/* Its suspicion timeout is long, the others' are not. It was replaced while it did not run, and
+ * sees that by their claims, not only when a round of its own fails. */
 START_TEST(who_was_replaced_in_its_sleep_resigns)
 {
     struct cell *cell = start(3, 260 + (uint64_t)_i);
@@ -244,13 +247,14 @@ START_TEST(who_was_replaced_in_its_sleep_resigns)
         cell_run(cell, 5 * CELL_MS);
         both += owners(cell, name) > 1;
     }
-    /* In its sleep it believes what it did. */
+    /* While it does not run, it believes what it believed before. */
     ck_assert_uint_lt(both * 5, 1000);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A round trip of more than the take-over timeout: nobody ever had a majority for long. */
+/* A round trip takes longer than the take-over timeout: before, no voter had a majority for
+ * long. */
 START_TEST(slow_links)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -269,8 +273,8 @@ START_TEST(slow_links)
 }
 END_TEST
 
-/* Heartbeats come in time, rounds do not: disks are slow. The first slow round has its coordinator
- * rest; then it is known. */
+/* Heartbeats come in time, rounds do not: disks are slow. After the first slow round its
+ * coordinator pauses; from then on the slowness is known. */
 START_TEST(slow_rounds)
 {
     struct cell *cell = start(3, 280 + (uint64_t)_i);
@@ -291,7 +295,7 @@ START_TEST(slow_rounds)
 }
 END_TEST
 
-/* One event says nothing about the next, however many echoes it kept waiting. */
+/* A single delay does not make the timeout longer, however many echoes it delayed. */
 START_TEST(one_silence_changes_nothing)
 {
     struct cell *cell = start(3, 290 + (uint64_t)_i);

@@ -145,9 +145,9 @@ START_TEST(asked_again_while_it_waits)
 }
 END_TEST
 
-/* An agent was restarted, twice: its requests stand one behind the other. The grant is made for the
- * first, while the other is there too: it is as fresh for that one. A later request does not get it
- * as fresh. */
+/* An agent was restarted twice, and its requests stand one behind the other. The grant is made for
+ * the first while the second is there too, so it is fresh for both. For a later request it is not
+ * fresh. */
 START_TEST(a_grant_is_fresh_for_all_of_the_host_that_wait)
 {
     static const enum message_mode modes[] = {X, S};
@@ -173,8 +173,8 @@ START_TEST(a_grant_is_fresh_for_all_of_the_host_that_wait)
 }
 END_TEST
 
-/* Trap: a late repeat of a request whose grant was given back. It is answered the same, has nobody
- * recalled and is not granted anew. */
+/* Trap: a late repeat of a request whose grant was given back. It gets the same answer, causes no
+ * recall and gets no new grant. */
 START_TEST(asked_again_after_it_was_given_back)
 {
     struct cell *cell = cell_ready(3);
@@ -195,7 +195,7 @@ START_TEST(asked_again_after_it_was_given_back)
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
     ck_assert_ptr_null(cell_got(cell, other, MESSAGE_RECALL));
-    /* Beside a newer grant of the same host it does not name that one. */
+    /* If the same host has a newer grant, the answer does not name the newer one. */
     give_back(cell, other, to, 2, granted(cell, other, 1).version);
     ask(cell, to, to, 3, X, 0);
     cell_settle(cell);
@@ -220,7 +220,7 @@ START_TEST(asked_again_after_it_was_given_back)
 }
 END_TEST
 
-/* A give-back names its version: an old one, or a late one, ends nothing. */
+/* A give-back names its version. An old or late give-back ends nothing. */
 static void amend(struct cell *cell, uint32_t node, uint32_t to, uint64_t id,
                   struct message_order version, uint16_t lock_delay_ms)
 {
@@ -235,7 +235,7 @@ static void amend(struct cell *cell, uint32_t node, uint32_t to, uint64_t id,
     cell_send(cell, node, to, &message);
 }
 
-/* While a round is under way an amendment and then the give-back of the same grant come, which are
+/* While a round is under way, an amendment and then the give-back of the same grant come. Both are
  * decided together. */
 START_TEST(amended_and_given_back_at_once)
 {
@@ -293,8 +293,8 @@ START_TEST(old_versions_given_back)
 }
 END_TEST
 
-/* One host had it, others waited: the first to repeat at the new coordinator is not served before
- * one that has waited longer. */
+/* One host had the lock, others waited. The first host that repeats its request at the new
+ * coordinator is not served before a host that has waited longer. */
 static void take_over(bool given_back_alone)
 {
     struct cell *cell = cell_ready(5);
@@ -346,7 +346,8 @@ static void ask_as(struct cell *cell, const char *agent, uint64_t id, uint32_t w
     cell_send(cell, 0, 0, &message);
 }
 
-/* The only voter is started anew: its own host asks at once, observers have to dial it first. */
+/* The only voter is started anew. Its own host asks at once, while observers have to dial the voter
+ * first. */
 START_TEST(order_survives_a_restart_of_the_only_voter)
 {
     struct cell *cell = cell_ready(1);
@@ -383,7 +384,7 @@ START_TEST(order_survives_a_take_over_with_nobody_queued)
 }
 END_TEST
 
-/* A name that nobody had waits for nobody's repeats. */
+/* A name that no host had is granted without a wait for repeats. */
 START_TEST(free_names_are_granted_at_once)
 {
     struct cell *cell = cell_ready(3);
@@ -429,7 +430,7 @@ START_TEST(recalls_go_two_ways)
     cell_run(cell, 2250 * CELL_MS);
     ck_assert_uint_eq(recalls(cell, owner, false), 3);
     ck_assert_uint_eq(recalls(cell, owner, true), 2);
-    /* A host that this voter cannot reach is reached all the same. */
+    /* A host that this voter cannot reach directly gets the recall all the same. */
     cell->cut[to][owner] = true;
     uint32_t before = recalls(cell, owner, true);
     cell_run(cell, 1000 * CELL_MS);
@@ -438,7 +439,7 @@ START_TEST(recalls_go_two_ways)
 }
 END_TEST
 
-/* A host that got it while others wait is recalled at once, not with the next repeat. */
+/* If a host gets the lock while others wait, it gets a recall at once, not with the next repeat. */
 START_TEST(each_next_owner_is_recalled_at_once)
 {
     struct cell *cell = cell_ready(5);
@@ -462,7 +463,7 @@ START_TEST(each_next_owner_is_recalled_at_once)
 }
 END_TEST
 
-/* A waiting request is answered by the way by which it came last. */
+/* A waiting request is answered on the way on which it came last. */
 START_TEST(answered_by_the_latest_way)
 {
     struct cell *cell = cell_ready(3);
@@ -483,7 +484,8 @@ START_TEST(answered_by_the_latest_way)
 }
 END_TEST
 
-/* Its way changes while the round goes on: a recall by the old one would overtake the grant. */
+/* The request's way changes while the round goes on: a recall on the old way would overtake the
+ * grant. */
 START_TEST(a_recall_goes_the_way_of_its_grant)
 {
     struct cell *cell = cell_ready(3);
@@ -537,7 +539,7 @@ START_TEST(breaks_go_to_the_owners)
     cell_settle(cell);
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    break_lock(cell, other, owner, 8); /* not the coordinator: it passes it on */
+    break_lock(cell, other, owner, 8); /* not the coordinator, which gets the break from it */
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
     ck_assert(hold->as.break_lock.request_id == 8 && hold->as.break_lock.now);
@@ -546,13 +548,13 @@ START_TEST(breaks_go_to_the_owners)
                      0);
     ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_BROKEN), 1);
     ck_assert_uint_eq(cell_got_count(cell, to, MESSAGE_BREAK_HOLD), 0);
-    ck_assert(!has(cell, to, 1)); /* the owner breaks it, nobody else */
+    ck_assert(!has(cell, to, 1)); /* only the owner breaks the hold */
     cell_destroy(cell);
 }
 END_TEST
 
-/* The outcome got lost, or the owner gave back by itself: the break is asked again, but by then the
- * lock is another's, which is not meant. */
+/* The outcome got lost, or the owner gave the lock back by itself. The break is repeated, but by
+ * then another host has the lock, and its hold must not be broken. */
 START_TEST(a_repeated_break_does_not_hit_the_next_owner)
 {
     const enum message_mode mode = _i == 0 ? X : S;
@@ -584,7 +586,8 @@ START_TEST(a_repeated_break_does_not_hit_the_next_owner)
 }
 END_TEST
 
-/* A host that is granted the lock by the same accept that ends the broken hold is not broken. */
+/* The accept that ends the broken hold also grants the lock to another host. That host's hold is
+ * not broken. */
 START_TEST(a_break_does_not_hit_the_next_owner)
 {
     struct cell *cell = cell_ready(3);
@@ -658,7 +661,8 @@ START_TEST(every_slot_is_used_again)
 }
 END_TEST
 
-/* Many wait, for different times, and leave in any order: each is looked at in its time. */
+/* Many operations wait, for different times, and end in any order: each is looked at in its
+ * time. */
 START_TEST(many_wait_for_their_times)
 {
     struct cell *cell = cell_ready(1);
@@ -697,7 +701,7 @@ START_TEST(many_wait_for_their_times)
 }
 END_TEST
 
-/* A name that waits for an end of a session is looked at when it has ended. */
+/* A name that waits for the end of a session is looked at when the session has ended. */
 START_TEST(served_as_soon_as_it_is_dead)
 {
     struct cell *cell = cell_ready(3);
@@ -715,8 +719,8 @@ START_TEST(served_as_soon_as_it_is_dead)
 }
 END_TEST
 
-/* A waiter that is not heard of any more would be granted the lock in vain. A host that asks again,
- * however seldom, keeps its place. */
+/* A waiter that sends no repeats any more would be granted the lock in vain. A host that asks
+ * again, however seldom, keeps its place. */
 START_TEST(who_is_not_heard_of_any_more_has_no_place)
 {
     const uint32_t each_s = _i == 0 ? 100 : 8;
@@ -739,15 +743,15 @@ START_TEST(who_is_not_heard_of_any_more_has_no_place)
         cell_run(cell, 1000 * CELL_MS);
     }
     give_back(cell, owner, to, 2, version);
-    granted(cell, other, 1); /* behind that one its session is ended first */
+    granted(cell, other, 1); /* behind that grant the host's session is ended first */
     ck_assert((cell_other_got(cell, "gone", MESSAGE_GRANT) != NULL) == (_i == 1));
     quorum_check_invariants(cell->nodes[to].quorum);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A mark of the coordinator's own voter alone ends no session: it would be refused for good, while
- * the other voters keep it alive. */
+/* A mark that only the coordinator's own voter has ends no session: otherwise a host would be
+ * refused for good while the other voters keep its session alive. */
 START_TEST(marked_by_a_minority_is_served)
 {
     struct cell *cell = cell_ready(3);
@@ -785,9 +789,9 @@ START_TEST(breaks_of_the_dead)
 }
 END_TEST
 
-/* A name in a majority's registers and checkpoints: node 1 has it, accepted as the third of a
- * ballot; node 2 has a checkpoint as of that order, and has it not; node 0 is down. Asked by the
- * coordinator before it knows everything. */
+/* Node 1 has a name, accepted as the third value of a ballot. Node 2 has a checkpoint as of that
+ * order, and does not have the name. Node 0 is down. The coordinator gets a request for the name
+ * before it knows everything. */
 static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, bool found)
 {
     struct cell *cell = cell_ready(3);

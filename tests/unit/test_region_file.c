@@ -1,6 +1,6 @@
 /*
- * A region's memory: all of it from the start, or one line that says what is missing; adoption with
- * holes; the causes of a page that is gone.
+ * A region's memory: all of it is there from the start, or one line says what is missing. Adoption
+ * of a region with holes; the causes of a missing page.
  */
 #include "io/region.h"
 
@@ -82,7 +82,7 @@ static void is_not_made(const char *why)
     ck_assert_int_eq(errno, ENOENT);
 }
 
-/* At the end, where nothing was used yet. */
+/* Punches a hole at the end, where nothing was used yet. */
 static void punch(void)
 {
     off_t at = (off_t)(file.region.size - HOLE) & ~(off_t)(PAGE - 1);
@@ -105,7 +105,7 @@ START_TEST(a_region_has_all_its_memory)
 }
 END_TEST
 
-/* It lies alone in a folder of its own, which its incarnation names. */
+/* Each region lies alone in a folder, whose name has the region's incarnation. */
 START_TEST(each_region_has_a_folder)
 {
     struct stat status;
@@ -124,7 +124,7 @@ START_TEST(each_region_has_a_folder)
 }
 END_TEST
 
-/* Memory behind its end is found, whether an agent runs or not. */
+/* Memory behind a region's end is found, whether an agent runs or not. */
 START_TEST(a_region_that_swells)
 {
     create();
@@ -198,14 +198,14 @@ START_TEST(a_limit_of_descriptors_is_told)
 }
 END_TEST
 
-/* false: this process may not have a /dev/shm of its own. */
+/* Returns false if this process may not have a /dev/shm of its own. */
 static bool own_shared_memory(const char *size)
 {
     return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount("tmpfs", "/dev/shm", "tmpfs", 0, size) == 0;
 }
 
-/* The folder that the test began with is seen no more. */
+/* From now on the folder with which the test began is out of sight. */
 static bool move_to_own_memory(const char *size)
 {
     char before[48];
@@ -238,7 +238,7 @@ START_TEST(no_room_is_told)
 }
 END_TEST
 
-/* Without room it is adopted as it is. */
+/* If there is no room to fill the hole, the region is adopted with it. */
 START_TEST(a_hole_that_cannot_be_filled)
 {
     if (!move_to_own_memory("size=8M")) {

@@ -1,5 +1,5 @@
-/* The host's side of its session: until when the lease counts. Trap (etcd's Go client): it counts
- * from the sending, never from the answer. */
+/* The host's side of its session: until when the lease counts. Trap (etcd's Go client): the lease
+ * counts from the sending, never from the answer. */
 #include <check.h>
 #include <string.h>
 
@@ -43,7 +43,8 @@ static void start(uint32_t voters, bool adopted)
     renewal_start(&renewal, 4, adopted, now, 12345, &actions);
 }
 
-/* The id of the renewal that was sent last to a voter; 0: none was. Empties the list. */
+/* Returns the id of the renewal that was sent last to a voter; 0: none was sent. Empties the
+ * list. */
 static uint64_t sent(uint32_t voter)
 {
     uint64_t id = 0;
@@ -170,7 +171,7 @@ START_TEST(strange_answers_count_for_nothing)
 }
 END_TEST
 
-/* A voter that never extends is not asked more than once out of turn. */
+/* A voter that never extends the lease gets at most one early renewal a round. */
 START_TEST(hurries_once_a_round)
 {
     start(1, false);
@@ -189,9 +190,9 @@ START_TEST(hurries_once_a_round)
 }
 END_TEST
 
-/* A voter that is there again may be another process, which knows of no session and not where an
- * observer is: it gets a renewal at once, and not a third of a ttl later. Once a round: a link that
- * comes and goes must not push out the other renewals under way. */
+/* A voter that connects again may be another process, which knows no session and no observer's
+ * address. So it gets a renewal at once, and not a third of a ttl later. It gets only one in a
+ * round: a link that comes and goes must not displace the other renewals under way. */
 START_TEST(who_is_connected_anew_is_renewed_with)
 {
     start(3, false);
@@ -210,9 +211,9 @@ START_TEST(who_is_connected_anew_is_renewed_with)
         ck_assert_uint_eq(actions.count, 2);
         do {
             (void)next_round(1);
-        } while (actions.count != 3); /* it alone is asked before */
+        } while (actions.count != 3); /* only this voter is asked before that */
     }
-    /* In jeopardy all are asked, as soon as anybody is there. */
+    /* In jeopardy all voters are asked, as soon as any voter is connected. */
     now = renewal_deadline_ns(&renewal);
     actions.count = 0;
     renewal_tick(&renewal, now, &actions);
@@ -224,8 +225,8 @@ START_TEST(who_is_connected_anew_is_renewed_with)
 }
 END_TEST
 
-/* An answer from before its connection came says nothing of the voter that is there now: it is up
- * when it answers, and is asked soon and often, but not for ever. */
+/* An answer from before the present connection says nothing of the voter that is connected now.
+ * That voter is up when it answers. It is asked soon and often, but not for ever. */
 START_TEST(up_is_who_answered_since_it_was_connected)
 {
     start(3, false);
@@ -248,7 +249,7 @@ START_TEST(up_is_who_answered_since_it_was_connected)
     ack(1, sent(1), true);
     ck_assert(renewal_voter_up(&renewal, 1, now));
     ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), round_ns);
-    /* One that never answers: for a ttl. One that is gone: not at all. */
+    /* A voter that never answers is asked for a ttl. A voter that is gone is not asked at all. */
     renewal_link(&renewal, 1, true, now, &actions);
     connected_ns = now;
     uint32_t alone = 0;
@@ -323,7 +324,8 @@ START_TEST(adopted_session_is_lost_if_nobody_renews_it)
 }
 END_TEST
 
-/* Trap: a store that was lost, or is an old copy, begins a session that another one was. */
+/* Trap: an agent whose store was lost, or is an old copy, begins a session with the epoch of an
+ * earlier one. */
 START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
 {
     asks_epoch = true;
@@ -366,7 +368,8 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
 }
 END_TEST
 
-/* Trap: a clock that runs at another rate than leases are counted with counts none. */
+/* Trap: a clock whose rate is beyond the bound by which leases are counted must not count a
+ * lease. */
 START_TEST(a_clock_that_is_astray_ends_the_lease)
 {
     start(1, false);

@@ -20,9 +20,9 @@
 
 enum { COST_US = 30 };
 
-/* Rings as soon as the ring before is answered, for so long. Its part of the time in thousandths;
- * *longest_ns: for how long none was answered. every: how many rings there are to a cause; 0: there
- * is none. */
+/* Rings as soon as the previous ring is answered, for so long. Returns the part of the time that
+ * the rings took, in thousandths. *longest_ns: the longest time without an answer. every: one ring
+ * in so many has a cause; 0: none has. */
 static int64_t ring_for(struct rings *rings, int64_t lasts_ns, unsigned every, int64_t gap_ns,
                         int64_t *longest_ns)
 {
@@ -71,7 +71,7 @@ START_TEST(rings_without_end_cost_little)
 }
 END_TEST
 
-/* With every second ring for nothing, as when what rang was seen with the ring before. */
+/* Every second ring has no cause, as when the agent saw its lock already at the previous ring. */
 START_TEST(honest_rings_are_never_late)
 {
     struct rings rings;
@@ -85,8 +85,8 @@ START_TEST(honest_rings_are_never_late)
 }
 END_TEST
 
-/* However often and from how many connections it rings meanwhile: the pause is no longer for it, it
- * is answered once, and for every region. */
+/* However often and from however many connections the user rings in a pause, the pause gets no
+ * longer, and there is one answer, for every region. */
 START_TEST(rings_in_a_pause_are_answered_together)
 {
     struct rings rings;
@@ -104,13 +104,13 @@ START_TEST(rings_in_a_pause_are_answered_together)
     ck_assert_uint_eq(rings_resume(&rings, resume_ns), 7);
     ck_assert(!rings_owe(&rings, resume_ns));
     ck_assert(!rings_wait(&rings, 1, resume_ns));
-    /* Its rings meanwhile were read, so they are not free either. */
+    /* The user's rings in the pause were read, so they are not free either. */
     ck_assert_int_gt(rings_answered(&rings, resume_ns, 0, 2, 2), resume_ns);
 }
 END_TEST
 
-/* They are read again one by one, and until the last was all that they can have rung is looked at
- * in time. */
+/* The connections are read again one by one. Until the last one was read, all that they can have
+ * rung for is looked at in time. */
 START_TEST(many_connections_are_read_seldom)
 {
     struct rings rings;
@@ -145,7 +145,7 @@ END_TEST
 
 static char logged[4096];
 
-/* The log's lines meanwhile. */
+/* Reads the log's lines since the last call. */
 static void take_log(int fd)
 {
     ssize_t got = read(fd, logged, sizeof(logged) - 1);
@@ -178,7 +178,7 @@ START_TEST(a_slow_turn_names_what_took_it_and_for_whom)
     turns_part(&turns, TURN_USERS);
     burn(30 * MS);
     turns_part(&turns, TURN_END);
-    /* Of a machine that is busy itself: as if nothing but this had taken the time. */
+    /* The machine itself is busy: the test acts as if only this turn had taken the time. */
     turns.cpu_ns -= S;
     turns_end(&turns, clock_boottime_ns(), 20 * MS, user);
     take_log(ends[0]);
@@ -186,7 +186,7 @@ START_TEST(a_slow_turn_names_what_took_it_and_for_whom)
     ck_assert_msg(strstr(logged, " part=users ") != NULL, "%s", logged);
     ck_assert_msg(strstr(logged, " uid=4711 ") != NULL, "%s", logged);
     ck_assert_uint_eq(turns.slow, 1);
-    /* The next one follows too soon for a line, and is counted. */
+    /* The next slow turn follows too soon for a line, and is counted. */
     turns_part(&turns, TURN_USERS);
     burn(30 * MS);
     turns_end(&turns, clock_boottime_ns(), 20 * MS, user);
@@ -196,7 +196,7 @@ START_TEST(a_slow_turn_names_what_took_it_and_for_whom)
 }
 END_TEST
 
-/* A process that was stopped, or got no processor, or waited for the disk. */
+/* The process was stopped, got no processor, or waited for the disk. */
 START_TEST(a_turn_in_which_it_did_not_run_blames_nobody)
 {
     struct turns turns = {0};

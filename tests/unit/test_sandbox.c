@@ -36,7 +36,7 @@ static void confine(void)
     }
 }
 
-/* Runs try in a process that is confined; its status as waitpid() has it. */
+/* Runs try() in a process that is confined. Returns its status as waitpid() has it. */
 static int confined(void (*try)(void))
 {
     int status = 0;
@@ -72,7 +72,7 @@ static void start_a_program(void)
 {
     char name[] = "true";
     char *arguments[] = {name, NULL};
-    (void)execv("/bin/true", arguments); /* which would end well */
+    (void)execv("/bin/true", arguments); /* which would exit with success */
 }
 
 static void start_a_program_by_descriptor(void)

@@ -31,7 +31,7 @@ static const struct message_renew_ack *renew(struct cell *cell, uint32_t epoch, 
     return &message->as.renew_ack;
 }
 
-/* The answer of node 0, the voter, to node 2, a coordinator, about node 1's session. */
+/* What node 0, the voter, answers to node 2, a coordinator, about node 1's session. */
 struct asked {
     bool answered;
     struct message_session_answer answer;
@@ -107,7 +107,7 @@ START_TEST(only_a_fresh_echo_extends)
     future.issued_ns += 1000 * CELL_MS;
     ck_assert(!renew(cell, 1, 6, future)->extended);
     ck_assert(renew(cell, 1, 7, second)->extended);
-    /* A ttl old. */
+    /* This echo is a ttl old. */
     struct message_echo old = renew(cell, 1, 8, none)->echo;
     cell_run(cell, CELL_TTL_NS);
     ck_assert(!renew(cell, 1, 9, old)->extended);
@@ -127,8 +127,8 @@ START_TEST(echo_of_an_earlier_process)
 }
 END_TEST
 
-/* Epoch 0 asks which there were:
- * from renewals, marks and grants, the last two through a restart. */
+/* A renewal of epoch 0 asks which epochs the voter knows: from renewals, marks and grants, and from
+ * marks and grants also after a restart. */
 START_TEST(the_highest_epoch_is_told_to_who_asks)
 {
     struct cell *cell = start();
@@ -181,7 +181,8 @@ START_TEST(lapses_long_after_it_was_heard)
 }
 END_TEST
 
-/* Trap: polled lapsed, then a renewal, then the mark: the mark is refused. */
+/* Trap: a poll finds the session lapsed, then comes a renewal, then the mark. The mark is
+ * refused. */
 START_TEST(marked_only_if_lapsed_at_that_instant)
 {
     struct cell *cell = start();
@@ -236,7 +237,7 @@ START_TEST(start_and_stall_renew_everybody)
 }
 END_TEST
 
-/* As renew(), by another agent of the same name. NULL: no answer. */
+/* Like renew(), by another agent of the same name. Returns NULL if there is no answer. */
 static const struct message *renew_as_twin(struct cell *cell, uint32_t epoch,
                                            struct message_echo echo)
 {
@@ -256,7 +257,8 @@ static const struct message *renew_as_twin(struct cell *cell, uint32_t epoch,
     return cell_got(cell, 1, MESSAGE_RENEW_ACK);
 }
 
-/* A configuration that was copied to a second host: both would be granted the same lock. */
+/* A configuration was copied to a second host: otherwise both hosts would be granted the same
+ * lock. */
 START_TEST(two_agents_of_one_name_do_not_share_a_session)
 {
     struct cell *cell = start();
@@ -272,8 +274,8 @@ START_TEST(two_agents_of_one_name_do_not_share_a_session)
 }
 END_TEST
 
-/* A process that speaks in the name of an agent and does not receive the voter's answers ends no
- * session of it, by any epoch, and does not keep it out of its next one. */
+/* A process that speaks in an agent's name and does not receive the voter's answers cannot end that
+ * agent's session, by any epoch, and cannot keep the agent out of its next one. */
 START_TEST(a_blind_liar_ends_no_session)
 {
     struct cell *cell = start();
@@ -291,8 +293,7 @@ START_TEST(a_blind_liar_ends_no_session)
 }
 END_TEST
 
-/* Names that somebody makes up fill no table: there is room for an agent that comes, and those that
- * have a session keep it. */
+/* Invented names fill no table: a new agent finds room, and agents with a session keep it. */
 START_TEST(invented_names_fill_no_table)
 {
     struct cell *cell = start();
@@ -330,7 +331,7 @@ START_TEST(invented_names_fill_no_table)
 }
 END_TEST
 
-/* A new epoch does not end the older ones, and does not keep them alive either. */
+/* A new epoch neither ends the older ones nor keeps them alive. */
 START_TEST(older_epoch_lapses_on_its_own)
 {
     struct cell *cell = start();

@@ -1,4 +1,4 @@
-/* Shared grants: one share for each host, its own version, its own end. */
+/* Shared grants: each host has a share, which has a version and an end of its own. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static bool waits(struct cell *cell, uint32_t node, uint64_t id)
     return message == NULL || message->as.grant.request_id != id;
 }
 
-/* The coordinator's register of a name. */
+/* Reads the coordinator's register of a name. */
 static struct message_value look(struct cell *cell, const char *name)
 {
     struct cell_node *node = &cell->nodes[cell_coordinator(cell, name)];
@@ -65,7 +65,7 @@ START_TEST(many_hosts_read_at_once)
     for (uint32_t i = 0; i < 3; i++) {
         grants[i] = acquire(cell, i, 10 + i, S);
         ck_assert_uint_eq(grants[i].mode, S);
-        /* All show the last token that was used. */
+        /* All shares show the last token that was used. */
         ck_assert(grants[i].token_first == 41 && grants[i].token_last == 41);
     }
     ck_assert(!message_order_equal(grants[0].version, grants[1].version));
@@ -152,7 +152,7 @@ START_TEST(every_share_is_recalled)
     give_back(cell, 0, 2, first.version);
     ck_assert(waits(cell, 2, 1));
     give_back(cell, 0, 2, first.version);  /* late, once more */
-    give_back(cell, 0, 3, second.version); /* another host's: not this one's to give back */
+    give_back(cell, 0, 3, second.version); /* the share of another host */
     ck_assert(waits(cell, 2, 1));
     give_back(cell, 1, 2, second.version);
     granted(cell, 2, 1);
@@ -160,7 +160,7 @@ START_TEST(every_share_is_recalled)
 }
 END_TEST
 
-/* A share that the host got anew is not ended by a give-back of the one before. */
+/* A share that the host got anew is not ended by a give-back of the previous share. */
 START_TEST(old_versions_of_a_share)
 {
     struct cell *cell = cell_ready(3);
@@ -176,7 +176,8 @@ START_TEST(old_versions_of_a_share)
 }
 END_TEST
 
-/* The share of a dead session goes when its lock-delay is over; the others' stay. */
+/* The share of an expired session ends when its lock-delay is over; the other hosts' shares
+ * stay. */
 START_TEST(a_share_ends_with_its_session)
 {
     struct cell *cell = cell_ready(3);
@@ -201,7 +202,7 @@ START_TEST(a_share_ends_with_its_session)
 }
 END_TEST
 
-/* Two die together: their lock-delays run together. */
+/* Two sessions expire together: their lock-delays run at the same time. */
 START_TEST(lock_delays_of_shares_run_together)
 {
     struct cell *cell = cell_ready(3);
@@ -216,7 +217,7 @@ START_TEST(lock_delays_of_shares_run_together)
 }
 END_TEST
 
-/* Its lock-delay is waited out by writers, not by readers. */
+/* Writers wait for the lock-delay of an expired session; readers do not. */
 START_TEST(a_dead_reader_keeps_no_reader_out)
 {
     struct cell *cell = cell_ready(3);
@@ -352,15 +353,15 @@ START_TEST(a_share_has_the_last_token_that_was_used)
 }
 END_TEST
 
-/* Up again, and then the old request once more: it changes nothing, though its range may end where
- * this one does. */
+/* The grant is made exclusive again, and then the old request comes once more. It changes nothing,
+ * though its range may end where the new range does. */
 START_TEST(a_late_downgrade_changes_nothing)
 {
     struct cell *cell = cell_ready(3);
     struct message_grant grant = acquire(cell, 0, 1, X);
     const struct message *answer = amend(cell, 0, 2, &grant, MESSAGE_MODE_NONE, grant.token_last);
     struct message_grant more = answer->as.grant;
-    uint64_t used = more.token_last - 4096; /* so that the next range ends there, too */
+    uint64_t used = more.token_last - 4096; /* so that the next range ends at the same token */
     ck_assert_uint_eq(share(cell, 0, 3, &grant, used)->as.grant.mode, S);
     answer = amend(cell, 0, 4, &grant, X, used);
     ck_assert_uint_eq(answer->as.grant.mode, X);
@@ -373,7 +374,7 @@ START_TEST(a_late_downgrade_changes_nothing)
 }
 END_TEST
 
-/* By a host of a release before: its range counts as used. */
+/* The host is of an earlier release: its whole range counts as used. */
 START_TEST(exclusive_becomes_a_share)
 {
     struct cell *cell = cell_ready(3);
@@ -386,7 +387,8 @@ START_TEST(exclusive_becomes_a_share)
     ck_assert_uint_eq(answer->as.grant.token_first, grant.token_last); /* above all it handed out */
     struct message_grant other = granted(cell, 1, 1);
     give_back(cell, 1, 2, other.version);
-    /* Up again, then the old request once more: it changes nothing any more. */
+    /* The grant is made exclusive again, and the old request comes once more: it changes nothing
+     * any more. */
     answer = amend(cell, 0, 3, &grant, X, grant.token_last);
     ck_assert_uint_eq(answer->as.grant.mode, X);
     answer = amend(cell, 0, 2, &grant, S, grant.token_last);
@@ -404,8 +406,9 @@ static const char *reader(uint32_t index)
     return name;
 }
 
-/* As many as one lock can have: the step that recalls them all, and the break that goes to them
- * all, are within the limits of a step (cell_step checks); they give back one by one. */
+/* A lock has as many shares as it can have. The step that recalls them all, and the break that goes
+ * to them all, are within the limits of a step (cell_step checks that). The hosts give back one by
+ * one. */
 START_TEST(as_many_shares_as_there_may_be)
 {
     struct cell *cell = cell_ready(5);
@@ -435,7 +438,7 @@ START_TEST(as_many_shares_as_there_may_be)
     message.as.break_lock.agent = message.from;
     message_name_set(&message.as.break_lock.name, "a", 1);
     cell->other_count = 0;
-    /* A round is on its way meanwhile, so that they are all decided together. */
+    /* A round is under way meanwhile, so that all these requests are decided together. */
     for (uint32_t i = 0; i < 5; i++) {
         cell->cut[to][i] = i != to;
     }
@@ -459,7 +462,7 @@ START_TEST(as_many_shares_as_there_may_be)
 }
 END_TEST
 
-/* All their sessions end at once: the writer comes after that. */
+/* The sessions of all hosts with a share end at once. The writer gets the lock after that. */
 START_TEST(all_sharers_die)
 {
     struct cell *cell = cell_ready(1);
@@ -479,7 +482,7 @@ START_TEST(all_sharers_die)
 }
 END_TEST
 
-/* One share too many is refused; those that are there can be given back and used again. */
+/* One share too many is refused. The existing shares can be given back and used again. */
 START_TEST(a_full_pool_is_an_answer)
 {
     struct cell *cell = cell_ready(1);
@@ -512,7 +515,7 @@ START_TEST(a_full_pool_is_an_answer)
 }
 END_TEST
 
-/* The next coordinator has the grants of the one before, with the same versions. */
+/* The next coordinator has the grants of the previous one, with the same versions. */
 START_TEST(shares_survive_a_take_over)
 {
     struct cell *cell = cell_ready(3);

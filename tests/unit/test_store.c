@@ -1,5 +1,5 @@
 /* The store: a commit is there after a restart, an open batch is not, and a value that does not fit
- * is refused with what, where and what was expected. */
+ * is refused with an error that says what was found, where, and what was expected. */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -444,7 +444,7 @@ START_TEST(starts_over_and_keeps_the_old_one)
     ck_assert(!meta.rejoin);
     ck_assert_msg(start_over(kept[1]), "%s", error);
     ck_assert_ptr_nonnull(strstr(kept[1], "holdfast.db.replaced-2"));
-    /* The old one is whole. */
+    /* The old store is whole. */
     char own[sizeof(path)];
     memcpy(own, path, sizeof(path));
     ck_assert_uint_lt(strlen(kept[0]), sizeof(path));
@@ -478,7 +478,7 @@ START_TEST(starts_over_without_a_readable_one)
     store_close(open_store());
     ck_assert(meta.rejoin && meta.session_epoch == 2000);
     remove_kept(kept);
-    /* Somebody else's stays where it is. */
+    /* Another agent's store stays where it is. */
     message_agent_set(&identity.agent, "host-b", 6);
     ck_assert(!start_over(kept));
     ck_assert_ptr_nonnull(strstr(error, "belongs to agent \"host-a\""));
@@ -528,7 +528,7 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
     ck_assert_ptr_nonnull(strstr(kept[0], "holdfast.db.replaced-1"));
     store = open_store();
     ck_assert(!meta.rejoin && meta.store_id[0] == first);
-    ck_assert_uint_eq(meta.session_epoch, 41); /* none of before goes on */
+    ck_assert_uint_eq(meta.session_epoch, 41); /* no earlier session goes on */
     ck_assert(load(store, &loaded) && loaded.register_count == 1);
     store_close(store);
     ck_assert_int_ne(access(kept[0], F_OK), 0);
@@ -537,7 +537,8 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
 }
 END_TEST
 
-/* It is the one that was replaced, whatever lies beside it and when that was touched. */
+/* The store that was replaced is put back, whatever files are beside it and whenever they were
+ * touched. */
 START_TEST(what_was_replaced_is_put_back_and_no_other)
 {
     char kept[3][STORE_KEPT_MAX];
@@ -553,26 +554,26 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     ck_assert_str_eq(kept[2], kept[1]);
     store_close(open_store());
     ck_assert_uint_eq(meta.store_id[0], second);
-    /* Another one under that name is not it. */
+    /* Another file under that name is not the replaced store. */
     ck_assert_msg(start_over(kept[1]), "%s", error);
     ck_assert_int_eq(rename(kept[0], kept[1]), 0);
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "is another one than was replaced"));
-    /* Nor is one that others know of passed by. */
+    /* A new store that other voters know is not replaced either. */
     put_own_line();
     ck_assert_msg(start_over(kept[0]), "%s", error);
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "other voters know of it already"));
     remove_kept(kept[0]);
     remove_kept(kept[1]);
-    /* A line that says nothing, or nonsense. */
+    /* A line that is empty, or nonsense. */
     sql("UPDATE meta SET value = '1' WHERE key = 'kept'");
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "damaged: meta has kept \"1\""));
     sql("UPDATE meta SET value = '99999999999 0' WHERE key = 'kept'");
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "damaged: meta has kept"));
-    /* With nothing kept there is nothing to put back. */
+    /* If no replaced store is kept, none can be put back. */
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_msg(start_over(kept[0]), "%s", error);
     ck_assert_str_eq(kept[0], "");
@@ -581,7 +582,8 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
 }
 END_TEST
 
-/* An old copy must not catch up by it with what others have seen (core/quorum/members.c). */
+/* The undo must not make an old copy look as new as the commit that others have seen
+ * (core/quorum/members.c). */
 START_TEST(what_the_store_had_is_kept_when_a_start_over_is_taken_back)
 {
     char kept[STORE_KEPT_MAX];
@@ -671,7 +673,7 @@ START_TEST(second_agent_is_refused)
     int status = 1;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    put_all(store); /* and the first goes on */
+    put_all(store); /* and the first process goes on */
     store_close(store);
     store_close(open_store());
 }
@@ -703,7 +705,7 @@ START_TEST(damaged_is_refused)
     sql("UPDATE meta SET value = 'two' || char(10, 27) || 'lines' WHERE key = 'round'");
     refused("damaged: meta has round \"two  lines\", expected a number"); /* one line it is */
     sql("UPDATE meta SET value = 7 WHERE key = 'round'");
-    sql("UPDATE meta SET value = 1 << 24 WHERE key = 'session_epoch'"); /* none could follow */
+    sql("UPDATE meta SET value = 1 << 24 WHERE key = 'session_epoch'"); /* no epoch could follow */
     refused("damaged: meta has");
     sql("UPDATE meta SET value = 1 WHERE key = 'session_epoch'");
     sql("DELETE FROM meta WHERE key = 'round'");
@@ -808,7 +810,7 @@ START_TEST(folder_that_is_not_there)
 }
 END_TEST
 
-/* The log is moved into the database on request, and before it has grown for ever. */
+/* The log is moved into the database on request, and also before it grows too large. */
 START_TEST(log_is_checkpointed)
 {
     struct store *store = open_store();

@@ -4,7 +4,7 @@
  * all the same.
  *
  * This program stands between SQLite and libc: it knows which bytes of the log a successful flush
- * has made durable since they were last written, and can have the others lost.
+ * has made durable since they were last written, and can lose the other bytes.
  */
 #include <check.h>
 #include <errno.h>
@@ -89,7 +89,7 @@ static void tear_down(void)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
-/* The page cache is gone. */
+/* Drops the page cache, as a loss of power does. */
 static void lose_power(void)
 {
     char log[128];
@@ -115,7 +115,8 @@ static bool put_epochs(struct store *store, uint32_t first, uint32_t last)
     return good;
 }
 
-/* A process opens the store, writes epochs, and is killed. Whether all were durable, it says. */
+/* A process opens the store, writes epochs, and is killed. Returns whether it reported all as
+ * durable. */
 static bool write_and_die(uint32_t first, uint32_t last, bool fail)
 {
     int status = 0;
@@ -167,7 +168,7 @@ START_TEST(what_the_next_agent_read_stays)
 }
 END_TEST
 
-/* It is not believed then. */
+/* If the log cannot be written again, the store is not used. */
 START_TEST(a_log_that_cannot_be_renewed_is_not_used)
 {
     ck_assert(write_and_die(1, 5, false));

@@ -1,8 +1,9 @@
 /*
- * A store of an older format: it is brought up to date with a copy made first, and whatever happens
- * on the way (no room, kill -9 before any step that changes a file) leaves it as it was, or done.
+ * A store of an older format: the agent first makes a copy, and then migrates the store. Whatever
+ * happens on the way (no room, kill -9 before any step that changes a file), the store is unchanged
+ * or fully migrated.
  *
- * The first format stands here as SQL, apart from the program's knowledge of it.
+ * This file has the first format as SQL, independent of the program's knowledge of it.
  */
 #include <check.h>
 #include <errno.h>
@@ -88,7 +89,7 @@ static void begin(void)
     make_first_format();
 }
 
-/* A number in a database, as a person sees it that opens it. */
+/* Reads a number from a database, as a person sees it who opens the file. */
 static sqlite3_int64 number_in(const char *file, const char *query)
 {
     sqlite3 *database = NULL;
@@ -108,7 +109,7 @@ static bool is_there(const char *file)
     return access(file, F_OK) == 0;
 }
 
-/* Everything of before, and nothing of after. */
+/* Checks that everything of the first format is there, and nothing of the later one. */
 static void check_first_format(const char *file)
 {
     ck_assert_int_eq(number_in(file, "PRAGMA user_version"), 1);
@@ -127,7 +128,7 @@ static bool count_register(void *arg, const struct quorum_register *reg)
     return reg->value.epoch == 17 && reg->value.share_count == 0;
 }
 
-/* Opens it as an agent does: all is there, and it is of this format now. */
+/* Opens the store as an agent does, and checks that all is there, in the present format. */
 static void check_opens(uint32_t from)
 {
     uint32_t count = 0;
@@ -159,7 +160,7 @@ START_TEST(a_copy_is_made_first)
 }
 END_TEST
 
-/* A copy of an earlier attempt is replaced: the agent of before may have gone on since. */
+/* A copy of an earlier attempt is replaced: the older agent may have changed the store since. */
 START_TEST(the_copy_is_of_what_is_migrated)
 {
     FILE *file = fopen(kept, "w");
@@ -270,7 +271,7 @@ START_TEST(no_room_leaves_it_as_it_was)
 }
 END_TEST
 
-/* Whether that system call changes a file, a folder, or what is durable of them. */
+/* Returns whether that system call changes a file, a folder, or what is durable of them. */
 static bool changes_files(uint64_t call)
 {
     switch (call) {
@@ -294,8 +295,8 @@ static bool changes_files(uint64_t call)
     }
 }
 
-/* Kills the child before the call of that number among those that change something. false: it came
- * to its end before. */
+/* Kills the child before the call of that number among the calls that change something. Returns
+ * false if the child ended before. */
 static bool killed_before(pid_t child, uint32_t number)
 {
     int status = 0;

@@ -28,7 +28,7 @@ static void tear_down(void)
     unlink(pressure);
 }
 
-/* proc(5), stat; the name may contain anything. */
+/* Writes a file like /proc/PID/stat (proc(5)); the name may contain anything. */
 static void set(char state, unsigned long disk_reads)
 {
     FILE *out = fopen(file, "w");

@@ -44,7 +44,8 @@ static void acquire(struct cell *cell, uint32_t host, const char *name, uint64_t
     acquire_covering(cell, host, name, id, 0);
 }
 
-/* The contents of a disk, in no order: the same at two voters that have the same. */
+/* Returns a digest of a disk's contents in any order: two voters with the same contents have the
+ * same digest. */
 static uint64_t disk_digest(const struct cell *cell, uint32_t node)
 {
     const struct cell_disk *disk = &cell->nodes[node].disk;
@@ -100,14 +101,15 @@ START_TEST(new_name_is_one_accept)
     }
     ck_assert_uint_eq(cell->sent[MESSAGE_READ], 0);
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], 20 * voters);
-    /* A majority is asked, the others get the result. */
+    /* A majority is asked; the other voters get the result. */
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPTED], 20 * (voters / 2 + 1));
     ck_assert_uint_eq(cell->sent[MESSAGE_PREPARE], 0);
     cell_destroy(cell);
 }
 END_TEST
 
-/* After a take-over, too: the next coordinator has read what there is. Before it has, it reads. */
+/* The same after a take-over: the next coordinator has read all registers of the partition. Until
+ * it has, it reads each name. */
 START_TEST(complete_after_take_over)
 {
     struct cell *cell = start(3, 2);
@@ -141,7 +143,7 @@ START_TEST(complete_after_take_over)
 }
 END_TEST
 
-/* A voter was away while much changed: within seconds it has all of it, on its disk. */
+/* A voter was away while much changed: within seconds its disk has all changes. */
 START_TEST(who_was_away_catches_up)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -187,7 +189,7 @@ START_TEST(lost_accept_is_caught_up)
 }
 END_TEST
 
-/* More than one PULL's worth, with answers that get lost, repeated and overtaken. */
+/* A listing that needs more than one PULL, with answers that get lost, repeated and overtaken. */
 START_TEST(long_listing)
 {
     struct cell *cell = start(3, 5 + (uint64_t)_i);
@@ -274,7 +276,7 @@ static void see_pull(void *arg, uint32_t from, uint32_t to, const struct message
     }
 }
 
-/* Adopting never goes back, and what was not asked for is not adopted. */
+/* A voter adopts nothing older than it has, and nothing that it did not ask for. */
 START_TEST(adopts_only_what_is_newer)
 {
     struct cell *cell = start(3, 7);

@@ -19,13 +19,13 @@ static struct cell *start(uint32_t voters, uint64_t seed)
     return cell;
 }
 
-/* How long it takes until the lock is granted to the host. */
+/* Returns how long it takes until the lock is granted to the host. */
 static int64_t served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id)
 {
     return cell_served_ns(cell, host, name, id, 10);
 }
 
-/* How many of those that are up coordinate the partition by their own word. */
+/* Returns how many of the nodes that are up claim to coordinate the partition. */
 static uint32_t owners(const struct cell *cell, uint32_t partition)
 {
     uint32_t count = 0;
@@ -75,7 +75,7 @@ START_TEST(preferred_at_first)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t owner = quorum_preferred(cell->config.voters, voters, p);
         of[owner]++;
-        /* Also by its own acceptor, which is one of those whose values it relies on. */
+        /* The own acceptor has promised, too, since the coordinator depends on its values. */
         ck_assert_uint_eq(cell->nodes[owner].disk.promised[p] & 0xffff, owner + 1);
         for (uint32_t i = 0; i < voters; i++) {
             ck_assert_uint_eq(quorum_coordinator(cell->nodes[i].quorum, p), owner);
@@ -137,8 +137,8 @@ static void no_answer_from(void *arg, uint32_t from, uint32_t to, const struct m
 }
 
 /*
- * A voter that was taken over from and does not know it yet sends nobody its registers: the host
- * that asks may have given that grant back since, and have forgotten it, or was restarted.
+ * A voter that has lost its partition and does not know it yet sends its registers to no host: the
+ * host that asks may have given that grant back since, and have forgotten it, or was restarted.
  */
 START_TEST(stale_coordinator_answers_nobody)
 {
@@ -167,7 +167,7 @@ START_TEST(stale_coordinator_answers_nobody)
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
     (void)served_ns(cell, other, "a", 3);
     struct message_order newer = cell->nodes[other].last_grant.version;
-    ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale); /* it believes so still */
+    ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale); /* it still believes so */
     cell->tap = no_answer_from;
     cell->tap_arg = &stale;
     memset(cell->cut[host], 0, sizeof(cell->cut[host]));
@@ -183,7 +183,8 @@ START_TEST(stale_coordinator_answers_nobody)
 }
 END_TEST
 
-/* At once when its connection breaks: under 200 ms, from the kill to the grant. */
+/* When the coordinator's connection breaks, another voter takes over at once: under 200 ms from the
+ * kill to the grant. */
 START_TEST(killed_coordinator)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -209,8 +210,8 @@ START_TEST(killed_coordinator)
 }
 END_TEST
 
-/* Its hosts learn which voter has their partitions now: those that renew with that voter. A voter
- * that was started lately cannot know which do. */
+/* Hosts that renew with the new coordinator learn that it has their partitions now. A voter that
+ * was started lately cannot know which hosts renew with it. */
 enum { RENEWED, YOUNG, SILENT, TOLD_CASES };
 START_TEST(hosts_are_told)
 {
@@ -244,8 +245,8 @@ START_TEST(hosts_are_told)
 }
 END_TEST
 
-/* How often that node announces to the agent that it coordinates that partition, once connected to
- * it. */
+/* Returns how often the node announces to the agent, once connected to it, that it coordinates that
+ * partition. */
 static uint32_t told_when_reached(struct cell *cell, uint32_t node, const char *name, uint32_t p)
 {
     struct message_agent agent;
@@ -264,8 +265,8 @@ static uint32_t told_when_reached(struct cell *cell, uint32_t node, const char *
     return told;
 }
 
-/* An announcement to an agent without a connection is lost. So it is made when the connection is
- * there, if its host has not had the time to ask another voter. */
+/* An announcement to an agent without a connection is lost. So the voter makes it when the
+ * connection is there, if the agent's host has not had the time to ask another voter. */
 START_TEST(who_is_reached_later_is_told)
 {
     struct cell *cell = start(3, 7);
@@ -289,7 +290,8 @@ START_TEST(who_is_reached_later_is_told)
 }
 END_TEST
 
-/* No node learns of a broken link: silence does it, but not before the take-over timeout. */
+/* No node learns of a broken link: only silence causes the take-over, and not before the take-over
+ * timeout. */
 START_TEST(silent_coordinator)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -308,8 +310,8 @@ START_TEST(silent_coordinator)
 }
 END_TEST
 
-/* Trap: it receives all and nobody receives it, or the other way round: the owner resigns, the
- * others take over, and nothing is stuck. */
+/* Trap: the owner receives all and nobody receives its messages, or the other way round. The owner
+ * resigns, the others take over, and nothing is stuck. */
 START_TEST(heard_in_one_direction_only)
 {
     uint32_t voters = _i / 2 % 2 == 0 ? 3 : 5;
@@ -323,7 +325,7 @@ START_TEST(heard_in_one_direction_only)
     cell_run(cell, 2000 * CELL_MS);
     ck_assert_uint_ne(cell_coordinator_at(cell, owner, "a"), owner);
     ck_assert_uint_eq(cell_coordinator_at(cell, host, "a"), next);
-    /* It is its own again when it is back, and has been for a while. */
+    /* The owner gets its partition back when it has been back for a while. */
     memset(cell->cut, 0, sizeof(cell->cut));
     cell_run(cell, 3000 * CELL_MS);
     ck_assert_uint_eq(cell_coordinator_at(cell, host, "a"), owner);
@@ -332,7 +334,7 @@ START_TEST(heard_in_one_direction_only)
 }
 END_TEST
 
-/* The voter that is to have the partition when its owner is gone. */
+/* Returns the voter that gets the partition when its owner is gone. */
 static uint32_t heir(const struct cell *cell, uint32_t owner, uint32_t partition)
 {
     struct message_agent rest[CELL_NODES];
@@ -377,8 +379,8 @@ START_TEST(one_voter_does_not_hear_it)
 }
 END_TEST
 
-/* Several take what they believe to be theirs at the same time, from different views of who is
- * alive: it comes to rest. */
+/* Several voters take partitions at the same time, because they differ in which voters they believe
+ * alive. That ends. */
 START_TEST(duels_end)
 {
     struct cell *cell = start(5, 60 + (uint64_t)_i);
@@ -398,8 +400,8 @@ START_TEST(duels_end)
 }
 END_TEST
 
-/* Handed back to the preferred voter after a second, once; the others' partitions are not prepared
- * anew meanwhile. */
+/* A partition is handed back to the preferred voter once, after a second. The partitions of the
+ * others are not prepared anew meanwhile. */
 START_TEST(handed_back_once)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -474,7 +476,8 @@ START_TEST(minority_claims_nothing)
 }
 END_TEST
 
-/* A voter is down when the cell starts: it is waited for no longer than the take-over timeout. */
+/* A voter is down when the cell starts. The others wait for it no longer than the take-over
+ * timeout. */
 START_TEST(one_is_missing_at_the_start)
 {
     struct cell *cell = cell_create(3, 92);
@@ -498,9 +501,10 @@ static void note_proposed(void *arg, uint32_t from, uint32_t to, const struct me
     }
 }
 
-/* A coordinator proposes the next grant, and is beaten before it learns that it was chosen. It
- * prepares the partition anew, finds the grant, and says that it was made for the host's request:
- * an agent that was restarted meanwhile would give it back for doubt, and its turn with it. */
+/* A coordinator proposes the next grant, and meets a higher ballot before it learns that the grant
+ * was chosen. It prepares the partition anew, finds the grant, and reports that the grant was made
+ * for the host's request. Otherwise an agent that was restarted meanwhile would take the grant for
+ * doubtful, give it back and lose its turn. */
 START_TEST(a_grant_stays_fresh_when_its_coordinator_has_to_prepare_anew)
 {
     struct cell *cell = cell_ready(3);

@@ -1,6 +1,6 @@
 /*
- * The transport: packets arrive whole and in order or not at all, links tell when they come and go,
- * strangers and rubbish harm nobody.
+ * The transport: packets arrive whole and in order or not at all, links report when they come and
+ * go, and strangers and rubbish do no harm.
  *
  * Other processes are this program again, run as `test_transport --echo LISTEN PEER`.
  */
@@ -58,8 +58,8 @@ START_TEST(test_both_ways)
 }
 END_TEST
 
-/* false: the links were left alone for as long as the kernel bears, or nearly so: that proves
- * nothing, and may have ended one. */
+/* Returns false if this process left the links alone for almost as long as the kernel tolerates:
+ * that proves nothing, and may have ended a link. */
 static bool press_back(void)
 {
     enum { SIZE = 20000, TRIES_MAX = 100000, BORNE_MS = 2000 };
@@ -70,7 +70,7 @@ static bool press_back(void)
     uint32_t refused = 0;
     int64_t began_ms = now_ms();
 
-    /* Not for long: the kernel gives a link up whose other end takes nothing for 3 s. */
+    /* This must not take long: the kernel ends a link whose other end takes nothing for 3 s. */
     for (uint32_t tries = 0; refused < 20; tries++) {
         ck_assert_uint_lt(tries, TRIES_MAX);
         if (send_number(a, to_b, sent, SIZE)) {
@@ -102,8 +102,8 @@ static bool press_back(void)
     return true;
 }
 
-/* Nobody takes what arrives: sends fail at some point, nothing grows without bound, and what was
- * taken over arrives, in order, when somebody looks again. */
+/* The receiver reads nothing: sends fail at some point, nothing grows without bound, and accepted
+ * packets arrive, in order, when the receiver reads again. */
 START_TEST(test_back_pressure)
 {
     bool pressed = false;
@@ -124,8 +124,8 @@ START_TEST(test_many_small)
     uint32_t to_b = peer_up(a, b->address);
     uint64_t sent = 0;
 
-    /* The other end takes some now and then: if it took nothing for 3 s, for that is how long this
-     * may take on a busy machine, the kernel would give the link up. */
+    /* The other end takes some packets now and then: this loop may take 3 s on a busy machine, and
+     * the kernel would end a link whose other end takes nothing for so long. */
     while (sent < COUNT) {
         if (send_number(a, to_b, sent, 100)) {
             sent++;
@@ -136,7 +136,7 @@ START_TEST(test_many_small)
             pump(0);
         }
     }
-    while (b->packets < COUNT) { /* the guard is one against standing still */
+    while (b->packets < COUNT) { /* the guard is against standing still */
         uint64_t before = b->packets;
 
         PUMP_UNTIL(b->packets > before || a->downs[to_b] > 0);
@@ -164,7 +164,7 @@ START_TEST(test_no_other_thread)
         ck_assert(send_number(a, to_b, i, 100));
         PUMP_UNTIL(b->packets == i + 1);
     }
-    /* They have timers, which run out more often on a machine that takes longer. */
+    /* The other threads have timers, which run out more often on a slower machine. */
     uint64_t timers = COUNT / 20 + 20 * (uint64_t)(now_ms() - began_ms) / 1000;
     ck_assert_uint_lt(sleeps("nng:", &threads) - before, timers);
     nodes_close();
@@ -221,8 +221,8 @@ START_TEST(test_absent)
 }
 END_TEST
 
-/* Forgotten while it is dialled, and while it is there: it is gone, its place is another's, and no
- * callback comes. */
+/* A peer is forgotten while it is dialled, and while it is connected: it is gone, another peer gets
+ * its index, and no callback comes. */
 START_TEST(test_forgotten)
 {
     char nowhere[ADDRESS_SIZE];
@@ -253,7 +253,7 @@ START_TEST(test_forgotten)
     ck_assert(send_number(a, to_b, 1, 8));
     uint64_t before = b->packets;
     PUMP_UNTIL(b->packets > before);
-    /* Two names at one address are two. */
+    /* Two names at one address are two peers. */
     ck_assert_uint_ne(transport_peer(a->transport, b->address, "another"), to_b);
     nodes_close();
 }
@@ -321,8 +321,8 @@ START_TEST(test_peer_killed)
 }
 END_TEST
 
-/* How many of this process's TCP sockets are in that state and have that option at that value;
- * *port: of one of them. */
+/* Counts this process's TCP sockets in that state with that value of that option. *port: the port
+ * of one of them. */
 static uint32_t count_sockets(uint8_t state, int option, int wanted, in_port_t *port)
 {
     uint32_t count = 0;
@@ -346,8 +346,8 @@ static uint32_t count_sockets(uint8_t state, int option, int wanted, in_port_t *
     return count;
 }
 
-/* Links do not wait for a host that is silent for as long as the kernel's defaults would: those
- * that are there, those that come later, and a dialling one that nobody answers. */
+/* Links do not wait for a silent host as long as by the kernel's defaults: existing links, later
+ * ones, and a dialling link without an answer. */
 START_TEST(test_waiting_is_bounded)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
@@ -363,7 +363,7 @@ START_TEST(test_waiting_is_bounded)
     (void)peer_up(b, a->address);
     PUMP_UNTIL(count_sockets(TCP_ESTABLISHED, TCP_USER_TIMEOUT, 3000, &port) == 8);
     ck_assert_uint_eq(count_sockets(TCP_ESTABLISHED, TCP_NODELAY, 1, &port), 8);
-    /* A full queue of connections nobody accepts: the kernel answers no more of them. */
+    /* The queue of unaccepted connections is full: the kernel answers no further ones. */
     free_address("tcp://", silent);
     at.sin_port = htons((uint16_t)atoi(strrchr(silent, ':') + 1));
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
@@ -377,7 +377,7 @@ START_TEST(test_waiting_is_bounded)
     }
     (void)transport_peer(a->transport, silent, NULL);
     PUMP_UNTIL(count_sockets(TCP_SYN_SENT, TCP_NODELAY, 0, &first) > 0);
-    /* Given up, and begun anew. */
+    /* The dial was given up, and begun anew. */
     PUMP_UNTIL(count_sockets(TCP_SYN_SENT, TCP_NODELAY, 0, &port) > 0 && port != first);
     close(listener);
     nodes_close();
@@ -388,8 +388,8 @@ END_TEST
 
 #define GREETING "holdfast\0\0\0\1\0\0\0\1"
 
-/* A stranger's bytes: nothing, a part of the greeting, other protocols, the greeting of a listener,
- * of another version; and after a greeting a part of a packet, one that is empty, or a length
+/* A stranger's bytes: nothing, a part of the greeting, other protocols, the greeting of a listener
+ * or of another version; and after a greeting a part of a packet, an empty packet, or a length
  * beyond all bounds. */
 static const struct {
     const char *bytes;
@@ -448,7 +448,7 @@ START_TEST(test_rubbish)
 }
 END_TEST
 
-/* How often the node reported that, in these words. */
+/* Returns how often the node reported that event in these words. */
 static uint32_t told(const struct node *node, const char *event, const char *text)
 {
     uint32_t count = 0;
@@ -480,8 +480,8 @@ static size_t await_end(int fd, char *out, size_t size)
     return used;
 }
 
-/* A peer that connects and sends something else, another version, or nothing, is hung up on, and
- * logged; the one of another version learns which this is. */
+/* If a peer connects and sends something else, another version, or nothing, the transport hangs up
+ * and logs that. A peer of another version learns this end's version. */
 START_TEST(test_strangers_are_told)
 {
     static const char other_version[] = "holdfast\0\0\0\1\0\0\0\3";
@@ -510,13 +510,13 @@ START_TEST(test_strangers_are_told)
 }
 END_TEST
 
-/* A stranger's descriptor is looked for, among all of the process, only when it has greeted: else a
- * flood of connections would keep the loop busy. */
+/* The transport looks for a connection's descriptor, among all of the process, only when the peer
+ * has greeted: else a flood of connections would keep the loop busy. */
 START_TEST(test_strangers_are_not_looked_for)
 {
     enum { WATCHED = 4 }; /* its timer, what NNG has done, and both ends of its own link */
     char address[ADDRESS_SIZE];
-    /* That own link stays, and so does the stranger, however long this takes. */
+    /* The node's own link stays, and so does the stranger, however long this takes. */
     struct transport_config config = {.listen = address,
                                       .packet_max = PACKET_MAX,
                                       .check_ms = 2 * GUARD_MS,
@@ -540,8 +540,8 @@ START_TEST(test_strangers_are_not_looked_for)
 }
 END_TEST
 
-/* A peer that an agent dials and that is none, or of another version, gets no packet, and is
- * logged; also one that repeats what it receives. */
+/* A dialled peer that is no agent, or is of another version, gets no packet, and is logged. So is a
+ * peer that repeats what it receives. */
 START_TEST(test_dialled_stranger_is_told)
 {
     static const struct {
@@ -573,7 +573,7 @@ START_TEST(test_dialled_stranger_is_told)
 }
 END_TEST
 
-/* Whether the other end has hung up. */
+/* Returns whether the other end has hung up. */
 static bool is_closed(int fd)
 {
     char said[64];
@@ -583,7 +583,7 @@ static bool is_closed(int fd)
     return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
-/* A connection that greets; it may be closed by then. */
+/* Makes a connection and greets. The other end may have closed it by then. */
 static int connect_greeting(const struct node *to)
 {
     int fd = connect_raw(to->address);
@@ -592,9 +592,9 @@ static int connect_greeting(const struct node *to)
     return fd;
 }
 
-/* A connection that greets and then sends that packet of two bytes, which arrives. Where there is
- * no room the node's own link makes it, and comes back: a peer that has not greeted by then, since
- * this process had no processor, has to go for it, and connects again. */
+/* Makes a connection that greets and then sends that packet of two bytes, which arrives. If there
+ * is no room, the node's own link makes room and connects again. If this connection has not greeted
+ * by then, since this process had no processor, it is closed to make room, and connects again. */
 static int connect_guest(const struct node *to, const char *packet)
 {
     char frame[6] = "\0\0\0\2";
@@ -644,7 +644,7 @@ static struct node *node_with(uint32_t inbound_max, uint32_t guest_ms)
     return node_open(&config);
 }
 
-/* Hundreds greet and say nothing: agents that are there stay, and others get in. */
+/* Hundreds of peers greet and send nothing more: connected agents stay, and others get in. */
 START_TEST(test_silent_guests_make_room)
 {
     enum { GUESTS = 400 };
@@ -679,8 +679,8 @@ START_TEST(test_silent_guests_make_room)
 }
 END_TEST
 
-/* As many agents as there can be, all of which just sent something: they stay, another one is
- * refused for want of room; but a voter gets in, and stays. */
+/* There are as many agents as there can be, all of which just sent something: they stay, and
+ * another agent is refused for want of room. But a voter gets in, and stays. */
 START_TEST(test_inbox_full)
 {
     enum { AGENTS = 7, MORE = 5 };
@@ -711,8 +711,8 @@ START_TEST(test_inbox_full)
 }
 END_TEST
 
-/* A peer that greets and then sends nothing that makes sense is closed after a while; one that did
- * stays. */
+/* A peer that greets and then sends nothing valid is closed after a while; a peer that sent a valid
+ * packet stays. */
 START_TEST(test_guests_expire)
 {
     enum { GUESTS = 300 };
@@ -733,8 +733,8 @@ START_TEST(test_guests_expire)
 }
 END_TEST
 
-/* An agent that came back may be there twice; a third connection of that name takes the place of
- * the one that was silent for longest. */
+/* An agent that came back may have two connections. A third connection of that name replaces the
+ * one that was silent for longest. */
 START_TEST(test_namesakes)
 {
     struct node *b = node_with(0, 0);
@@ -774,7 +774,8 @@ START_TEST(test_listener_checked)
 }
 END_TEST
 
-/* Without descriptors nothing is accepted: that is reported, and that it is over. */
+/* Without descriptors no connection is accepted. The transport reports when that begins and
+ * ends. */
 START_TEST(test_listener_deaf)
 {
     char address[ADDRESS_SIZE];
@@ -835,7 +836,7 @@ static void echo_trouble(void *arg, const char *event, const char *address, cons
     fprintf(stderr, "echo: %s %s %s\n", event, address, text);
 }
 
-/* Sends back what it gets, until SIGTERM. Check's assertions are no use here. */
+/* Sends back what it gets, until SIGTERM. Check's assertions do not work in this process. */
 static int echo(const char *listen, const char *peer)
 {
     struct transport_config config = {.listen = listen, .packet_max = PACKET_MAX};

@@ -1,6 +1,6 @@
 /*
- * The transport: it opens where it can and says why where it cannot, closes in every state, takes
- * none of the process's signals, and TLS lets in the right peers.
+ * The transport opens where it can, and reports the reason where it cannot. It closes in every
+ * state and takes none of the process's signals. With TLS it lets in the right peers.
  */
 #include "transport_rig.h"
 
@@ -24,7 +24,7 @@
 
 /* ---- opening and closing ---- */
 
-/* In every state that a link can be in, many times. */
+/* Closes a transport in every state that a link can be in, many times. */
 START_TEST(test_close)
 {
     for (uint32_t i = 0; i < 30; i++) {
@@ -86,7 +86,7 @@ START_TEST(test_refused_configurations)
 }
 END_TEST
 
-/* Peers that are refused because of another one, or by it. */
+/* Peers that are refused because of another peer, or by it. */
 START_TEST(test_refused_beside_another)
 {
     char error[TRANSPORT_ERROR_MAX];
@@ -154,7 +154,7 @@ END_TEST
 
 static char folder[48];
 
-/* Two CAs, each with a certificate of host-a and one of host-b. */
+/* Makes two CAs, each with a certificate of host-a and one of host-b. */
 static void certificates_make(void)
 {
     static const char script[] =
@@ -176,8 +176,8 @@ static void certificates_make(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* A certificate that has ended, old.pem: of no days, since not every openssl takes fewer, and a
- * certificate's end is a second that it is still good in. */
+/* Makes a certificate that has expired, old.pem. It is valid for 0 days, since not every openssl
+ * takes fewer, so this waits: a certificate is still good in the second of its end. */
 static void certificate_ended(void)
 {
     static const char script[] =
@@ -199,7 +199,8 @@ static void certificates_remove(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* A node with the certificate of `cert`, that trusts the CA `ca`; greet_ms: 0, the default. */
+/* Makes a node with the certificate of `cert` that trusts the CA `ca`. greet_ms: 0 is the
+ * default. */
 static struct node *node_greets(const char *ca, const char *cert, const char *key,
                                 uint32_t greet_ms)
 {
@@ -228,11 +229,11 @@ static struct node *node_tls(const char *ca, const char *cert, const char *key)
     return node_greets(ca, cert, key, 0);
 }
 
-/* So long without a processor, all threads of a test together, excuses the agents in it. */
+/* If all threads of a test together had no processor for this time, the test excuses its agents. */
 enum { STARVED_MS = 3000 };
 
-/* Nothing was reported, nor is in the time of the listeners' own checks. An agent that gets no
- * processor takes itself for deaf, and rightly: then that time begins again. */
+/* Checks that nothing was reported, and that nothing is while the listeners make their own checks.
+ * An agent that gets no processor rightly reports itself as deaf: then that time begins again. */
 static void quiet(const struct node *a, const struct node *b)
 {
     enum { CHECKED_MS = 6000 };
@@ -257,8 +258,8 @@ static void quiet(const struct node *a, const struct node *b)
     }
 }
 
-/* Sends it until it is there. A link breaks whose reader reads nothing for some seconds, and what
- * was on its way is lost: in a test without a processor that is the test itself. */
+/* Sends a packet again until it has arrived. If the reader reads nothing for some seconds, the link
+ * breaks and packets on the way are lost; a test without a processor is such a reader itself. */
 static void deliver(struct node *from, uint32_t to, const struct node *into, uint64_t number,
                     size_t size)
 {
@@ -309,8 +310,8 @@ static bool told(const struct node *node, const char *event, const char *address
     return false;
 }
 
-/* A stranger whose certificate another CA signed: it gets no packet through, in neither direction,
- * and both sides say so. */
+/* A stranger's certificate is signed by another CA. No packet gets through, in either direction,
+ * and both sides report that. */
 START_TEST(test_tls_refused)
 {
     struct node *a;
@@ -337,7 +338,7 @@ START_TEST(test_tls_refused)
 }
 END_TEST
 
-/* Somebody without TLS, and TLS to somebody without. */
+/* A peer without TLS connects to one with TLS, and the other way round. */
 START_TEST(test_tls_and_plain)
 {
     /* A greeting and a packet. */
@@ -368,7 +369,7 @@ START_TEST(test_tls_and_plain)
     ck_assert_uint_eq(b->packets, 0);
     ck_assert_uint_eq(a->ups[to_b], 0);
     close(fd);
-    /* Nor does it dial without, whatever address somebody says to have. */
+    /* Nor does it dial without TLS, whatever address a peer announces. */
     ck_assert_uint_eq(transport_peer(a->transport, b->address, "host-b"), TRANSPORT_PEER_NONE);
     c = node_tls("good", "good", "good"); /* and it still takes those that it should */
     ck_assert(send_number(c, peer_up(c, a->address), 0, 300));
@@ -399,7 +400,7 @@ START_TEST(test_tls_names)
     PUMP_UNTIL(transport_is_up(a->transport, to_b));
     ck_assert(send_number(a, to_b, 0, 300));
     PUMP_UNTIL(b->packets == 1);
-    /* A dialler is known by name where NNG shows its certificate. */
+    /* If NNG shows a dialler's certificate, its name is known. */
     ck_assert(b->certified[0] == '\0' || strcmp(b->certified, "host-a") == 0);
     ck_assert(!transport_is_up(a->transport, to_another));
     nodes_close();
@@ -415,7 +416,7 @@ static void copy(const char *from, const char *to)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* New files are for new connections; bad ones are refused, and what was in use stays. */
+/* New files are used for new connections. Bad files are refused, and the files in use stay. */
 START_TEST(test_tls_renewed)
 {
     char error[TRANSPORT_ERROR_MAX];
@@ -455,7 +456,7 @@ START_TEST(test_tls_renewed)
     PUMP_UNTIL(a->packets == 1);
     ck_assert(send_number(a, peer_up(a, c->address), 0, 300));
     PUMP_UNTIL(c->packets == 1);
-    (void)transport_peer(b->transport, a->address, "host-a"); /* it has the old ones still */
+    (void)transport_peer(b->transport, a->address, "host-a"); /* it still uses the old files */
     PUMP_UNTIL(told(b, "tls_refused", a->address));
     nodes_close();
     certificates_remove();
@@ -471,7 +472,8 @@ enum {
     SLOW_SIZE = 8192, /* more than either end says before both have greeted */
 };
 
-/* Bytes that one end sent and the other has not got yet; all of them go when they are due. */
+/* Bytes that one end sent and the other end has not got yet. All of them are passed on when they
+ * are due. */
 struct slow_bytes {
     unsigned char data[SLOW_SIZE];
     size_t size;
@@ -505,7 +507,7 @@ static void slow_carry(struct slow_pair *pair, int from)
     }
 }
 
-/* An accepted peer gets a connection to that node, and the bytes of both arrive later. */
+/* Connects an accepted peer to that node, and passes on the bytes of both with a delay. */
 static void slow_turn(int listener, const struct node *node)
 {
     int fd = accept(listener, NULL, NULL);
@@ -522,7 +524,7 @@ static void slow_turn(int listener, const struct node *node)
     pump(5);
 }
 
-/* A handshake that takes longer than a greeting may at first: it is over by and by. */
+/* A handshake takes longer than a greeting may take at first. A later attempt gets enough time. */
 START_TEST(test_tls_slow)
 {
     char plain[ADDRESS_SIZE];
@@ -560,7 +562,7 @@ END_TEST
 
 static _Atomic int64_t held_until_ms; /* CLOCK_MONOTONIC */
 
-/* NNG's, for nothing else here calls it: until then the kernel seems to take nothing. */
+/* Only NNG calls this: until held_until_ms the kernel seems to take nothing. */
 __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message,
                                                        int flags)
 {
@@ -589,7 +591,7 @@ START_TEST(test_tls_deaf)
     PUMP_UNTIL(a->packets == 1);
     ck_assert(a->trouble_count == 0 || unserved_ms() > STARVED_MS);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    /* No descriptor more; poll(2) still takes two. */
+    /* The process gets no further descriptor; poll(2) still takes two. */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){2, limit.rlim_max}), 0);
     PUMP_UNTIL(told(a, "listener_deaf", a->address));
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -634,7 +636,8 @@ START_TEST(test_tls_silent)
 }
 END_TEST
 
-/* Connects to a node with `openssl s_client` of that version; true: it shook hands. */
+/* Connects to a node with `openssl s_client` of that version. Returns true if the handshake
+ * succeeded. */
 static bool shakes_hands(const struct node *node, const char *version)
 {
     char command[512];
@@ -748,8 +751,8 @@ static const struct {
 #endif
 };
 
-/* A certificate with which no handshake would succeed is not taken, neither at a start nor in place
- * of others. */
+/* A certificate with which no handshake would succeed is refused, at a start and in place of an
+ * earlier one. */
 START_TEST(test_tls_kinds)
 {
     char command[1024];
@@ -786,7 +789,7 @@ START_TEST(test_tls_kinds)
 }
 END_TEST
 
-/* A certificate ends with the CA that it is of, whatever other CAs are in that file. */
+/* A certificate expires with the CA that signed it, whatever other CAs are in that file. */
 START_TEST(test_tls_times)
 {
     static const char script[] =
@@ -812,7 +815,7 @@ START_TEST(test_tls_times)
 }
 END_TEST
 
-/* Errors that may pass are told apart from wrong files. */
+/* Errors that may pass are distinguished from wrong files. */
 START_TEST(test_tls_files_later)
 {
     char ca[64];

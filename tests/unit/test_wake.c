@@ -1,4 +1,5 @@
-/* Where a wake is made, and that none is left out: io/wake.h with a kernel of the test's. */
+/* Which thread makes a wake, and that no wake is left out: io/wake.h with a kernel of the
+ * test's. */
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static void spend(int64_t spent_ns)
     }
 }
 
-/* The kernel's wake, as dear as the test wants it. */
+/* The kernel's wake, which costs as much as the test wants. */
 static void wake(_Atomic uint32_t *word, int count)
 {
     size_t at = (size_t)(word - words);
@@ -46,7 +47,7 @@ static void await(size_t at, uint32_t times)
     }
 }
 
-/* *cost_ns of a wake of words[at]. */
+/* Makes a wake of words[at]. Returns its cost. */
 static int64_t wake_at(uint32_t space, size_t at, int count)
 {
     int64_t cost_ns;

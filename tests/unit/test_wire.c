@@ -1,6 +1,6 @@
 /*
- * Packets between agents: everything that messages say survives the wire, nothing that is damaged
- * is taken, and the bytes are what SCHEMA.md says.
+ * Packets between agents: every field of a message survives the wire, damaged packets are refused,
+ * and the bytes are what SCHEMA.md says.
  */
 #include "wire_samples.h"
 
@@ -37,7 +37,7 @@ static void begin(struct wire_writer *writer, size_t size)
     wire_begin(writer, packet, size, &header, speaks);
 }
 
-/* A packet with this one message; its size. */
+/* Writes a packet with this one message. Returns its size. */
 static size_t packet_of(const struct message *message)
 {
     struct wire_writer writer;
@@ -109,7 +109,8 @@ START_TEST(test_round_trip)
 }
 END_TEST
 
-/* A share that was not sent is not touched, and what a longer message left does not come back. */
+/* A share that was not sent is not touched, and shares of an earlier, longer message do not
+ * reappear. */
 START_TEST(test_shares)
 {
     struct wire_reader reader;
@@ -166,9 +167,9 @@ START_TEST(test_golden)
 }
 END_TEST
 
-/* FNV-1a over every sample, in each version that is spoken. When one changes by more than a new
- * optional field, agents of before and after do not understand each other: it is a new
- * WIRE_VERSION, SCHEMA.md changes with it, and the hashes of the older ones stay. */
+/* FNV-1a over every sample, in each version that is spoken. If a sample changes by more than a new
+ * optional field, older and newer agents do not understand each other. Such a change needs a new
+ * WIRE_VERSION and a change of SCHEMA.md, and the hashes of the older versions stay. */
 START_TEST(test_bytes_of_all_kinds)
 {
     static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0x574529cd124009db)};
@@ -241,7 +242,7 @@ START_TEST(test_many)
 }
 END_TEST
 
-/* A message that does not fit leaves the packet as it was, to be sent and read. */
+/* A message that does not fit leaves the packet unchanged: it can still be sent and read. */
 START_TEST(test_full)
 {
     struct wire_writer writer;
@@ -265,7 +266,8 @@ START_TEST(test_full)
         ck_assert_uint_eq(reader.left, count);
     }
     ck_assert_uint_gt(count, 1);
-    /* Never more than the other side takes, and what it takes always fits in an empty packet. */
+    /* The writer never writes more than the other side accepts, and all that the other side accepts
+     * fits in an empty packet. */
     begin(&writer, sizeof packet);
     while (wire_add_gossip(&writer, other, WIRE_ITEM_MAX)) {
     }
@@ -311,7 +313,7 @@ START_TEST(test_truncated)
 }
 END_TEST
 
-/* Whatever is taken is written the same again, but for longer forms of numbers. */
+/* An accepted packet is written the same again, except for longer forms of numbers. */
 START_TEST(test_bit_flips)
 {
     size_t size = sample(choose_version(_i));
@@ -363,7 +365,7 @@ static void repack_leaf(struct repack *repack, const msgpack_object *object)
     }
 }
 
-/* An array's head; how many of its elements follow, one more in any case if *more. */
+/* Packs an array's head. Returns how many of its elements follow; if *more, one more. */
 static uint32_t repack_head(struct repack *repack, const msgpack_object *object, bool *more)
 {
     uint32_t size = object->via.array.size;
@@ -415,7 +417,7 @@ static void repack_all(struct repack *repack, const msgpack_object *root)
     }
 }
 
-/* Whether it has a field that may be left out. */
+/* Returns whether the message has a field that may be left out. */
 static bool has_optional(void)
 {
     return sent.kind == MESSAGE_RENEW || sent.kind == MESSAGE_RENEW_ACK ||
@@ -423,7 +425,7 @@ static bool has_optional(void)
            sent.kind == MESSAGE_RECALL;
 }
 
-/* How many arrays of it may be shorter: the items; a message; voters; shares. */
+/* Returns how many arrays of the packet may be shorter: the items; a message; voters; shares. */
 static size_t flexible_arrays(void)
 {
     const struct message_value *value = message_value_of(&sent);
@@ -475,7 +477,8 @@ END_TEST
 
 /* ---- ranges ---- */
 
-/* A READ with this name; an ACCEPTED with that ballot and so on: bytes behind the items' head. */
+/* Reads a packet with these bytes behind the items' head: a READ with a certain name, an ACCEPTED
+ * with a certain ballot, and so on. */
 static enum wire_error open_item(const void *item, size_t item_size)
 {
     struct wire_writer writer;
@@ -541,8 +544,8 @@ START_TEST(test_items)
 }
 END_TEST
 
-/* Fields that a later release adds behind a message are passed by, whatever they are made of, and
- * the known ones before them are read. */
+/* Fields that a later release adds behind a message are skipped, whatever they contain, and the
+ * known fields before them are read. */
 START_TEST(test_later_fields)
 {
     static const struct {
@@ -625,7 +628,7 @@ START_TEST(test_above)
 }
 END_TEST
 
-/* More shares than there is room for, with a packet that has them all. */
+/* A packet has more shares than there is room for. */
 START_TEST(test_share_bomb)
 {
     struct wire_reader reader;

@@ -19,8 +19,8 @@ static uint32_t node_count;
 
 /*
  * ThreadSanitizer does not see into NNG, where a connection keeps its dialer by an atomic count.
- * The last one is let go by a thread that then destroys the dialer's mutex, which looks like a race
- * with threads that locked it before. Only that is left out.
+ * The thread that drops the last reference then destroys the dialer's mutex, which looks like a
+ * race with threads that locked the mutex before. Only that report is suppressed.
  */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
@@ -31,8 +31,8 @@ const char *__tsan_default_suppressions(void)
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* Two bytes: "?" makes no sense, "@" and a letter name the sender, "@V" a voter. Else each
- * connection has a name of its own. */
+/* Two bytes: "?" makes no sense, "@" and a letter name the sender, "@V" a voter. For other bytes
+ * each connection has a name of its own. */
 static struct transport_sender sender_of(const char *bytes, size_t size, const char *remote)
 {
     uint64_t port = strtoul(strrchr(remote, ':') + 1, NULL, 10);
@@ -210,7 +210,8 @@ int connect_raw(const char *address)
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
         ck_assert_int_eq(errno, EINPROGRESS);
     }
-    /* The loop accepts, that is, this thread; without it only so many wait in the kernel. */
+    /* The loop, which is this thread, has to accept the connection: only so many can wait in the
+     * kernel. */
     PUMP_UNTIL(poll(&made, 1, 0) == 1);
     ck_assert_int_eq(made.revents, POLLOUT);
     return fd;

@@ -14,7 +14,7 @@ enum { WIRE_SAMPLE_SHAPES = 38, WIRE_SAMPLES = 2 * WIRE_SAMPLE_SHAPES };
  * its fields of the header are those of wire_sample_header(). */
 void wire_sample(size_t index, struct message *out);
 
-/* Takes away what WIRE_VERSION_OLDEST has no field for. */
+/* Removes the values for which WIRE_VERSION_OLDEST has no field. */
 void wire_sample_older(struct message *message);
 
 void wire_sample_header(struct wire_header *out);
