@@ -34,11 +34,11 @@ struct ran {
  * what HOLDFAST_FAKE says (the log is added). */
 void run_start(struct run *run, const char *fake, const char *line);
 
-/* Reads its output until it ends. A guard of a minute, as all of them here: a command that hangs
- * ends never, and one that gets no processor by and by. */
+/* Reads the command's output until it ends. Like all waits here, this has a guard of a minute,
+ * against a command that hangs; a command without a processor needs less. */
 void run_finish(struct run *run, struct ran *out);
 
-/* Both. */
+/* Calls run_start() and run_finish(). */
 void run_command(const char *fake, const char *line, struct ran *out);
 
 /* Waits until the text of the log has the part. */
@@ -50,7 +50,7 @@ void run_await_out(const struct run *run, const char *part);
 /* Reads the command's stdout until it has so many lines; run_finish() returns them as well. */
 void run_await_lines(struct run *run, size_t count);
 
-/* How many lines there are. */
+/* Returns how many lines the text has. */
 size_t run_count_lines(const char *text);
 
 int64_t run_now_ms(void);

@@ -28,8 +28,8 @@ static int64_t now_ns(void)
     return now.tv_sec * S + now.tv_nsec;
 }
 
-/* How long a thread of this process was ready to run and had no processor; id: "self/task/N", say.
- * 0: the kernel has no figure, or it has ended. */
+/* Returns how long a thread of this process was ready to run and had no processor. id:
+ * "self/task/N", for example. 0: the kernel has no figure, or the thread has ended. */
 static inline int64_t unserved_ns(const char *id)
 {
     char path[300];
@@ -70,8 +70,9 @@ static inline int64_t served_ns(void)
 }
 
 /*
- * The result of the call when it has reached its agent: the library gives that a second, and this
- * process may get no processor for so long. A process that had a processor has no excuse.
+ * Repeats the call until it has reached its agent. The value is the call's result. The library
+ * gives a call one second, and this process may get no processor for so long. If the process had a
+ * processor, the call is not repeated.
  */
 #define REACHED(call)                                                                              \
     ({                                                                                             \
@@ -91,7 +92,7 @@ static inline void sleep_ms(int ms)
     nanosleep(&nap, NULL);
 }
 
-/* Waits for something that must come about. A guard of a minute against standing still. */
+/* Waits for a condition that must come true, with a guard of a minute against standing still. */
 #define AWAIT(condition)                                                                           \
     do {                                                                                           \
         int64_t until_ns = now_ns() + 60 * S;                                                      \
@@ -101,14 +102,14 @@ static inline void sleep_ms(int ms)
         }                                                                                          \
     } while (0)
 
-/* Whether somebody stands in the queue of that lock. */
+/* Returns whether any process is in the queue of that lock. */
 static inline bool is_waited_for(const char *name)
 {
     uint32_t seat = 0;
     return hfi_queue(&agent.region, agent_slot(&agent, name), &seat, 1) > 0;
 }
 
-/* An acquire by a thread of its own. */
+/* An acquire on a separate thread. */
 struct attempt {
     hf_lock *lock;
     enum hf_mode mode;
@@ -126,7 +127,7 @@ static inline void *attempt_run(void *arg)
     return NULL;
 }
 
-/* 'S': it sleeps; 0: it has not begun. */
+/* Returns the state of the attempt's thread. 'S': it sleeps; 0: it has not begun. */
 static inline char state_of(const struct attempt *attempt)
 {
     char path[64];
@@ -140,8 +141,8 @@ static inline char state_of(const struct attempt *attempt)
     return state;
 }
 
-/* Until it was once seen to sleep in hf_acquire(): so it has begun there. It wakes up now and then
- * to look around, so a second look may find it running. */
+/* Waits until the thread was once seen asleep in hf_acquire(), so its wait has begun. It wakes up
+ * now and then to look at the lock, so a second look may find it running. */
 static inline void await_waiting(const struct attempt *attempt)
 {
     AWAIT(state_of(attempt) == 'S');
@@ -164,7 +165,7 @@ static inline hf_client *join(void)
     return joined;
 }
 
-/* With leases of that length. */
+/* Makes the agent and its clients, with leases of that length. */
 static inline void clients_create(int64_t ttl_ns)
 {
     agent_create(&agent, ttl_ns);

@@ -1,8 +1,8 @@
 /*
  * A small cell in one process for the unit tests: N voters with their quorum cores, disks that keep
  * exactly what was committed, a network that loses, repeats and reorders, and one virtual clock.
- * Each node is driven as core/quorum.h says: what is to be persisted first, all of a turn in one
- * commit, then what is to be sent; messages to itself at once.
+ * Each node is driven as core/quorum.h says: first all rows of a turn are persisted in one commit,
+ * then the messages are sent; a node gets its messages to itself at once.
  */
 #ifndef TESTS_UNIT_QUORUM_CELL_H
 #define TESTS_UNIT_QUORUM_CELL_H
@@ -65,16 +65,17 @@ struct cell {
     int64_t delay_max_ns;
     uint64_t late_kinds; /* take late_ns longer */
     int64_t late_ns;
-    /* A node that gets little processor time: it runs for the first so many of each so many ns,
-     * shifted by so many. 0: it runs all the time. */
+    /* A node that gets little processor time runs for the first runs_ns of each of_ns, shifted by
+     * shift_ns. 0: it runs all the time. */
     int64_t runs_ns[CELL_NODES], of_ns[CELL_NODES], shift_ns[CELL_NODES];
     bool tick_first;                       /* timers run before messages that have arrived are
                                             * read */
     bool cut[CELL_NODES][CELL_NODES];      /* from, to */
     uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to (itself, too): kinds that get lost */
     bool silent;                           /* no node learns that a link broke, or is there again */
-    /* A node that starts has to find out with the others whether it may vote. Else all others seem
-     * to answer at once that it may: tests that are not about that need not run them. */
+    /* If natural, a node that starts has to find out from the others whether it may vote. Else all
+     * others seem to answer at once that it may, so a test that is about something else need not
+     * run them. */
     bool natural;
     struct cell_node nodes[CELL_NODES];
     struct cell_packet *packets;
@@ -84,26 +85,26 @@ struct cell {
     struct message *own;             /* those of a node to itself, of a step */
     uint64_t sent[MESSAGE_KIND_END]; /* messages by kind, also those of a node to itself */
     uint64_t later[CELL_NODES];      /* by receiver: those that might have gone later */
-    /* Sees every message that is sent, when what it waits for is durable. */
+    /* Called for every message that is sent, when the rows for which it waits are durable. */
     void (*tap)(void *arg, uint32_t from, uint32_t to, const struct message *message);
     void *tap_arg;
-    /* Gets what is for the host of a node; may send by cell_send. */
+    /* Called with each message for the host of a node; may send by cell_send(). */
     void (*host)(void *arg, uint32_t node, const struct message *message);
     void *host_arg;
 };
 
-/* All nodes down, disks empty. */
+/* Makes a cell with all nodes down and empty disks. */
 struct cell *cell_create(uint32_t voters, uint64_t seed);
 void cell_destroy(struct cell *cell);
 uint64_t cell_random(struct cell *cell);
 
-/* From its disk. */
+/* Starts a node from its disk. */
 void cell_start(struct cell *cell, uint32_t node);
 void cell_start_all(struct cell *cell);
-/* The agent commits a new epoch, and is killed before its core starts. */
+/* Starts a node whose agent commits a new epoch, and is killed before its core starts. */
 void cell_start_killed(struct cell *cell, uint32_t node);
 void cell_kill(struct cell *cell, uint32_t node);
-/* An empty disk with a new store; rejoin: it starts over. */
+/* Gives a node an empty disk with a new store. rejoin: the node starts over. */
 void cell_wipe(struct cell *cell, uint32_t node, bool rejoin);
 
 /* Lets time pass until all that are up have a majority and have prepared what is theirs. */
@@ -112,16 +113,16 @@ void cell_run_ready(struct cell *cell);
 /* Steps a node with an event and does all that follows from it there. */
 void cell_step(struct cell *cell, uint32_t node, struct quorum_event event);
 
-/* A message of that node's agent, to a voter: over the network, or at once to itself. */
+/* Sends a message of that node's agent to a voter: over the network, or at once to itself. */
 void cell_send(struct cell *cell, uint32_t from, uint32_t to, const struct message *message);
 
 /* Lets time pass: packets arrive, ticks come. */
 void cell_run(struct cell *cell, int64_t duration_ns);
 
-/* A header for a message of that node's agent. */
+/* Fills in a header for a message of that node's agent. */
 void cell_header(struct cell *cell, uint32_t node, enum message_kind kind, struct message *message);
 
-/* The latest message of that kind in the node's inbox; NULL: none. */
+/* Returns the latest message of that kind in the node's inbox; NULL: none. */
 const struct message *cell_got(struct cell *cell, uint32_t node, enum message_kind kind);
 /* The same for an agent that is no voter. */
 const struct message *cell_other_got(const struct cell *cell, const char *agent,
@@ -139,7 +140,7 @@ void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *n
                     uint32_t epoch, struct message_order version, uint64_t token_used);
 void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, uint64_t id,
                 struct message_echo echo);
-/* Two renewals, the second with the echo of the first: extends the session at that voter. */
+/* Extends the session at that voter by two renewals, the second with the echo of the first. */
 void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch);
 
 /* Requests of an agent that is no voter, over the network. */
@@ -148,15 +149,15 @@ void cell_other_acquire(struct cell *cell, const char *agent, uint32_t to, const
 void cell_other_give_back(struct cell *cell, const char *agent, uint32_t to, const char *name,
                           uint64_t id, uint32_t epoch, struct message_order version);
 
-/* The voter that coordinates a name. */
+/* Returns the voter that coordinates a name. */
 uint32_t cell_coordinator(const struct cell *cell, const char *name);
-/* By what that node knows. */
+/* Returns the voter that coordinates a name, as that node knows it. */
 uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char *name);
 
-/* A new cell that is ready: every partition has its coordinator. */
+/* Makes a cell that is ready: every partition has its coordinator. */
 struct cell *cell_ready(uint32_t voters);
 
-/* Lets what is under way come to its end. */
+/* Lets time pass until all that is under way has ended. */
 void cell_settle(struct cell *cell);
 
 #endif

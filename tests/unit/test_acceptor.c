@@ -1,4 +1,4 @@
-/* The acceptor alone: each message to it, each answer, and what is persisted before it. */
+/* The acceptor alone: each message to it, each answer, and what is persisted before the answer. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "../suite_main.h"
 #include "quorum_cell.h"
 
-/* The answer of node 0's acceptor to one message of voter 1. */
+/* How node 0's acceptor reacted to one message of voter 1. */
 struct did {
     uint32_t promises, registers, sends;
     bool in_order;   /* everything persisted stands before everything sent */
@@ -156,7 +156,8 @@ START_TEST(accepts_in_order)
 }
 END_TEST
 
-/* A majority has it: that lifts no promise. A reader under that promise must not see two values. */
+/* A chosen value does not lift a promise: a coordinator that reads under that promise must not see
+ * two values. */
 START_TEST(what_is_chosen_needs_the_promise_too)
 {
     struct cell *cell = start();
@@ -250,7 +251,7 @@ static bool is_notified(struct did did)
     return did.promises == 0 && did.registers == 0 && did.sends == 0 && did.impossible;
 }
 
-/* A ballot above which there are none would stop the cell for good, once it is promised. */
+/* The highest possible ballot, once promised, would stop the cell for good. */
 START_TEST(an_impossible_ballot_is_not_promised)
 {
     struct cell *cell = start();
@@ -261,9 +262,9 @@ START_TEST(an_impossible_ballot_is_not_promised)
     message.as.accept.value.version = (struct message_order){ballot(UINT32_MAX), 1};
     ck_assert_uint_eq(tell(cell, &message).sends, 0);
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1); /* the highest that may be */
-    /* A sender that was logged hides no other one, nor does it fill the log. */
+    /* A sender that was logged once neither hides other senders nor fills the log. */
     ck_assert(!prepare(cell, UINT32_MAX, NULL).impossible);
-    for (int i = 0; i < 100; i++) { /* names that are invented, neither */
+    for (int i = 0; i < 100; i++) { /* invented names do not fill it either */
         cell_header(cell, 2, MESSAGE_RENEW, &message);
         message.from.length = (uint8_t)snprintf(message.from.text, sizeof(message.from.text),
                                                 "invented-%d", i);
@@ -275,15 +276,16 @@ START_TEST(an_impossible_ballot_is_not_promised)
     message.as.prepare.ballot = (uint64_t)UINT32_MAX << 16 | 3;
     message_partition_add(&message.as.prepare.partitions, 7);
     ck_assert(is_notified(tell(cell, &message)));
-    /* Jump after jump: they are measured by what was known at the start. */
+    /* Several jumps do not add up: the bound counts from what was known at the start. */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 0);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A voter that was up for long allows no more than one that came up now, else what drives the one
- * to its bound is not read by the other one for as long. And if it is driven somewhat further, it
- * is read after a while: it comes again and again. */
+/* A voter that was up for long allows no higher ballots than a voter that just started. Otherwise
+ * the younger voter would refuse, for as long, what drives the older one to its bound. If a voter
+ * is driven somewhat further, the others accept that after a while, since the message comes again
+ * and again. */
 START_TEST(voters_of_different_age_agree_about_what_is_possible)
 {
     struct cell *cell = start();
@@ -298,7 +300,7 @@ START_TEST(voters_of_different_age_agree_about_what_is_possible)
 }
 END_TEST
 
-/* A refusal in the name of a ballot that cannot be: it is not outdone. */
+/* A refusal names an impossible ballot: the voter does not try to outdo it. */
 START_TEST(an_impossible_refusal_is_not_outdone)
 {
     struct cell *cell = cell_create(3, 7);
@@ -324,7 +326,7 @@ START_TEST(an_impossible_refusal_is_not_outdone)
 }
 END_TEST
 
-/* An epoch that is marked to the end would keep its agent out of the cell for good. */
+/* A mark of the highest epoch would keep its agent out of the cell for good. */
 START_TEST(an_impossible_epoch_is_not_marked)
 {
     struct cell *cell = start();
@@ -379,7 +381,8 @@ START_TEST(an_impossible_generation_is_not_learned)
 }
 END_TEST
 
-/* Random bytes as messages, from a voter: never a failed check, never a contradiction. */
+/* A voter sends random bytes as messages: no check fails, and the acceptor never contradicts
+ * itself. */
 /* C has no bools but true and false, and the decoder makes no others. */
 static void make_bools(struct message *message, bool value)
 {

@@ -74,7 +74,7 @@ static uint32_t index_of(const struct message_agent *name)
 
 static void step(uint32_t index, struct gossip_event *event);
 
-/* A packet sets out; the first to a new peer makes a connection. */
+/* Sends a packet; the first packet to a new peer makes a connection. */
 static void send_packet(uint32_t from, const struct gossip_action *action)
 {
     uint32_t to = index_of(&action->agent);
@@ -133,7 +133,7 @@ static void peer(uint32_t index, uint32_t other, bool up)
     step(index, &event);
 }
 
-/* Comes up, knowing the voters, which learn of it when it renews. */
+/* Starts an agent, which knows the voters; these learn of it when it renews. */
 static void agent_start(uint32_t index, uint32_t epoch)
 {
     struct gossip_config config = {.limits = {256, limit_items, limit_items * 4},
@@ -197,7 +197,7 @@ static void cell_end(void)
     }
 }
 
-/* Time passes: packets arrive, ticks are due. */
+/* Lets time pass: packets arrive, and due ticks come. */
 static void pass(int64_t duration_ns)
 {
     for (int64_t end = now + duration_ns; now < end;) {
@@ -241,7 +241,8 @@ static void put(uint32_t index, const char *name, uint64_t token)
     HOT_ASSERT(gossip_put_lock(agents[index].gossip, &lock, now));
 }
 
-/* The token that `index` shows for the lock, as held by `holder`; 0: free, or not known. */
+/* Returns the token that agent `index` shows for the lock, as held by `holder`; 0: free, or not
+ * known. */
 static uint64_t shown(uint32_t index, uint32_t holder, const char *name)
 {
     struct gossip_view view;
@@ -265,7 +266,7 @@ static uint32_t count_showing(uint32_t holder, const char *name, uint64_t token)
     return count;
 }
 
-/* How long until all others show it; at most limit. */
+/* Returns how long it takes until all other agents show the change; at most limit. */
 static int64_t spread_ns(uint32_t holder, const char *name, uint64_t token, int64_t limit_ns)
 {
     int64_t from = now;
@@ -275,7 +276,7 @@ static int64_t spread_ns(uint32_t holder, const char *name, uint64_t token, int6
     return now - from;
 }
 
-/* Each of n agents has so many of them shown everywhere? */
+/* Returns whether all agents show so many locks of each agent, with that token. */
 static bool all_show(uint32_t each, uint64_t token)
 {
     for (uint32_t holder = 0; holder < agent_count; holder++) {
@@ -297,7 +298,8 @@ static void count_reset(void)
     }
 }
 
-/* Messages a second of the busiest agent, sent and received. */
+/* Returns the messages a second that the busiest agent sent; *received: those that the busiest
+ * receiver got. */
 static double busiest(double seconds, double *received)
 {
     uint64_t most = 0;
@@ -349,7 +351,8 @@ END_TEST
 
 static const uint32_t sizes[] = {20, 60, 200};
 
-/* Messages an agent and second: the same whatever the number of agents; so are its connections. */
+/* The messages of an agent in a second, and its connections, do not depend on the number of
+ * agents. */
 START_TEST(test_messages_do_not_grow)
 {
     double bytes;
@@ -457,7 +460,7 @@ START_TEST(test_what_all_know_is_no_rumour)
 }
 END_TEST
 
-/* A parted cell: each half calls the other unknown, then they meet again. */
+/* A cell is parted: each half shows the other as unknown. Then the halves meet again. */
 START_TEST(test_halves_meet_again)
 {
     cell(3, 57, 0, 1024);
@@ -479,7 +482,7 @@ START_TEST(test_halves_meet_again)
 }
 END_TEST
 
-/* An agent that restarts publishes everything anew; its holds of before are gone, though the epoch,
+/* An agent that restarts publishes everything anew. Its earlier holds are gone, although the epoch,
  * and so the first guess of its incarnation, is the same. */
 START_TEST(test_restart_same_epoch)
 {
@@ -543,7 +546,8 @@ START_TEST(test_the_dead_are_not_shown)
 }
 END_TEST
 
-/* Ages: an idle agent's are about as old as its last sign of life, never more than seconds. */
+/* Ages: an idle agent's entries are about as old as its last sign of life, which is never more than
+ * seconds. */
 START_TEST(test_ages)
 {
     struct gossip_view view;
@@ -593,7 +597,7 @@ START_TEST(test_full)
         snprintf(name, sizeof(name), "other/%u", i);
         others += shown(0, 1, name) == 1;
     }
-    ck_assert_uint_ge(others, 20); /* 64 - 30 own locks - what else is said */
+    ck_assert_uint_ge(others, 20); /* 64 - 30 own locks - other items */
     ck_assert_uint_lt(others, 34);
     struct gossip_lock lock = {.state = HF_STATE_EXCLUSIVE, .holder_total = 1};
     for (; own < 200; own++) {
@@ -646,7 +650,7 @@ START_TEST(test_names_in_order)
     put(1, "a/3", 1);
     put(1, "a/3", 0);
     put(1, "Z", 1);
-    put(0, "a/11", 1); /* its own: it knows */
+    put(0, "a/11", 1); /* its own lock, which it knows */
     pass(1000 * MS);
     for (uint32_t i = 0; i < 4; i++) {
         ck_assert(gossip_lock_after(agents[0].gossip, "a/", 2, name.bytes, name.length, &name));
@@ -660,7 +664,7 @@ START_TEST(test_names_in_order)
 }
 END_TEST
 
-/* Coordinators: the latest word counts. */
+/* Coordinators: the latest announcement counts. */
 START_TEST(test_owner)
 {
     struct message_partitions owned = {{0xf0, 0, 0, 0}};

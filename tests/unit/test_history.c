@@ -1,6 +1,6 @@
 /*
  * The check of cluster tests (tests/cluster/history.h), fed with histories that are right, that are
- * wrong, and that only look wrong: a fault that it misses no cluster test can find.
+ * wrong, and that only look wrong. No cluster test can find a fault that this check misses.
  */
 #include "../cluster/history.h"
 
@@ -47,7 +47,7 @@ static void log_acquired(int64_t time_ns, uint32_t pid, enum history_mode mode, 
                                                 .deadline_ns = deadline_ns});
 }
 
-/* A hold with a clean release. */
+/* Logs a hold with a clean release. */
 static void log_hold(int64_t begin_ns, int64_t end_ns, uint32_t pid, enum history_mode mode,
                      uint64_t token)
 {
@@ -61,7 +61,7 @@ static void expect_clean(void)
     ck_assert_str_eq(report.first, "");
 }
 
-/* Exactly that many of each. */
+/* Checks that the report has exactly that many findings of each kind. */
 static void expect(size_t overlaps, size_t token_faults, size_t unserved, size_t malformed)
 {
     ck_assert_int_eq(history_check(history, &report), 1);
@@ -132,7 +132,7 @@ START_TEST(holds_of_two_locks_may_overlap)
 }
 END_TEST
 
-/* On whatever host: a reader that called after another's acquire had returned. */
+/* A reader, on any host, called acquire after another reader's acquire had returned. */
 START_TEST(a_readers_token_goes_back)
 {
     log_hold(50, 90, 9, HISTORY_EXCLUSIVE, 4);
@@ -340,7 +340,8 @@ START_TEST(a_release_that_found_it_lost_does_not_prove_a_hold)
 }
 END_TEST
 
-/* It was renewed: a release that found it held says more than the deadline known at first. */
+/* The lease was renewed: a release that found the lock held proves more than the deadline that was
+ * known at first. */
 START_TEST(a_release_outweighs_an_old_deadline)
 {
     log_acquired(100, 1, HISTORY_EXCLUSIVE, 1, 90);
@@ -350,7 +351,8 @@ START_TEST(a_release_outweighs_an_old_deadline)
 }
 END_TEST
 
-/* Stopped between the acquire and its record, and woken when the next holder was through. */
+/* The holder was stopped between the acquire and its record, and woke after the next holder had
+ * finished. */
 START_TEST(a_late_record_of_a_lost_hold_has_no_order)
 {
     log_hold(200, 300, 2, HISTORY_EXCLUSIVE, 2);
@@ -369,7 +371,8 @@ START_TEST(a_late_record_with_the_same_token_is_a_fault)
 }
 END_TEST
 
-/* Its holder lived and got no event: it could rely on the deadline that it knew. */
+/* Logs a hold whose holder lived and got no event, so it could rely on the deadline that it
+ * knew. */
 static void log_firm(int64_t begin_ns, uint32_t pid, int64_t deadline_ns, int64_t delay_ns)
 {
     log_event(begin_ns - 1, HISTORY_ATTEMPT, pid);
@@ -442,8 +445,8 @@ START_TEST(a_release_needs_no_lock_delay)
 }
 END_TEST
 
-/* It was late and learned so, but it said that it has finished: nobody needs to wait from then on.
- * Before, everybody does. */
+/* The release was late and got HF_ELOST, but the holder said that it has finished: from then on no
+ * process needs to wait. Before, every process does. */
 START_TEST(a_late_release_ends_the_lock_delay)
 {
     log_firm(100, 1, 500, 50);
@@ -458,7 +461,7 @@ START_TEST(a_late_release_ends_the_lock_delay)
 }
 END_TEST
 
-/* Nor does it let anybody in before the deadline that it knew. */
+/* A late release does not let any process in before the deadline that the holder knew. */
 START_TEST(a_late_release_does_not_shorten_the_hold)
 {
     log_firm(100, 1, 500, 50);
@@ -513,7 +516,8 @@ START_TEST(a_full_log_is_told)
 }
 END_TEST
 
-/* Children that append at once, then one of them killed while it does: nothing else is hurt. */
+/* Children append at once, then one of them is killed while it appends: no other record is
+ * harmed. */
 START_TEST(children_append_together)
 {
     enum { CHILDREN = 4, PAIRS = 400 };

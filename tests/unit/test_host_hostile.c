@@ -30,7 +30,8 @@ static int64_t clock_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* One to eight bytes anywhere behind the header's fixed fields, most often where it hurts. */
+/* Writes one to eight bytes anywhere behind the header's fixed fields, most often where they do
+ * harm. */
 static void scribble(struct rig *rig)
 {
     unsigned char *base = rig->region_memory;
@@ -92,7 +93,7 @@ static void act(struct rig *rig, uint32_t *clients)
     }
 }
 
-/* The quorum answers what was asked, or does not. */
+/* Lets the quorum answer the requests, or not. */
 static void answer(struct rig *rig)
 {
     for (uint32_t i = 0; i < rig->send_count; i++) {
@@ -118,7 +119,7 @@ static void answer(struct rig *rig)
     rig->send_count = 0;
 }
 
-/* The quorum refuses nothing. */
+/* Lets the quorum grant all requests. */
 static void answer_all(struct rig *rig)
 {
     for (uint32_t sent = 0; sent < rig->send_count; sent++) {
@@ -132,7 +133,7 @@ static void answer_all(struct rig *rig)
     rig->send_count = 0;
 }
 
-/* Time passes. */
+/* Lets time pass. */
 static void rest(struct rig *rig, int64_t duration_ms)
 {
     for (int64_t i = 0; i < duration_ms; i += 50) {
@@ -143,7 +144,7 @@ static void rest(struct rig *rig, int64_t duration_ms)
     }
 }
 
-/* As a client that comes now. */
+/* Opens and tries the lock as a new client. */
 static enum hfi_outcome open_and_try(struct rig *rig, uint32_t client, const char *name,
                                      struct hfi_held *held)
 {
@@ -167,7 +168,8 @@ static enum hfi_outcome open_and_try(struct rig *rig, uint32_t client, const cha
     return outcome;
 }
 
-/* Nobody writes rubbish any more, and the clients that were there are dead. */
+/* Checks that all is well when no process writes rubbish any more and the earlier clients are
+ * dead. */
 static void assert_healed(struct rig *rig, const uint32_t *clients, uint64_t seed)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
@@ -182,7 +184,8 @@ static void assert_healed(struct rig *rig, const uint32_t *clients, uint64_t see
     for (uint32_t i = 0; i < 5; i++) {
         struct hfi_held held = {0};
         int outcome = HFI_UNGRANTED;
-        /* Its range is used up, its grant just went back, or it moved to another slot. */
+        /* A try may fail: the range is used up, the grant just went back, or the lock moved to
+         * another slot. */
         for (uint32_t turn = 0; turn < 3 && outcome != HFI_HELD; turn++) {
             outcome = open_and_try(rig, client, names[i], &held);
         }

@@ -1,7 +1,7 @@
 /*
- * The host core in a cell of several voters: an agent goes on waiting for the locks that the one
- * before it waited for, in its place; and a host that has its turn uses it, whenever the next
- * host's wish arrives. The quorum is the test.
+ * The host core in a cell of several voters: an agent goes on waiting for the locks for which the
+ * previous agent waited, at the same place in their queues. A host that has its turn uses it,
+ * whenever the next host's request arrives. The quorum is the test.
  */
 #include "host_cell.h"
 
@@ -11,7 +11,7 @@
 
 enum { WAITED_MS = 1700 };
 
-/* The agent dies and another one takes over, with the session; without a lease yet if `waits`. */
+/* The agent dies and another one continues the session; without a lease yet if `waits`. */
 static void restart_until(const struct hfi_opened *opened, bool waits)
 {
     static const uint8_t name[] = "a";
@@ -78,14 +78,14 @@ START_TEST(a_restarted_agent_asks_with_the_time_that_its_host_has_waited)
     ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
     ck_assert_uint_ne(asked()->request_id, before);
     ck_assert_int_eq(asked()->mode, MESSAGE_MODE_EXCLUSIVE);
-    /* And the one after it, which knows nothing either. */
+    /* The same for the agent after that one, which knows nothing either. */
     rig_pass(rig, WAITED_MS * RIG_MS);
     restart(&opened);
     ck_assert_uint_eq(asked()->waited_ms, 2 * WAITED_MS);
 }
 END_TEST
 
-/* It knows all grants from its own store, but not for what its host waited. */
+/* The only voter knows all grants from its own store, but not for which locks its host waited. */
 START_TEST(the_only_voter_goes_on_waiting_too)
 {
     rig_destroy(rig);
@@ -103,7 +103,7 @@ START_TEST(the_only_voter_goes_on_waiting_too)
 }
 END_TEST
 
-/* It came while no agent was there. Nothing of it can have been returned, so it is not doubtful. */
+/* The grant came while no agent ran. No agent can have given it back, so it is not doubtful. */
 START_TEST(what_was_granted_to_the_one_before_is_taken)
 {
     struct hfi_opened opened = wait_for_it();
@@ -140,7 +140,8 @@ START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
 }
 END_TEST
 
-/* A grant under way when the agent ends may have been returned: there is no note of it. */
+/* There is no note of a grant that was under way when the agent ended, so it may have been given
+ * back. */
 START_TEST(what_was_being_returned_stays_doubtful)
 {
     struct hfi_opened opened = wait_for_it();
@@ -154,7 +155,8 @@ START_TEST(what_was_being_returned_stays_doubtful)
 }
 END_TEST
 
-/* Nor a host that does not know what was returned before: the answer says what it is. */
+/* A recall before the answer does not cost a doubtful host its turn either: the answer says whether
+ * the grant is fresh. */
 START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 {
     struct hfi_opened opened = wait_for_it();
@@ -174,8 +176,8 @@ START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 }
 END_TEST
 
-/* The one between knew nothing of it, and has not been answered. The next one knows no more unless
- * the answer says that the grant was made for that request. */
+/* The agent in between knew nothing of the grant, and got no answer. The next agent knows no more,
+ * unless the answer says that the grant was made for that request. */
 START_TEST(doubt_is_handed_on)
 {
     struct hfi_opened opened = wait_for_it();
@@ -190,7 +192,8 @@ START_TEST(doubt_is_handed_on)
 }
 END_TEST
 
-/* But it asks under the same id, and takes what was made for it: nobody has returned that. */
+/* But it asks under the same id, and takes a grant that was made for that id: no agent has given
+ * that grant back. */
 START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
 {
     struct hfi_opened opened = wait_for_it();
@@ -211,8 +214,8 @@ START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
 }
 END_TEST
 
-/* An answer to the one before arrives before the next one has asked: a refusal is not its affair,
- * it has not even chosen a mode. */
+/* An answer to the previous agent arrives before the next agent has asked. A refusal does not
+ * concern the next agent, which has not even chosen a mode. */
 START_TEST(an_answer_to_the_one_before_finds_the_next_one)
 {
     struct hfi_opened opened = wait_for_it();
@@ -238,7 +241,8 @@ START_TEST(an_answer_to_the_one_before_finds_the_next_one)
 }
 END_TEST
 
-/* A release before notes no id. Its bytes there, and those that cannot be an id, are none. */
+/* An earlier release notes no id. Its bytes there, and bytes that cannot be an id, do not count as
+ * an id. */
 START_TEST(a_note_without_an_id_gets_a_new_one)
 {
     struct hfi_opened opened = wait_for_it();
@@ -281,7 +285,7 @@ START_TEST(another_session_keeps_nothing)
 }
 END_TEST
 
-/* Nobody writes there but agents; still, nothing of it is used unseen. */
+/* Only agents write the notes; still, each value is checked before its use. */
 START_TEST(rubbish_in_what_was_kept_is_passed_over)
 {
     struct hfi_opened opened = wait_for_it();
@@ -304,7 +308,8 @@ START_TEST(rubbish_in_what_was_kept_is_passed_over)
 END_TEST
 
 /* Trap: a grant has to be amended before it is put in force, and the next host's recall comes
- * meanwhile. Under the recall bit the word would be handed to nobody: it went back unused. */
+ * meanwhile. Under the recall bit no process would get the word, and the grant would go back
+ * unused. */
 START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -326,15 +331,15 @@ START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
 }
 END_TEST
 
-/* Trap: a barger that is gone leaves its bit, and the host would ask for the lock again and again,
- * for nobody, as long as another host wants it. */
+/* Trap: a barger that is gone leaves its bit. As long as another host wants the lock, this host
+ * would ask for it again and again although no process here wants it. */
 START_TEST(who_barged_once_does_not_bring_the_lock_back)
 {
     struct hfi_opened opened = cell_open_granted(client);
     atomic_fetch_or(&rig->region.words[opened.slot].word, HFI_W_BARGERS);
     uint32_t wakes = rig->wakes;
     rig_recall(rig, "a", 1);
-    ck_assert_uint_eq(rig->wakes, wakes + 1); /* one that is there says so again */
+    ck_assert_uint_eq(rig->wakes, wakes + 1); /* a barger that is still there sets it again */
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     rig_pass(rig, WAITED_MS * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);

@@ -1,6 +1,6 @@
 /*
  * The host core in a cell of several voters: questions to and from other hosts, grants that are
- * shared with them, and the words that the agent before left. The quorum is the test.
+ * shared with them, and the lock words that the previous agent left. The quorum is the test.
  */
 #include "host_cell.h"
 
@@ -43,7 +43,7 @@ static void tell_outcome(enum message_kind kind, uint64_t id, int32_t result)
     tell_outcome_as("host-y", false, kind, id, result);
 }
 
-/* The error of the client's last answer; 1: there was none since `before` DONEs. */
+/* Returns the error of the client's last answer; 1: there was no answer since `before` DONEs. */
 static int32_t told(uint32_t before)
 {
     return rig_count(rig, client, HFI_FRAME_DONE) == before
@@ -126,7 +126,8 @@ START_TEST(questions_are_bounded)
 }
 END_TEST
 
-/* About a host that does not answer: for as long as that, half of all are open. */
+/* One user asks about a host that does not answer: its questions take at most half of all
+ * places. */
 START_TEST(one_user_leaves_questions_to_others)
 {
     rig->uid = 5;
@@ -233,7 +234,7 @@ START_TEST(a_repeated_break_does_not_end_the_next_hold)
 }
 END_TEST
 
-/* One that arrives when the grant that it names was given back, and there is another. */
+/* The break arrives when the grant that it names was given back, and there is another grant. */
 START_TEST(a_late_break_does_not_end_a_later_grant)
 {
     struct hfi_held held;
@@ -251,7 +252,8 @@ END_TEST
 
 /* ---- made shared for another host's readers ---- */
 
-/* A grant with 1..100, of which 1 and 2 were used; one reads, and another host wants to. */
+/* Makes a grant of tokens 1 to 100, of which 1 and 2 were used. One client reads, and another host
+ * wants to read. */
 static struct hfi_opened make_shared(struct hfi_opened *second)
 {
     struct hfi_held held;
@@ -288,9 +290,9 @@ START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
 }
 END_TEST
 
-/* A coordinator of a release before does not know what token_used says, and changes nothing. Trap:
- * asked in the older way for the range that was named, the message comes late, behind the first
- * one, when the range has begun anew above the token of that one and has the same last token. */
+/* A coordinator of an earlier release does not know token_used, and changes nothing. Trap: the host
+ * then asks in the older way for the same range. If the first message arrives only after that, the
+ * range has begun anew above the first message's token and still has the same last token. */
 START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 {
     struct hfi_held held;
@@ -317,7 +319,7 @@ START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 }
 END_TEST
 
-/* The range above would be of another slot, to which nobody can move while inside. */
+/* The next range would need another slot, to which no process can move while it is inside. */
 START_TEST(a_downgrade_that_is_not_understood_asks_for_no_other_slot)
 {
     const uint64_t last = (UINT64_C(1) << HFI_TOKEN_LOW_BITS) - 1;
@@ -339,7 +341,8 @@ START_TEST(a_downgrade_that_is_not_understood_asks_for_no_other_slot)
 }
 END_TEST
 
-/* Refused, and another change of the grant is answered meanwhile: it is shared all the same. */
+/* The change is refused, and another change of the grant is answered meanwhile: the grant is shared
+ * all the same. */
 START_TEST(a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed)
 {
     struct hfi_held held;
@@ -361,8 +364,7 @@ END_TEST
 
 /* ---- the next agent ---- */
 
-/* The agent dies and another one takes over, with the session; `lives`: the clients that still
- * live. */
+/* The agent dies and another one continues the session. `lives`: the clients that still live. */
 static void restart(const struct hfi_opened *opened, uint32_t lives)
 {
     static const uint8_t name[] = "a";
@@ -399,8 +401,8 @@ START_TEST(an_adopted_hold_goes_on_but_nobody_new_gets_in)
 }
 END_TEST
 
-/* Neither for many others that open something, nor for a quorum without room: a refusal would end
- * the client's hold. It waits itself if it has to. */
+/* The agent refuses the client neither because many others open locks nor because the quorum has no
+ * room: a refusal would end the client's hold. If need be, the client waits. */
 START_TEST(who_opens_again_what_he_holds_is_not_refused_for_want_of_room)
 {
     enum { PENDING = 1024 };
@@ -457,8 +459,8 @@ START_TEST(a_recall_of_an_adopted_lock_waits_for_its_holder)
 }
 END_TEST
 
-/* Nobody was inside: nothing is asked before it is wanted. But tokens of that grant may have been
- * used, and of that only the quorum's range is believed. */
+/* No process was inside, so the host asks nothing before a process wants the lock. But tokens of
+ * that grant may have been used, and for that only the quorum's range is believed. */
 START_TEST(an_adopted_lock_that_is_free_gives_back_all_its_tokens)
 {
     struct hfi_held held;
@@ -490,7 +492,7 @@ START_TEST(an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted)
 END_TEST
 
 /* The agent made its grant shared for another host's readers, and dies before it knows whether the
- * quorum has the message. `reads`: a reader is still inside. */
+ * quorum has the message. If `reads`, a reader is still inside. */
 static struct hfi_opened die_in_a_downgrade(bool reads)
 {
     struct hfi_held held;
@@ -536,7 +538,8 @@ START_TEST(a_grant_that_the_agent_before_made_shared_goes_back_if_nobody_reads)
 }
 END_TEST
 
-/* How long the lock stays closed behind a holder that died meanwhile is known when the grant is. */
+/* A holder died meanwhile. The agent knows how long its lock stays closed when it knows the
+ * grant. */
 START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 {
     struct hfi_held held;
@@ -556,7 +559,8 @@ START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 }
 END_TEST
 
-/* The own acceptor's value need not be the chosen one: it decides nothing in a cell of several. */
+/* The own acceptor's value need not be the chosen value, so it decides nothing in a cell of several
+ * voters. */
 START_TEST(a_voters_own_register_puts_nothing_in_force)
 {
     cell_teardown();
@@ -582,8 +586,8 @@ START_TEST(a_voters_own_register_puts_nothing_in_force)
 }
 END_TEST
 
-/* Trap: a give-back of the agent before this one may still be on its way. An agent that put the
- * grant in force that it names would lose it to another host when it arrives. */
+/* Trap: a give-back of the previous agent may still be on its way. If this agent put the grant of
+ * that give-back in force, another host would get the lock, too, when the give-back arrives. */
 START_TEST(what_the_agent_before_may_have_given_back_goes_back)
 {
     struct hfi_opened opened = cell_open_granted(client);

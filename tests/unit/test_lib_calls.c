@@ -282,15 +282,15 @@ static void ignore_status(const struct hf_status *status, void *arg)
     (void)arg;
 }
 
-/* How many rings the agent has had, with all that were sent before. */
+/* Returns how many rings the agent has had, including all that were sent before this call. */
 static uint32_t rings_so_far(void)
 {
-    ck_assert_int_eq(hf_status(client, ignore_status, NULL), 0); /* answered behind what rang */
+    ck_assert_int_eq(hf_status(client, ignore_status, NULL), 0); /* answered behind those rings */
     return atomic_load(&agent.rings);
 }
 
-/* The host may only read: a process that wants to write as well rings the agent, and waits until it
- * may. */
+/* The host has a shared grant. A process that wants to write rings the agent, and waits until the
+ * grant is exclusive. */
 START_TEST(a_reader_writes_once_its_host_may)
 {
     struct hf_hold hold;
@@ -371,7 +371,7 @@ START_TEST(cancel_ends_every_wait_on_the_handle)
     }
     ck_assert_int_lt(served_ns() - began, S);
     ck_assert_int_eq(hf_release(mine), 0);
-    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* it left the queue whole */
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* the queue is whole */
 }
 END_TEST
 
@@ -546,7 +546,7 @@ START_TEST(fixed_lease_ends_by_itself)
 }
 END_TEST
 
-/* As long as a number can say: for ever. */
+/* The limit is the largest number: it never ends. */
 START_TEST(the_longest_limit_is_none)
 {
     hf_lock *lock = NULL;
@@ -564,8 +564,8 @@ START_TEST(the_longest_limit_is_none)
 }
 END_TEST
 
-/* Reports progress until the lease, three times as long as the stall, has ended. false: this thread
- * stood still for longer than the hold allows, and has lost it. */
+/* Reports progress until the lease, three times as long as the stall, has ended. Returns false if
+ * this thread stood still for longer than the hold allows, and lost the hold. */
 static bool progress_to_the_end(int64_t stall_ns)
 {
     hf_lock *lock = NULL;

@@ -45,8 +45,9 @@ static bool are_zero(const uint64_t *words, size_t count)
     return true;
 }
 
-/* A program of a later version reads what an unset variable had in it, if they stayed as they are.
- * The first acquire of a thread goes the slow way, the second the fast one. */
+/* If the library did not write the reserved words, a program of a later version would read what an
+ * unset variable had in it. The first acquire of a thread goes the slow way, the second the fast
+ * one. */
 START_TEST(reserved_words_of_a_hold_are_zero)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -84,7 +85,7 @@ START_TEST(reserved_words_of_an_event_are_zero)
 }
 END_TEST
 
-/* All of it, so that a field that is added is not left to chance. */
+/* Compares the whole struct, so that a later field is covered, too. */
 START_TEST(initialisers_set_the_size_and_nothing_else)
 {
     struct hf_options options = HF_OPTIONS_INIT;
@@ -116,7 +117,8 @@ START_TEST(options_without_their_size_are_refused_with_a_text)
 }
 END_TEST
 
-/* Whatever comes of it: a program prints the line without having set the buffer. */
+/* hf_connect writes the line whatever its result: a program prints it without having set the
+ * buffer. */
 START_TEST(why_is_written_by_every_connect_that_can_read_its_options)
 {
     char why[200];
@@ -165,7 +167,7 @@ START_TEST(an_event_leads_to_the_programs_own_object)
 }
 END_TEST
 
-/* Past its deadline it is 0, and not how long ago that was. */
+/* Past the deadline it is 0, and not the time since then. */
 START_TEST(remaining_is_a_duration)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -195,7 +197,8 @@ START_TEST(a_release_reads_no_exact_clock_far_from_the_deadline)
 }
 END_TEST
 
-/* The lease is half of a ttl long, and over when it is released; the coarse clock stood still. */
+/* The lease is half of a ttl long, and is over when the lock is released; the coarse clock stood
+ * still. */
 START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
 {
     hf_lock *lock = open_lock(client, "a");

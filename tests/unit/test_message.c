@@ -327,7 +327,7 @@ START_TEST(fields_for_hosts)
 }
 END_TEST
 
-/* Only requests of hosts and their answers have somebody else to go to. */
+/* Only requests of hosts and their answers can be passed on to another agent. */
 START_TEST(envelopes)
 {
     BAD(acquire, to.length, MESSAGE_AGENT_MAX + 1);

@@ -47,7 +47,7 @@ START_TEST(found_until_dropped)
 }
 END_TEST
 
-/* A table that was made for an expected number is the same as one that was not, whatever the
+/* A table that was made for an expected number of names behaves like any other, whatever the
  * number. */
 START_TEST(more_or_fewer_than_expected)
 {
@@ -94,7 +94,7 @@ START_TEST(full_is_an_answer)
 }
 END_TEST
 
-/* Against a plain table, over names of all lengths that come and go. */
+/* The table is compared with a plain one, while names of all lengths come and go. */
 START_TEST(survives_churn)
 {
     enum { COUNT = 4000, STEPS = 60000 };
@@ -135,8 +135,8 @@ START_TEST(survives_churn)
 }
 END_TEST
 
-/* Space of names that went serves others of their size, and shorter ones once there is no other:
- * forty tables full of names, one after the other, in the space of one. */
+/* The space of deleted names is used for names of the same size, and for shorter ones if there is
+ * no other space: forty tables full of names, one after the other, fit in the space of one. */
 START_TEST(space_is_used_again)
 {
     void *memory = NULL;

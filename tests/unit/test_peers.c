@@ -1,6 +1,7 @@
 /*
  * The comparison's own tools (tests/bench/peers): a histogram against sorted values, the check of
- * exclusion on locks that lock and on such that do not, results and what two runs' comparison says.
+ * exclusion on locks that exclude and on locks that do not, results, and the comparison of two
+ * runs.
  */
 #include <check.h>
 #include <stdio.h>
@@ -115,7 +116,7 @@ static int hasty_release(void *lock)
     .hosts = 1, .start = fake_start, .stop = fake_stop, .connect = fake_connect,                   \
     .disconnect = fake_leave, .open = fake_open, .close = fake_leave, .acquire = fake_acquire
 
-/* For two processors: so many pairs that sums are read and written side by side. */
+/* Makes so many pairs that two processors read and write the sums at the same time. */
 static const struct peer_kind hasty = {
     .name = "hasty",
     .title = "a lock that does not lock, and does nothing else either",
@@ -144,8 +145,8 @@ static struct load_result *run_given(const struct peer_kind *kind, const struct 
     return result;
 }
 
-/* On a busy machine the workers may not run at all in the fifth of a second that they are given: so
- * often it is tried until they have. */
+/* On a busy machine the workers may not run at all in their fifth of a second. The test tries at
+ * most this often until they have run. */
 enum { TRIES_MAX = 50 };
 
 static struct load_result *run_load(const struct peer_kind *kind, uint32_t readers, double rate)
@@ -225,7 +226,7 @@ START_TEST(an_alternating_load_does_not_keep_the_lock)
 }
 END_TEST
 
-/* The text of each finding of the guard, one at a time. */
+/* Checks the text of each finding of the guard, one at a time. */
 START_TEST(a_stranger_inside_is_seen)
 {
     struct guard guard = {0};
@@ -295,7 +296,7 @@ static void write_run(char path[], double a, double b, double c)
     results_destroy(results);
 }
 
-/* The output of the comparison of two such runs; to be freed. */
+/* Returns the output of the comparison of two such runs, to be freed. */
 static char *compare_texts(const char *before, const char *after, int expected)
 {
     char *text = NULL;
@@ -360,7 +361,7 @@ END_TEST
 
 /* ---- targets ---- */
 
-/* Three repetitions of a quantity of a peer. */
+/* Adds three repetitions of a quantity of a peer. */
 static void add_three(struct results *results, const char *name, const char *peer,
                       const char *quantity, enum results_better better, const double values[3])
 {
@@ -370,7 +371,7 @@ static void add_three(struct results *results, const char *name, const char *pee
     }
 }
 
-/* To be freed. */
+/* Returns the printed targets, to be freed. */
 static char *print_targets(const struct results *results)
 {
     char *text = NULL;

@@ -53,7 +53,8 @@ START_TEST(asked_twice_answered_the_same)
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 2);
     ck_assert_int_eq(memcmp(granted(cell, 0, 1), &first, sizeof(first)), 0);
     ck_assert(first.fresh);
-    /* Also by the coordinator's next life, which does not know for which request it was made. */
+    /* The same after the coordinator's restart, when it does not know for which request the grant
+     * was made. */
     first.fresh = false;
     cell_kill(cell, to);
     cell_start(cell, to);
@@ -66,7 +67,8 @@ START_TEST(asked_twice_answered_the_same)
 }
 END_TEST
 
-/* Also when the grant has been given back since: a repeated answer is no more than it was. */
+/* The same when the grant has been given back since: a repeated answer is as fresh as the first one
+ * was. */
 START_TEST(told_again_a_grant_is_as_fresh_as_it_was)
 {
     struct cell *cell = cell_ready(1);
@@ -100,7 +102,7 @@ START_TEST(given_back_says_how_many_tokens)
     cell_settle(cell);
     ck_assert_uint_eq(granted(cell, 0, 3)->token_first, 42);
     ck_assert(message_order_before(version, granted(cell, 0, 3)->version));
-    /* The old give-back again: acknowledged, and the new grant stays. */
+    /* The old give-back comes again: it is acknowledged, and the new grant stays. */
     cell_give_back(cell, 0, 0, "a", 2, 1, version, 41);
     cell_settle(cell);
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GIVE_BACK_ACK), 2);
@@ -352,7 +354,8 @@ START_TEST(a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock)
 }
 END_TEST
 
-/* While the coordinator's clock is astray, and a whole lock-delay from then on. */
+/* The lock stays closed while the coordinator's clock is off, and for a whole lock-delay after
+ * that. */
 START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
 {
     struct cell *cell = cell_ready(3);
@@ -415,7 +418,8 @@ START_TEST(older_epoch_of_the_same_agent)
 }
 END_TEST
 
-/* A newer session alone has the older ones marked, so that nobody waits for that later. */
+/* A newer session causes the marks of older ones without a waiter, so that no host has to wait for
+ * them later. */
 START_TEST(superseded_epoch_is_marked)
 {
     struct cell *cell = cell_ready(1);
@@ -452,7 +456,7 @@ START_TEST(full_tables_are_answers)
 }
 END_TEST
 
-/* More requests than one agent may have waiting for one lock: the ones too many are refused. */
+/* An agent sends more requests for one lock than may wait there: the surplus is refused. */
 START_TEST(too_many_requests)
 {
     struct cell *cell = cell_ready(3);
@@ -476,7 +480,7 @@ START_TEST(too_many_requests)
 }
 END_TEST
 
-/* A name of that coordinator, another one for each number. */
+/* Makes a name of that coordinator, another one for each number. */
 static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char name[16])
 {
     uint32_t found = 0;
@@ -560,7 +564,7 @@ START_TEST(a_round_asks_a_majority)
     ck_assert_uint_eq(cell->later[third], 0);
     cell_give_back(cell, third, owner, "a", 2, 1, granted(cell, third, 1)->version, 5);
     cell_settle(cell);
-    /* It can do without the dead one, and only without that. */
+    /* The round can do without the dead voter, and only without that one. */
     memset(cell->later, 0, sizeof(cell->later));
     cell_kill(cell, host);
     cell_settle(cell);
@@ -573,7 +577,7 @@ START_TEST(a_round_asks_a_majority)
 }
 END_TEST
 
-/* If one of those that were asked does not answer, the others are asked after a moment. */
+/* If an asked voter does not answer, the other voters are asked after a moment. */
 START_TEST(a_round_that_takes_long_asks_all)
 {
     struct cell *cell = cell_ready(3);
@@ -595,7 +599,7 @@ START_TEST(a_round_that_takes_long_asks_all)
 }
 END_TEST
 
-/* What a voter proposes for one name: how many values, and the order of the first. */
+/* A voter's proposals for one name: how many values, and the order of the first. */
 struct proposals {
     uint32_t voter;
     uint32_t count;
@@ -668,8 +672,8 @@ START_TEST(a_round_ends_when_the_own_acceptor_has_its_value)
 }
 END_TEST
 
-/* The asked voter passes it on, and the answer comes back the same way: so a host is served that
- * cannot reach the coordinator, nor be reached by it. */
+/* The asked voter passes the request on, and the answer comes back the same way. So a host is
+ * served although it and the coordinator cannot reach each other. */
 START_TEST(passed_on_to_the_coordinator)
 {
     struct cell *cell = cell_ready(3);
@@ -714,7 +718,7 @@ START_TEST(not_the_owner_names_it)
     ck_assert_uint_eq(no->reason, MESSAGE_REFUSED_NOT_OWNER);
     ck_assert_int_eq(memcmp(&no->owner, &cell->config.voters[owner], sizeof(no->owner)), 0);
     ck_assert_ptr_null(cell_got(cell, host, MESSAGE_GRANT));
-    /* Nor does a stranger ask for somebody else. */
+    /* Nor may a stranger ask for another host. */
     cell->nodes[host].inbox_count = 0;
     message_agent_set(&message.from, "stranger", 8);
     cell_send(cell, owner, owner, &message);

@@ -175,7 +175,7 @@ START_TEST(test_parse_refuses)
 }
 END_TEST
 
-/* A name of 255 bytes is one, of 256 is none; the size counts, not a zero in the text. */
+/* A name may have 255 bytes, not 256. The size counts, not a zero in the text. */
 START_TEST(test_parse_lengths)
 {
     char text[2048] = "hf1/prod/x/17/a.3.12/";
@@ -192,7 +192,8 @@ START_TEST(test_parse_lengths)
 }
 END_TEST
 
-/* Whatever one byte is changed to, wherever it is cut: refused, or the one spelling of another. */
+/* A sequencer with one changed byte, or cut anywhere, is refused, or is the only spelling of
+ * another sequencer. */
 START_TEST(test_one_spelling)
 {
     const char *original = _i == 0 ? exclusive_text : shared_text;

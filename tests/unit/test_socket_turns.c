@@ -1,8 +1,8 @@
 /*
  * The part of a turn of the loop that one user's connections have: SOCKET_TURN_MS, for any number
- * and any requests; each has its turn, also if others come meanwhile; another user's are not behind
- * them; and all users have SOCKET_TURN_ALL_MS. The cost of calls on a user's sockets beyond that is
- * paid back before it is served again.
+ * of connections and any requests. Each connection has its turn, even if others come meanwhile, and
+ * another user's connections do not wait behind them. All users together have SOCKET_TURN_ALL_MS. A
+ * user pays back the cost of calls on its sockets beyond that before it is served again.
  */
 #include <check.h>
 #include <grp.h>
@@ -53,7 +53,7 @@ static uint32_t of_patient; /* packets */
 static bool answers;        /* packets that nobody reads */
 static bool mute;           /* a first packet that is no greeting */
 static uint32_t closed;
-static bool dear; /* that one hangs up costs as much as a packet; in_turn counts those, too */
+static bool dear; /* a hang-up costs as much as a packet; in_turn counts those, too */
 static uint32_t refused_in_turn;
 static uint32_t most_refused;
 
@@ -203,7 +203,7 @@ START_TEST(a_turn_ends_and_everybody_has_one)
     }
     ck_assert_uint_eq(all, CONNECTIONS * PACKETS);
     ck_assert_uint_le(most_in_turn, MOST);
-    /* Nobody had a second turn before all had their first one. */
+    /* No connection had a second turn before all had their first one. */
     ck_assert_uint_le(of_first, (CONNECTIONS - 1) * MOST);
     for (uint32_t i = 0; i < CONNECTIONS; i++) {
         close(fds[i]);
@@ -211,8 +211,8 @@ START_TEST(a_turn_ends_and_everybody_has_one)
 }
 END_TEST
 
-/* A client that goes with an answer unread is reported by an error, once: libuv does not look at it
- * any more. */
+/* When a client leaves with an answer unread, the kernel reports an error once, and libuv does not
+ * look at the connection any more. */
 START_TEST(who_goes_out_of_turn_is_seen)
 {
     int fds[CONNECTIONS];
@@ -259,7 +259,7 @@ START_TEST(who_comes_and_goes_does_so_in_turn)
 }
 END_TEST
 
-/* The same of those that go with an answer unread, which is an error of the socket. */
+/* The same for clients that leave with an answer unread, which is an error of the socket. */
 START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 {
     int fds[CONNECTIONS];
@@ -280,8 +280,7 @@ START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 }
 END_TEST
 
-/* A connection that finds no place is turned away, and that too is bounded: by a part of the
- * turn. */
+/* A connection that finds no place is turned away. That has a bound, too: a part of the turn. */
 START_TEST(turning_away_has_its_time)
 {
     int fds[2 * CONNECTIONS + 1];
@@ -343,7 +342,7 @@ START_TEST(silence_of_many_users_keeps_nobody_out)
 }
 END_TEST
 
-/* The one behind all the others is another user's. */
+/* The last connection, behind all others, belongs to another user. */
 START_TEST(another_user_is_not_behind)
 {
     int fds[CONNECTIONS];
@@ -386,7 +385,7 @@ START_TEST(another_user_is_not_behind)
 }
 END_TEST
 
-/* And all users have theirs, if they are many: nobody a second one before all had one. */
+/* If there are many users, each has its turn, and no user has a second turn before all had one. */
 START_TEST(many_users_have_a_turn_together)
 {
     int fds[USERS];
@@ -415,7 +414,8 @@ START_TEST(many_users_have_a_turn_together)
 }
 END_TEST
 
-/* Others come in each turn, and more of them than have a turn in one: connected clients go on. */
+/* In each turn more connections come than can be served in one turn: connected clients are served
+ * all the same. */
 START_TEST(who_comes_is_not_before_who_waits)
 {
     int fds[STAYING * COMING];
@@ -441,8 +441,9 @@ START_TEST(who_comes_is_not_before_who_waits)
 }
 END_TEST
 
-/* More users come in each turn than have theirs in one; each sends one request that costs its whole
- * share, and goes. A user that was there before has its turn again and again. */
+/* In each turn more users come than can be served in one. Each sends one request that costs the
+ * user's whole share of the turn, and leaves. A user that was there before has its turn again and
+ * again. */
 START_TEST(users_who_come_are_not_before_who_waits)
 {
     enum { TURNS = 1000, IN_EACH = MOST_OF_ALL / MOST + 1, COMERS = TURNS * IN_EACH };
@@ -481,7 +482,7 @@ START_TEST(users_who_come_are_not_before_who_waits)
 }
 END_TEST
 
-/* Cost beyond a share of a turn, or one call that cost much, is paid back in time. */
+/* Cost beyond a user's share of a turn, or a single costly call, is paid back by waiting. */
 START_TEST(calls_that_cost_much_are_a_debt)
 {
     static struct socket_shares shares;

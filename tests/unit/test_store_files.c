@@ -39,7 +39,7 @@ static bool put_register(struct store *store, const char *name, uint64_t sequenc
     return store_put_action(store, &action);
 }
 
-/* So many rows in one commit. */
+/* Puts so many rows in one commit. */
 static bool put_many(struct store *store, uint32_t first, uint32_t count)
 {
     uint64_t commit = 0;
@@ -77,7 +77,7 @@ static uint32_t count_registers(struct store *store)
     return count;
 }
 
-/* Larger than what waits for a write, and than what SQLite keeps in memory: it then writes pages
+/* A batch is larger than the buffer for writes and than SQLite's memory: SQLite then writes pages
  * before the commit, and some of them twice. */
 START_TEST(killed_behind_a_large_batch)
 {
@@ -105,7 +105,8 @@ START_TEST(killed_behind_a_large_batch)
 }
 END_TEST
 
-/* Write calls of this process so far; false: this kernel does not count them. */
+/* Reads the number of write calls of this process. Returns false if this kernel does not count
+ * them. */
 static bool writes_so_far(uint64_t *out)
 {
     char line[64];
@@ -133,7 +134,8 @@ START_TEST(a_commit_is_one_write)
             good = good && put_many(store, ROWS * i, ROWS);
         }
         ck_assert(writes_so_far(&after) && good);
-        /* Now and then the file grows, by four more. Page by page it would be 400 and more. */
+        /* Now and then the file grows, by four more writes. Growing page by page would take 400 and
+         * more. */
         ck_assert_uint_le(after - before, COMMITS + COMMITS / 2);
     }
     store_close(store);
@@ -156,7 +158,7 @@ START_TEST(a_log_that_cannot_be_written_fails_the_commit)
         while (count < 1000 && put_many(store, count, 1)) {
             count++;
         }
-        /* The log holds some, then one fails, and so does everything after it. */
+        /* The log has room for some commits. Then one fails, and so do all later ones. */
         bool good = count > 10 && count < 1000 && strstr(store_error(store), "COMMIT") != NULL &&
                     !store_begin(store);
         _exit(good ? (int)(count % 200) + 10 : 1);
@@ -194,7 +196,8 @@ static void damage(unsigned char *page, const unsigned char *other, uint32_t how
     }
 }
 
-/* Opens and loads it: whether it says that it is damaged. If it does not, everything is there. */
+/* Opens and loads the store. Returns whether it reports damage. If it does not, everything is
+ * there. */
 static bool is_refused(uint32_t expected)
 {
     uint32_t count = 0;

@@ -75,7 +75,7 @@ static const char greeting[] = "holdfast\0\0\0\1\0\0\0\1"; /* of an agent that d
 static int fds[LINKS];
 static char address[ADDRESS_SIZE];
 
-/* All links are there, and known. */
+/* Makes all links, and lets the transport know their agents. */
 static struct transport *open_links(void)
 {
     char error[TRANSPORT_ERROR_MAX];
@@ -128,7 +128,7 @@ START_TEST(a_dispatch_ends)
 }
 END_TEST
 
-/* They always have something more to send: none is behind all that others have. */
+/* All links always have more to send: no link waits until another one has sent everything. */
 START_TEST(every_link_has_its_turn)
 {
     enum { ROUNDS = 20 };
@@ -150,7 +150,7 @@ START_TEST(every_link_has_its_turn)
 END_TEST
 
 /* A link that comes during a round, dialled there or here, has its first turn in the next one: else
- * newcomers make a round longer for a link that has had its turn in it. */
+ * new links would make the round longer for a link that has had its turn already. */
 START_TEST(who_comes_joins_with_the_next_round)
 {
     char listener[ADDRESS_SIZE];

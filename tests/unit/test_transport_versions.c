@@ -53,7 +53,7 @@ START_TEST(test_versions_side_by_side)
 }
 END_TEST
 
-/* The version in what the other end says first; role: 1 it dialled, 2 it listens. */
+/* Returns the version in the other end's first bytes. role: 1 if it dialled, 2 if it listens. */
 static uint32_t greeting_of(int fd, unsigned char role)
 {
     unsigned char said[16];
@@ -146,7 +146,7 @@ static void ends_why(const struct node *node, uint32_t peer, const char *why)
     PUMP_UNTIL(strstr(transport_why_down(node->transport, peer), why) != NULL);
 }
 
-/* A peer that is not there says why, and nothing when it is. */
+/* The transport reports why a peer is not connected, and nothing when it is. */
 START_TEST(test_why_down)
 {
     struct node *a = node_plain();

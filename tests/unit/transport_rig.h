@@ -44,18 +44,18 @@ struct node {
 /* In the order of node_open(). */
 extern struct node nodes[NODES_MAX];
 
-/* A port of the loopback address that is this test's alone (tests/free_port.h). */
+/* Returns a port of the loopback address that only this test has (tests/free_port.h). */
 unsigned free_port(void);
 /* ADDRESS_SIZE bytes. */
 void free_address(const char *scheme, char *out);
 
-/* NULL: error[TRANSPORT_ERROR_MAX] says why. */
+/* Returns NULL on failure; error[TRANSPORT_ERROR_MAX] says why. */
 struct transport *open_at(struct node *node, const struct transport_config *config, char *error);
 struct node *node_open(const struct transport_config *config);
 struct node *node_plain(void);
 void nodes_close(void);
 int64_t now_ms(void);
-/* Dispatches what is there, or comes within wait_ms. */
+/* Dispatches the events that are there, or come within wait_ms. */
 void pump(int wait_ms);
 void pump_for(int64_t duration_ms);
 
@@ -68,21 +68,22 @@ void pump_for(int64_t duration_ms);
         }                                                                                          \
     } while (0)
 
-/* For so long in all, threads of this process have been ready to run and had no processor. */
+/* Returns how long in all threads of this process have been ready to run and had no processor. */
 int64_t unserved_ms(void);
 
-/* The link to that address, when it is up. */
+/* Waits until the link to that address is up. Returns the peer. */
 uint32_t peer_up(struct node *node, const char *address);
-/* A packet of that size which begins with the number: at least 8 bytes. */
+/* Sends a packet of that size, at least 8 bytes, which begins with the number. */
 bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size);
-/* A stranger's connection, not blocking. */
+/* Makes a stranger's connection, which does not block. */
 int connect_raw(const char *address);
-/* Listens in a node's place, not blocking; ADDRESS_SIZE bytes say where. */
+/* Listens in a node's place, without blocking. address gets the address and has ADDRESS_SIZE
+ * bytes. */
 int listen_raw(char *address);
-/* How often the threads of this process whose name begins so went to sleep; *count: how many there
- * are. */
+/* Returns how often the threads of this process went to sleep whose name begins so; *count: how
+ * many such threads there are. */
 uint64_t sleeps(const char *name, uint32_t *count);
-/* How many descriptors a transport watches. */
+/* Returns how many descriptors a transport watches. */
 uint32_t watched(const struct node *node);
 
 /* Whether descriptors are found: not in transport_unfound.c. */

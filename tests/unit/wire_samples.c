@@ -96,7 +96,7 @@ static void address(struct draw *draw, char *out)
     memset(out, (int)('a' + draw->next++ % 26), draw->large ? MESSAGE_ADDRESS_MAX - 1 : 5);
 }
 
-/* Of version 4: it moves nothing that the older version has. */
+/* A field of version 4: it moves no field of the older version. */
 static void release(const struct draw *draw, char *out)
 {
     memset(out, 0, MESSAGE_RELEASE_MAX);
@@ -419,8 +419,8 @@ static void fill_plain(struct draw *draw, struct message *out, uint32_t shares)
     }
 }
 
-/* A kind; how to fill it in; for the second shape of one: how many shares (UINT32_MAX: a VALUE that
- * is not known); of PULLED: which. */
+/* A kind, and how to fill it in. If a kind has several shapes: how many shares (UINT32_MAX: a VALUE
+ * that is not known), or which PULLED. */
 static const struct shape {
     enum message_kind kind;
     fill_function *fill;
