@@ -59,10 +59,11 @@ struct agent_memory {
 
 int agent_memory_read(const struct agent *agent, struct agent_memory *out) MUST_CHECK;
 
-/* Processor time of all of its threads until now, in ns; *out_resolution_ns is how exact it is. */
+/* Reads the processor time of all of the agent's threads until now, in ns; *out_resolution_ns is
+ * how exact it is. */
 int agent_cpu_ns(const struct agent *agent, int64_t *out, int64_t *out_resolution_ns) MUST_CHECK;
 
-/* How often its threads have been put to sleep and woken until now. */
+/* Counts how often the agent's threads have been put to sleep and woken until now. */
 int agent_wakeups(const struct agent *agent, uint64_t *out) MUST_CHECK;
 
 #endif

@@ -75,7 +75,7 @@ void figure_verdict(struct figure *figure, const char *text, double value, enum 
                     double bound);
 bool verdict_met(const struct verdict *verdict);
 
-/* How much is measured; the command line's word. */
+/* The length of a measurement, as the command line sets it. */
 struct effort {
     bool quick;
     size_t rounds;

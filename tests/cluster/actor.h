@@ -85,7 +85,7 @@ struct actor {
     int connected; /* the result of hf_connect() */
 };
 
-/* How an actor is started. Zeros mean: as this process. */
+/* The user and namespace of an actor. Zeros mean: those of this process. */
 struct actor_who {
     uid_t uid;
     gid_t gid;

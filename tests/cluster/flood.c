@@ -46,7 +46,7 @@ enum {
     LARGE = 100 * 1000, /* bytes of a frame, and depth of a nested one */
 };
 
-/* What a connection does wrong. */
+/* The ways in which a connection breaks the rules. */
 enum manner { SILENT, NEVER_READS, BYTE_BY_BYTE, TOO_LARGE, NESTED, MANNERS };
 
 static struct agent_process agent;

@@ -30,7 +30,7 @@ enum { ROUNDS = 24, LOCK_DELAY_MS = 500, INSTANT_US_MAX = 60000, GAP_US_MAX = 40
 
 enum victim { HOLDER, GUARD, HOLDER_THEN_GUARD, GUARD_THEN_HOLDER, VICTIM_COUNT };
 
-/* What a group does: $1 is the folder, $2 the number of the holder. */
+/* The work of a group: $1 is the folder, $2 the number of the holder. */
 static const char work[] =
     "exec 9>>\"$1/alive\"\n"
     "flock -n 9 || echo \"$2\" >>\"$1/overlaps\"\n"
@@ -141,7 +141,7 @@ static void reap_orphans(pid_t waiter)
     }
 }
 
-/* Whether any process of the group is left at the time by which it must have ended. */
+/* Returns whether any process of the group is left at the time by which it must have ended. */
 static bool is_left(pid_t group, pid_t waiter, int64_t by_ns)
 {
     while (kill(-group, 0) == 0) {

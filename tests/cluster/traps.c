@@ -214,8 +214,8 @@ static bool is_let_in(int how)
     return how != 3;
 }
 
-/* Its pidfd shows its life and its death. An agent that has no pid for a client of the agent before
- * cannot see it until it has come back. */
+/* A client's pidfd shows whether the client lives. If an agent has no pid for a client of the
+ * previous agent, it cannot see that client until the client connects again. */
 START_TEST(trap_pid_reused_or_other_namespace)
 {
     struct actor foreign;
@@ -254,7 +254,7 @@ START_TEST(trap_pid_reused_or_other_namespace)
 }
 END_TEST
 
-/* A process forks and dies. Its child has the connection open, but keeps no hold by that. */
+/* A process forks and dies. Its child still has the connection open, but that keeps no hold. */
 START_TEST(trap_child_keeps_the_connection)
 {
     int ends[2];

@@ -77,7 +77,7 @@ struct box_strike {
     uint64_t value;
 };
 
-/* What the agent sent to another one. */
+/* A message that the agent sent to another agent. */
 struct box_sent {
     struct message_agent to;
     struct message message;

@@ -33,7 +33,7 @@ extern struct message last_sent; /* to another agent */
 extern int64_t logged_number;    /* of the last line of the log */
 extern char reached[8];          /* the agents in the core's events, by the letters of their
                                   * names */
-/* What the cores say. */
+/* What the cores report to the driver. */
 extern enum message_voter_status status_of_b;
 extern bool asks_only;
 extern bool decides_only;

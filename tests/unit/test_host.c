@@ -439,7 +439,7 @@ START_TEST(an_idle_slot_is_taken_back_for_another_name)
 }
 END_TEST
 
-/* There are fewer seats than names: one that nobody has open must not keep its own. */
+/* There are fewer seats than names: a name that no process has open must not keep its seats. */
 START_TEST(seats_come_back_when_the_last_handle_goes)
 {
     rig_destroy(rig);

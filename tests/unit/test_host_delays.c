@@ -188,7 +188,7 @@ START_TEST(a_note_stays_until_every_handle_is_known)
     ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     lose_grant();
-    rig_die(rig, client); /* nobody of before is left */
+    rig_die(rig, client); /* no earlier client is left */
     renew();
     restart(false, true);
     ck_assert_uint_eq(asked_by_new_ms(), DEFAULT_MS);

@@ -491,7 +491,7 @@ static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char 
 }
 
 /* Hosts flood a coordinator, with names or with waiters of one lock, one after the other: every
- * other host finds the places that are guaranteed to it, and the flooding one can still give
+ * other host finds the places that are guaranteed to it, and the flooding host can still give
  * back. */
 START_TEST(a_flood_keeps_nobody_else_out)
 {

@@ -221,7 +221,7 @@ START_TEST(marked_is_dead_for_ever)
 }
 END_TEST
 
-/* Trap (etcd 15247): a voter that started or stood still ends nobody's session for a ttl. */
+/* Trap (etcd 15247): a voter that started or stood still ends no session for a ttl. */
 START_TEST(start_and_stall_renew_everybody)
 {
     struct cell *cell = start();

@@ -1,5 +1,5 @@
 /* Tries at a coordinator: processes that only try a lock are answered while it is in use elsewhere,
- * and nobody who waits notices them. */
+ * and waiting processes are not affected. */
 #include <check.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void begin(enum message_mode mode)
     version = cell_got(cell, hosts[0], MESSAGE_GRANT)->as.grant.version;
 }
 
-/* The latest recall of the owner, which it is to be. */
+/* Returns the owner's latest recall, which must be of that kind. */
 static struct message_version recalled(enum message_recall what, uint32_t count)
 {
     ck_assert_uint_eq(cell_got_count(cell, hosts[0], MESSAGE_RECALL), count);
@@ -51,7 +51,7 @@ static struct message_version recalled(enum message_recall what, uint32_t count)
     return recall->as.version;
 }
 
-/* The owner answers that recall: its grant is in use. */
+/* Makes the owner answer that recall: its grant is in use. */
 static void say_in_use(const struct message_version *recall)
 {
     struct message message;
@@ -66,7 +66,8 @@ static void say_in_use(const struct message_version *recall)
     cell_settle(cell);
 }
 
-/* How often that request of the host was refused because the lock is in use; nothing else was. */
+/* Returns how often that request of the host was refused because the lock is in use. No other
+ * request was refused. */
 static uint32_t refusals(uint32_t node, uint64_t id)
 {
     const struct message *refused = cell_got(cell, node, MESSAGE_REFUSED);
@@ -121,7 +122,7 @@ START_TEST(a_try_gets_the_grant_that_was_idle)
 }
 END_TEST
 
-/* Each try is answered by what was so after it began. */
+/* The answer to a try is about the lock's state after the try began. */
 START_TEST(each_try_asks_anew)
 {
     begin(X);
@@ -131,7 +132,7 @@ START_TEST(each_try_asks_anew)
         struct message_version recall = recalled(MESSAGE_RECALL_IF_IDLE, i + 1);
         ck_assert_uint_gt(recall.request_id, last.request_id);
         if (i > 0) {
-            say_in_use(&last); /* which is an answer to the one before */
+            say_in_use(&last); /* an answer to the previous recall */
             ck_assert_uint_eq(refusals(hosts[1], i), i);
         }
         say_in_use(&recall);
@@ -220,7 +221,8 @@ START_TEST(a_reader_behind_a_writer_that_tries_gets_in)
 }
 END_TEST
 
-/* One that waits comes after a try: the owner is asked to give its grant back whatever it does. */
+/* A process that waits comes after a try: the owner is asked to give its grant back even if it is
+ * in use. */
 START_TEST(who_waits_behind_a_try_is_not_kept)
 {
     begin(X);
@@ -237,7 +239,7 @@ START_TEST(who_waits_behind_a_try_is_not_kept)
 }
 END_TEST
 
-/* Processes of the same host wait and try: those who try are answered, the turn stays. */
+/* Processes of the same host wait and try: the tries are answered, and the host keeps its turn. */
 START_TEST(a_host_that_waits_too_keeps_its_turn)
 {
     begin(X);
@@ -269,7 +271,8 @@ START_TEST(a_late_copy_makes_no_try_of_what_waits)
 }
 END_TEST
 
-/* Those who waited have left, and only tries are there: the host's next copy ends the request. */
+/* The processes that waited have left, and only tries are there: the host's next copy ends the
+ * request. */
 START_TEST(who_waits_no_more_leaves_no_request_behind)
 {
     begin(X);
@@ -284,7 +287,7 @@ START_TEST(who_waits_no_more_leaves_no_request_behind)
 }
 END_TEST
 
-/* A lie, or an answer about a grant of before: nobody is refused by it. */
+/* A false answer, or an answer about an earlier grant, refuses no request. */
 START_TEST(an_answer_about_another_grant_counts_for_nothing)
 {
     begin(X);

@@ -86,7 +86,8 @@ uint64_t sleeps(const char *name, uint32_t *count);
 /* Returns how many descriptors a transport watches. */
 uint32_t watched(const struct node *node);
 
-/* Whether descriptors are found: not in transport_unfound.c. */
+/* Adds a test for which the transport has to find descriptors: not in a program with
+ * transport_unfound.c. */
 #ifdef TRANSPORT_UNFOUND
 #define tcase_add_found(tcase, test) (void)(test)
 #else

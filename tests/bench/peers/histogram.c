@@ -6,7 +6,7 @@
 
 static const int64_t value_max = (INT64_C(1) << HISTOGRAM_VALUE_BITS) - 1;
 
-/* How often a value has to be halved until it fits into the sub-buckets. */
+/* Returns how often a value has to be halved until it fits into the sub-buckets. */
 static uint32_t halvings(int64_t value_ns)
 {
     uint32_t bits = 64 - (uint32_t)__builtin_clzll((uint64_t)value_ns | 1);

@@ -106,7 +106,7 @@ extern const struct peer_kind *const peer_kinds[];
 /* For `missing`: returns 1, with a text in why, if a program is not in PATH, else 0. */
 int peer_needs_program(const char *program, const char *package, char why[PEER_WHY_MAX]);
 
-/* NULL if there is none. */
+/* Returns the peer of that name; NULL if there is none. */
 const struct peer_kind *peer_find(const char *name);
 
 /* A run's start and stop, its folder made and removed. peer_stop() after a failure, too. */

@@ -1,6 +1,6 @@
 /*
- * How results.h keeps what was found: shared by the files that fill it (results.c), print it
- * (results_print.c) and plot it (results_plot.c), and by nobody else.
+ * The data behind results.h. Only the files that fill it (results.c), print it (results_print.c)
+ * and plot it (results_plot.c) include this header.
  */
 #ifndef PEERS_RESULTS_STORE_H
 #define PEERS_RESULTS_STORE_H
