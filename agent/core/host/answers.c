@@ -129,7 +129,7 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
     word_put_in_force(host, at, first, actions);
     if (adopted) {
         /* A handle with a longer lock-delay may have been opened since, and its OPEN answered after
-         * PENDING_PATIENCE_MS. Then no new hold begins under this grant: the grant goes back, and
+         * PENDING_ANSWER_MS. Then no new hold begins under this grant: the grant goes back, and
          * the lock is asked for anew. */
         uint64_t stays = covers ? 0 : HFI_W_RECALL;
         /* seq_cst: a change of the word like any other; then its waiters are woken */

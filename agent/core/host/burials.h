@@ -8,7 +8,7 @@
  * connects again, its handles stay until it says that it has opened everything again (RESUMED):
  * meanwhile other threads of it wait and take locks by those handles.
  *
- * A survivor is a client of the agent before this one. What it has open is known only when it has
+ * A survivor is a client of the previous agent. What it has open is known only when it has
  * connected and opened all of it again (RESUMED). Then, or when it dies, every slot is searched for
  * what is left under its ids.
  *
@@ -27,30 +27,33 @@ struct burials;
 struct burials *burials_lay_out(struct arena *arena, const struct host_config *config);
 void burials_init(struct host *host);
 
+/* Begins the client's end: its connection is closed. */
 void burial_hangup(struct host *host, uint32_t client);
+/* Begins the client's end: its process is dead, or it said goodbye. */
 void burial_death(struct host *host, uint32_t client);
-/* The client has opened again all that it had open. What else is left under its ids is taken away.
- */
+/* Takes away what else is left under the client's ids. The client has opened again all that it had
+ * open (RESUMED). */
 void burial_resumed(struct host *host, uint32_t client);
 /* Frees the client's record and ids, if the client is gone and nothing names it any more. */
 void burial_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions);
-/* All that a survivor has open is known now. */
+/* Notes that all that a survivor has open is known now. */
 void burial_client_known(struct host *host, uint32_t client);
-/* CLOSE of a client's own handle. */
+/* Ends a handle that its own client closes (CLOSE). */
 void burial_close(struct host *host, uint32_t handle, struct host_actions *actions);
-/* The handle was closed, or its client is gone: takes away what it held and waited for. */
+/* Takes away what the handle held and waited for. It was closed, or its client is gone. */
 void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *actions);
-/* The same for a seat of a client whose handles are not known. */
+/* Takes away what a client held and waited for in this seat. The client's handles are not known. */
 void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint32_t seat,
                     struct host_actions *actions);
-/* Forgets a handle that nothing can name, with all that is noted of it. */
+/* Frees a handle, and removes every note of it. Nothing can name the handle any more. */
 void burial_free(struct host *host, uint32_t handle);
-/* The handle's region was given up: the handle is of no lock, and no process can name it. */
+/* Takes the handle from its lock, whose region was given up. No process can name the handle. */
 void burial_region_left(struct host *host, uint32_t handle);
 /* Buries clients in pieces, from where the last step stopped, and sends POKEs. */
 void burials_work(struct host *host, struct host_actions *actions);
-/* A tick: as many pieces as one tick may have are free again. */
+/* Allows burials_work() the number of pieces of a new tick. */
 void burials_tick(struct host *host);
+/* Returns when burials_sweep() is due. */
 int64_t burials_due_ns(const struct host *host);
 /* Frees the zombies that nothing names any more. */
 void burials_sweep(struct host *host, struct host_actions *actions);

@@ -122,7 +122,7 @@ static uint32_t id_find_free(const struct host *host)
     return 0;
 }
 
-/* What all users share, and how much of it one of them has. Dead and hung-up clients count. */
+/* How many clients and holder ids one account has. Dead and hung-up clients count. */
 struct share {
     uint32_t clients;
     uint32_t ids;
@@ -147,7 +147,8 @@ static uint32_t half(uint32_t room)
     return (room + 1) / 2;
 }
 
-/* Whose share is left as long as half of everything is: only then are all clients counted. */
+/* Returns whether the account may have one more id. As long as less than half of all ids are used,
+ * no account can have its full share, so the clients need not be counted. */
 static bool id_is_left(const struct host *host, int64_t account)
 {
     uint32_t room = id_limit(host) - 1;

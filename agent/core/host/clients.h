@@ -1,6 +1,6 @@
 /*
- * Clients: who is connected, whose process lives, and which holder ids they have. How a client ends
- * is in burials.h.
+ * Clients: which of them are connected, which processes live, and which holder ids they have.
+ * burials.h says how a client ends.
  *
  * Invariants: a holder id is one client's, or leaving, or free. It is leaving while its client is
  * gone, but the driver still has a socket, a pidfd or a record under that id. A dead client is not
@@ -19,16 +19,17 @@ enum {
     CLIENT_USED = 1,
     CLIENT_CONNECTED = 2,
     CLIENT_DEAD = 4,      /* its process is gone, or it said goodbye */
-    CLIENT_SURVIVOR = 8,  /* of the agent before: not all that it has open is known */
+    CLIENT_SURVIVOR = 8,  /* of the previous agent: not all that it has open is known */
     CLIENT_EVENTS = 16,   /* wants POKE */
-    CLIENT_BURYING = 32,  /* its handles are being gone through */
-    CLIENT_SCANNING = 64, /* then all slots, since a survivor may have had any open */
+    CLIENT_BURYING = 32,  /* a walk over its handles is under way */
+    CLIENT_SCANNING = 64, /* a walk over all slots follows: a survivor may have had any open */
     CLIENT_POKE = 128,    /* is to be sent a POKE: to look at its holds */
     CLIENT_LAGGED = 256,  /* missed a CHANGED: has to look at everything */
     CLIENT_OPENING = 512, /* connected again, and has not opened all that it had again */
 };
 
-/* Twice the limit: clients that are dead or hung up stay for a while. */
+/* Returns the size of the table: twice the limit, since dead and hung-up clients stay for a while.
+ */
 static inline uint32_t clients_capacity(const struct host_config *config)
 {
     return config->limits.clients * 2;
@@ -38,53 +39,54 @@ struct clients *clients_lay_out(struct arena *arena, const struct host_config *c
 
 void client_connected(struct host *host, const struct host_event *event,
                       struct host_actions *actions);
-/* Its connection is gone. */
+/* Notes that the client's connection is gone. */
 void client_disconnected(struct host *host, uint32_t client);
-/* All that a survivor has open is known from now on. false: it was known before. */
+/* Notes that all that a survivor has open is known. Returns false if that was known before. */
 bool client_is_known_now(struct host *host, uint32_t client);
-/* Frees the record; its ids are leaving. */
+/* Frees the client's record. Its ids are leaving from now on. */
 void client_forget(struct host *host, uint32_t client, struct host_actions *actions);
-/* The ids of the client with this first one, whose FORGET was carried out, are free. */
+/* Frees the ids of a client, given its first id. The driver has carried out the client's FORGET. */
 void client_forgotten(struct host *host, uint32_t id);
 
-/* Its CLIENT_... flags; these calls alone set and clear them. */
+/* Return, set and clear the client's CLIENT_... flags. No other call changes them. */
 uint32_t client_flags(const struct host *host, uint32_t client);
 void client_set(struct host *host, uint32_t client, uint32_t flags);
 void client_clear(struct host *host, uint32_t client, uint32_t flags);
-/* How many are BURYING, SCANNING or to be POKEd. */
+/* Returns the number of clients that are BURYING, SCANNING or to be POKEd. */
 uint32_t clients_busy(const struct host *host);
 uint32_t clients_connected(const struct host *host);
 const struct host_peer *client_peer(const struct host *host, uint32_t client);
 uint32_t client_connection(const struct host *host, uint32_t client);
 bool client_lives(const struct host *host, uint32_t client);
-/* Whether its process may still use handles that are closed here: its connection was lost, and it
- * has not opened all of them again. */
+/* Returns whether the client's process may still use handles that are closed here: its connection
+ * was lost, and it has not opened all of them again. */
 bool client_may_use_closed(const struct host *host, uint32_t client);
-/* Whether there is a survivor. It may have any lock open, and its handles name slots; so until all
- * that survivors have open is known, no slot may become another lock's. */
+/* Returns whether there is a survivor. A survivor may have any lock open, and its handles name
+ * slots; so until all that survivors have open is known, no slot may become another lock's. */
 bool clients_unknown(const struct host *host);
-/* HF_EACCES, or 0: the client may use (admin: administer) that namespace. */
+/* Returns 0 if the client has that right in the namespace (to use or to administer it), else
+ * HF_EACCES. */
 int32_t client_rights_error(const struct host *host, uint32_t client, uint32_t space,
                             uint32_t right);
 
-/* The client index of a holder id; NONE: nobody's. */
+/* Returns the index of the client that has this holder id, or NONE. */
 uint32_t client_of_id(const struct host *host, uint32_t id);
 bool client_has_id(const struct host *host, uint32_t client, uint32_t id);
-/* The client's first id, and the id behind that one; 0: there is none. */
+/* Return the client's first id, and the id that follows `id` in its list; 0: there is none. */
 uint32_t client_id(const struct host *host, uint32_t client);
 uint32_t client_next_id(const struct host *host, uint32_t id);
-/* The highest id that any client ever had. */
+/* Returns the highest id that any client ever had. */
 uint32_t clients_ids_high(const struct host *host);
-/* Gives the client one more id. 0: none is free. */
+/* Gives the client one more id. Returns 0 if none is free, or its user may have no more. */
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions);
 
-/* The regions that were sent to it over its present connection, as bits. */
+/* Returns the regions that were sent to the client over its present connection, as bits. */
 uint64_t client_regions(const struct host *host, uint32_t client);
-/* Notes that the region is sent to the client. false: it was sent before. */
+/* Notes that the region is sent to the client. Returns false if it was sent before. */
 bool client_region_sent(struct host *host, uint32_t client, uint32_t space);
-/* The region has to be sent again when the client asks for it next. */
+/* Makes the region be sent again when the client asks for it next. */
 void client_region_forget(struct host *host, uint32_t client, uint32_t space);
-/* The request that the next REGION belongs to. */
+/* Sets and returns the request that the next REGION belongs to. */
 void client_set_region_request(struct host *host, uint32_t client, uint64_t request);
 uint64_t client_region_request(const struct host *host, uint32_t client);
 

@@ -6,8 +6,8 @@
  * lock each handle has a holder id of its own, so a lock's word names one handle and no other. The
  * handle's id is one of its client's.
  *
- * A closed handle stays as a zombie while a word or a record may still name its id: an id that is
- * given to another handle too early would be handed that one's lock.
+ * A closed handle stays as a zombie while a word or a record may still name its id. If the id went
+ * to another handle earlier, that handle could be handed a lock that was meant for the closed one.
  */
 #ifndef HOST_HANDLES_H
 #define HOST_HANDLES_H
@@ -32,68 +32,69 @@ void handles_init(struct host *host);
 
 /* ---- One handle ---- */
 
-/* A handle of that client on that lock, without seat; the caller sets its holder id. NONE: all
- * handles are used. */
+/* Makes a handle of that client on that lock, without a seat. The caller then sets its holder id.
+ * Returns NONE if all handles are used. */
 uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at);
-/* Nothing else knows of it any more: burial_free() ends it everywhere. */
+/* Frees the handle. The caller, burial_free(), has removed every other note of it. */
 void handle_free(struct host *host, uint32_t handle);
-/* It leaves the list of its lock, whose region is given up, and its slot and its seat with it. */
+/* Takes the handle out of its lock's list, and takes its slot and its seat away. The lock's region
+ * was given up. */
 void handle_leave(struct host *host, uint32_t handle);
 
-/* Its lock; after handle_leave() the slot is NONE. */
+/* Returns the handle's lock. After handle_leave() the slot is NONE. */
 struct lock_ref handle_lock(const struct host *host, uint32_t handle);
 uint32_t handle_client(const struct host *host, uint32_t handle);
-/* Its id among the holders; set once. */
+/* Returns and sets the handle's holder id. It is set once. */
 uint32_t handle_holder(const struct host *host, uint32_t handle);
 void handle_set_holder(struct host *host, uint32_t handle, uint32_t holder);
-/* HFI_SEAT_NONE: it has none. */
+/* Returns the handle's seat, or HFI_SEAT_NONE. */
 uint32_t handle_seat(const struct host *host, uint32_t handle);
 void handle_set_seat(struct host *host, uint32_t handle, uint32_t seat);
-/* The lock-delay that it was opened with. */
+/* Returns and sets the lock-delay that the handle was opened with. */
 uint32_t handle_delay_ms(const struct host *host, uint32_t handle);
 void handle_set_delay_ms(struct host *host, uint32_t handle, uint32_t delay_ms);
-/* How long a hold of it may last; 0: as long as the session. */
+/* Returns and sets how long a hold by this handle may last; 0: as long as the session. */
 uint32_t handle_limit_ms(const struct host *host, uint32_t handle);
 void handle_set_limit_ms(struct host *host, uint32_t handle, uint32_t limit_ms);
-/* Its HANDLE_... flags; these calls alone set and clear them. */
+/* Return, set and clear the handle's HANDLE_... flags. No other call changes them. */
 uint32_t handle_flags(const struct host *host, uint32_t handle);
 void handle_set(struct host *host, uint32_t handle, uint32_t flags);
 void handle_clear(struct host *host, uint32_t handle, uint32_t flags);
 
-/* Whether its process may take the lock by this handle: neither is the handle closed, nor its
- * client dead. */
+/* Returns whether the handle's process may take the lock by it: the handle is not closed, and its
+ * client is not dead. */
 bool handle_may_take(const struct host *host, uint32_t handle);
-/* The lock-delay that its process goes by, at most. Of a client that hung up the handle may be one
- * that was found and has the longest lock-delay that there is; then the notes (delays.h) say less.
- */
+/* Returns the longest lock-delay that the handle's process may go by. A zombie may have been made
+ * for a found hold, with the longest lock-delay possible; then the note (delays.h), if lower,
+ * counts. */
 uint32_t handle_noted_delay_ms(const struct host *host, uint32_t handle);
-/* The client's own handle with that number, which it may use; NONE. */
+/* Returns `handle` if it is a handle of that client's which the client may use; else NONE. */
 uint32_t handle_check_own(const struct host *host, uint32_t client, uint32_t handle);
 
 /* ---- The handles of a lock ---- */
 
-/* The one that has this holder id; NONE. */
+/* Returns the lock's handle that has this holder id, or NONE. */
 uint32_t handle_of(const struct host *host, struct lock_ref at, uint32_t holder);
-/* The lock's handle behind that one; NONE. The first is lock's own. */
+/* Returns the handle that follows in the lock's list, or NONE. lock_handles() returns the first. */
 uint32_t handle_next(const struct host *host, uint32_t handle);
 
 /* ---- The handles of a client ---- */
 
-/* Whether one more is within what the client's user may have: all but root half of what there is
- * room for. */
+/* Returns whether the client's user may have one more handle. A user other than root may have half
+ * of all handles. */
 bool handles_may_open(const struct host *host, uint32_t client);
 bool handles_has_any(const struct host *host, uint32_t client);
-/* A walk over a client's handles, which goes on though handles are freed meanwhile. NONE: it is
- * over. */
+/* Begin and continue a walk over a client's handles. Handles may be freed during the walk.
+ * handles_walk_next() returns the next handle, or NONE at the end. */
 void handles_walk_begin(struct host *host, uint32_t client);
 uint32_t handles_walk_next(struct host *host, uint32_t client);
 
 /* ---- All handles ---- */
 
-/* How many are used; how many of them are zombies. */
+/* Return the number of used handles, and of zombies among them. */
 uint32_t handles_count(const struct host *host);
 uint32_t handles_zombies(const struct host *host);
-/* Every handle that is used has a lower index. */
+/* Returns a bound: every used handle has a lower index. */
 uint32_t handles_end(const struct host *host);
 /* Counts some more of the handles' lock-delays for delays.h, if every handle is known. */
 void handles_settle_delays(struct host *host);

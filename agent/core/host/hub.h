@@ -6,8 +6,8 @@
  * dead client to bury) is noted and done in pieces, for as long as hub_has_room(). One piece needs
  * at most HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
  *
- * The foundation of all other modules. tests/house/modules says which module may call which; the
- * lint holds it to that. From the roof down:
+ * The hub is the foundation of all other modules. tests/house/modules says which module may call
+ * which, and the lint checks it. From the roof down:
  *
  *   host                                          steps, timers, dispatch
  *   adoption regions opens remote repair answers  what changes locks from outside, each for itself
@@ -20,9 +20,9 @@
  *
  * and beside them, deciding nothing: look, merge, publish, inspect, survey, invariants.
  *
- * Invariants: nothing is emitted without room for it (HF_CHECK), and none of this has I/O. struct
- * host has what all modules read and one place writes: the configuration, the time and the session
- * (host.c, lease.c), the counts for people; and a pointer to what each module keeps to itself.
+ * Invariants: nothing is emitted without room for it (HF_CHECK), and no module does I/O. struct
+ * host has what all modules read and one file writes: the configuration, the time and the session
+ * (host.c, lease.c), and the counts for people. It also points to each module's own struct.
  *
  * Indexes are 32-bit; NONE is no index.
  */
@@ -46,14 +46,14 @@ enum {
     HUB_HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     HUB_PIECE_ACTIONS = 24, /* the room that one piece of work may need */
     HUB_PIECE_OUTPUT = 1024,
-    /* Of each kind of work and of each namespace, from one tick to the next: a turn of the loop may
-     * have thousands of steps. */
+    /* The bound of the pieces from one tick to the next, for each kind of work and each namespace.
+     * It is needed since a turn of the loop may have thousands of steps. */
     HUB_PIECES_MAX = 4096,
     HUB_WALK_MAX = 1 << 20, /* handles to walk over from one tick to the next: some milliseconds */
     HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX, /* so many handles count as a piece */
 };
 
-/* A lock, by where it is: its namespace and its slot there. */
+/* Names a lock by its namespace and its slot there. */
 struct lock_ref {
     uint32_t space;
     uint32_t slot;
@@ -97,24 +97,27 @@ struct host {
     struct kept *kept;
 };
 
+/* Emits an action and returns it. The caller fills it in. */
 struct host_action *hub_emit(struct host_actions *actions, enum host_action_kind kind);
-/* A message to a voter, or HOST_TO_AGENT; the caller fills it in. */
+/* Emits a message to the voter `to` (or HOST_TO_AGENT) and returns it. The caller fills it in. */
 struct message *hub_send(struct host_actions *actions, enum message_kind kind, uint32_t to,
                          uint8_t relay);
-/* A line of the log that is about no lock. */
+/* Emits a line of the log that is about no lock. */
 void hub_log(struct host_actions *actions, const char *event, int64_t number);
-/* Whether one more piece of work fits in this step. */
+/* Returns whether one more piece of work fits in this step. */
 bool hub_has_room(const struct host_actions *actions);
-/* Whether the session's lease lasts now. Only then a grant is asked for or put in force. */
+/* Returns whether the session's lease lasts now. Only then a grant is asked for or put in force. */
 bool hub_lease_is_safe(const struct host *host);
-/* The session of the grants: before START the one that goes on. */
+/* Returns the session of the grants. Before START that is the session which this agent continues.
+ */
 uint32_t hub_session(const struct host *host);
-/* By how much longer a lock-delay is counted, because another host's clock may differ. */
+/* Returns by how much longer a lock-delay is counted, because another host's clock may differ. */
 int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
-/* For how many pieces a piece of work counts that has just ended. before: host->walked when it
- * began; host->walked is set back to that, since the handles are counted as pieces now. */
+/* Returns the number of pieces for which a piece of work counts that has just ended. `before` is
+ * host->walked as it was when the piece began. Sets host->walked back to that, since the handles
+ * are counted as pieces now. */
 uint32_t hub_pieces(struct host *host, uint32_t before);
-/* The size of a terminated text of at most `max` bytes. */
+/* Returns the size of a text: it ends with a zero byte, or after `max` bytes. */
 uint32_t hub_text_size(const char *text, size_t max);
 
 #endif

@@ -15,7 +15,7 @@ static inline void id_set_clear(struct id_set *set)
     memset(set, 0, sizeof(*set));
 }
 
-/* 0 and what is no id are passed over. */
+/* Adds an id. Ignores 0, and numbers that are no id. */
 static inline void id_set_add(struct id_set *set, uint32_t id)
 {
     if (id != 0 && id < HUB_HOLDER_IDS) {

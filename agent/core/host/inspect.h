@@ -1,6 +1,6 @@
 /*
- * Inspect: what a client is answered that asks what there is: LIST, SHOW, STATUS. It changes
- * nothing.
+ * Inspect: the answers to clients that ask about locks and the agent (LIST, SHOW, STATUS). It
+ * changes no lock.
  */
 #ifndef HOST_INSPECT_H
 #define HOST_INSPECT_H

@@ -9,7 +9,7 @@
  * Invariant: a note is there before its request is sent and until the request has ended; the note
  * is removed before anything that follows from that end is done or sent. So while the note is
  * there, no agent has put in force or returned a grant that was made for the request, and such a
- * grant need not go back for doubt (grants.h). One of two things tells that a grant was made for
+ * grant need not go back for doubt (grants.h). One of two things shows that a grant was made for
  * the request:
  *
  *   the version     of the last grant that went back, if the agent that wrote the note knew it. A
@@ -33,19 +33,20 @@ struct kept;
 struct kept_note {
     int64_t since_ns;
     uint64_t name_hash;
-    struct lock_ref at;            /* as it says: nothing of it is checked here */
+    struct lock_ref at;            /* as the note says; not checked here */
     bool known;                    /* `returned` counts; else `id` does */
     struct message_order returned; /* the last version of the lock that went back */
-    uint64_t id;                   /* 0: releases before wrote none */
+    uint64_t id;                   /* 0: the previous release wrote none */
 };
 
 struct kept *kept_lay_out(struct arena *arena);
 /* Writes the note of the request with that index, if there is room for that index. */
 void kept_write(struct host *host, uint32_t index, const struct kept_note *note);
+/* Removes the note of the request with that index, if there is one. */
 void kept_forget(struct host *host, uint32_t index);
-/* How many there may be. */
+/* Returns the number of notes for which there is room. */
 uint32_t kept_count(const struct host *host);
-/* false: there is no such note. */
+/* Reads the note with that index. Returns false if there is none. */
 bool kept_read(const struct host *host, uint32_t index, struct kept_note *out);
 
 #endif

@@ -24,16 +24,16 @@ enum {
 struct limits *limits_lay_out(struct arena *arena, const struct host_config *config);
 void limits_init(struct host *host);
 
-/* From now on the handle's holds have to end in time. */
+/* Begins the handle's limit: from now on its holds have to end in time. */
 void limit_begin(struct host *host, uint32_t handle);
-/* A hold with a limit may have begun, by that handle, or on that lock. */
+/* Notes that a hold with a limit may have begun, by that handle or by any handle of that lock. */
 void limit_attend(struct host *host, uint32_t handle);
 void limits_attend(struct host *host, struct lock_ref at);
 /* Gives a handle to each hold with a limit that a survivor has on this lock, so that it ends. */
 void limits_find(struct host *host, struct lock_ref at);
-/* The handle's limit ends with it. */
+/* Ends the handle's limit, because the handle ends. */
 void limit_forget(struct host *host, uint32_t handle);
-/* When the first group has to be looked at; INT64_MAX: none has. */
+/* Returns when the first group has to be looked at; INT64_MAX: there is none. */
 int64_t limits_due_ns(const struct host *host);
 /* Takes away the holds whose time is over. */
 void limits_end_due(struct host *host, struct host_actions *actions);

@@ -8,10 +8,10 @@ enum { LIMITS_LOOK_MAX = 1 << 14 }; /* handles that a step looks at */
 
 struct limits {
     uint64_t *groups;      /* bits: handles with a limit, LIMITED_GROUP in each */
-    int64_t *group_due_ns; /* of each group that has some: when it is looked at */
-    int64_t due_ns;        /* the first of them */
+    int64_t *group_due_ns; /* when each group is looked at that has such handles */
+    int64_t due_ns;        /* the earliest time in group_due_ns */
     uint32_t count;
-    uint32_t hand; /* the group that was left for the next step: it is the first then */
+    uint32_t hand; /* the group with which the next step begins */
 };
 
 #endif

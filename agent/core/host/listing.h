@@ -15,13 +15,15 @@ struct listing;
 
 struct listing *listing_lay_out(struct arena *arena, const struct host_config *config);
 void listing_init(struct host *host);
-/* The lock has just got its name and its slot; or is about to lose them. */
+/* Adds a lock that has just got its name and its slot. */
 void listing_add(struct host *host, struct lock_ref at);
+/* Removes a lock that is about to lose its name and its slot. */
 void listing_remove(struct host *host, struct lock_ref at);
-/* The first lock of a LIST behind `after`, on any host, that this client may see. */
+/* Sets *out to the first name behind `after`, on any host, that is in the LIST and that this client
+ * may see. Returns false if there is none. */
 bool listing_next(const struct host *host, uint32_t client, const struct hfi_list *list,
                   const struct message_name *after, struct message_name *out);
-/* named: how many locks have a name. */
+/* Checks the index. `named` is the number of locks that have a name. */
 void listing_check(const struct host *host, uint32_t named);
 
 #endif

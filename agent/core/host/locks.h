@@ -30,101 +30,112 @@ enum lock_state {
     LOCK_AMENDING, /* granted; more tokens or a longer lock-delay were asked for */
     LOCK_RETURNING,
     LOCK_RETIRED, /* used up: the name has another slot, handles still have this one */
-    LOCK_ADOPTED, /* as the agent before left it; the quorum is to be asked what it knows of it. Its
-                     mode is what its word is in force for; NONE: the word is not */
+    LOCK_ADOPTED, /* as the previous agent left it; the quorum is to be asked for its grant. The
+                     lock's mode is the mode that its word is in force for; NONE: it is not */
 };
 
 struct locks *locks_lay_out(struct arena *arena, const struct host_config *config);
 
 /* ---- Names ---- */
 
+/* Sets *out to the lock's name. */
 void lock_name(const struct host *host, struct lock_ref at, struct message_name *out);
-/* The same where it is kept: its id in names, its bytes there, and their hash. */
+/* Return the lock's name as it is kept: its id in host->names, its bytes there, and their hash. */
 uint32_t lock_name_id(const struct host *host, struct lock_ref at);
 const uint8_t *lock_name_bytes(const struct host *host, struct lock_ref at, size_t *size);
 uint64_t lock_hash(const struct host *host, struct lock_ref at);
-/* Where the lock of that name is; false: the name has no slot. */
+/* Sets *at to the slot of that name. Returns false if the name has no slot. */
 bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct lock_ref *at);
 
 /* ---- Slots ---- */
 
-/* Slots from that one on were never used; how many below it are free. */
+/* Returns a bound: slots from that one on were never used. */
 uint32_t locks_end(const struct host *host, uint32_t space);
+/* Returns the number of free slots below locks_end(). */
 uint32_t locks_free(const struct host *host, uint32_t space);
-/* Takes a free slot. NONE: there is none. The slot is reset by the caller, and its lock still FREE.
- * A slot that the agent before this one retired may still be open somewhere: it is passed over. */
+/* Takes a free slot. Returns NONE if there is none. The caller resets the slot, whose lock is still
+ * FREE. Passes over slots that the previous agent retired: a process may still have them open. */
 uint32_t lock_take_slot(struct host *host, uint32_t space);
-/* The slot's lock is one of that name, IDLE. Its name leads there. */
+/* Makes an IDLE lock of that name in the slot. From now on lock_find() finds it. */
 void lock_make(struct host *host, struct lock_ref at, uint32_t name);
-/* The name moves to that slot, with all that is known of its lock but its handles and tokens. The
- * lock there is IDLE; the one here is RETIRED when the caller has closed its word. */
+/* Moves the name to the slot `to`, with all that is known of its lock but its handles and tokens.
+ * The lock in `to` is IDLE afterwards. The caller then closes the word in `from`, and calls
+ * lock_retire() for it. */
 void lock_move(struct host *host, struct lock_ref from, struct lock_ref to);
+/* Makes the lock RETIRED, after lock_move(). */
 void lock_retire(struct host *host, struct lock_ref at);
-/* The slot is free: that of a lock, or, adopted, one that had none. */
+/* Frees the slot of a lock. */
 void lock_free(struct host *host, struct lock_ref at);
+/* Adoption: frees a slot that had no lock. */
 void lock_adopt_free(struct host *host, struct lock_ref at);
-/* The slot is one that the agent before this one retired. */
+/* Adoption: notes that the previous agent retired the slot. */
 void lock_adopt_retired(struct host *host, struct lock_ref at);
-/* The region is left: the lock, and at last all slots of the namespace, are as they were before
- * there was a region. */
+/* Puts the lock back to what it was before there was a region. The region was given up. */
 void lock_leave(struct host *host, struct lock_ref at);
+/* Puts all slots of the namespace back, after lock_leave() for each. */
 void locks_leave(struct host *host, uint32_t space);
 
 /* ---- What a lock is ---- */
 
 enum lock_state lock_state(const struct host *host, struct lock_ref at);
-/* A transition that is not in the table is a fault of this agent, and ends it. */
+/* Sets the lock's state. A transition that is not in the table is a fault of this agent: it ends
+ * the agent. */
 void lock_set_state(struct host *host, struct lock_ref at, enum lock_state to);
 bool lock_is_named(const struct host *host, struct lock_ref at);
 bool lock_is_granted(const struct host *host, struct lock_ref at);
-/* Its first handle; NONE. handles.c keeps the list. */
+/* Returns and sets the lock's first handle; NONE: it has none. handles.c keeps the list. */
 uint32_t lock_handles(const struct host *host, struct lock_ref at);
 void lock_set_handles(struct host *host, struct lock_ref at, uint32_t handle);
-/* What is under way for it, index + 1; 0: nothing. requests.c keeps the requests. */
+/* Returns and sets the request that is under way for the lock, index + 1; 0: none is. requests.c
+ * keeps the requests. */
 uint32_t lock_request(const struct host *host, struct lock_ref at);
 void lock_set_request(struct host *host, struct lock_ref at, uint32_t request);
 
 /* ---- Its grant ---- */
 
-/* The grant's version; not granted: the last one that was returned. */
+/* Returns and sets the grant's version. If the lock is not granted, that is the last version that
+ * was returned. */
 struct message_order lock_version(const struct host *host, struct lock_ref at);
 void lock_set_version(struct host *host, struct lock_ref at, struct message_order version);
-/* false: this agent knows of no version. */
+/* Returns false if this agent knows of no version. */
 bool lock_has_version(const struct host *host, struct lock_ref at);
+/* Returns and sets the grant's mode. */
 enum hfi_grant lock_mode(const struct host *host, struct lock_ref at);
 void lock_set_mode(struct host *host, struct lock_ref at, enum hfi_grant mode);
-/* The longest lock-delay that the grant covers. */
+/* Returns and sets the longest lock-delay that the grant covers. */
 uint32_t lock_covered_ms(const struct host *host, struct lock_ref at);
 void lock_set_covered_ms(struct host *host, struct lock_ref at, uint32_t delay_ms);
-/* The grant's range of tokens. */
+/* Return and set the grant's range of tokens. */
 uint64_t lock_token_first(const struct host *host, struct lock_ref at);
 uint64_t lock_token_last(const struct host *host, struct lock_ref at);
 void lock_set_tokens(struct host *host, struct lock_ref at, uint64_t first, uint64_t last);
-/* No slot was left for its next tokens, or a request was refused: it asks again with the next
- * renewal of the session. */
+/* Returns and sets whether the lock stops asking until the next renewal of the session: no slot was
+ * left for its next tokens, or a request was refused. */
 bool lock_is_full(const struct host *host, struct lock_ref at);
 void lock_set_full(struct host *host, struct lock_ref at, bool full);
-/* The quorum wants the grant back. */
+/* Returns and sets whether the quorum wants the grant back. */
 bool lock_is_recalled(const struct host *host, struct lock_ref at);
 void lock_set_recalled(struct host *host, struct lock_ref at, bool recalled);
 
 /* ---- Its guard: what its word has to say ---- */
 
+/* Returns the lock's word in the region. */
 _Atomic uint64_t *lock_word(const struct host *host, struct lock_ref at);
-/* With what the agent itself changes that word. */
+/* Returns the actor with which the agent itself changes that word. */
 const struct hfi_actor *lock_actor(const struct host *host, struct lock_ref at);
-/* Nothing is known of the word. */
+/* Forgets all that is known of the word. */
 void lock_forget_word(struct host *host, struct lock_ref at);
-/* The lock is granted, and its word says so. */
+/* Returns and sets whether the lock is granted and its word says so. */
 bool lock_in_force(const struct host *host, struct lock_ref at);
 void lock_set_in_force(struct host *host, struct lock_ref at, bool in_force);
-/* In force: the token's low bits are at least these, and at most those of the range's last. */
+/* Returns and sets the lowest value that the low bits of the word's token may have while the lock
+ * is in force. The highest is that of the range's last token. */
 uint64_t lock_floor(const struct host *host, struct lock_ref at);
 void lock_set_floor(struct host *host, struct lock_ref at, uint64_t floor);
-/* A reader may have a seat: from then on the word says so. */
+/* Returns and sets whether a reader may have a seat. From then on the word says so. */
 bool lock_has_cells(const struct host *host, struct lock_ref at);
 void lock_set_cells(struct host *host, struct lock_ref at);
-/* The word has the bit of watches. */
+/* Returns and sets whether the word has the bit of watches. */
 bool lock_is_watched(const struct host *host, struct lock_ref at);
 void lock_set_watched(struct host *host, struct lock_ref at, bool watched);
 /* Takes the word out of use, whatever process holds it: see hfi_revoke(). */
@@ -132,21 +143,23 @@ void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode);
 
 /* ---- Closed ---- */
 
-/* Until when the lock is closed, or was last; 0: it was not lately. By the agent's own number. */
+/* Returns until when the lock is closed, or was closed last; 0: it was not closed lately. This is
+ * the agent's own number, not the region's. */
 int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at);
-/* It is closed until then, at least; 0: it is not. The caller sees to word and region. */
+/* Sets the agent's own number: the lock is closed at least until until_ns; 0: it is not closed. The
+ * caller changes the word and the region. */
 void lock_close(struct host *host, struct lock_ref at, int64_t until_ns);
-/* Writes that number into the region. */
+/* Writes the agent's own number into the region. */
 void lock_tell_closing(struct host *host, struct lock_ref at);
-/* Both. */
+/* Does what lock_close() does, then what lock_tell_closing() does. */
 void lock_close_told(struct host *host, struct lock_ref at, int64_t until_ns);
-/* The next moment at or behind that one that the agent's own number can name. */
+/* Rounds until_ns up to a time that the agent's own number can express. */
 int64_t lock_closing_end_ns(int64_t until_ns);
 
-/* A line of the log about that lock. */
+/* Emits a line of the log about that lock. */
 void lock_log(struct host *host, struct host_actions *actions, const char *event,
               struct lock_ref at, uint64_t token, int64_t number);
-/* The list of free slots, and each slot's lock by itself. */
+/* Checks the list of free slots, and each slot's lock by itself. */
 void locks_check(const struct host *host, uint32_t space);
 
 #endif

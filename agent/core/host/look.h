@@ -7,10 +7,11 @@
 
 #include "hub.h"
 
-/* parties: room for HFI_FRAME_PARTIES_MAX, holders first. */
+/* Sets *lock and the parties of the lock, holders first. `parties` has room for
+ * HFI_FRAME_PARTIES_MAX. */
 void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_frame *lock,
                struct hfi_party_frame *parties);
-/* How long ago that was, of a word of a region that says since when (units of 2^20 ns). */
+/* Returns how long ago `since` was. A region gives such times in units of 2^20 ns. */
 int64_t look_elapsed_ns(int64_t now_ns, uint32_t since);
 
 #endif

@@ -22,7 +22,7 @@ struct merged {
     uint32_t agents_used;
 };
 
-/* coordinator: room for its name. */
+/* Sets *out to what is known of the lock, and *coordinator to the voter that coordinates it. */
 void merge_lock(const struct host *host, const uint8_t *name, size_t size,
                 struct message_agent *coordinator, struct merged *out);
 

@@ -3,8 +3,8 @@
  * holder opens when its lock-delay is over; a give-back of its grant waits for that too.
  *
  * Invariants: a lock stands in the heap at most once. Its time there is never later than the one
- * that was asked for. It may be earlier, left over from a closing that ended before its time; then
- * the lock is put back when it is looked at.
+ * that was asked for. It may be earlier, if the lock was opened before its time and closed again;
+ * then the lock is put back when it is looked at.
  */
 #ifndef HOST_OPENINGS_H
 #define HOST_OPENINGS_H
@@ -16,17 +16,17 @@ struct openings;
 
 struct openings *openings_lay_out(struct arena *arena, const struct host_config *config);
 
-/* The lock is to be looked at, no later than that. */
+/* Puts the lock into the heap, to be looked at no later than due_ns. */
 void opening_add(struct host *host, struct lock_ref at, int64_t due_ns);
-/* Whether the lock stands in the heap. */
+/* Returns whether the lock stands in the heap. */
 bool opening_is_due(const struct host *host, struct lock_ref at);
 /* Takes all locks out of the heap that are not closed. */
 void openings_forget(struct host *host);
 /* Takes all locks of that namespace out of the heap. */
 void openings_leave(struct host *host, uint32_t space);
-/* When the first lock is to be looked at; INT64_MAX: none is. */
+/* Returns when the first lock is to be looked at; INT64_MAX: none is. */
 int64_t openings_due_ns(const struct host *host);
-/* Takes the first lock out of the heap. There is one. */
+/* Takes the first lock out of the heap and returns it. The heap is not empty. */
 struct lock_ref opening_take(struct host *host);
 void openings_check(const struct host *host);
 

@@ -167,7 +167,7 @@ void opens_tick(struct host *host, struct host_actions *actions)
             continue;
         }
         struct lock_ref at = handle_lock(host, open.handle);
-        pending_set_due(host, i, host->now_ns + PENDING_PATIENCE_MS * MS);
+        pending_set_due(host, i, host->now_ns + PENDING_ANSWER_MS * MS);
         if (!lock_is_granted(host, at)) {
             pending_set_ready(host, i, open.error); /* the client may wait itself */
         } else if (hub_has_room(actions)) {

@@ -18,18 +18,22 @@ struct opens;
 
 struct opens *opens_lay_out(struct arena *arena);
 
+/* Does what OPEN asks for. */
 void opens_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
                 struct host_actions *actions);
+/* Does what SEAT asks for. */
 void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *frame,
                 struct host_actions *actions);
-/* MAP: the region of a name. */
+/* Sends the client the region of the name in MAP. Returns an error, or 0. */
 int32_t opens_map(struct host *host, uint32_t client, const struct hfi_frame *frame,
                   struct host_actions *actions);
-/* Answers what is ready. */
+/* Answers the OPENs that are ready, as long as the step has room. */
 void opens_work(struct host *host, struct host_actions *actions);
+/* Returns whether OPENs are left for opens_work(). */
 bool opens_are_left(const struct host *host);
-/* OPENs that took too long are answered, or their lock-delay is asked for once more. */
+/* Answers OPENs that took too long, or asks for their lock-delay once more. */
 void opens_tick(struct host *host, struct host_actions *actions);
+/* Returns when opens_tick() is due. */
 int64_t opens_due_ns(const struct host *host);
 
 #endif

@@ -105,7 +105,7 @@ bool pending_add(struct host *host, uint32_t handle, uint64_t request)
             pending->table[i].used = true;
             pending->table[i].open = (struct pending_open){
                 .request = request,
-                .due_ns = host->now_ns + PENDING_PATIENCE_MS * MS,
+                .due_ns = host->now_ns + PENDING_ANSWER_MS * MS,
                 .handle = handle,
             };
             pending->count++;

@@ -2,9 +2,9 @@
  * Pending: OPENs that are not answered yet, because the lock's grant is not here or does not cover
  * their lock-delay.
  *
- * Rule: an OPEN is answered within PENDING_PATIENCE_MS, with the grant or without it. One exception
- * waits longer: an OPEN whose answer would let a hold begin under a grant that does not cover its
- * lock-delay.
+ * Rule: an OPEN is answered within PENDING_ANSWER_MS, with the grant or without it. One exception
+ * may take longer: an OPEN whose answer would let a hold begin under a grant that does not cover
+ * its lock-delay.
  */
 #ifndef HOST_PENDING_H
 #define HOST_PENDING_H
@@ -14,9 +14,9 @@
 
 struct pending;
 
-enum { PENDING_PATIENCE_MS = 50 };
+enum { PENDING_ANSWER_MS = 50 };
 
-/* One of them. */
+/* A pending OPEN. */
 struct pending_open {
     uint64_t request;
     int64_t due_ns;
@@ -27,24 +27,24 @@ struct pending_open {
 
 struct pending *pending_lay_out(struct arena *arena);
 
-/* Notes an OPEN, to be answered when the grant is here or the time is over. false: the table is
- * full. */
+/* Notes an OPEN, to be answered when the grant is here or the time is over. Returns false if the
+ * table is full. */
 bool pending_add(struct host *host, uint32_t handle, uint64_t request);
-/* The indexes of all pending OPENs are below this one. pending_read() is false for an index that
- * has none. */
+/* Returns a bound: every pending OPEN has a lower index. */
 uint32_t pending_end(const struct host *host);
+/* Sets *out to the OPEN with that index. Returns false if there is none. */
 bool pending_read(const struct host *host, uint32_t index, struct pending_open *out);
 void pending_set_due(struct host *host, uint32_t index, int64_t due_ns);
 void pending_set_ready(struct host *host, uint32_t index, int32_t error);
 void pending_drop(struct host *host, uint32_t index);
 /* Forgets the OPENs of a handle that ends. */
 void pending_forget(struct host *host, uint32_t handle);
-/* Makes the OPENs of this lock ready that can be answered: with error 0 those whose lock-delay the
- * grant covers, with another error all. */
+/* Makes OPENs of this lock ready: with error 0 those whose lock-delay the grant covers, with
+ * another error all. */
 void pending_resolve(struct host *host, struct lock_ref at, int32_t error);
-/* The grant of this lock does not come for now: makes its OPENs ready without it. */
+/* Makes the OPENs of this lock ready without its grant, which does not come for now. */
 void pending_give_up(struct host *host, struct lock_ref at);
-/* Whether an OPEN of that lock is pending and not ready. */
+/* Returns whether an OPEN of that lock is pending and not ready. */
 bool pending_is_for(const struct host *host, struct lock_ref at);
 void pending_check(const struct host *host);
 

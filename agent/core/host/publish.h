@@ -1,9 +1,9 @@
 /*
- * Publish: gossip tells other hosts who holds and who waits here.
+ * Publish: gossip reports to other hosts which processes hold locks and wait for them here.
  *
  * Processes take and free locks without a message to the agent, so the agent looks: four times a
  * second at the word of every lock, and closer at locks whose word has changed, or that have
- * waiters or readers (who come and go without a change of the word). A pass goes in pieces, so that
+ * waiters or readers (which come and go without a change of the word). A pass goes in pieces, so that
  * no step takes long. For a lock that is not in use and was not published, the look at its word is
  * all the cost. While there is no other agent, there are no looks.
  */
@@ -18,10 +18,11 @@ struct publish;
 struct publish *publish_lay_out(struct arena *arena, const struct host_config *config);
 /* Publishes what has changed here, a bounded part at a time. */
 void publish_work(struct host *host);
+/* Returns when publish_work() is due. */
 int64_t publish_due_ns(const struct host *host);
-/* The lock is about to lose its name. */
+/* Withdraws what was published of the lock, which is about to lose its name. */
 void publish_gone(struct host *host, struct lock_ref at);
-/* The lock's slot is left with its region. */
+/* Forgets what is known of the slot. Its region was given up. */
 void publish_leave(struct host *host, struct lock_ref at);
 
 #endif

@@ -10,8 +10,9 @@
 
 #include "hub.h"
 
-/* Forgets, in pieces, what is known of the locks of regions that were given up. */
+/* Returns whether work is left for regions_work(). */
 bool regions_are_left(const struct host *host);
+/* Forgets, in pieces, what is known of the locks of regions that were given up. */
 void regions_work(struct host *host, struct host_actions *actions);
 
 #endif

@@ -27,16 +27,19 @@ enum { REMOTE_ANSWERS_LATER = 1 };
 
 struct remote *remote_lay_out(struct arena *arena);
 
-/* CHECK, BREAK and RECALL of a client: an error, 0, or REMOTE_ANSWERS_LATER. */
+/* Do what a client asks for by CHECK, BREAK and RECALL. Return an error, 0, or
+ * REMOTE_ANSWERS_LATER. */
 int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame *frame,
                      struct host_actions *actions);
 int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame *frame,
                      struct host_actions *actions);
 int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text *name,
                       struct host_actions *actions);
-/* false: the message is about neither. */
+/* Handles a message about a check or a break. Returns false if the message is about neither. */
 bool remote_message(struct host *host, const struct message *message, struct host_actions *actions);
+/* Returns when remote_tick() is due. */
 int64_t remote_due_ns(const struct host *host);
+/* Repeats questions without an answer, and answers clients whose time is over. */
 void remote_tick(struct host *host, struct host_actions *actions);
 
 #endif

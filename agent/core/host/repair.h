@@ -2,10 +2,10 @@
  * Repair: puts right what a region says beside the words of its locks. A pass over all of a region
  * goes in pieces, five times in each session_ttl.
  *
- * As for words (words.h), the agent's own numbers decide. A reader's cell or a place in the queue
- * may be wrong in a way that cannot be told from the truth, in the seat of a handle whose process
- * lives; it stays until that process ends, or an administrator breaks the lock. An honest process
- * loses nothing: docs/REGION.md says for each field why.
+ * As for words (words.h), the agent's own numbers decide. In the seat of a handle whose process
+ * lives, a reader's cell or the seat's position in the queue may be wrong in a way that the agent
+ * cannot distinguish from the truth. Then it stays until that process ends, or an administrator
+ * breaks the lock. An honest process loses nothing: docs/REGION.md says for each field why.
  */
 #ifndef HOST_REPAIR_H
 #define HOST_REPAIR_H
@@ -18,8 +18,9 @@ struct repair;
 struct repair *repair_lay_out(struct arena *arena);
 /* Puts right all that the region says about the lock. */
 void repair_lock(struct host *host, struct lock_ref at, struct host_actions *actions);
+/* Returns when the next piece of the pass is due. */
 int64_t repair_due_ns(const struct host *host);
-/* A piece of the pass over all locks. */
+/* Does a piece of the pass over all locks. */
 void repair_work(struct host *host, struct host_actions *actions);
 
 #endif

@@ -563,7 +563,7 @@ void ballots_reached(struct quorum *quorum, const struct message_agent *name)
     struct message_owner owner = {0};
     if (quorum->config->voter_count == 1 || !agents_find(quorum, name, &agent) ||
         !is_notified(quorum, agent) || !step_has_room(quorum, 1)) {
-        return; /* no room is no harm: the host asks at its next pause */
+        return; /* not sending OWNER is harmless: the host repeats its request anyway */
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         const struct ballot *partition = &quorum->ballots->of[p];

@@ -25,7 +25,7 @@ enum {
     ROUNDS_A_SECOND = 64,       /* for each second with messages beyond a bound */
     EPOCHS_FREE = 1 << 20,      /* of 2^24 epochs; each such second adds one */
     GENERATIONS_FREE = 1 << 16, /* of 2^31 generations; each start-over of a store uses one */
-    AGAIN_MS = 30000, /* messages beyond count as one series if they are no further apart */
+    AGAIN_MS = 30000, /* messages beyond a bound form one series if they are no further apart */
 };
 
 /* Numbers are those known when this voter started, or when it began to vote. */

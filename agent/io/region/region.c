@@ -170,7 +170,9 @@ bool region_file_abandon(struct region_file *file)
     HF_CHECK(wrong == NULL); /* it was written by hfi_region_format() */
     file->region = zeros;
     file->memory = memory;
-    file->watched = -1; /* its place stays taken: who is still there may meet a page that is gone */
+    /* The old mapping's entry in `watched` stays taken: another thread may still touch a missing
+     * page of that mapping, and the SIGBUS handler has to find the entry. */
+    file->watched = -1;
     return true;
 }
 

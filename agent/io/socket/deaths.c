@@ -146,7 +146,7 @@ static void *run(void *arg)
                 report(events[i].data.u64);
             }
         }
-        if (rung) { /* behind the reports, since to add may wait */
+        if (rung) { /* after the reports, since epoll_ctl() may block */
             obey();
         }
         try_again();

@@ -110,8 +110,8 @@ void socket_send_refusal(const struct socket_server *server, int fd);
 /* Frees what a connection has, when its descriptor is somebody else's to close. */
 void socket_release(struct connection *connection);
 
-/* Leaves it to the closer, a connection's or the listener. Without one it is closed here, and that
- * may wait. */
+/* Hands fd to the closer: a connection's, or with peer NULL the listener's. If there is no closer,
+ * closes fd here; that may block. */
 void socket_leave(struct socket_server *server, int fd, const struct peer *peer);
 
 /* ---- unread.c ---- */

@@ -83,7 +83,8 @@ struct transport {
     struct transport_counts counts;
 };
 
-/* The dispatch then looks at everything that has a time. */
+/* Makes the timer fire no later than due_ns. The dispatch then looks at everything that has a due
+ * time. */
 static inline void transport_wake_at(struct transport *transport, int64_t due_ns)
 {
     if (due_ns < transport->timer_ns) {

@@ -50,7 +50,7 @@ enum {
      * heartbeat counts. */
     QUORUM_HEARTBEAT_MS = 100,
     QUORUM_TAKEOVER_MS = 400,
-    /* The longest time for which it counts where a majority of the voters is slow. */
+    /* The longest suspicion timeout. A slow majority lengthens QUORUM_TAKEOVER_MS up to this. */
     QUORUM_SUSPICION_MAX_MS = 5000,
 };
 

@@ -50,8 +50,8 @@ enum region_fault {
     REGION_SOUND = 0,
     REGION_HEADER,   /* what never changes in its header was changed: region_file_mend() */
     REGION_CUT,      /* it has another size */
-    REGION_SWOLLEN,  /* somebody put memory behind its end: to take that away again keeps whoever
-                      * touches it meanwhile waiting, 0.25 s for each GiB */
+    REGION_SWOLLEN,  /* somebody put memory behind its end. Removing that memory blocks every
+                      * process that touches the region meanwhile: 0.25 s for each GiB */
     REGION_PUNCHED,  /* memory that it had is gone */
     REGION_ROOMLESS, /* a page that had no memory was touched, and could not be had */
     REGION_HELD,     /* somebody makes each touch of it wait; region_file_fault() cannot tell */

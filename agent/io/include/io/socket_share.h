@@ -79,14 +79,14 @@ struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, 
 /* That user's; NULL: it has nothing here. */
 struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid);
 
-/* It has gone. NULL is allowed. */
+/* Takes one of the user's connections out of the share. NULL is allowed. */
 void socket_share_leave(struct socket_share *share);
 
-/* Whether it is the turn of a connection that is ready; then *served, the round in which it was
- * served last, is this one. */
+/* Returns whether a ready connection may be served now. *served is the round in which it was last
+ * served; if it may be served, sets *served to the present round. */
 bool socket_share_turn(struct socket_share *share, uint32_t *served);
 
-/* So much was spent. Whether anything is left. */
+/* Counts processor time that was spent on the user. Returns whether any is left in this turn. */
 bool socket_share_spend(struct socket_share *share, int64_t took_ns);
 
 /* A turn begins: the processor time that this thread has had at now_ns. */
