@@ -36,7 +36,7 @@ struct kept_note {
     struct lock_ref at;            /* as the note says; not checked here */
     bool known;                    /* `returned` counts; else `id` does */
     struct message_order returned; /* the last version of the lock that went back */
-    uint64_t id;                   /* 0: the previous release wrote none */
+    uint64_t id;                   /* 0: an earlier release wrote the note */
 };
 
 struct kept *kept_lay_out(struct arena *arena);

@@ -1,10 +1,10 @@
-/* When holds with a limit are looked at: for limits.c and its test. */
+/* The state of limits.c: when holds with a limit are looked at. limits.c and its test read it. */
 #ifndef HOST_LIMITS_PRIVATE_H
 #define HOST_LIMITS_PRIVATE_H
 
 #include "limits.h"
 
-enum { LIMITS_LOOK_MAX = 1 << 14 }; /* handles that a step looks at */
+enum { LIMITS_LOOK_MAX = 1 << 14 }; /* the most handles that a step looks at */
 
 struct limits {
     uint64_t *groups;      /* bits: handles with a limit, LIMITED_GROUP in each */

@@ -22,7 +22,8 @@ struct merged {
     uint32_t agents_used;
 };
 
-/* Sets *out to what is known of the lock, and *coordinator to the voter that coordinates it. */
+/* Sets *out to what is known of the lock. *coordinator is the caller's room for the name of the
+ * voter that coordinates the lock; *out points into it. */
 void merge_lock(const struct host *host, const uint8_t *name, size_t size,
                 struct message_agent *coordinator, struct merged *out);
 

@@ -3,9 +3,9 @@
  *
  * Processes take and free locks without a message to the agent, so the agent looks: four times a
  * second at the word of every lock, and closer at locks whose word has changed, or that have
- * waiters or readers (which come and go without a change of the word). A pass goes in pieces, so that
- * no step takes long. For a lock that is not in use and was not published, the look at its word is
- * all the cost. While there is no other agent, there are no looks.
+ * waiters or readers (which come and go without a change of the word). A pass goes in pieces, so
+ * that no step takes long. A lock that is not in use and was not published costs no more than a
+ * look at its word. While there is no other agent, the agent does not look.
  */
 #ifndef HOST_PUBLISH_H
 #define HOST_PUBLISH_H

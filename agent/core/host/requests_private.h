@@ -5,9 +5,9 @@
 #include "core/base/heap.h"
 #include "requests.h"
 
-enum {
-    ASKS_MAX = 8192
-}; /* of one namespace, if there are others: a third of what a host may ask */
+/* The most grants that one namespace asks for at a time, if there are others: a third of what a
+ * host may ask for. */
+enum { ASKS_MAX = 8192 };
 
 struct request {
     uint64_t id; /* its index in the low 16 bits; 0: free */
@@ -15,24 +15,24 @@ struct request {
     int64_t since_ns;
     struct lock_ref at; /* slot NONE: an orphan, a give-back without a lock; it holds the name */
     uint32_t name;
-    uint32_t next; /* index + 1: of the free ones, of the orphans */
+    uint32_t next; /* index + 1 of the next free request, or of the next orphan */
     uint32_t tries;
     uint8_t kind; /* enum message_kind */
     uint8_t partition;
-    uint8_t sent_to;   /* the voter, last */
+    uint8_t sent_to;   /* the voter to which it was sent last */
     uint8_t redirects; /* since its last pause */
     bool asks;         /* counted in its namespace's asks */
 };
 
 struct requests {
     struct request *table;
-    struct heap heap; /* of those that are under way, by when they are sent again */
+    struct heap heap; /* requests under way, by the time at which they are sent again */
     uint32_t capacity;
-    uint32_t used;                      /* from here on never used */
+    uint32_t used;                      /* requests from this index on were never used */
     uint32_t free;                      /* index + 1 */
     uint32_t orphans;                   /* index + 1 of the first */
     bool starved;                       /* a request found no room */
-    uint32_t asks[HOST_NAMESPACES_MAX]; /* grants that are asked for, by namespace */
+    uint32_t asks[HOST_NAMESPACES_MAX]; /* the grants that each namespace asks for now */
 };
 
 #endif

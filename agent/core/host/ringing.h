@@ -1,9 +1,9 @@
 /*
- * Ringing: which locks a process, or the agent itself, asked to be looked at.
+ * Ringing: which locks are to be looked at because a process, or the agent itself, asked for it.
  *
  * A process that needs the agent sets its lock's dirty bit in the region and rings: it sends the
  * frame RING over its connection. The agent then looks at every lock of that region whose bit is
- * set. A ring may be lost; each pass of repair.h makes good for that.
+ * set. A ring may be lost; each pass of repair.h looks at such locks later.
  *
  * The look at a region goes in pieces. The next piece begins behind the lock at which the last one
  * ended, so a lock that always rings does not keep others waiting. A process can set the bits as
@@ -22,37 +22,39 @@
 struct ringing;
 
 struct ringing *ringing_lay_out(struct arena *arena);
-/* outer: the driver's kernel, borrowed. */
+/* Initializes the module. `outer` is the driver's kernel, borrowed. */
 void ringing_init(struct host *host, const struct hfi_kernel *outer);
-/* The kernel with which the agent itself changes words: the driver's, but what rings stays here. */
+/* Returns the kernel with which the agent itself changes words. It is the driver's, but a ring is
+ * only noted here, not sent. */
 const struct hfi_kernel *ringing_kernel(const struct host *host);
-/* The driver's clock, which goes on within a step. */
+/* Returns the time by the driver's clock, which goes on within a step. */
 int64_t ringing_clock_ns(const struct host *host);
 
-/* A ring arrived for that namespace; for these, as bits; for all. */
+/* Note that a ring arrived: for one namespace; for those in `spaces`, as bits; for all. */
 void ring_arrived(struct host *host, uint32_t space);
 void rings_arrived(struct host *host, uint64_t spaces);
 void rings_arrived_all(struct host *host);
-/* Sets the lock's dirty bit: it is looked at after the namespace's next ring. */
+/* Sets the lock's dirty bit: the lock is looked at after the namespace's next ring. */
 void ringing_look_later(struct host *host, struct lock_ref at);
-/* The same, in this step or the next. */
+/* Sets the lock's dirty bit and rings: the lock is looked at in this step or the next. */
 void ringing_look_soon(struct host *host, struct lock_ref at);
-/* Whether a lock is being looked at because of its dirty bit. */
+/* Returns whether a lock is being looked at because of its dirty bit. */
 bool ringing_is_cause(const struct host *host);
-/* Calls look() for the locks of the namespace that ask for it, while there is room. */
+/* Calls look() for the namespace's locks whose dirty bits are set, while the step has room. */
 void ringing_work(struct host *host, uint32_t space,
                   void (*look)(struct host *, struct lock_ref, struct host_actions *),
                   struct host_actions *actions);
-/* What the agent rang itself counts as arrived from now on. */
+/* If the agent itself rang: notes that a ring arrived for all namespaces. */
 void ringing_gather(struct host *host);
-/* Whether locks of that namespace are still to be looked at; of one that does not pause. */
+/* Returns whether locks of that namespace are still to be looked at. */
 bool ringing_is_left(const struct host *host, uint32_t space);
+/* Returns whether the agent rang, or a namespace that does not pause has such locks. */
 bool ringing_is_left_anywhere(const struct host *host);
-/* When the first pause ends; INT64_MAX: there is none. */
+/* Returns when the first pause ends; INT64_MAX: no namespace pauses. */
 int64_t ringing_due_ns(const struct host *host);
-/* A tick: as many looks as one tick may have are free again. */
+/* Allows ringing_work() the number of looks of a new tick. */
 void ringing_tick(struct host *host);
-/* The namespace's region is left. */
+/* Forgets the namespace's rings. Its region was given up. */
 void ringing_leave(struct host *host, uint32_t space);
 
 #endif

@@ -1,4 +1,4 @@
-/* The rings of each namespace: for ringing.c and its test. */
+/* The state of ringing.c: the rings of each namespace. ringing.c and its test read it. */
 #ifndef HOST_RINGING_PRIVATE_H
 #define HOST_RINGING_PRIVATE_H
 
@@ -9,12 +9,12 @@ struct ringing_space {
     uint32_t hand;     /* where the next look at them begins */
     uint32_t attended; /* looks, in pieces of work, since the last tick */
     int64_t pause_ns;  /* no look before then: the last tick had as many as it may */
-    uint64_t causes;   /* dirty bits that were found, ever */
+    uint64_t causes;   /* all dirty bits that were ever found */
 };
 
 struct ringing {
     const struct hfi_kernel *outer; /* the driver's */
-    struct hfi_kernel kernel;       /* on top of it: ring() only sets `rang` */
+    struct hfi_kernel kernel;       /* as *outer, but ring() only sets `rang` */
     bool rang;
     bool is_cause; /* a lock is being looked at because of its dirty bit */
     struct ringing_space spaces[HOST_NAMESPACES_MAX];

@@ -24,20 +24,22 @@ struct route {
 struct routes *routes_lay_out(struct arena *arena);
 void routes_init(struct host *host);
 
-/* The agent's index among the voters; NONE: it is no voter. */
+/* Returns the agent's index among the voters; NONE: it is no voter. */
 uint32_t route_voter(const struct host *host, const struct message_agent *agent);
-/* The voter that is taken for the partition's coordinator. */
+/* Returns the voter that is taken for the partition's coordinator. */
 uint32_t route_owner(const struct host *host, uint32_t partition);
-/* That agent coordinates the partition. */
+/* Notes that this agent coordinates the partition. */
 void route_learn(struct host *host, uint32_t partition, const struct message_agent *agent);
-/* Which voters can be reached, bit by voter: see HOST_VOTERS. Returns those that could not be
- * before. */
+/* Notes which voters can be reached, bit by voter: see HOST_VOTERS. Returns those of `up` that
+ * could not be reached before. */
 uint32_t routes_voters(struct host *host, uint32_t up, uint32_t heard, uint32_t refused);
+/* Returns whether the voter can be reached. */
 bool route_is_up(const struct host *host, uint32_t voter);
-/* For people. */
+/* Return what HOST_VOTERS said of the voter. Only people see this; nothing here depends on it. */
 bool route_is_heard(const struct host *host, uint32_t voter);
 bool route_is_refused(const struct host *host, uint32_t voter);
-/* The way of a request that was sent so many times before. turn: which of the other voters. */
+/* Returns the route of a request that was sent `tries` times before. If the route leads by way of
+ * another voter, `turn` selects that voter. */
 struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
                           uint32_t turn);
 

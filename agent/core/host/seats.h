@@ -1,12 +1,12 @@
 /*
- * Seats: a handle's place to wait and read on its lock.
+ * Seats: the memory in the region by which a handle waits for its lock and reads under it.
  *
- * A seat is given on demand. It is a place in the queue, a reader's cell and a deadline. It lies in
- * a block of seats, which is chained to the lock's slot. This module keeps which chain a block is
- * in and which holder id a seat has; it reads that from the region only once, at adoption.
+ * A seat is given on demand. It consists of an entry in the queue, a reader's cell and a deadline.
+ * It lies in a block of seats, which is chained to the lock's slot. This module keeps which chain a
+ * block is in and which holder id a seat has; it reads that from the region only once, at adoption.
  *
  * Invariants: a block is in the chain of one slot, or free. A seat is free (holder 0), or has one
- * holder id. A seat that has an id and no handle was given by the agent before this one.
+ * holder id. A seat that has an id and no handle was given by the previous agent.
  */
 #ifndef HOST_SEATS_H
 #define HOST_SEATS_H
@@ -19,9 +19,9 @@ struct seats;
 struct seats *seats_lay_out(struct arena *arena, const struct host_config *config);
 /* Makes the region's own_... fields point to what is kept here. */
 void seats_attach(struct host *host, uint32_t space, struct hfi_region *region);
-/* Rebuilds the chains of an adopted region. false: they make no sense. */
+/* Rebuilds the chains of an adopted region. Returns false if they make no sense. */
 bool seats_adopt(struct host *host, uint32_t space);
-/* Forgets all seats of the namespace, whose region is left; of one slot. */
+/* Forgets all seats of the namespace, or of one slot. The region was given up. */
 void seats_leave(struct host *host, uint32_t space);
 void seats_forget_slot(struct host *host, struct lock_ref at);
 
@@ -34,32 +34,33 @@ struct seat_walk {
     uint32_t blocks_left;
 };
 struct seat_walk seats_of(const struct host *host, struct lock_ref at);
-/* Goes on to the next. false: there is none. */
+/* Moves the walk to the next seat. Returns false if there is none. */
 bool seats_next(struct seat_walk *walk);
 
-/* The holder id that has the seat; 0: none. */
+/* Returns the holder id that has the seat; 0: none. */
 uint32_t seat_holder(const struct host *host, uint32_t space, uint32_t seat);
-/* The handle that has the seat; NONE. */
+/* Returns and sets the handle that has the seat; NONE: none has. */
 uint32_t seat_handle(const struct host *host, uint32_t space, uint32_t seat);
 void seat_set_handle(struct host *host, uint32_t space, uint32_t seat, uint32_t handle);
-/* Whether that is a seat of the lock; seat may be any number. */
+/* Returns whether `seat`, which may be any number, is a seat of the lock. */
 bool seat_is_of(const struct host *host, struct lock_ref at, uint32_t seat);
-/* Gives the handle a free seat of the lock. HFI_SEAT_NONE: there is none. */
+/* Gives the handle a free seat of the lock. Returns the seat, or HFI_SEAT_NONE if none is free. */
 uint32_t seat_give(struct host *host, struct lock_ref at, uint32_t holder, uint32_t handle);
+/* Makes the seat free. */
 void seat_take_back(struct host *host, uint32_t space, uint32_t seat);
-/* A seat of this lock that has that holder id and no handle: the agent before this one gave it, and
- * its client has not opened the handle again, or never learned of the seat. HFI_SEAT_NONE: none. */
+/* Returns a seat of this lock that has that holder id and no handle, or HFI_SEAT_NONE. The previous
+ * agent gave such a seat; its client has not opened the handle again, or never learned of it. */
 uint32_t seat_orphan(const struct host *host, struct lock_ref at, uint32_t holder);
 
-/* The first block of the lock's chain, block + 1; 0: it has none. */
+/* Returns the first block of the lock's chain, block + 1; 0: it has none. */
 uint32_t seats_first_block(const struct host *host, struct lock_ref at);
-/* Whether that block (block + 1) is one of the lock's. */
+/* Returns whether that block (block + 1) is one of the lock's. */
 bool seats_block_is_of(const struct host *host, struct lock_ref at, uint32_t block);
-/* Whether the slot has blocks, and no seat in them is anybody's. */
+/* Returns whether the slot has blocks, and all seats in them are free. */
 bool seats_are_empty(const struct host *host, struct lock_ref at);
-/* Drops the slot's blocks; no handle has it. */
+/* Frees the slot's blocks. No handle has a seat in them. */
 void seats_release(struct host *host, struct lock_ref at);
-/* Blocks of the namespace's region that are no lock's. */
+/* Returns the number of blocks of the namespace's region that are no lock's. */
 uint64_t seats_free_blocks(const struct host *host, uint32_t space);
 void seats_check(const struct host *host, uint32_t space);
 

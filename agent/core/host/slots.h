@@ -3,36 +3,38 @@
  * that makes the lock, and loses it when the grant has gone back and no process has the lock open.
  *
  * Invariants: a name has at most one slot. The index of the region and the listing have exactly the
- * locks with a name. A slot that a client of the agent before this one may still name becomes no
- * other lock's. The tokens of one slot share their high bits: a name whose next tokens have other
- * high bits moves to another slot, and the old one is retired until no process has it open.
+ * locks with a name. A slot that a client of the previous agent may still name becomes no other
+ * lock's. The tokens of one slot have the same high bits: a name whose next tokens have other high
+ * bits moves to another slot, and the old slot is retired until no process has it open.
  */
 #ifndef HOST_SLOTS_H
 #define HOST_SLOTS_H
 
 #include "hub.h"
 
-/* Gives a name a slot. false: all are in use. */
+/* Gives a name a slot, and sets *at to it. Returns false if there is no slot or no room for the
+ * name. */
 bool slot_make(struct host *host, uint32_t space, const uint8_t *name, size_t size,
                struct lock_ref *at);
-/* The store says that the name has this slot. false: there is no room for the name. */
+/* Gives the name the slot that it has in the store. Returns false if there is no room for the name.
+ */
 bool slot_load(struct host *host, struct lock_ref at, const uint8_t *name, size_t size);
-/* Before the first event: the slot has no name. */
+/* Adopts a slot without a name. Called before the first event. */
 void slot_adopt_unnamed(struct host *host, struct lock_ref at);
 /* Notes durably which slot the name has. */
 void slot_persist(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Gives the name another slot; *at becomes that one. Processes that wait in the old one find it
- * used up, and open the name again. false: none is free. */
+/* Gives the name another slot, and sets *at to it. Processes that wait in the old slot find it used
+ * up, and open the name again. Returns false if no slot is free. */
 bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *actions);
-/* The name gives its slot up. */
+/* Takes the slot from its name, and frees it. */
 void slot_unmake(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Called when a handle of the slot ended: frees the seats if no handle has one, and a retired slot
- * if no process has it open. */
+/* Called when a handle of the slot ended. If no process has the slot open: frees the slot if it is
+ * retired, else frees its seats. */
 void slot_unused(struct host *host, struct lock_ref at);
-/* Called after the start and whenever all that a survivor has open is known. Once that is so for
- * all survivors, does the same for the slots that no client opened again. */
+/* Called after the start, and whenever all that a survivor has open is known. Once that is so for
+ * all survivors, does what slot_unused() does for the slots that no client opened again. */
 void slots_known(struct host *host);
-/* The namespace's region was given up: forgets what is known of that slot. */
+/* Forgets what is known of that slot. The namespace's region was given up. */
 void slot_leave(struct host *host, struct lock_ref at, struct host_actions *actions);
 
 #endif

@@ -3,9 +3,10 @@
  * in use (it has a region), given up (its region became rubbish, or could not be adopted), or has
  * no region yet. The rule for giving up stands in regions.c; a space keeps what that rule needs.
  *
- * Invariants: a space that is given up is not in use. What is known of its locks goes slot by slot
- * (it is leaving); before the last one it gets no other region. The lease that a region shows is
- * the one that was published last, and it is never extended in a space that is not in use.
+ * Invariants: a space that is given up is not in use. What is known of its locks is forgotten slot
+ * by slot; until the last slot is forgotten, the space is leaving, and gets no other region. The
+ * lease that a region shows is the one that was published last, and it is never extended in a space
+ * that is not in use.
  *
  * What has to outlive the agent stands in the driver's note (host_set_region_note()): until when
  * the namespace is closed, and the session in which it was given up.
@@ -23,56 +24,60 @@ void spaces_init(struct host *host);
 
 /* ---- The region ---- */
 
-/* The space is in use from now on. */
+/* Puts the space in use, with that region. */
 void space_begin(struct host *host, uint32_t space, const struct hfi_region *region, bool adopted,
                  const struct hfi_kernel *kernel);
-/* The region that is in use lies somewhere else from now on: see host_move_region(). */
+/* Takes over that the region in use lies at another address: see host_move_region(). */
 void space_move(struct host *host, uint32_t space, const struct hfi_region *region);
 bool space_is_used(const struct host *host, uint32_t space);
-/* The region was there before this agent. */
+/* Returns whether the region was there before this agent. */
 bool space_is_adopted(const struct host *host, uint32_t space);
 const struct hfi_region *space_region(const struct host *host, uint32_t space);
-/* With what the agent itself changes words of that region. */
+/* Returns the actor with which the agent itself changes words of that region. */
 const struct hfi_actor *space_actor(const struct host *host, uint32_t space);
 uint64_t space_incarnation(const struct host *host, uint32_t space);
-/* How many regions the space has had with this agent. */
+/* Returns the number of regions that the space has had with this agent. */
 uint32_t space_birth(const struct host *host, uint32_t space);
-/* Whether what was read in that region was there: see host_set_sound(). */
+/* Returns whether what was read in that region was there: see host_set_sound(). */
 bool space_is_sound(const struct host *host, uint32_t space);
 
 /* ---- The lease that the region shows ---- */
 
-/* As it was published last; 0: not yet. */
+/* Returns the lease as it was published last; 0: it was not published yet. */
 uint64_t space_lease(const struct host *host, uint32_t space);
 /* Publishes the session's lease. */
 void space_publish(struct host *host, uint32_t space);
-/* Publishes the last one again, if the region shows another. false: it did not. */
+/* If the region shows another lease than the one published last: publishes that one again. Returns
+ * whether it did. */
 bool space_mend_lease(struct host *host, uint32_t space);
 
 /* ---- Giving up ---- */
 
-/* Notes first that nothing of it counts before that time, for whoever comes after a kill. false:
- * the space was not in use; else it is leaving now. */
+/* Gives the space up. First notes, for the next agent, that the namespace is closed until until_ns.
+ * Returns false if the space was not in use; else the space is leaving from now on. */
 bool space_give_up(struct host *host, uint32_t space, int64_t until_ns);
 bool space_is_given_up(const struct host *host, uint32_t space);
 bool space_is_leaving(const struct host *host, uint32_t space);
-/* What is known of the slots below that one is gone; 0: the space is not leaving. */
+/* Returns a bound: slots below it are forgotten. 0: the space is not leaving. */
 uint32_t space_left_slots(const struct host *host, uint32_t space);
-/* The next slot of which it goes. */
+/* Returns the next slot to forget, and counts it as forgotten. */
 uint32_t space_leave_slot(struct host *host, uint32_t space);
-/* It is gone of all slots. */
+/* Ends the leaving: all slots are forgotten. */
 void space_has_left(struct host *host, uint32_t space);
-/* A lock of the namespace may be closed until then: the note says so before its word does. */
+/* Returns the latest time until which a lock of the namespace may be closed, as noted. */
 int64_t space_closed_until_ns(const struct host *host, uint32_t space);
+/* Notes that a lock of the namespace may be closed until until_ns. The caller has not yet changed
+ * the lock's word. */
 void space_note_closing(const struct host *host, uint32_t space, int64_t until_ns);
 
 /* ---- What the grants of a namespace are worth ---- */
 
-/* The namespace was given up in this session: this agent knows of no grant that is older. */
+/* Returns whether the namespace was given up in this session. Then this agent does not know of
+ * older grants. */
 bool space_is_anew(const struct host *host, uint32_t space);
-/* Whether this agent's own store says which grants of that namespace it has. */
+/* Returns whether this agent's own store says which grants of that namespace it has. */
 bool space_grants_are_known(const struct host *host, uint32_t space);
-/* The name is of a namespace that is given up: no message about it is answered. */
+/* Returns whether the name's namespace is given up. Then no message about the name is answered. */
 bool space_bars_name(const struct host *host, const struct message_name *name);
 
 #endif

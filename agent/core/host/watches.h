@@ -3,11 +3,12 @@
  *
  * The word of a watched lock has a bit that makes every change of it ring. Changes are noted as
  * bits and reported in pieces, so that many watchers or many changes never fill a step. Two changes
- * of one lock in between are reported as one. A watcher that does not read misses changes; later it
- * gets one CHANGED with an empty name, and has to look at everything.
+ * of one lock before a report are reported as one. A watcher that does not read misses changes;
+ * later it gets one CHANGED with an empty name, and has to look at everything.
  *
- * The bits of a watch that ends stay: a lock without watches loses its bit at its next change. To
- * search for them at once would mean a walk over all locks for each watch of a process that dies.
+ * When a watch ends, the bits in the words stay: a lock without watches loses its bit at its next
+ * change. Searching for the bits at once would mean a walk over all locks for each watch of a
+ * process that dies.
  *
  * Invariant: a client that watches is connected. One user other than root has at most half of the
  * watches.
@@ -22,31 +23,33 @@ struct watches;
 
 struct watches *watches_lay_out(struct arena *arena, const struct host_config *config);
 
+/* Begins a watch of all names with that prefix. Returns an error, or 0. */
 int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *prefix);
 /* Ends the client's watch of exactly that prefix, if it has one. */
 void watch_end(struct host *host, uint32_t client, const struct hfi_text *prefix);
 /* Ends all watches of the client. */
 void watch_drop(struct host *host, uint32_t client);
-/* Whether any client watches this name. */
+/* Returns whether any client watches this name. */
 bool watch_is_on(const struct host *host, uint32_t space, const uint8_t *name, size_t size);
 uint32_t watches_count(const struct host *host);
 
-/* The lock has changed: its watchers, if there are any, are to be notified. */
+/* Notes that the lock has changed, so that its watchers, if there are any, are notified. */
 void watch_changed(struct host *host, struct lock_ref at);
-/* The lock is about to lose its slot, and with it the bit for a change that some watchers were not
- * notified of yet. In that case all watchers are to look at everything. */
+/* Called when the lock is about to lose its slot, and with it the bit of a noted change. If some
+ * watchers were not notified of that change yet, makes all watchers look at everything. */
 void watch_slot_goes(struct host *host, struct lock_ref at);
-/* The lock's word has the bit of watches, and the lock rang. Notes the change; or takes the bit
- * away, if no watch is left. */
+/* Called when a lock rang whose word has the bit of watches. Notes the change; if no watch is left,
+ * takes the bit away instead. */
 void watch_ring_arrived(struct host *host, struct lock_ref at);
-/* The namespace's region is left: its noted changes are forgotten. */
+/* Forget the noted changes of one slot, or of a namespace. The region was given up. */
 void watch_lock_left(struct host *host, struct lock_ref at);
 void watches_space_left(struct host *host, uint32_t space);
 
-/* Whether notifications are left to be sent. */
+/* Returns whether notifications are left for watches_work(). */
 bool watches_are_left(const struct host *host);
+/* Sends notifications, as long as the step has room. */
 void watches_work(struct host *host, struct host_actions *actions);
-/* A tick: as many notifications as one tick may have are free again. */
+/* Allows watches_work() the number of notifications of a new tick. */
 void watches_tick(struct host *host);
 /* Notifies a client that it missed changes. */
 void watch_lagged(struct host *host, uint32_t client, struct host_actions *actions);

@@ -1,4 +1,4 @@
-/* The table of watches: for watches.c and its test. */
+/* The state of watches.c. watches.c and its test read it. */
 #ifndef HOST_WATCHES_PRIVATE_H
 #define HOST_WATCHES_PRIVATE_H
 
@@ -13,20 +13,20 @@ struct watch {
 
 /* What has changed in one namespace. */
 struct watch_space {
-    uint64_t *changed;   /* bits: slots whose watchers are to be told */
-    uint32_t hand;       /* the slot where telling goes on */
-    uint32_t next_watch; /* the watch to be told next, of the slot that is being told */
-    bool telling;        /* changed bits are set */
+    uint64_t *changed;   /* bits: slots whose watchers are to be notified */
+    uint32_t hand;       /* the slot whose watchers are notified next */
+    uint32_t next_watch; /* the watch at which the notifications of that slot go on */
+    bool telling;        /* bits of `changed` are set */
 };
 
 struct watches {
     struct watch *table;
     uint32_t count;
-    uint32_t told; /* changes, since the last tick */
-    uint32_t hand; /* the namespace that is the next step's first */
+    uint32_t told; /* pieces of notification work since the last tick */
+    uint32_t hand; /* the namespace with which the next step begins */
     struct watch_space spaces[HOST_NAMESPACES_MAX];
-    uint32_t remote_watch; /* the watch to be told next of remote_changed */
-    uint32_t remote_left;  /* so many have to be looked at for it */
+    uint32_t remote_watch; /* the watch that is looked at next for remote_changed */
+    uint32_t remote_left;  /* the number of watches still to be looked at for remote_changed */
     struct message_name remote_changed;
 };
 

@@ -5,10 +5,10 @@
  * and be gone; then none of the rubbish stays. The agent's own numbers decide: the tokens that it
  * was granted, until when a lock is closed, which mode is in force.
  *
- * Some rubbish cannot be told from the truth: a word that names a handle of a living process, with
- * a token that is possible. It stays for as long as that process lives. Clients act at any time, so
- * this agent changes a word only by a swap against what it saw, or in bits that any process may set
- * at any time (docs/MEMORY_ORDER.md, docs/REGION.md).
+ * The agent cannot distinguish some rubbish from the truth: a word that names a handle of a living
+ * process, with a token that is possible. Such a word stays as long as that process lives. Clients
+ * act at any time, so this agent changes a word only by a swap against what it saw, or in bits that
+ * any process may set at any time (docs/MEMORY_ORDER.md, docs/REGION.md).
  */
 #ifndef HOST_WORDS_H
 #define HOST_WORDS_H
@@ -28,14 +28,15 @@ void word_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms);
 /* Puts the lock's grant in force; its tokens begin at token_first. */
 void word_put_in_force(struct host *host, struct lock_ref at, uint64_t token_first,
                        struct host_actions *actions);
-/* The last token of the lock that was used, as its word says. */
+/* Returns the last token of the lock that was used, as its word says. */
 uint64_t word_token_used(const struct host *host, struct lock_ref at);
 /* Counts that something of that lock in the region was wrong and was put right. */
 void word_mended(struct host *host, struct lock_ref at);
-/* How much was put right in that namespace's region since that was last forgotten. */
+/* Returns the number of repairs in that namespace's region since the count was last reset. */
 uint64_t words_repairs(const struct host *host, uint32_t space);
-/* Counts one that was of no lock. */
+/* Counts a repair that concerned no single lock. */
 void words_count_repair(struct host *host, uint32_t space);
+/* Resets the count of repairs. */
 void words_forget_repairs(struct host *host, uint32_t space);
 
 #endif
