@@ -65,7 +65,7 @@ struct keeper;
 struct prolong;
 struct web;
 
-/* A client that the host core knows: connected, disconnected, or left by the agent before. */
+/* A client that the host core knows: connected, disconnected, or left by the previous agent. */
 struct agent_client {
     struct agent *agent;
     struct agent_client *next; /* the next client of the same process */
@@ -125,7 +125,7 @@ struct agent {
     const struct driver_batch *unwritten; /* the batch to be written behind the turn; NULL: none */
     struct peers *peers;                  /* NULL: this agent does not listen */
     struct lease_file lease_file;
-    struct lease_record left; /* what the agent before left */
+    struct lease_record left; /* what the previous agent left */
     uint8_t boot_id[16];
     uint64_t numbers; /* peer_numbers() */
     /* The cores. */

@@ -12,7 +12,7 @@
 void agent_turn(struct agent *agent, enum turn_part part);
 /* Ends a turn. The loop calls it for each turn that one of its callbacks began. */
 void agent_turn_end(struct agent *agent);
-/* Calls back when the descriptor is readable. false: libuv refused. */
+/* Calls back when the descriptor is readable. Returns false if libuv refused. */
 bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
     __attribute__((warn_unused_result));
 /* Around whatever touches memory that clients share, and may be held up there: the keeper keeps the

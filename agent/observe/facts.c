@@ -129,7 +129,7 @@ static void tell_memory(const struct agent *agent, struct hfi_facts_builder *bui
     tell_room(builder, "shm_free", agent->regions[0].fd);
 }
 
-/* Clients of the agent before that may or may not live: their number, and the names of some. */
+/* Clients of the previous agent that may or may not live: their number, and the names of some. */
 static void log_unproven(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[FILES_TEXT_MAX] = "";

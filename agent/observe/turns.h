@@ -6,7 +6,7 @@
  * more than a twentieth of session_ttl is logged (turn_slow), with its longest part.
  *
  * The clock is read where a part begins, and every callback of the loop begins with that. The
- * processor time of the turn tells whether the agent was busy. If it was not (it was stopped, got
+ * processor time of the turn shows whether the agent was busy. If it was not (it was stopped, got
  * no processor, or waited for the kernel), no user is blamed.
  */
 #ifndef AGENT_TURNS_H

@@ -90,7 +90,7 @@ struct peer_agent *peers_find(struct peers *peers, const struct message_agent *n
 uint32_t peers_find_voter(const struct agent *agent, const struct message_agent *name);
 /* The version of the wire protocol that the peer reads; the oldest one while its link is down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer);
-/* Dials a voter from now on. false: no memory. */
+/* Dials a voter from now on. Returns false if there is no memory. */
 bool peers_dial(struct peers *peers, const struct message_agent *name, const char *address);
 void peers_directory_init(struct peers *peers);
 /* Forgets addresses where nobody answers any more. Called once a second. */

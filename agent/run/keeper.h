@@ -22,7 +22,8 @@
 
 struct agent;
 
-/* Starts the threads. false: errno says why. For the thread that has the loop, like all here. */
+/* Starts the threads. On failure returns false with errno. Only the thread that has the loop may
+ * call the functions of this header. */
 bool keeper_open(struct agent *agent) __attribute__((warn_unused_result));
 void keeper_close(struct agent *agent);
 

@@ -44,7 +44,7 @@ enum {
     KEEPER_LATE_PART = 20, /* of session_ttl: a renewal that late is made by the keeper */
 };
 
-/* Set by the handler of SIGCONT: this process was stopped. No other sign tells it. */
+/* Set by the handler of SIGCONT: this process was stopped. Nothing else shows that. */
 static volatile sig_atomic_t continued;
 
 static void on_continue(int number)
@@ -338,7 +338,7 @@ void agent_end(struct agent *agent, int exit_code)
     agent->ending = true;
 }
 
-/* ---- the session, as the driver tells it ---- */
+/* ---- the session, as the driver reports it ---- */
 
 static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 {

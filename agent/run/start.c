@@ -1,6 +1,6 @@
 /*
  * Starts the agent: opens the folders, the store and the regions, loads the cores from the store,
- * and decides whether the session of the agent before goes on.
+ * and decides whether the session of the previous agent goes on.
  *
  * A session goes on if all of these hold: it is of the same boot and of the store's epoch; its last
  * deadline is known, and the grace period after it is not over; and at least one region can be
@@ -665,7 +665,7 @@ static int adopt_session(struct agent *agent, bool *adopted, char *why)
     return code;
 }
 
-/* Makes the cores and the session: the one before, if it can go on, else a new one. */
+/* Makes the cores and the session: the previous agent's, if it can go on, else a new one. */
 static int make_session(struct agent *agent)
 {
     char why[AGENT_ERROR_MAX] = "";

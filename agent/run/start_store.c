@@ -116,7 +116,7 @@ static uint32_t other_layout(const struct agent *agent, const char *space, const
     return layout;
 }
 
-/* Whether holds under the agent before still count, or may count again. */
+/* Returns whether holds under the previous agent still count, or may count again. */
 static bool session_may_go_on(const struct agent *agent)
 {
     return agent->left.epoch != 0 &&

@@ -182,7 +182,7 @@ void clients_forget(struct agent *agent, uint32_t id)
     }
 }
 
-/* ---- clients of the agent before this one ---- */
+/* ---- clients of the previous agent ---- */
 
 static bool announce(struct agent *agent, const struct client_record *record)
 {

@@ -6,7 +6,7 @@
 
 #include "agent.h"
 
-/* Loads the clients of the agent before into the host core, if the session goes on. On failure
+/* Loads the clients of the previous agent into the host core, if the session goes on. On failure
  * returns false with agent->error. */
 bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
 /* After the start: removes the records of clients that the agent does not know. */

@@ -1,5 +1,5 @@
 /*
- * The regions of the namespaces: adopting those that the agent before left, giving up those that
+ * The regions of the namespaces: adopting those that the previous agent left, giving up those that
  * are unusable, and making fresh ones.
  *
  * Each namespace stands alone. A region that cannot be adopted, or that becomes unusable while the
@@ -135,7 +135,7 @@ static void note_unknown_closings(struct agent *agent)
 
 /* ---- adopting ---- */
 
-/* Gives the namespace up at the start: this agent, or one before it, cannot use its region. */
+/* Gives the namespace up at the start: this agent or an earlier one cannot use its region. */
 static void bar(struct agent *agent, uint32_t space, const char *why)
 {
     struct log_line line;

@@ -14,8 +14,8 @@ enum regions_result {
     REGIONS_FAILED, /* the store failed; agent->error says why */
 };
 
-/* Opens the regions that the agent before left and loads their locks into the cores, which must be
- * new. */
+/* Opens the regions that the previous agent left and loads their locks into the cores, which must
+ * be new. */
 enum regions_result regions_adopt(struct agent *agent) __attribute__((warn_unused_result));
 void regions_log_holes(const struct agent *agent);
 /* regions_forget_notes() clears the notes, which are of the session before. regions_take_notes()

@@ -51,8 +51,8 @@ uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uin
     return (uint16_t)longest_ms;
 }
 
-/* The same, with the handles that clients of the agent before have not opened again: a process that
- * has one may take the lock as soon as it is granted. */
+/* The same, with the handles that clients of the previous agent have not opened again: a process
+ * that has one may take the lock as soon as it is granted. */
 uint16_t grant_longest_delay_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
     uint32_t unknown_ms = clients_unknown(host) ? delay_noted_ms(host, at) : 0;

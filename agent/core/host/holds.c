@@ -27,7 +27,7 @@ static void log_loss(struct host *host, struct lock_ref at, enum host_loss why, 
     lock_log(host, actions, event, at, token, delay_ms);
 }
 
-/* Before a lock is closed for so long. */
+/* Notes that the lock will be closed for delay_ms. The caller has not closed it yet. */
 static void closing_note(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     if (delays_are_noted(host) && delay_noted_ms(host, at) < delay_ms) {
@@ -41,7 +41,8 @@ static void closing_note(const struct host *host, struct lock_ref at, uint32_t d
     }
 }
 
-/* Until when a lock is to be closed behind a hold that ends now: 0: it is not. Noted, too. */
+/* Returns until when a lock is to be closed behind a hold that ends now, and notes that; 0: it does
+ * not close. */
 static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     closing_note(host, at, delay_ms);
@@ -64,7 +65,8 @@ void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t
 {
     int64_t until_ns = closing_end(host, at, delay_ms);
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
-        lock_tell_closing(host, at); /* it may have been told, and the hold has ended by itself */
+        lock_tell_closing(
+            host, at); /* puts back what hfi_evict() may have written: the hold ended by itself */
         return;
     }
     closing_begin(host, at, until_ns);

@@ -178,7 +178,7 @@ void opens_tick(struct host *host, struct host_actions *actions)
     }
 }
 
-/* The client had this handle with the agent before, or before its connection broke. */
+/* The client had this handle with the previous agent, or before its connection broke. */
 static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_ref at,
                               const struct hfi_open *open)
 {
@@ -204,7 +204,7 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
     }
     handle = handle_new(host, client, at);
     if (handle != NONE) {
-        /* One that it was not told of before the agent died is its own too. */
+        /* A seat of which it had no answer before the agent died is its own too. */
         uint32_t seat = seated ? open->seat : seat_orphan(host, at, open->holder);
         handle_set_holder(host, handle, open->holder);
         handle_set_seat(host, handle, seat);
@@ -215,7 +215,7 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
     return handle;
 }
 
-/* A free seat for this handle, if it has none. false: there is none. */
+/* Gives this handle a free seat if it has none. Returns false if no seat is free. */
 static bool handle_give_seat(struct host *host, uint32_t handle)
 {
     if (handle_seat(host, handle) == HFI_SEAT_NONE) {
@@ -327,7 +327,7 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
     }
     if (!granted && !pends) {
         /* Too many wait for grants: the client may do that itself. To refuse it would end what it
-         * holds, if it is opening again what it had with the agent before. */
+         * holds, if it is opening again what it had with the previous agent. */
         reply_opened(host, handle, frame->request, actions);
     }
 }

@@ -1,4 +1,4 @@
-/* What other hosts are told: see publish.h. */
+/* What gossip reports to other hosts: see publish.h. */
 #include "publish.h"
 
 #include "core/gossip.h"
@@ -17,7 +17,7 @@ enum {
 /* Of one namespace, by slot. */
 struct publish_space {
     uint64_t *words; /* the word when it was published last */
-    uint64_t *told;  /* bits: other hosts were told that the lock is in use */
+    uint64_t *told;  /* bits: gossip reported the lock as in use */
 };
 
 struct publish {
@@ -74,7 +74,7 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
     }
 }
 
-/* What other hosts are told of a lock. */
+/* Fills in what gossip reports of a lock. */
 static void fill(const struct host *host, struct lock_ref at, struct gossip_lock *out)
 {
     struct hfi_party_frame parties[HFI_FRAME_PARTIES_MAX];

@@ -169,7 +169,7 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     lock_retire(host, *at);
     lock_log(host, actions, "slot_retired", to, 0, at->slot);
     slot_unused(host, *at);
-    watch_changed(host, to); /* what the old slot was not told yet, too */
+    watch_changed(host, to); /* also reports the old slot's changes that were not reported yet */
     *at = to;
     return true;
 }

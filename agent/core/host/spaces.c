@@ -185,7 +185,7 @@ void space_note_closing(const struct host *host, uint32_t space, int64_t until_n
 
 bool space_is_anew(const struct host *host, uint32_t space)
 {
-    /* seq_cst: written by this thread, or by the agent before */
+    /* seq_cst: written by this thread, or by the previous agent */
     uint32_t epoch = atomic_load(&space_at(host, space)->note->anew_epoch);
     return epoch != 0 && epoch == hub_session(host);
 }

@@ -198,7 +198,8 @@ void watch_lagged(struct host *host, uint32_t client, struct host_actions *actio
     tell(host, client, (const uint8_t *)"", 0, actions);
 }
 
-/* Tells the watchers of one slot, from where the last step stopped. false: no room was left. */
+/* Notifies the watchers of one slot, from where the last step stopped. Returns false if no room was
+ * left. */
 static bool tell_watchers(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct watch_space *space = &host->watches->spaces[at.space];
@@ -222,8 +223,9 @@ static bool tell_watchers(struct host *host, struct lock_ref at, struct host_act
     return true;
 }
 
-/* Tells what has changed in a namespace, from where the last step stopped. false: no room was left.
- * A bit is cleared before the first watcher is notified: all watchers hear of a later change. */
+/* Reports what has changed in a namespace, from where the last step stopped. Returns false if no
+ * room was left. A bit is cleared before the first watcher is notified: all watchers hear of a
+ * later change. */
 static bool tell_space(struct host *host, uint32_t index, struct host_actions *actions)
 {
     struct watch_space *space = &host->watches->spaces[index];
@@ -240,7 +242,8 @@ static bool tell_space(struct host *host, uint32_t index, struct host_actions *a
             space->hand = word * 64 + (uint32_t)__builtin_ctzll(bits);
             space->changed[word] &= ~bit;
             if (!tell_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
-                space->changed[word] |= space->next_watch == 0 ? bit : 0; /* nobody was told */
+                space->changed[word] |= space->next_watch == 0 ? bit
+                                                               : 0; /* no watcher was notified */
                 return false;
             }
         }
@@ -264,14 +267,14 @@ bool watches_are_left(const struct host *host)
            (host->gossip != NULL && watches->count > 0 && gossip_has_changed(host->gossip));
 }
 
-/* remote_changed is for every watch now; the round begins where the one before it stopped. */
+/* remote_changed is for every watch now; the round begins where the previous round stopped. */
 static void remote_begin(struct host *host)
 {
     host->watches->remote_left = host->watches->count > 0 ? host->config.limits.watches : 0;
 }
 
-/* Tells the watchers of one name, from where the last step stopped. false: no room was left. An
- * empty name: changes were missed, all watchers are to look at everything. */
+/* Notifies the watchers of one name, from where the last step stopped. Returns false if no room was
+ * left. An empty name: changes were missed, all watchers are to look at everything. */
 static bool tell_remote(struct host *host, struct host_actions *actions)
 {
     const struct message_name *name = &host->watches->remote_changed;
@@ -303,11 +306,11 @@ void watch_slot_goes(struct host *host, struct lock_ref at)
     }
     space->changed[at.slot / 64] &= ~bit;
     space->next_watch = begun ? 0 : space->next_watch;
-    host->watches->remote_changed.length = 0; /* also for what was being told */
+    host->watches->remote_changed.length = 0; /* also for the name that was being reported */
     remote_begin(host);
 }
 
-/* false: no room was left. */
+/* Returns false if no room was left. */
 static bool tell_others(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; i < REMOTE_CHANGES_MAX; i++) {

@@ -14,10 +14,10 @@
  * the answers of a majority (Lamport 2001, "Paxos made simple", section 2.2, P2c). The next value
  * is a change of that value (Rystsov 2018, "CASPaxos", section 2.2), never a value made without it.
  *
- * Invariants: a host's answer tells only what a majority has chosen. A round is over only when this
- * voter's own acceptor has its value too. Acquires are decided in order of arrival; an acquire that
- * has to wait holds back those behind it. Every operation in the table has a request, or a time at
- * which it is looked at. Requests beyond an agent's quota are refused, never dropped.
+ * Invariants: a host's answer reports only what a majority has chosen. A round is over only when
+ * this voter's own acceptor has its value too. Acquires are decided in order of arrival; an acquire
+ * that has to wait holds back those behind it. Every operation in the table has a request, or a
+ * time at which it is looked at. Requests beyond an agent's quota are refused, never dropped.
  */
 #ifndef QUORUM_QUEUES_H
 #define QUORUM_QUEUES_H
@@ -34,8 +34,9 @@ struct queues;
 
 struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *limits);
 
-/* That index now belongs to another agent. And: whether nothing of an agent is queued here. */
+/* Takes over that this index now belongs to another agent. */
 void queues_agent_named(struct quorum *quorum, uint32_t agent);
+/* Returns whether nothing of the agent is queued here. */
 bool queues_is_unknown(const struct quorum *quorum, uint32_t agent);
 
 /* ---- Messages ---- */
@@ -51,9 +52,9 @@ void queues_accepted(struct quorum *quorum, const struct message *message);
 /* Ballots of partitions have changed. Ends the rounds under other ballots, and looks again at the
  * operations that wait. */
 void queues_ballots_changed(struct quorum *quorum);
-/* That voter may claim other partitions than before. */
+/* Takes over that this voter may claim other partitions than before. */
 void queues_claims_changed(struct quorum *quorum, uint32_t voter);
-/* That agent's sessions up to some epoch have ended. */
+/* Takes over that the agent's sessions up to some epoch have ended. */
 void queues_session_ended(struct quorum *quorum, uint32_t agent);
 /* This voter stops coordinating, because its process is about to end. */
 void queues_resign(struct quorum *quorum);
@@ -61,14 +62,15 @@ int64_t queues_tick(struct quorum *quorum);
 
 /* ---- Questions of other modules ---- */
 
-/* Whether a round is under way for a name of that partition. Its value may yet be chosen. */
+/* Returns whether a round is under way for a name of that partition. Its value may yet be chosen.
+ */
 bool queues_busy(const struct quorum *quorum, uint32_t partition);
 /* See quorum_handed_over(), quorum_resigned(), quorum_decides_only(). */
 bool queues_handed_over(const struct quorum *quorum);
 bool queues_resigned(const struct quorum *quorum);
 bool queues_decide_only(const struct quorum *quorum, const struct message_name *name);
-/* How many requests of hosts are in the queues. And: how many shares of the pool (record.h) the
- * operations hold. */
+/* Return the number of hosts' requests in the queues, and the number of shares of the pool
+ * (record.h) that the operations hold. */
 uint32_t queues_request_count(const struct quorum *quorum);
 uint32_t queues_share_count(const struct quorum *quorum);
 void queues_check_invariants(const struct quorum *quorum);

@@ -8,7 +8,7 @@
  * promised one is a promise of that ballot too (Lamport 2001, "Paxos made simple", section 2.2,
  * P1a; one register for each name after Rystsov 2018, "CASPaxos", section 2.2).
  *
- * Invariants: a change is persisted before the answer that tells of it. A promise never falls, and
+ * Invariants: a change is persisted before the answer that reports it. A promise never falls, and
  * no register was accepted above its partition's promise. A partition's checkpoint never falls. An
  * idle register at or below the checkpoint counts as deleted, even if its row is still on the disk.
  * The floor is at least the checkpoint's; names that are new here start above it (docs/PROTOCOL.md,

@@ -171,7 +171,7 @@ static void find_notes(struct lease_file *file, int64_t deadline_ns)
     file->regions_count = notes->count == file->room.regions &&
                           is_stamped(notes->noted_ns, deadline_ns);
     if (!file->regions_count) {
-        /* The notes do not count until the caller has noted what the agent before may have left,
+        /* The notes do not count until the caller has noted what the previous agent may have left,
          * and calls lease_file_count_notes(). */
         atomic_store(&notes->noted_ns[0], 0); /* both seq_cst: see write_record() */
         atomic_store(&notes->noted_ns[1], 0);

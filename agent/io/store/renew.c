@@ -7,7 +7,7 @@
  * batch in the log and act on it. A loss of power would then remove the batch and all later ones,
  * as SQLite reads a log up to the first frame that is not whole. So an agent that opens a store
  * reads the frames of its log, writes the same bytes once more, and flushes them. The log is short,
- * unless the agent before ended during much work.
+ * unless the previous agent ended during much work.
  *
  * The database file does not need this: after a failed checkpoint the pages are still in the log,
  * and the next checkpoint writes them again.

@@ -52,7 +52,7 @@ void transport_ops_fini(struct transport_ops *ops);
  * not readable any more. */
 struct transport_op *transport_ops_take(struct transport_ops *ops);
 
-/* false: no memory. ops and owner must outlive the operation. */
+/* Returns false if there is no memory. ops and owner must outlive the operation. */
 bool transport_op_init(struct transport_op *op, struct transport_ops *ops,
                        enum transport_op_kind kind, void *owner)
     __attribute__((warn_unused_result));

@@ -5,7 +5,7 @@
  * that the quorum gave to this host, and what to send to clients. It changes lock words through
  * proto/lockword.h (memory, not I/O; the futex call is injected), asks the quorum for grants and
  * gives them back, closes a lock behind a holder that vanished and opens it again in time, ends
- * holds past their own limit, and adopts the regions of the agent before it.
+ * holds past their own limit, and adopts the regions of the previous agent.
  *
  *   host_step(host, event) -> actions, answers
  *
@@ -86,9 +86,9 @@ struct host_peer {
 };
 
 enum host_event_kind {
-    /* First, once: the regions are known (host_add_region()), the quorum loaded, the clients of
-     * before announced (host_load_survivor()). epoch: of the session, durable; adopted: whether it
-     * continues. */
+    /* The first event, once. The caller has added the regions (host_add_region()), loaded the
+     * quorum, and announced the previous agent's clients (host_load_survivor()). lease.epoch is the
+     * session's, and durable. */
     HOST_START = 1,
     HOST_CONNECTED, /* a HELLO that the driver let in: peer, hello; client is the driver's number */
     HOST_FRAME,     /* any other frame of a client that has sent HELLO */
@@ -141,9 +141,9 @@ enum host_action_kind {
     HOST_PERSIST_SLOT = 1, /* slot of region <-> name */
     HOST_PERSIST_NO_SLOT,
     HOST_SEND,     /* a message to a voter, or to another agent */
-    HOST_REPLY,    /* a frame for a client; fds tells which descriptors go with it */
+    HOST_REPLY,    /* a frame for a client; fds says which descriptors go with it */
     HOST_WELCOMED, /* before WELCOME: the connection is this client; make its record */
-    HOST_HANG_UP,  /* close the client's socket: it broke the rules (text tells how) */
+    HOST_HANG_UP,  /* close the client's socket: it broke the rules (text says how) */
     HOST_FORGET,   /* the client is gone and nothing refers to it any more: remove its record */
     HOST_ALIAS,    /* the client has one more holder id: add it to the client's record */
     HOST_LOG,      /* a log line */
@@ -242,12 +242,12 @@ struct host_kept {
 };
 
 /* Before START: room for notes of requests that the next agent of the session continues, with the
- * notes that the agent before left there (host/kept.h). Borrowed. A request without a note loses
- * its place in the queue when the next agent starts. */
+ * notes that the previous agent left there (host/kept.h). Borrowed. A request without a note loses
+ * its position in the queue when the next agent starts. */
 void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count);
 
 /* Before START: at most HOST_DELAYS_MAX lock-delays in milliseconds, in memory that outlives the
- * agent, all zeros at first, as the agent before left them (host/delays.h). A grant that comes
+ * agent, all zeros at first, as the previous agent left them (host/delays.h). A grant that comes
  * before the clients of that agent have opened their locks again covers them. Borrowed. Without
  * them, handles that are not known count with the API's default. */
 void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t count);
@@ -257,14 +257,14 @@ void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t co
 struct host_region_note {
     _Atomic uint64_t name_hash;   /* the driver's: of which namespace; 0: of none */
     _Atomic uint64_t incarnation; /* the driver's; 0: not known */
-    _Atomic int64_t closed_ns;    /* until then a lock may be closed, or whoever waits for the end
-                                     of what was held in a region that was given up has to wait */
+    _Atomic int64_t closed_ns;    /* until then a lock may be closed, or a hold may last in a region
+                                     that was given up */
     _Atomic uint32_t anew_epoch;  /* the namespace was given up in that session; 0: in none */
-    _Atomic uint32_t given_up;    /* its region was, and no other one is there yet */
+    _Atomic uint32_t given_up;    /* the region was given up, and there is no other one yet */
 };
 
-/* Before START: the notes of a namespace, as the agent before left them (host/regions.c). Borrowed.
- * Without them, what is noted ends with this process. */
+/* Before START: the notes of a namespace, as the previous agent left them (host/regions.c).
+ * Borrowed. Without them, what is noted ends with this process. */
 void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note);
 
 /*
@@ -279,14 +279,14 @@ void host_set_sound(struct host *host, host_sound_fn *sound, void *arg);
 
 /*
  * Before START, for each namespace that is in use and was not given up. base is the mapped region
- * (borrowed until it is given up; own_... are filled in by the host). adopted: it is the region of
- * the agent before this one, else it is fresh. After START, between steps: a fresh one, for a
- * namespace whose host_region_is_left(). NULL, or what is wrong with it: then it is not used.
+ * (borrowed until it is given up; the host fills in own_...). adopted: it is the previous agent's
+ * region; else it is fresh. After START, between steps: adds a fresh region to a namespace whose
+ * host_region_is_left(). Returns NULL, or what is wrong with the region: then it is not used.
  */
 const char *host_add_region(struct host *host, uint32_t space, const struct hfi_region *base,
                             bool adopted) __attribute__((warn_unused_result));
 
-/* Before START: a row of the store. false: it does not fit. */
+/* Before START: loads a row of the store. Returns false if it does not fit. */
 bool host_load_slot(struct host *host, uint32_t space, uint32_t slot, const uint8_t *name,
                     size_t length) __attribute__((warn_unused_result));
 
@@ -300,8 +300,9 @@ void host_load_grant(struct host *host, const struct message_name *name,
 const char *host_check_region(struct host *host, uint32_t space)
     __attribute__((warn_unused_result));
 
-/* Before START: a client of the agent before this one whose process still lives, with one of its
- * holder ids (first: its own). The driver tells HOST_DIED with it when it dies. false: full. */
+/* Before START: loads a client of the previous agent whose process still lives, with one of its
+ * holder ids (first: its own). When the process dies, the driver reports that by HOST_DIED. Returns
+ * false if the table is full. */
 bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
                         const struct host_peer *peer) __attribute__((warn_unused_result));
 
@@ -315,9 +316,9 @@ int64_t host_give_up_region(struct host *host, uint32_t space, int64_t deadline_
 /* Between steps, before the region is given up: its memory cannot be touched any more, and this is
  * in its place, as large and zeroed behind the header. Borrowed until it is given up and left. */
 void host_move_region(struct host *host, uint32_t space, const struct hfi_region *base);
-/* Whether a reply that waited for something durable is about a region that was given up meanwhile.
- * It must not be sent: the client would take another region for that one. What it answers is
- * answered HF_EUNSERVED. */
+/* Returns whether a reply that waited for something durable is about a region that was given up
+ * meanwhile. It must not be sent: the client would take another region for that one. What it
+ * answers is answered HF_EUNSERVED. */
 bool host_reply_is_late(const struct host *host, const struct host_action *reply);
 /* Whether the host core no longer refers to the region that was given up, so that it may be
  * unmapped. */

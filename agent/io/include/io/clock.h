@@ -18,7 +18,7 @@ int64_t clock_thread_ns(void);
 /* Random bits, from a small buffer that getrandom(2) fills. Only one thread may call this. */
 uint64_t clock_random(void);
 
-/* The kernel's boot id. false: it cannot be read. */
+/* Sets out to the kernel's boot id. Returns false if it cannot be read. */
 bool clock_boot_id(uint8_t out[16]) __attribute__((warn_unused_result));
 
 /*

@@ -32,26 +32,28 @@ enum {
 
 struct closer;
 
-/* Starts the process. NULL: errno says why. room: how many sockets may wait in the agent.
- * arguments: as beside_start(). */
+/* Starts the process. `room` is the number of sockets that may wait in the agent; arguments: as in
+ * beside_start(). On failure returns NULL with errno. */
 struct closer *closer_open(uint32_t room, char **arguments) __attribute__((warn_unused_result));
 
 /* Takes a socket of that user's process, for closer_push(). It is a bug to give more than
  * `room`. */
 void closer_give(struct closer *closer, int socket, uid_t uid);
 
-/* The same for a listener: its close would close its connections, so it stays open until the
- * process ends. The last one that is given. */
+/* Takes a listener, for closer_push(). Closing it would close its connections, so the process keeps
+ * it open until it ends. No other socket may be given after it. */
 void closer_keep(struct closer *closer, int socket);
 
-/* Hands over the sockets, without waiting. If the process has ended, this call closes them,
- * which may wait. false: so many wait that the agent should accept no more connections. */
+/* Hands over the sockets, without blocking. If the process has ended, this call closes them,
+ * which may block. Returns false if so many wait that the agent should accept no more connections.
+ */
 bool closer_push(struct closer *closer) __attribute__((warn_unused_result));
 
-/* After that: the user that has most of them, and how many. */
+/* After closer_push(): returns the user that has most of the waiting sockets, and sets *count to
+ * their number. */
 uid_t closer_most(const struct closer *closer, uint32_t *count);
 
-/* Whether the process ended by itself (was killed). */
+/* Returns whether the process ended by itself (was killed). */
 bool closer_ended(const struct closer *closer);
 
 /* Hands over the rest, for about a second at most. Then the process ends. NULL is allowed. */

@@ -68,7 +68,7 @@ void committer_stand_by(struct committer *committer);
  * it is not certain to be durable. */
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)
     __attribute__((warn_unused_result));
-/* Waits until the batch is done. false: none was begun. */
+/* Waits until the batch is done. Returns false if none was begun. */
 bool committer_wait(struct committer *committer) __attribute__((warn_unused_result));
 
 /* Has the store checkpointed when no batch is under way. */

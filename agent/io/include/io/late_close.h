@@ -16,16 +16,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Starts the thread, once in a process; it is never waited for. false: errno says why. */
+/* Starts the thread, once in a process. No call waits for the thread's end. On failure returns
+ * false with errno. */
 bool late_close_start(void) __attribute__((warn_unused_result));
 
-/* Takes fd; -1 is allowed. uid: the user whose processes can make that close slow; -1: any user. */
+/* Closes fd later; -1 is allowed. `uid` is the user whose processes can make that close slow; -1:
+ * any user. */
 void late_close(int fd, uid_t uid);
 
-/* The same for a pidfd that is in an epoll set (io/deaths.h). */
+/* Does what late_close() does, for a pidfd that is in an epoll set (io/deaths.h). */
 void late_close_watched(int pidfd, uid_t uid);
 
-/* Whether so many closes of that user wait that the agent should open no more for it. */
+/* Returns whether so many closes of that user wait that the agent should open no more for it. */
 bool late_close_is_busy(uid_t uid);
 
 #endif

@@ -74,7 +74,7 @@ bool lease_file_share(struct lease_file *file, int folder, const char *name,
                       const struct lease_file_room *room, struct lease_record *found)
     __attribute__((warn_unused_result));
 /* From now on the notes of the regions count, even if a kill comes before the next deadline. To be
- * called when the notes have everything that the agent before may have left. */
+ * called when the notes have everything that the previous agent may have left. */
 void lease_file_count_notes(struct lease_file *file);
 /* The last commit that was noted; 0 if none was. */
 uint64_t lease_file_commit(const struct lease_file *file);

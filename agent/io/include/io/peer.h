@@ -1,7 +1,7 @@
 /*
- * The process at the other end of a Unix socket, by the kernel.
+ * The process at the other end of a Unix socket, as the kernel reports it.
  *
- * All of it is of the process that called connect(2), at that moment.
+ * All that is reported is of the process that called connect(2), at the moment of that call.
  */
 #ifndef IO_PEER_H
 #define IO_PEER_H
@@ -24,7 +24,7 @@ struct peer_groups {
     size_t count;
 };
 
-/* false: errno says why. */
+/* Set *out to the peer, and to its groups. On failure they return false with errno. */
 bool peer_of(int socket, struct peer *out) __attribute__((warn_unused_result));
 bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unused_result));
 
@@ -36,11 +36,12 @@ bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unu
  */
 int peer_pidfd(int socket, pid_t pid) __attribute__((warn_unused_result));
 
-/* A pidfd, close-on-exec; -1: errno says why. */
+/* Returns a pidfd, close-on-exec. On failure returns -1 with errno. */
 int peer_pidfd_open(pid_t pid) __attribute__((warn_unused_result));
 
-/* Whether the process of a pidfd has ended. Takes no lock of the pidfd's queue, which any user can
- * have kept for a second (io/deaths.h): a poll that does not wait looks at the process alone. */
+/* Returns whether the process of a pidfd has ended. Does not take the lock of the pidfd's queue,
+ * which any user can keep for a second (io/deaths.h): a poll that does not wait looks at the
+ * process alone. */
 bool peer_pidfd_ended(int pidfd);
 
 /*
@@ -54,17 +55,18 @@ struct peer_process {
         start; /* in clock ticks since boot, as /proc/PID/stat says it; without an inode only */
 };
 
-/* Of the process of that pidfd, if it still lives afterwards (peer_pidfd_ended()): until then pid
- * is its number. pid 0: it has none here. Whatever it does, the cost of this is the same; but
- * before Linux 6.9 the process can keep this call waiting, see peer_start_of(). */
+/* Sets *out to the numbers of the pidfd's process. `pid` is the process's number; 0: it has none
+ * here. The result counts only if the process still lives afterwards (peer_pidfd_ended()): until
+ * then nobody else has its number. The cost does not depend on the process; but before Linux 6.9
+ * the process can block this call, see peer_start_of(). */
 void peer_process_of(int pidfd, pid_t pid, struct peer_process *out);
 
-/* The start of the process that has that number; 0: it cannot be read. A lookup in /proc/PID waits
- * for the locks of that folder, which the process can keep for as long as it lives. So nobody asks
- * for this who has an inode. */
+/* Returns the start of the process that has that number; 0: it cannot be read. A lookup in
+ * /proc/PID waits for the locks of that folder, which the process can keep for as long as it lives.
+ * So no caller that knows the inode calls this. */
 uint64_t peer_start_of(pid_t pid);
 
-/* The pid namespace in which this agent sees numbers, as a number; 0: not known. */
+/* Returns the number of the pid namespace in which this agent sees processes; 0: not known. */
 uint64_t peer_numbers(void);
 
 #endif

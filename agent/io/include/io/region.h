@@ -13,15 +13,15 @@
  *
  * A region has all its memory from the moment it is made: the first touch of a page for which
  * /dev/shm, where everybody may write, has no room would raise SIGBUS, here and in each client. One
- * that is adopted with holes (of a release before, or punched) gets what is missing if there is
+ * that is adopted with holes (an earlier release's, or punched) gets what is missing if there is
  * room.
  *
- * Who has a region may truncate it, or punch holes. Touching what is gone raises SIGBUS; the
- * handler here maps zero pages over the whole mapping and notes that the region is rubbish
+ * A process that has a region may truncate it, or punch holes. Touching what is gone raises SIGBUS;
+ * the handler here maps zero pages over the whole mapping and notes that the region is rubbish
  * (region_file_fault). A hole that somebody punched and nobody refilled yet is found by the memory
- * that the object has. An access that cannot be explained that way ends the process as it
- * would have without the handler. Since a signal handler has no argument, the list of mappings is
- * this file's one global.
+ * that the object has. An access that cannot be explained that way ends the process as it would
+ * have without the handler. Since a signal handler has no argument, the list of mappings is this
+ * file's one global.
  *
  * One thread, but for region_file_make(). Errors are one line of text: what, where, what was
  * expected.
@@ -69,12 +69,12 @@ struct region_file {
     char namespace_name[HFI_LABEL_MAX + 1];
 };
 
-/* All -1 and NULL: nothing is open. */
+/* Sets all fields to -1 and NULL: nothing is open. */
 void region_file_init(struct region_file *file);
 
-/* The name in /dev/shm of the folder of that agent, by its identity; begins with a slash. */
+/* Sets out to the name in /dev/shm of that agent's folder. The name begins with a slash. */
 void region_folder_name(const struct hfi_region_identity *identity, char out[REGION_FOLDER_MAX]);
-/* That of the folder of one region in it. */
+/* Sets out to the name, in the agent's folder, of the folder of one region. */
 void region_own_name(const char *space, uint64_t incarnation, char out[REGION_OWN_MAX]);
 
 /* Installs the SIGBUS handler, once. */
@@ -86,9 +86,9 @@ bool region_file_create(struct region_file *file, int folder, const struct hfi_r
                         const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
-/* The two halves of it. The first takes long (15 ms for 27 MiB) and may be done by any thread;
- * nothing else may be done with what it made than the second, which puts it into the place of what
- * is open in file, or to drop it: then it is removed again. */
+/* Do the two halves of region_file_create(). region_file_make() takes long (15 ms for 27 MiB), and
+ * any thread may call it. What it made may only go to region_file_take(), which replaces what is
+ * open in `file` by it, or to region_file_drop(), which removes it again. */
 bool region_file_make(struct region_file *made, int folder, const struct hfi_region_sizes *sizes,
                       const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
@@ -109,9 +109,8 @@ bool region_file_adopt(struct region_file *file, int folder, const struct hfi_re
                        const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
-/* Unmaps and closes; the object stays for the next agent. */
+/* Both calls unmap the region and close its descriptor. The object stays for the next agent. */
 void region_file_close(struct region_file *file);
-/* The same. */
 void region_file_leave(struct region_file *file);
 
 /*
@@ -127,20 +126,21 @@ bool region_file_abandon(struct region_file *file) __attribute__((warn_unused_re
  * map it: what is written meanwhile is lost. */
 void region_file_slim(const struct region_file *file);
 
-/* How many bytes of it have no memory yet. */
+/* Returns the number of bytes of the region that have no memory yet. */
 uint64_t region_file_missing(const struct region_file *file);
 
-/* Calls touch(arg), which touches regions and nothing else that would be left half done. false: a
- * page was gone, and what it had begun was left. Any thread; the mapping stays as it is. */
+/* Calls touch(arg), which touches regions and leaves nothing else half done if it is cut short.
+ * Returns false if a page was gone and touch() was cut short. The mapping stays as it is. Any
+ * thread may call this. */
 bool region_try(void (*touch)(void *arg), void *arg);
 
-/* Whether a page of it was gone when it was touched. */
+/* Returns whether a page of the region was gone when it was touched. */
 bool region_file_is_rubbish(const struct region_file *file);
 
-/* What is wrong with it, at the cost of one system call. What was read before can be zeros of the
- * handler's only if this says so. */
+/* Returns what is wrong with the region, at the cost of one system call. If this returns
+ * REGION_SOUND, what was read before is not the zeros of the SIGBUS handler. */
 enum region_fault region_file_fault(const struct region_file *file);
-/* Writes what never changes into its header again. */
+/* Writes what never changes into the region's header again. */
 void region_file_mend(struct region_file *file);
 
 #endif

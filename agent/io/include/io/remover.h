@@ -38,18 +38,18 @@ enum remover_kind {
     REMOVER_EMPTIED, /* the same; before, the object's memory behind the region's header is given
                       * back, and it gets the size that it had: who maps it is to read zeros, rather
                       * than to die of what is gone. A client may have it open for ever */
-    REMOVER_FLAT,    /* an object of a release before, and what lay beside it */
+    REMOVER_FLAT,    /* an object of an earlier release, and what lay beside it */
 };
 
 struct remover;
 
-/* Starts the process. NULL: errno says why. arguments: as closer_open(). */
+/* Starts the process. arguments: as in beside_start(). On failure returns NULL with errno. */
 struct remover *remover_open(char **arguments) __attribute__((warn_unused_result));
 
 /*
  * Opens a folder of /dev/shm, and makes it (0700) if it is not there. Waits for at most timeout_ms.
  * lock: a descriptor that may be locked (flock), opened for this call. While an earlier call still
- * waits for that folder, also one of an agent before, the descriptor's file stays locked, and this
+ * waits for that folder, also a previous agent's, the descriptor's file stays locked, and this
  * call begins no second one. -1: errno; ETIMEDOUT: some process keeps the lock of /dev/shm; ECHILD:
  * the process has ended; ETOOMANYREFS: too many descriptors of this user are on their way.
  */
@@ -57,25 +57,26 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
     __attribute__((warn_unused_result));
 
 /*
- * Has a child map that object, and touch each page of it: the caller would have to wait for as long
- * as a client likes that holds everybody up there. false: the child is stuck (io/stuck.h); it is
- * left alone. true: it was done, or the object is not there or not whole. Waits for it.
+ * Has a child map that object and touch each page of it, and waits for the child. The caller does
+ * not touch the pages itself, since a client can block whoever does, for as long as it likes.
+ * Returns false if the child is stuck (io/stuck.h); the child is then left alone. Returns true if
+ * all pages were touched, or the object is missing or not whole.
  */
 bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
     __attribute__((warn_unused_result));
 
-/* Has it removed, some time; does not wait. size: of what is emptied. false: it is not, since too
- * much waits or the process has ended: it stays until somebody says so again. */
+/* Has the object removed at some later time. Does not block. `size` is for REMOVER_EMPTIED. Returns
+ * false if too much waits or the process has ended: then the object stays until the next call. */
 bool remover_remove(struct remover *remover, uint32_t space, enum remover_kind kind,
                     const char *path, uint64_t size) __attribute__((warn_unused_result));
 
-/* How many of that space's are not removed yet, as the process said last. */
+/* Returns the number of that space's removals that are not done, as the process last reported. */
 uint32_t remover_waiting(struct remover *remover, uint32_t space);
 
-/* Whether the process ended by itself (was killed). */
+/* Returns whether the process ended by itself (was killed). */
 bool remover_ended(const struct remover *remover);
 
-/* The process ends, some time. NULL is allowed. */
+/* Makes the process end at some later time. NULL is allowed. */
 void remover_close(struct remover *remover);
 
 #endif

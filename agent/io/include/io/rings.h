@@ -53,24 +53,27 @@ struct rings {
 
 void rings_init(struct rings *rings);
 
-/* It rang these regions. Whether that waits until resume_ns; else it is to be answered now. */
+/* Notes that the user rang these regions. Returns whether that waits until resume_ns; else the
+ * caller is to answer it now. */
 bool rings_wait(struct rings *rings, uint64_t regions, int64_t now_ns);
 
-/* Until when a connection that rang, and made or met a pause, is not read. */
+/* Returns until when a connection is not read that rang, and made or met a pause. */
 int64_t rings_hold(struct rings *rings, int64_t now_ns);
 
-/* What is to be answered now, the pause being over: regions, as bits. */
+/* Returns the regions, as bits, that are to be answered now. The user's pause is over. */
 uint64_t rings_resume(struct rings *rings, int64_t now_ns);
 
-/* It was answered, which took so long, in that turn of the loop. causes: how often locks of the
- * regions in .rung were looked at. When it is answered again, which is resume_ns; 0: at once. */
+/* Charges the user for an answer that took took_ns, in that turn of the loop. `causes` is how often
+ * locks of the regions in .rung were looked at. Returns resume_ns, when the user is answered again;
+ * 0: at once. */
 int64_t rings_answered(struct rings *rings, int64_t now_ns, int64_t took_ns, uint64_t causes,
                        uint32_t turn);
 
-/* Whether there is something that must not be forgotten. */
+/* Returns whether the user has a debt or waiting rings, which must not be forgotten. */
 bool rings_owe(const struct rings *rings, int64_t now_ns);
 
-/* Whether it is time to say that it was kept waiting; then the counts begin anew afterwards. */
+/* Return whether it is time to log that the user's rings were delayed; and begin the counts anew
+ * once that is logged. */
 bool rings_are_to_be_told(const struct rings *rings, int64_t now_ns);
 void rings_told(struct rings *rings, int64_t now_ns);
 

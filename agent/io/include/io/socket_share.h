@@ -17,7 +17,7 @@
  * from, sent to or closed of this user's connections on the loop. Processor time counts, so a busy
  * machine blames nobody. A debt outlives the connections that made it.
  *
- * Users are told apart by their whole number. On the loop's thread.
+ * Users are distinguished by their whole number. Only the loop's thread may call these functions.
  */
 #ifndef IO_SOCKET_SHARE_H
 #define IO_SOCKET_SHARE_H
@@ -73,10 +73,11 @@ struct socket_shares {
     int64_t sample_cpu_ns;
 };
 
-/* A connection of that user. *served: see socket_share_turn(). NULL: no memory. */
+/* Adds a connection of that user to its share, and returns the share; NULL: no memory. *served: see
+ * socket_share_turn(). */
 struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, uint32_t *served);
 
-/* That user's; NULL: it has nothing here. */
+/* Returns that user's share; NULL: it has none. */
 struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid);
 
 /* Takes one of the user's connections out of the share. NULL is allowed. */
@@ -89,28 +90,28 @@ bool socket_share_turn(struct socket_share *share, uint32_t *served);
 /* Counts processor time that was spent on the user. Returns whether any is left in this turn. */
 bool socket_share_spend(struct socket_share *share, int64_t took_ns);
 
-/* A turn begins: the processor time that this thread has had at now_ns. */
+/* Begins a turn. cpu_ns is the processor time that this thread has had at now_ns. */
 void socket_shares_begin(struct socket_shares *shares, int64_t now_ns, int64_t cpu_ns);
 
-/* A call on one of this user's sockets lasted so long. The processor time that it cost at least;
- * its share of the turn is another account, socket_share_spend(). */
+/* Counts a call on one of this user's sockets. Returns the least processor time that the call can
+ * have cost. The user's part of the turn is another account: socket_share_spend(). */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns);
 
-/* It cost so much; for socket_share_call(), and for tests. */
+/* Charges the user for a call of that cost. For socket_share_call(), and for tests. */
 void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t now_ns);
 
-/* Until when it owes; 0: it does not. */
+/* Returns until when the user has a debt; 0: it has none. */
 int64_t socket_share_owes(const struct socket_share *share, int64_t now_ns);
 
-/* Calls that for each user whose rings have waited long enough: what it calls takes them
- * (rings_resume()). When it is to be called again; INT64_MAX: nobody's rings wait. */
+/* Calls resume() for each user whose rings have waited long enough; resume() takes the rings
+ * (rings_resume()). Returns when this is to be called again; INT64_MAX: no user's rings wait. */
 int64_t socket_shares_resume(struct socket_shares *shares, int64_t now_ns,
                              void (*resume)(void *arg, struct socket_share *share), void *arg);
 
 /* Frees what is kept for debts alone, at the end. */
 void socket_shares_forget(struct socket_shares *shares);
 
-/* The turn is over. */
+/* Ends the turn. */
 void socket_shares_turned(struct socket_shares *shares);
 
 #endif

@@ -106,9 +106,9 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
 /*
  * Takes back a start over of which no other voter knows yet: replaces the database at path, in one
  * step, by the one that store_start_over() kept. kept (STORE_KEPT_MAX bytes) receives the name that
- * the old one had. This is safe, for the new store has promised nothing. The session of before does
- * not go on. On failure the store is still the new one, and error says why: the database is in use
- * or does not start over, other voters know of it, or the old one is missing or cannot be read.
+ * the old one had. This is safe, for the new store has promised nothing. The old store's session
+ * does not go on. On failure the store is still the new one, and error says why: the database is in
+ * use or does not start over, other voters know of it, or the old one is missing or cannot be read.
  * Only if the folder cannot be made durable, as error then says, the store is the old one already.
  */
 bool store_undo_start_over(const char *path, const struct store_identity *identity, char *kept,

@@ -1,5 +1,5 @@
 /*
- * Whether the kernel keeps a thread waiting where nothing can interrupt it, and not for a disk.
+ * Detects that the kernel blocks a thread where nothing can interrupt it, and not for a disk.
  *
  * A thread that gets no processor is in another state. One that waits for memory (a page that is
  * swapped out, a control group at its limit) has read another page from a disk by the next look, or

@@ -20,22 +20,22 @@
 #include <stdint.h>
 
 enum {
-    WAKE_DEAR_MS = 2,     /* of the caller's time and of its processor time */
-    WAKE_LATE_MS = 10000, /* so long after a dear one the thread makes them */
+    WAKE_DEAR_MS = 2,     /* a longer wake is costly: of the caller's time and processor time */
+    WAKE_LATE_MS = 10000, /* for so long after a costly wake the thread makes the wakes */
     WAKE_QUEUE = 4096,    /* words */
     WAKE_SPACES = 64,     /* namespaces have numbers below */
 };
 
 typedef void wake_fn(_Atomic uint32_t *word, int count);
 
-/* Starts the thread, once in a process; it is never waited for. wake: what wakes; NULL: the futex.
- * false: errno says why. */
+/* Starts the thread, once in a process. No call waits for the thread's end. `wake` makes a wake;
+ * NULL: the futex call does. On failure returns false with errno. */
 bool wake_start(wake_fn *wake) __attribute__((warn_unused_result));
 
 /*
  * Wakes at most count sleepers on that word of a namespace's region, now or soon. The word may be
- * unmapped meanwhile. *cost_ns: what it cost, if it was dear and made by this thread (from now on
- * another one makes them), else 0.
+ * unmapped meanwhile. Sets *cost_ns to what the wake cost, if it was costly and this thread made it
+ * (the other thread makes the next ones); else to 0.
  */
 void wake_sleepers(uint32_t space, _Atomic uint32_t *word, int count, int64_t *cost_ns);
 
