@@ -87,14 +87,16 @@ enum config_result config_read(struct config *config, const char *path, char *er
 enum config_result config_dev(struct config *config, const char *state_dir, char *error)
     __attribute__((warn_unused_result));
 
-/* Whether the scheme of an address (SCHEME://HOST:PORT) is one with TLS. */
+/* Returns whether the scheme of an address (SCHEME://HOST:PORT) is one with TLS. */
 bool config_is_tls(const char *address);
-/* Whether the host is a wildcard such as 0.0.0.0: an agent can listen there, and none can dial
- * it. */
+/* Returns whether the host is a wildcard such as 0.0.0.0: an agent can listen there, and none can
+ * dial it. */
 bool config_is_anywhere(const char *address);
-/* Whether both texts are the same address, however it is written. Names are not looked up. */
+/* Returns whether both texts are the same address, however it is written. Names are not looked up.
+ */
 bool config_is_same(const char *one, const char *other);
-/* Whether the address is of the loopback, so that only processes of this host can connect. */
+/* Returns whether the address is of the loopback, so that only processes of this host can connect.
+ */
 bool config_is_local(const char *address);
 
 /* The user that connects. groups: the primary and the supplementary ones; the caller keeps them. */
@@ -108,7 +110,7 @@ struct config_user {
 uint8_t config_rights(const struct config *config, uint32_t space, uid_t own,
                       const struct config_user *user);
 
-/* Whether users other than own and root may use any namespace. */
+/* Returns whether users other than own and root may use any namespace. */
 bool config_admits_others(const struct config *config, uid_t own);
 
 #endif

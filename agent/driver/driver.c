@@ -371,7 +371,7 @@ static void make_step(struct driver *driver, struct quorum_event *event, int64_t
     driver_take_actions(driver);
 }
 
-/* Whether the turn has lasted so long that it is a stall. Each stall is reported once. */
+/* Returns whether the turn has lasted so long that it is a stall. Each stall is reported once. */
 static bool is_stalled(struct driver *driver, int64_t now_ns)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -538,8 +538,9 @@ void driver_committed(struct driver *driver, uint64_t commit, const char *error)
     }
 }
 
-/* Whether to hand over the open batch now. Some rows, for example a slot's, can wait for the row of
- * the register, which follows from the coordinator a moment later; then one commit has both. */
+/* Returns whether to hand over the open batch now. Some rows, for example a slot's, can wait for
+ * the row of the register, which follows from the coordinator a moment later; then one commit has
+ * both. */
 static bool is_wanted(struct driver *driver)
 {
     const struct driver_batch *open = driver->open;

@@ -67,9 +67,9 @@ uint32_t driver_batch_count(const struct driver_batch *batch);
 /* The record at *at, which is 0 at first and moves on. Returns NULL after the last record. */
 const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at);
 
-/* Whether only the batch's one lock name is under way here. Then, while the batch is flushed, a
- * request to the quorum can arise here only if it waits for the same flush. Events that need no
- * disk can still come: a client opens a known name, a ring, a renewal. */
+/* Returns whether only the batch's one lock name is under way here. Then, while the batch is
+ * flushed, a request to the quorum can arise here only if it waits for the same flush. Events that
+ * need no disk can still come: a client opens a known name, a ring, a renewal. */
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
@@ -202,10 +202,10 @@ int64_t driver_next_ns(const struct driver *driver);
 /* How many batches were committed so far. */
 uint64_t driver_commits(const struct driver *driver);
 
-/* Whether that voter's configuration is known to differ from this agent's. */
+/* Returns whether that voter's configuration is known to differ from this agent's. */
 bool driver_rules_differ(const struct driver *driver, uint32_t voter);
-/* Whether that voter reports that it starts over (`holdfast member rejoin`) and does not vote
- * yet. */
+/* Returns whether that voter reports that it starts over (`holdfast member rejoin`) and does not
+ * vote yet. */
 bool driver_starts_over(const struct driver *driver, uint32_t voter);
 
 /* Counters since the start. For people. */

@@ -153,10 +153,10 @@ void driver_take_kept_links(struct driver *driver);
 
 /* ---- admission.c ---- */
 
-/* Whether the message's sender may send it; if not, logs that. An agent makes requests in its own
- * name. Only a voter may bring another agent's request, and only to this agent, not to be relayed
- * to a third one. The reason: if a voter passes a request on, the next voter believes the request's
- * name. */
+/* Returns whether the message's sender may send it; if not, logs that. An agent makes requests in
+ * its own name. Only a voter may bring another agent's request, and only to this agent, not to be
+ * relayed to a third one. The reason: if a voter passes a request on, the next voter believes the
+ * request's name. */
 bool driver_admits(struct driver *driver, const struct message *message);
 
 /* ---- counts.c ---- */

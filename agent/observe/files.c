@@ -37,7 +37,8 @@ static bool is_unlinked(int fd)
     return fd >= 0 && fstat(fd, &status) == 0 && status.st_nlink == 0;
 }
 
-/* Whether the path that this folder was opened by now leads to another folder, or to none. */
+/* Returns whether the path that this folder was opened by now leads to another folder, or to none.
+ */
 static bool is_elsewhere(int fd, const char *path)
 {
     struct stat here;

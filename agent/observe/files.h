@@ -11,7 +11,7 @@ enum { FILES_TEXT_MAX = 300 };
 /* Note the identity of the store's file, and of the socket, once it exists. */
 void files_open(struct agent *agent);
 void files_open_socket(struct agent *agent);
-/* Whether a user other than root and the agent's may write to the configuration. */
+/* Returns whether a user other than root and the agent's may write to the configuration. */
 bool files_config_is_loose(const struct agent *agent);
 /* The number of files that are gone, of the folder, the store, the regions and the socket. text
  * (FILES_TEXT_MAX bytes) names them. by_name: also look whether the folder was moved, for which the

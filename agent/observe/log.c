@@ -108,7 +108,7 @@ void log_begin_limited(struct log_line *line, enum log_level level, const char *
     }
 }
 
-/* Whether the character may hide, or change how the line looks. */
+/* Returns whether the character may hide, or change how the line looks. */
 static bool is_escaped(const struct hfi_utf8 *unit)
 {
     return !unit->valid || hfi_utf8_is_control(unit->code_point) ||

@@ -73,7 +73,8 @@ void address_init(struct address_entry *entry)
                                     .trial.link = ADDRESSES_LINK_NONE};
 }
 
-/* Whether a new address of an agent without a connection has to wait before it is dialled. */
+/* Returns whether a new address of an agent without a connection has to wait before it is dialled.
+ */
 static bool has_to_wait(const struct address_entry *entry, uint64_t host, int64_t now_ns)
 {
     return entry->trial.link != ADDRESSES_LINK_NONE ||

@@ -169,8 +169,8 @@ static uint64_t hash_host(const char *remote)
     return hfi_name_hash(remote, size) | 1;
 }
 
-/* Whether a line about this remote may be logged: its last one is a minute old, or it has none. A
- * new remote takes the entry of the one that was logged longest ago. */
+/* Returns whether a line about this remote may be logged: its last one is a minute old, or it has
+ * none. A new remote takes the entry of the one that was logged longest ago. */
 static bool may_log(struct peers *peers, const char *remote)
 {
     uint64_t hash = hash_host(remote);
@@ -276,8 +276,8 @@ static void note_release(struct peers *peers, const struct message *message, uin
     log_end(&line);
 }
 
-/* Whether the certificate of the connection names the agent that the packet gives as its sender.
- * Without a name from NNG the answer is yes. */
+/* Returns whether the certificate of the connection names the agent that the packet gives as its
+ * sender. Without a name from NNG the answer is yes. */
 static bool is_certified(const struct wire_header *header, const char *certified)
 {
     return certified[0] == '\0' || (strlen(certified) == header->from.length &&

@@ -25,9 +25,9 @@
 struct agent;
 struct peers;
 
-/* Whether the files that [tls] names can be used; true if there is no [tls]. On failure error says
- * which one cannot, and errno is EINVAL if the file itself is wrong. Any other errno may pass
- * (memory, say). */
+/* Returns whether the files that [tls] names can be used; true if there is no [tls]. On failure
+ * error says which one cannot, and errno is EINVAL if the file itself is wrong. Any other errno may
+ * pass (memory, say). */
 bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
     __attribute__((warn_unused_result));
 

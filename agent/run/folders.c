@@ -51,13 +51,13 @@ static bool is_trusted(const struct agent *agent, uid_t owner)
     return is_own(agent, owner) || (stat("/", &top) == 0 && owner == top.st_uid);
 }
 
-/* Whether other users could replace a folder that lies in this one. */
+/* Returns whether other users could replace a folder that lies in this one. */
 static bool is_open(const struct stat *status)
 {
     return (status->st_mode & 0002) != 0 && (status->st_mode & S_ISVTX) == 0;
 }
 
-/* Whether only the agent's user can write to it, as state_dir and its folders require. */
+/* Returns whether only the agent's user can write to it, as state_dir and its folders require. */
 static bool check_folder(struct agent *agent, const struct stat *status, const char *shown)
 {
     if (status->st_uid == agent->own && (status->st_mode & 022) == 0) {

@@ -31,7 +31,7 @@ struct anew {
  * back `made`. Returns false, with errno, if no thread can be started. */
 bool anew_begin(struct anew *anew) __attribute__((warn_unused_result));
 
-/* Whether the attempt that anew_begin() started has ended, well or not. */
+/* Returns whether the attempt that anew_begin() started has ended, well or not. */
 bool anew_is_done(const struct anew *anew);
 
 /* Waits for the thread. If good is true, the caller takes or drops file; else error says why there

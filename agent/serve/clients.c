@@ -81,7 +81,7 @@ void clients_died(struct agent_client *client, const char *how)
 
 /* ---- clients of this agent ---- */
 
-/* Whether the process that connects is the client's. */
+/* Returns whether the process that connects is the client's. */
 static bool is_of(const struct agent_client *client, const struct process *process, uid_t uid)
 {
     if (client->process == process) {

@@ -11,7 +11,7 @@
 bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
 /* After the start: removes the records of clients that the agent does not know. */
 void clients_remove_records(struct agent *agent);
-/* Whether that process is the client whose id and nonce its HELLO names. */
+/* Returns whether that process is the client whose id and nonce its HELLO names. */
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
                      const struct peer *peer, const struct process *process);
 /* The host core admitted the client (HOST_WELCOMED). Returns NULL, with errno, if its record could

@@ -12,7 +12,8 @@
  * line in agent->error. */
 int memory_open(struct agent *agent) __attribute__((warn_unused_result));
 
-/* Whether that region can be mapped and touched: false if a client holds everybody up there. */
+/* Returns whether that region can be mapped and touched: false if a client holds everybody up
+ * there. */
 bool memory_is_reached(struct agent *agent, uint32_t space, uint64_t incarnation, uint64_t size)
     __attribute__((warn_unused_result));
 
@@ -26,11 +27,11 @@ void memory_remove(struct agent *agent, uint32_t space, enum remover_kind kind,
                    const char *own_name);
 void memory_remove_flat(struct agent *agent, const char *shm_name);
 
-/* Whether a name from a row of the store is one that an older release gave: a file, not in a
- * folder. */
+/* Returns whether a name from a row of the store is one that an older release gave: a file, not in
+ * a folder. */
 bool memory_is_flat(const char *shm_name);
 
-/* Whether the most regions that may wait for removal, of that namespace, already do. */
+/* Returns whether the most regions that may wait for removal, of that namespace, already do. */
 bool memory_is_stuck(const struct agent *agent, uint32_t space);
 
 #endif

@@ -39,7 +39,8 @@ void prolong_look(struct prolong *prolong);
 /* Bit i: a process of namespace i holds up whoever touches its region. */
 uint64_t prolong_held(struct prolong *prolong);
 
-/* Whether the thread of that namespace is at work, or stuck: its region must stay mapped. */
+/* Returns whether the thread of that namespace is at work, or stuck: its region must stay mapped.
+ */
 bool prolong_is_busy(struct prolong *prolong, uint32_t space);
 /* The namespace is given up: its thread stops at the next page of the region. */
 void prolong_leave(struct prolong *prolong, uint32_t space);

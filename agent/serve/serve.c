@@ -41,7 +41,7 @@ static struct misuse *find_misuse(struct agent *agent, uid_t account, const char
     return place;
 }
 
-/* Whether a line of this minute already says this of that process. */
+/* Returns whether a line of this minute already says this of that process. */
 static bool was_logged(const struct misuse *misuse, pid_t pid, uint64_t why)
 {
     for (uint32_t i = 0; i < misuse->logged; i++) {

@@ -166,14 +166,14 @@ uint16_t author_make(struct gossip *gossip, const struct message_agent *name);
 void author_dead(struct gossip *gossip, const struct gossip_dead *dead);
 /* A digest of the agent `by` shows that it has the same items of the author as this agent. */
 void author_known_by(struct gossip *gossip, uint16_t index, uint16_t by);
-/* Whether the digests of all agents in the view have shown that. */
+/* Returns whether the digests of all agents in the view have shown that. */
 bool author_is_known(const struct gossip *gossip, const struct author *author);
 /* The author gave a sign of life at then_ns, as that incarnation. Returns false if a later
  * incarnation of it is known. */
 bool author_refresh(struct gossip *gossip, uint16_t index, uint64_t incarnation,
                     uint64_t heartbeat_ms, int64_t then_ns);
 void author_set_address(struct gossip *gossip, uint16_t index, const char *address);
-/* Whether the author's items may be shown. */
+/* Returns whether the author's items may be shown. */
 bool author_is_valid(const struct gossip *gossip, const struct author *author);
 bool author_is_silent(const struct gossip *gossip, const struct author *author, int64_t now_ns);
 /* The author's locks have to be reported as changed. */

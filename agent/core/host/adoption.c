@@ -226,9 +226,9 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
     hfi_rouse(actor, at.slot);
 }
 
-/* Whether it is a lock of that name (namespaces may have been configured anew) of which this agent
- * knows no grant, and which somebody waits for. The only voter knows all grants: there it is
- * idle. */
+/* Returns whether it is a lock of that name (namespaces may have been configured anew) of which
+ * this agent knows no grant, and which somebody waits for. The only voter knows all grants: there
+ * it is idle. */
 static bool goes_on(const struct host *host, const struct kept_note *note)
 {
     struct lock_ref at = note->at;

@@ -71,7 +71,8 @@ void burial_free(struct host *host, uint32_t handle)
     }
 }
 
-/* Whether the handle can be forgotten at once: it never was in the queue, or is known to be out. */
+/* Returns whether the handle can be forgotten at once: it never was in the queue, or is known to be
+ * out. */
 static bool handle_is_clear(const struct host *host, uint32_t handle)
 {
     const struct hfi_region *region = space_region(host, handle_lock(host, handle).space);
@@ -192,7 +193,8 @@ static void collect_named_ids(struct host *host, uint32_t space)
     }
 }
 
-/* Whether the lock's word still names a handle that is about to be forgotten; heals it then. */
+/* Returns whether the lock's word still names a handle that is about to be forgotten; heals it
+ * then. */
 static bool zombie_is_named(struct host *host, uint32_t handle, struct host_actions *actions)
 {
     struct lock_ref at = handle_lock(host, handle);

@@ -25,7 +25,7 @@ struct opens *opens_lay_out(struct arena *arena)
     return arena_take(arena, 1, sizeof(struct opens));
 }
 
-/* Whether the client may have one more handle, and there is one. */
+/* Returns whether the client may have one more handle, and there is one. */
 static bool handle_is_left(const struct host *host, uint32_t client)
 {
     return handles_may_open(host, client) && handles_count(host) < host->config.limits.handles;

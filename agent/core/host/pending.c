@@ -53,7 +53,7 @@ void pending_forget(struct host *host, uint32_t handle)
     }
 }
 
-/* Whether that one waits for the lock's grant. */
+/* Returns whether that one waits for the lock's grant. */
 static bool waits_for(const struct host *host, const struct pending_entry *entry,
                       struct lock_ref at)
 {

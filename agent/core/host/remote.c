@@ -97,8 +97,8 @@ static void question_send(struct host *host, struct question *question,
     question->due_ns = question->due_ns < question->end_ns ? question->due_ns : question->end_ns;
 }
 
-/* Whether that user may have one more. A question about a host that is away is open for all of its
- * time, so one user could keep the answers of all others out. */
+/* Returns whether that user may have one more. A question about a host that is away is open for all
+ * of its time, so one user could keep the answers of all others out. */
 static bool question_is_left(const struct host *host, int64_t account)
 {
     uint32_t count = 0;
@@ -332,8 +332,8 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     return REMOTE_ANSWERS_LATER;
 }
 
-/* Whether the lock has that grant. Of an adopted one that is not known yet, and it has no other
- * than the one that it had before. */
+/* Returns whether the lock has that grant. Of an adopted one that is not known yet, and it has no
+ * other than the one that it had before. */
 static bool is_meant(const struct host *host, struct lock_ref at, struct message_order version)
 {
     return lock_state(host, at) == LOCK_ADOPTED ||

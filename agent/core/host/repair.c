@@ -85,8 +85,8 @@ static void look_at_place(struct queued *queued, uint64_t wait)
     queued->bits |= wait & HFI_WAIT_BARGING ? HFI_W_BARGERS : HFI_W_WAITERS;
 }
 
-/* Whether the cell is none that its owner can read under: of no session that is, or not as any
- * reader writes it. */
+/* Returns whether the cell is none that its owner can read under: of no session that is, or not as
+ * any reader writes it. */
 static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_t cell)
 {
     uint64_t epoch = cell >> HFI_CELL_EPOCH_SHIFT;
@@ -193,7 +193,8 @@ static void repair_queue(struct host *host, struct lock_ref at, const struct que
     }
 }
 
-/* Whether the word names a holder that cannot hold: see attend_holder(). *walked: handles. */
+/* Returns whether the word names a holder that cannot hold: see attend_holder(). *walked: handles.
+ */
 static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32_t holder,
                              uint32_t *walked)
 {
@@ -212,7 +213,7 @@ static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32
     return !(client_flags(host, client) & CLIENT_SURVIVOR);
 }
 
-/* Whether the agent has to act, after all was put right. */
+/* Returns whether the agent has to act, after all was put right. */
 static bool wants_attention(const struct host *host, struct lock_ref at,
                             const struct queued *queued, uint32_t *walked)
 {

@@ -88,7 +88,8 @@ static void watch_mark(struct host *host, const struct watch *watch)
     }
 }
 
-/* Whether one more is within what the client's user may have: all but root half of the room. */
+/* Returns whether one more is within what the client's user may have: all but root half of the
+ * room. */
 static bool client_may_watch(const struct host *host, uint32_t client)
 {
     int64_t account = client_peer(host, client)->account;

@@ -190,7 +190,7 @@ static uint32_t others_of(const struct quorum *quorum, const struct ballot *part
     return rules_count((uint8_t)(partition->mask & ~(1u << quorum->config->self)));
 }
 
-/* Whether to ask that voter for its promise now. This voter's own acceptor comes last
+/* Returns whether to ask that voter for its promise now. This voter's own acceptor comes last
  * (ballots.h). */
 static bool is_asked(const struct quorum *quorum, const struct ballot *partition, uint32_t voter)
 {
@@ -315,9 +315,9 @@ static void resign(struct quorum *quorum, uint32_t p)
     quorum->ballots->of[p].retry_ns = 0;
 }
 
-/* Whether another voter has taken over this partition while this process was stopped. Another voter
- * claims what this voter has prepared, and this process did not run for a while since it prepared:
- * so this voter is the one that did not notice. */
+/* Returns whether another voter has taken over this partition while this process was stopped.
+ * Another voter claims what this voter has prepared, and this process did not run for a while since
+ * it prepared: so this voter is the one that did not notice. */
 static bool replaced(const struct quorum *quorum, uint32_t p)
 {
     return quorum->ballots->of[p].prepared_ns < voters_slept_ns(quorum) &&
@@ -526,9 +526,9 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round)
 
 /* ---- Notifying the hosts ---- */
 
-/* Whether to notify that agent's host. This is so if it has a session here, or is this agent's own
- * host. This process may be younger than the pause between two renewals; then it assumes a
- * session. */
+/* Returns whether to notify that agent's host. This is so if it has a session here, or is this
+ * agent's own host. This process may be younger than the pause between two renewals; then it
+ * assumes a session. */
 static bool is_notified(const struct quorum *quorum, uint32_t agent)
 {
     int64_t seen_ns = sessions_seen_ns(quorum, agent);

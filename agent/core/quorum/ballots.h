@@ -64,20 +64,20 @@ uint64_t ballots_of(const struct quorum *quorum, uint32_t partition);
  * ago if it never was). Nanoseconds of the step's clock. */
 int64_t ballots_prepared_ns(const struct quorum *quorum, uint32_t partition);
 int64_t ballots_left_ns(const struct quorum *quorum, uint32_t partition);
-/* Whether a voter other than `voter` coordinates the partition, as far as is known here. This voter
- * counts as such a voter too. */
+/* Returns whether a voter other than `voter` coordinates the partition, as far as is known here.
+ * This voter counts as such a voter too. */
 bool ballots_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter);
 /* The voter that coordinates the partition, as far as is known here; voter_count if no voter
  * does. */
 uint32_t ballots_coordinator(const struct quorum *quorum, uint32_t partition);
 
-/* Whether this voter's registers have every name of the partition that has a value, and no newer
- * value can be chosen except under this voter's own ballot. */
+/* Returns whether this voter's registers have every name of the partition that has a value, and no
+ * newer value can be chosen except under this voter's own ballot. */
 bool ballots_is_complete(const struct quorum *quorum, uint32_t partition);
 /* For a partition that is PREPARED and not complete: the voters that promised and were not read
  * since, one bit each. Otherwise 0. */
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
-/* Whether the partition is being read: it is PREPARED and not complete. */
+/* Returns whether the partition is being read: it is PREPARED and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
 /* That voter's registers were read under this voter's ballot. The partition is being read. */
 void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter);

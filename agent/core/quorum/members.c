@@ -420,8 +420,8 @@ static void merge(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Whether another voter has seen a commit of this store that the store lacks. If so, the store is
- * refused. */
+/* Returns whether another voter has seen a commit of this store that the store lacks. If so, the
+ * store is refused. */
 static bool is_old_copy(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -500,7 +500,7 @@ static void note_voter(struct quorum *quorum, uint32_t voter, const struct messa
     }
 }
 
-/* Whether the sender's rules contradict ours. Logs it once for as long as it lasts. */
+/* Returns whether the sender's rules contradict ours. Logs it once for as long as it lasts. */
 static bool contradicts(struct quorum *quorum, const struct message *message, bool *logged)
 {
     struct message_rules rules;
@@ -634,7 +634,7 @@ bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
     return true;
 }
 
-/* Whether the store has ever voted: it has registers, promises, or marks. */
+/* Returns whether the store has ever voted: it has registers, promises, or marks. */
 static bool was_used(const struct quorum *quorum)
 {
     bool used = registers_count(quorum) != 0;

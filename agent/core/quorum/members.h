@@ -53,7 +53,7 @@ void members_start(struct quorum *quorum);
 
 /* ---- Questions of other modules ---- */
 
-/* Whether this voter may vote, coordinate, and acknowledge renewals. */
+/* Returns whether this voter may vote, coordinate, and acknowledge renewals. */
 bool members_votes(const struct quorum *quorum);
 enum message_voter_status members_status(const struct quorum *quorum);
 /* Another voter's status, as that voter last reported it. */
@@ -62,10 +62,10 @@ enum message_voter_status members_status_of(const struct quorum *quorum, uint32_
 uint32_t members_generation(const struct quorum *quorum, uint32_t voter);
 /* The membership number that this voter writes into headers. */
 uint32_t members_number(const struct quorum *quorum);
-/* Whether the digest of an agent's rules (cell-wide configuration) equals this voter's. */
+/* Returns whether the digest of an agent's rules (cell-wide configuration) equals this voter's. */
 bool members_rules_match(const struct quorum *quorum, uint64_t rules);
-/* Whether this voter may act on a message. It neither gives nor counts votes if its status, record
- * or rules do not fit the sender's. */
+/* Returns whether this voter may act on a message. It neither gives nor counts votes if its status,
+ * record or rules do not fit the sender's. */
 bool members_admit(const struct quorum *quorum, const struct message *message);
 
 /* ---- Events ---- */

@@ -74,7 +74,7 @@ void rejoin_note_line(struct quorum *quorum, const struct message_member *line);
 void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message_hello *hello);
 void rejoin_synced(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                    uint32_t partition);
-/* Whether that voter has done its part of the current phase. */
+/* Returns whether that voter has done its part of the current phase. */
 bool rejoin_has(const struct quorum *quorum, uint32_t voter);
 int64_t rejoin_tick(struct quorum *quorum);
 

@@ -580,7 +580,7 @@ static void accept_full(struct quorum *quorum, struct operation *operation, uint
     answer_decided(quorum, operation, &operation->value);
 }
 
-/* Whether this voter's own acceptor has accepted the proposed value. */
+/* Returns whether this voter's own acceptor has accepted the proposed value. */
 static bool own_has(const struct quorum *quorum, const struct operation *operation)
 {
     const struct record *own = registers_find(quorum, operation->name);

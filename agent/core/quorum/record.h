@@ -87,7 +87,8 @@ bool record_set_shares(struct quorum *quorum, struct record *record, const struc
 struct message_order record_version_of(const struct quorum *quorum, const struct record *record,
                                        uint16_t agent);
 
-/* Whether the pool has room for that many more shares; whether the limit of the registers has. */
+/* Returns whether the pool has room for that many more shares; whether the limit of the registers
+ * has. */
 bool records_have_room(const struct quorum *quorum, uint32_t shares);
 bool records_may_grow(const struct quorum *quorum, uint32_t shares);
 /* Counts how many more shares registers have; negative: how many less. */

@@ -266,8 +266,8 @@ void registers_promise_one(struct quorum *quorum, uint32_t partition, uint64_t b
     registers_promise(quorum, &partitions, ballot);
 }
 
-/* Whether the message may propose under that ballot: it comes from a voter, and the ballot is that
- * voter's own. */
+/* Returns whether the message may propose under that ballot: it comes from a voter, and the ballot
+ * is that voter's own. */
 static bool from_proposer(const struct quorum *quorum, const struct message *message,
                           uint64_t ballot, uint32_t *voter)
 {

@@ -71,7 +71,7 @@ const struct record *registers_find(const struct quorum *quorum, uint32_t name);
 /* As registers_find(), for a name in a message. */
 const struct record *registers_find_named(const struct quorum *quorum,
                                           const struct message_name *name);
-/* Whether a value of that name can be stored here. */
+/* Returns whether a value of that name can be stored here. */
 bool registers_have_room(const struct quorum *quorum, uint32_t name);
 /* Stores and persists a value that another acceptor has, if it is newer than the one here. It acts
  * like an ACCEPT that arrives late, but sends no answer, so it counts in no round. Returns false if
@@ -104,7 +104,7 @@ void registers_delete(struct quorum *quorum, uint32_t partition, uint32_t index)
  * a later step. That call leaves room for `room` other actions. */
 void registers_delete_later(struct quorum *quorum, uint32_t partition, uint32_t index);
 void registers_delete_rows(struct quorum *quorum, uint32_t room);
-/* Whether deleted registers still have rows on the disk. */
+/* Returns whether deleted registers still have rows on the disk. */
 bool registers_have_rows(const struct quorum *quorum);
 
 /* Returns how many shares all registers have. */

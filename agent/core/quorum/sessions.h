@@ -49,7 +49,7 @@ bool sessions_is_unknown(const struct quorum *quorum, uint32_t agent);
 void sessions_renew(struct quorum *quorum, const struct message *message);
 void sessions_poll(struct quorum *quorum, const struct message *message);
 void sessions_mark(struct quorum *quorum, const struct message *message);
-/* Whether the session has lapsed by this voter's clock, at this instant. */
+/* Returns whether the session has lapsed by this voter's clock, at this instant. */
 bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 /* The highest epoch that renewed here. */
 uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent);
@@ -68,8 +68,8 @@ bool sessions_adopt_mark(struct quorum *quorum, const struct message_session *ma
 void sessions_want_end(struct quorum *quorum, uint32_t agent, uint32_t epoch, bool superseded);
 void sessions_polled(struct quorum *quorum, const struct message *message);
 void sessions_marked(struct quorum *quorum, const struct message *message);
-/* Whether a majority marked the session, as far as this coordinator knows; when this coordinator
- * learned of the agent's last session that ended. */
+/* Returns whether a majority marked the session, as far as this coordinator knows; when this
+ * coordinator learned of the agent's last session that ended. */
 bool sessions_has_ended(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 int64_t sessions_ended_ns(const struct quorum *quorum, uint32_t agent);
 /* The record of stores changed: answers of voters no longer count, and are asked for again. */

@@ -51,7 +51,7 @@ void step_init(struct quorum *quorum);
 /* Begins a step. Its room for actions begins after the actions that are in the list already. */
 void step_begin(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 void step_end(struct quorum *quorum);
-/* Whether START came. */
+/* Returns whether START came. */
 bool step_started(const struct quorum *quorum);
 void step_set_started(struct quorum *quorum);
 /* The event's time in nanoseconds, and its random number. Between two steps: those of the last
@@ -79,7 +79,7 @@ struct message *step_send_by(struct quorum *quorum, uint32_t to, uint8_t relay,
                              enum message_kind kind);
 /* The last message is not urgent: the driver may delay it and send it together with others. */
 void step_send_later(struct quorum *quorum);
-/* Whether this step has emitted anything to persist. */
+/* Returns whether this step has emitted anything to persist. */
 bool step_persists(const struct quorum *quorum);
 
 /* Writes the lock's name into a field of a message. */

@@ -222,8 +222,8 @@ static bool marks_are_read(const struct quorum *quorum, uint32_t voter)
     return false;
 }
 
-/* Whether a listing of the partition is being read. Only one may be: a register keeps the number of
- * one listing only, and adopting a checkpoint deletes registers with any other number. */
+/* Returns whether a listing of the partition is being read. Only one may be: a register keeps the
+ * number of one listing only, and adopting a checkpoint deletes registers with any other number. */
 static bool is_exchanged(const struct quorum *quorum, uint32_t partition)
 {
     for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
@@ -244,7 +244,7 @@ bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what wha
     return busy || start(quorum, EXCHANGE_REJOIN, voter, what, partition);
 }
 
-/* Whether the listing is still of use, and its voter still answers. */
+/* Returns whether the listing is still of use, and its voter still answers. */
 static bool is_wanted(const struct quorum *quorum, const struct exchange *exchange)
 {
     if (!voters_hear(quorum, exchange->voter) || exchange->tries > EXCHANGE_TRIES_MAX ||

@@ -74,7 +74,7 @@ void sync_deletion_start(struct quorum *quorum)
 
 /* ---- The acceptor's side ---- */
 
-/* Whether this acceptor can accept the checkpoint. */
+/* Returns whether this acceptor can accept the checkpoint. */
 static bool can_follow(const struct quorum *quorum, const struct message_delete *asked)
 {
     uint32_t p = asked->partition;
@@ -121,7 +121,7 @@ void sync_checkpoint(struct quorum *quorum, const struct message *message)
     step_send(quorum, voter, MESSAGE_CHECKPOINTED)->as.checkpointed = answer;
 }
 
-/* Whether the register is deleted: the listing lacked it, and the checkpoint covers it. */
+/* Returns whether the register is deleted: the listing lacked it, and the checkpoint covers it. */
 static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_order order,
                     uint32_t listing)
 {

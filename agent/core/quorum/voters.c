@@ -45,15 +45,15 @@ static bool recent(const struct quorum *quorum, int64_t when_ns)
     return when_ns != INT64_MIN && step_now_ns(quorum) - when_ns <= quorum->voters->timeout_ns;
 }
 
-/* Whether the voter's process seems to run, and its link works. */
+/* Returns whether the voter's process seems to run, and its link works. */
 static bool alive(const struct quorum *quorum, const struct other_voter *other)
 {
     return !other->broken &&
            (recent(quorum, other->seen_ns) || step_now_ns(quorum) < other->excused_ns);
 }
 
-/* Whether that voter can coordinate, as far as is known. A voter that has not reported a majority
- * yet gets time to find one: the cell may just be starting. */
+/* Returns whether that voter can coordinate, as far as is known. A voter that has not reported a
+ * majority yet gets time to find one: the cell may just be starting. */
 static bool able(const struct quorum *quorum, const struct other_voter *other)
 {
     if (!alive(quorum, other)) {
@@ -84,8 +84,8 @@ bool voters_majority(const struct quorum *quorum)
     return count >= rules_majority(quorum);
 }
 
-/* Whether this voter's heartbeats report a majority. If a voter had a majority and reports that it
- * has none, the others replace it at once, though its link still works. */
+/* Returns whether this voter's heartbeats report a majority. If a voter had a majority and reports
+ * that it has none, the others replace it at once, though its link still works. */
 static bool may_coordinate(const struct quorum *quorum)
 {
     return voters_majority(quorum) && !quorum->voters->resigned &&

@@ -54,11 +54,11 @@ int64_t voters_tick(struct quorum *quorum);
 bool voters_majority(const struct quorum *quorum);
 /* The voters that may coordinate, by bit; this voter too if it may. */
 uint8_t voters_able(const struct quorum *quorum);
-/* Whether this voter hears that one; always true for itself. */
+/* Returns whether this voter hears that one; always true for itself. */
 bool voters_hear(const struct quorum *quorum, uint32_t voter);
-/* Whether this voter has heard every voter whose link is not broken. */
+/* Returns whether this voter has heard every voter whose link is not broken. */
 bool voters_all_seen(const struct quorum *quorum);
-/* Whether that voter has been well for long enough to get its preferred partitions back. */
+/* Returns whether that voter has been well for long enough to get its preferred partitions back. */
 bool voters_settled(const struct quorum *quorum, uint32_t voter);
 /* When this process last resumed after a stop so long that others may have replaced it; INT64_MIN
  * if never. */
@@ -66,10 +66,11 @@ int64_t voters_slept_ns(const struct quorum *quorum);
 
 /* ---- Claims of other voters ---- */
 
-/* Whether that voter's last heartbeat claims the partition; whether that voter's claims count. */
+/* Returns whether that voter's last heartbeat claims the partition; whether that voter's claims
+ * count. */
 bool voters_claim(const struct quorum *quorum, uint32_t voter, uint32_t partition);
 bool voters_claims_count(const struct quorum *quorum, uint32_t voter);
-/* Whether any voter except that one claims the partition with a claim that counts. */
+/* Returns whether any voter except that one claims the partition with a claim that counts. */
 bool voters_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
 /* The voter that does; voter_count if none does. */
 uint32_t voters_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);

@@ -272,8 +272,8 @@ static void refuse(struct connection *connection, int status, bool head_only)
     answer(connection, &out, head_only);
 }
 
-/* Whether Host names this server by an address, localhost or its own name. A foreign page whose
- * name was made to resolve to this host sends that name, and must not read the answer (DNS
+/* Returns whether Host names this server by an address, localhost or its own name. A foreign page
+ * whose name was made to resolve to this host sends that name, and must not read the answer (DNS
  * rebinding). host: HOST, HOST:PORT or [ADDRESS]:PORT; it is changed. */
 static bool is_own_name(const struct http_server *server, char *host)
 {
@@ -288,8 +288,8 @@ static bool is_own_name(const struct http_server *server, char *host)
            strcasecmp(host, server->name) == 0;
 }
 
-/* Whether the header lines name this server as the host. A request without Host (HTTP/1.0) counts
- * as well: it is not from a browser. */
+/* Returns whether the header lines name this server as the host. A request without Host (HTTP/1.0)
+ * counts as well: it is not from a browser. */
 static bool is_for_here(const struct http_server *server, const char *head)
 {
     static const char field[] = "Host:";
@@ -431,7 +431,7 @@ static void begin(struct http_server *server, int fd, int64_t now_ns)
     uv_poll_start(&connection->poll, UV_READABLE, on_ready);
 }
 
-/* Whether one more may be accepted in this second. */
+/* Returns whether one more may be accepted in this second. */
 static bool may_accept(struct http_server *server, int64_t now_ns)
 {
     const int64_t second_ns = 1000 * millisecond_ns;

@@ -369,7 +369,8 @@ bool region_file_create(struct region_file *file, int folder, const struct hfi_r
     return true;
 }
 
-/* Whether it has more memory than it was made with: behind its end, where that bounds nothing. */
+/* Returns whether it has more memory than it was made with: behind its end, where that bounds
+ * nothing. */
 static bool is_swollen(const struct stat *status, uint64_t size)
 {
     uint64_t piece = status->st_blksize > 0 ? (uint64_t)status->st_blksize : 0; /* a huge page */

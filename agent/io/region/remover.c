@@ -52,7 +52,8 @@ struct notice {
 };
 
 /* Sends what may have no room for a while: as many descriptors of a user may be on their way as its
- * processes may have, and those of its other processes count. false: errno says why. */
+ * processes may have, and those of its other processes count. On failure returns false with errno.
+ */
 static bool send_in_time(int socket, const void *bytes, size_t size, const int *fds, unsigned count)
 {
     unsigned tries = 0;
@@ -259,7 +260,7 @@ __attribute__((noreturn)) static void be_child(const struct order *order, int an
     _exit(0);
 }
 
-/* false: no process can be made now. */
+/* Returns false if no process can be made now. */
 static bool start_child(const struct order *order, int answer)
 {
     pid_t pid = fork();
@@ -275,7 +276,7 @@ static bool start_child(const struct order *order, int answer)
     return pid > 0;
 }
 
-/* false: it has to be tried again without any event. */
+/* Returns false if it has to be tried again without any event. */
 static bool start_children(void)
 {
     uint32_t left = 0;
@@ -433,7 +434,7 @@ static bool say(struct remover *remover, uint32_t space, uint32_t kind, const ch
     return false;
 }
 
-/* false: errno says why. */
+/* On failure returns false with errno. */
 static bool lock_in_time(int lock, int64_t end_ns)
 {
     while (flock(lock, LOCK_EX | LOCK_NB) != 0) {

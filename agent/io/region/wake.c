@@ -112,7 +112,7 @@ static struct waking *find_waiting(const _Atomic uint32_t *word)
     return NULL;
 }
 
-/* false: too many wait. */
+/* Returns false if too many wait. */
 static bool give(const struct waking *one)
 {
     pthread_mutex_lock(&own.mutex);

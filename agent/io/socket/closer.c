@@ -89,9 +89,9 @@ static void kill_oldest(uid_t uid)
     }
 }
 
-/* false: nothing is left. Of a packet, also of an empty one, the kernel says that there was no room
- * for who sent it (SO_PASSCRED); of the end it does not. That the peer is gone is told once, before
- * what it sent. */
+/* Returns false if nothing is left. Of a packet, also of an empty one, the kernel says that there
+ * was no room for who sent it (SO_PASSCRED); of the end it does not. That the peer is gone is told
+ * once, before what it sent. */
 static bool throw_away_one(int socket)
 {
     struct msghdr message = {.msg_iovlen = 0};
@@ -128,7 +128,7 @@ __attribute__((noreturn)) static void be_child(uid_t uid)
 }
 
 /* A child gets all that there is of that user's. Only then it is closed here: what is not empty by
- * then is the child's still. false: no process can be made now. */
+ * then is the child's still. Returns false if no process can be made now. */
 static bool start_child(uid_t uid)
 {
     uint32_t left = 0;
@@ -151,7 +151,7 @@ static bool start_child(uid_t uid)
     return true;
 }
 
-/* false: it has to be tried again without any event. */
+/* Returns false if it has to be tried again without any event. */
 static bool start_children(void)
 {
     uint32_t at = 0;
@@ -290,7 +290,7 @@ struct closer *closer_open(uint32_t room, char **arguments)
     return closer;
 }
 
-/* false: it has no room now. */
+/* Returns false if it has no room now. */
 static bool hand_over(struct closer *closer, int socket, struct order order)
 {
     if (!closer->ended && !beside_send(closer->fd, &order, sizeof(order), &socket, 1)) {

@@ -116,10 +116,10 @@ void socket_leave(struct socket_server *server, int fd, const struct peer *peer)
 
 /* ---- unread.c ---- */
 
-/* Whether one more descriptor may be sent there; the caller counts it in `unread`. */
+/* Returns whether one more descriptor may be sent there; the caller counts it in `unread`. */
 bool socket_may_pass(struct connection *connection);
 
-/* Whether descriptors that were sent there are not received yet. */
+/* Returns whether descriptors that were sent there are not received yet. */
 bool socket_is_unread(struct connection *connection);
 
 /* It is closed and stays, until they are, or its peer has gone. */
@@ -141,7 +141,7 @@ bool socket_called_once(struct socket_server *server, struct socket_share *share
 /* Closes it without any call on the loop's thread. */
 void socket_close_elsewhere(struct socket_server *server, int fd, const struct peer *peer);
 
-/* Whether its user owes, or it is held; then it is not watched until that is over. */
+/* Returns whether its user owes, or it is held; then it is not watched until that is over. */
 bool socket_park(struct connection *connection);
 
 /* It is closed and stays, until its peer has gone. */

@@ -16,7 +16,7 @@
 
 static const int64_t look_ns = SOCKET_UNREAD_LOOK_MS * INT64_C(1000000);
 
-/* Whether the peer has received everything: packets come in their order. */
+/* Returns whether the peer has received everything: packets come in their order. */
 static bool all_received(struct connection *connection)
 {
     int bytes = 0;

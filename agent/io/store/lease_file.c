@@ -139,8 +139,8 @@ static void leave_page(struct lease_file *file)
     file->room = (struct lease_file_room){0};
 }
 
-/* Whether the agent that wrote that deadline also wrote the part with this stamp. deadline_ns is 0
- * if no deadline counts. seq_cst: see write_record(). */
+/* Returns whether the agent that wrote that deadline also wrote the part with this stamp.
+ * deadline_ns is 0 if no deadline counts. seq_cst: see write_record(). */
 static bool is_stamped(_Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     return deadline_ns > 0 &&

@@ -170,8 +170,8 @@ static bool find_replaced(struct store *store, struct replaced *out, char *error
     return done;
 }
 
-/* Whether no other voter knows of a database that starts over: then the record has no line for its
- * store (core/quorum/members_rejoin.c: LEARN). */
+/* Returns whether no other voter knows of a database that starts over: then the record has no line
+ * for its store (core/quorum/members_rejoin.c: LEARN). */
 static bool is_unknown(struct store *store, const char *path, const struct store_identity *identity,
                        char *error)
 {
@@ -274,8 +274,8 @@ static bool end_session(struct store *store, const struct store_identity *identi
            store_put_session_epoch(store, next) && store_commit(store, &commit);
 }
 
-/* Whether a log lies beside the path. SQLite would read it as the log of whatever database gets
- * that path. */
+/* Returns whether a log lies beside the path. SQLite would read it as the log of whatever database
+ * gets that path. */
 static bool has_log(const char *path, char *error)
 {
     char log[STORE_KEPT_MAX + 8];

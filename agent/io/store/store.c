@@ -118,7 +118,7 @@ bool store_query_number(struct store *store, const char *sql, sqlite3_int64 *out
     return done;
 }
 
-/* Whether the first column of the first row is that text. */
+/* Returns whether the first column of the first row is that text. */
 static bool query_is(struct store *store, const char *sql, const char *expected)
 {
     sqlite3_stmt *statement = NULL;

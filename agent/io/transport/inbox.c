@@ -58,7 +58,7 @@ struct transport_link *transport_inbox_victim(const struct transport_inbox *inbo
     return first != NULL ? first : silent;
 }
 
-/* Whether both come from one address. The port stands behind the last colon. */
+/* Returns whether both come from one address. The port stands behind the last colon. */
 static bool same_host(const struct transport_link *one, const struct transport_link *other)
 {
     const char *colon = strrchr(one->remote, ':');

@@ -65,8 +65,8 @@ void transport_op_fini(struct transport_op *op);
 /* To be called before the operation is started with op->aio. quiet_size: see struct
  * transport_op. */
 void transport_op_begin(struct transport_op *op, size_t quiet_size);
-/* Whether the operation has not ended yet. If so, its end will be queued, whatever quiet_size
- * was. */
+/* Returns whether the operation has not ended yet. If so, its end will be queued, whatever
+ * quiet_size was. */
 bool transport_op_running(struct transport_op *op);
 
 #endif

@@ -45,7 +45,8 @@ static bool is_short_of_something(int why)
            why == EINTR;
 }
 
-/* Whether mbedTLS ran out of memory. Its error numbers are sums of a high and a low part. */
+/* Returns whether mbedTLS ran out of memory. Its error numbers are sums of a high and a low part.
+ */
 static bool is_out_of_memory(int result)
 {
     static const int high[] = {MBEDTLS_ERR_X509_ALLOC_FAILED, MBEDTLS_ERR_PEM_ALLOC_FAILED,
@@ -71,7 +72,7 @@ static void judge(int result, const char *path, char *error)
 
 /* ---- reading ---- */
 
-/* Whether only the owner, and for reading the group, has access to the file. */
+/* Returns whether only the owner, and for reading the group, has access to the file. */
 static bool is_secret(const struct stat *status, const char *path, char *error)
 {
     if ((status->st_mode & 027) == 0) {
@@ -172,8 +173,8 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
-/* Whether an agent that is dialled accepts the certificate as one for `name`: where NNG shows it a
- * name, that is the common name, whatever alternative names there are. */
+/* Returns whether an agent that is dialled accepts the certificate as one for `name`: where NNG
+ * shows it a name, that is the common name, whatever alternative names there are. */
 static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 {
 #ifdef NNG_OPT_TLS_PEER_CN
@@ -191,7 +192,7 @@ static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 #endif
 }
 
-/* Whether the certificate's own fields allow it at both ends of a connection. */
+/* Returns whether the certificate's own fields allow it at both ends of a connection. */
 static bool is_for_both_ends(const mbedtls_x509_crt *cert)
 {
     static const char server[] = MBEDTLS_OID_SERVER_AUTH;
@@ -225,7 +226,7 @@ static void wrong_name(const mbedtls_x509_crt *cert, const char *path, const cha
              subject, name);
 }
 
-/* Whether handshakes can succeed with it, dates aside. On failure errno is WRONG. */
+/* Returns whether handshakes can succeed with it, dates aside. On failure errno is WRONG. */
 static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x509_crt *ca,
                    mbedtls_x509_crt *cert, char *error)
 {

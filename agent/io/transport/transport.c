@@ -63,8 +63,8 @@ static void log_link(struct transport *transport, const char *event, const char 
     transport->handler.trouble(transport->handler.arg, event, address, text);
 }
 
-/* Whether this may be reported now. If so, it is not reported again for one pause of the listener's
- * check. */
+/* Returns whether this may be reported now. If so, it is not reported again for one pause of the
+ * listener's check. */
 static bool may_log(const struct transport *transport, int64_t *quiet_until_ns)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -386,8 +386,8 @@ static int64_t min_ns(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Whether the listener accepts and only the check's TLS handshake is slow: it is under way, or the
- * last one took too long. The check then waits as long as a dialler would. */
+/* Returns whether the listener accepts and only the check's TLS handshake is slow: it is under way,
+ * or the last one took too long. The check then waits as long as a dialler would. */
 static bool check_is_slow(const struct transport *transport, int64_t now_ns)
 {
     const struct transport_peer *self = transport->self;

@@ -161,7 +161,7 @@ int64_t gossip_next_tick_ns(const struct gossip *gossip);
 
 /* ---- what this agent publishes ---- */
 
-/* Whether this agent knows another agent. If not, the caller need not collect anything to
+/* Returns whether this agent knows another agent. If not, the caller need not collect anything to
  * publish. */
 bool gossip_active(const struct gossip *gossip);
 

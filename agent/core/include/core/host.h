@@ -320,10 +320,10 @@ void host_move_region(struct host *host, uint32_t space, const struct hfi_region
  * meanwhile. It must not be sent: the client would take another region for that one. What it
  * answers is answered HF_EUNSERVED. */
 bool host_reply_is_late(const struct host *host, const struct host_action *reply);
-/* Whether the host core no longer refers to the region that was given up, so that it may be
+/* Returns whether the host core no longer refers to the region that was given up, so that it may be
  * unmapped. */
 bool host_region_is_left(const struct host *host, uint32_t space);
-/* Whether clients get HF_EUNSERVED for this namespace. */
+/* Returns whether clients get HF_EUNSERVED for this namespace. */
 bool host_region_is_given_up(const struct host *host, uint32_t space);
 
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
@@ -334,7 +334,7 @@ const struct host_peer *host_peer_of(const struct host *host, uint32_t client);
 /* When the next TICK is wanted; INT64_MAX: never. At or before now_ns: at once. */
 int64_t host_next_tick_ns(const struct host *host);
 
-/* Whether the host core has no request at the quorum, except perhaps for that name. */
+/* Returns whether the host core has no request at the quorum, except perhaps for that name. */
 bool host_asks_only(const struct host *host, const struct message_name *name);
 
 /* The namespace index of a lock name (0 is default), as the configuration decides it. */

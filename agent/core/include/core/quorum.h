@@ -141,8 +141,8 @@ void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struc
 /* When the next TICK is wanted; INT64_MAX: never. */
 int64_t quorum_next_tick_ns(const struct quorum *quorum);
 
-/* Whether a message of this kind may be sent only when everything that was to be persisted before
- * it is durable: it makes a promise, or reports something that must be on the disk. */
+/* Returns whether a message of this kind may be sent only when everything that was to be persisted
+ * before it is durable: it makes a promise, or reports something that must be on the disk. */
 static inline bool quorum_waits_for_disk(enum message_kind kind)
 {
     return kind == MESSAGE_PREPARE || kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE ||
@@ -159,8 +159,8 @@ uint32_t quorum_preferred(const struct message_agent *voters, uint32_t voter_cou
 /* The voter that coordinates the partition, as far as is known here; voter_count if none does. */
 uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
 
-/* Whether every partition that this voter coordinates is prepared and complete, so that a name
- * without a register here needs no read. */
+/* Returns whether every partition that this voter coordinates is prepared and complete, so that a
+ * name without a register here needs no read. */
 bool quorum_ready(const struct quorum *quorum);
 
 /* After RESIGN. quorum_handed_over(): whether other voters claim what this voter coordinated, and
@@ -185,7 +185,7 @@ const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint3
  * if there is none. */
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out);
 
-/* Whether this voter has nothing to decide, except perhaps requests for that name. */
+/* Returns whether this voter has nothing to decide, except perhaps requests for that name. */
 bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name);
 
 /* Fills in the header for messages of this agent, also those of the host core: from, membership,

@@ -107,7 +107,7 @@ struct socket_config {
     size_t refusal_size;
 };
 
-/* Whether this kernel has no option to refuse descriptors. */
+/* Returns whether this kernel has no option to refuse descriptors. */
 bool socket_needs_closer(void);
 
 /*

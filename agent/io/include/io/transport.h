@@ -119,12 +119,12 @@ uint32_t transport_peer(struct transport *transport, const char *address, const 
 /* Hangs up, and dials the peer no more. Its number may be used for another peer. Calls back
  * nothing. */
 void transport_forget(struct transport *transport, uint32_t peer);
-/* Whether the link to the peer is up. */
+/* Returns whether the link to the peer is up. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
 /* For display: why the peer is not connected; "" if it is, or if no attempt has ended yet. Valid
  * until the next transport_dispatch(). */
 const char *transport_why_down(const struct transport *transport, uint32_t peer);
-/* Whether the agent's own inbox was found not to accept (listener_deaf). */
+/* Returns whether the agent's own inbox was found not to accept (listener_deaf). */
 bool transport_is_deaf(const struct transport *transport);
 /* The version in use with the peer; 0 while the link is down. */
 uint32_t transport_version(const struct transport *transport, uint32_t peer);
@@ -148,15 +148,15 @@ bool transport_tls_renew(struct transport *transport, char *error)
 /* From when until when the certificate and its CA are valid, in seconds since 1970; 0: no TLS. */
 int64_t transport_tls_begin_s(const struct transport *transport);
 int64_t transport_tls_end_s(const struct transport *transport);
-/* Whether agent `name` can use the three files (not NULL). On failure error says what is wrong;
- * errno is EINVAL if the files are, and any other errno may pass (no memory, say). */
+/* Returns whether agent `name` can use the three files (not NULL). On failure error says what is
+ * wrong; errno is EINVAL if the files are, and any other errno may pass (no memory, say). */
 bool transport_tls_check(const struct transport_tls *tls, const char *name, char *error)
     __attribute__((warn_unused_result));
 
 /* What is wrong with an address of the configuration (static); NULL if it is good. */
 const char *transport_address_error(const char *address);
-/* Whether the host of a valid address is an IP address or localhost, so that no name must be looked
- * up. */
+/* Returns whether the host of a valid address is an IP address or localhost, so that no name must
+ * be looked up. */
 bool transport_address_is_number(const char *address);
 
 #endif

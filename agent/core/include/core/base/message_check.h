@@ -13,8 +13,8 @@
 
 #include "proto/message.h"
 
-/* Whether a message from a stranger has only values that a core can handle. The cores check the
- * message of every event with it. The driver may call it too, to log the sender of an invalid
+/* Returns whether a message from a stranger has only values that a core can handle. The cores check
+ * the message of every event with it. The driver may call it too, to log the sender of an invalid
  * message. */
 bool message_valid(const struct message *message) __attribute__((warn_unused_result));
 

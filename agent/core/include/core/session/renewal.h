@@ -140,8 +140,8 @@ const struct pace *renewal_pace(const struct renewal *renewal, uint32_t voter);
 /* When that voter last answered; 0: never. */
 int64_t renewal_answered_ns(const struct renewal *renewal, uint32_t voter);
 
-/* Whether that voter has answered within the last ttl, and since its connection was made. An
- * earlier answer may be from a process that has been restarted since. */
+/* Returns whether that voter has answered within the last ttl, and since its connection was made.
+ * An earlier answer may be from a process that has been restarted since. */
 bool renewal_voter_up(const struct renewal *renewal, uint32_t voter, int64_t now_ns);
 
 #endif
