@@ -46,7 +46,7 @@ void ballots_start(struct quorum *quorum);
 
 /* The highest round that this voter has used. It is durable. */
 uint32_t ballots_round(const struct quorum *quorum);
-/* Another voter named that ballot: this voter's next round will be above it. */
+/* Notes a ballot that another voter named: this voter's next round will be above it. */
 void ballots_note(struct quorum *quorum, uint64_t ballot);
 /* Returns a new ballot of this voter, above all ballots that it knows of, and emits the action that
  * persists its round. Returns 0 if no round is left. */
@@ -79,7 +79,8 @@ bool ballots_is_complete(const struct quorum *quorum, uint32_t partition);
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
 /* Returns whether the partition is being read: it is PREPARED and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
-/* That voter's registers were read under this voter's ballot. The partition is being read. */
+/* Notes that the voter's registers were read under this voter's ballot. The partition is being
+ * read. */
 void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter);
 
 /* ---- Events ---- */
@@ -88,7 +89,8 @@ void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter
  * depends. */
 void ballots_review(struct quorum *quorum);
 void ballots_promise(struct quorum *quorum, const struct message *message);
-/* A voter refused a round of that partition because it had promised a higher ballot. */
+/* Takes over that a voter refused a round of that partition, since it had promised a higher ballot.
+ */
 void ballots_preempted(struct quorum *quorum, uint32_t partition, uint64_t higher);
 /* A round with the voters has no majority yet. If the round is stuck, this voter looks at once at
  * whether it should resign. */
@@ -96,14 +98,15 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
 /* The record of stores changed, so promises that were counted no longer count. Every partition that
  * this voter coordinates is prepared anew. */
 void ballots_recount(struct quorum *quorum);
-/* A connection to that agent was made. */
+/* Takes over that a connection to that agent was made. */
 void ballots_reached(struct quorum *quorum, const struct message_agent *name);
 int64_t ballots_tick(struct quorum *quorum);
 
 /* ---- For people, and tests ---- */
 
-/* How many partitions are PREPARED; how many of those are not complete; and whether this voter
- * hears a majority and every partition that it has begun to prepare is PREPARED and complete. */
+/* Return the number of PREPARED partitions; the number of those that are not complete; and whether
+ * this voter hears a majority and every partition that it has begun to prepare is PREPARED and
+ * complete. */
 uint32_t ballots_count(const struct quorum *quorum);
 uint32_t ballots_incomplete(const struct quorum *quorum);
 bool ballots_ready(const struct quorum *quorum);

@@ -25,10 +25,10 @@
 struct bounds;
 
 struct bounds *bounds_lay_out(struct arena *arena, const struct quorum_limits *limits);
-/* Everything is loaded from the store. The bounds count from the numbers known now. */
+/* Makes the bounds count from the numbers known now. Everything is loaded from the store. */
 void bounds_start(struct quorum *quorum);
-/* This voter started over, and votes from now on. The bound of rounds counts from the rounds known
- * now. */
+/* Makes the bound of rounds count from the rounds known now. This voter started over, and votes
+ * from now on. */
 void bounds_rounds(struct quorum *quorum);
 /* Returns whether all numbers that a valid message names are within their bounds. If not, logs
  * that. */

@@ -33,8 +33,8 @@ int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns);
  */
 int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
 
-/* How many voters a mask has. (On some machines the builtin is a call into the compiler's
- * library.) */
+/* Returns the number of voters in a mask. (On some machines the builtin is a call into the
+ * compiler's library.) */
 static inline uint32_t rules_count(uint8_t mask)
 {
     uint32_t count = 0;

@@ -39,9 +39,9 @@ int64_t sessions_fresh_since_ns(const struct quorum *quorum);
 /* A number that identifies this process of this voter; never 0. */
 uint64_t sessions_incarnation(const struct quorum *quorum);
 
-/* That index now belongs to another agent. And: whether nothing of any session of an agent is
- * known. */
+/* Takes over that this index now belongs to another agent. */
 void sessions_agent_named(struct quorum *quorum, uint32_t agent);
+/* Returns whether nothing is known of any session of the agent. */
 bool sessions_is_unknown(const struct quorum *quorum, uint32_t agent);
 
 /* ---- Voter's side ---- */

@@ -40,7 +40,7 @@ void sync_deletion_start(struct quorum *quorum);
 
 /* ---- Reading ---- */
 
-/* Another voter asks this one (PULL), or answers this one (PULLED). */
+/* Handle another voter's question (PULL), and its answer to this voter (PULLED). */
 void sync_request(struct quorum *quorum, const struct message *message);
 void sync_answer(struct quorum *quorum, const struct message *message);
 /* Makes this voter catch up with every partition that other voters coordinate. */

@@ -41,8 +41,8 @@ void voters_start(struct quorum *quorum);
 
 void voters_receive(struct quorum *quorum, const struct message *message);
 void voters_link(struct quorum *quorum, uint32_t voter, bool up);
-/* This step comes late by that time. What the others sent meanwhile will be read before any of them
- * is suspected. */
+/* Notes that this step comes late by late_ns. What the other voters sent meanwhile will be read
+ * before any of them is suspected. */
 void voters_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns);
 /* Sends the next heartbeat soon, because its contents changed. */
 void voters_heartbeat_soon(struct quorum *quorum);

@@ -268,11 +268,11 @@ struct host_region_note {
 void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note);
 
 /*
- * Before START: says whether that region is still what it was: not truncated, no hole in it, its
- * header as it was made. Asked before anything is sent that rests on what was read there and lets
- * another host have a lock, and before a process is given a lock of it. Once false for a region,
- * always false, and the driver gives the region up when the step is done. Without it every region
- * is sound.
+ * Before START: sets the function that returns whether a region is still sound: not truncated, no
+ * hole in it, its header as it was made. The host core calls it before it sends anything that rests
+ * on what was read there and lets another host have a lock, and before it gives a process a lock of
+ * the region. Once it returned false for a region, it always does, and the driver gives the region
+ * up when the step is done. Without this function every region is sound.
  */
 typedef bool host_sound_fn(void *arg, uint32_t space);
 void host_set_sound(struct host *host, host_sound_fn *sound, void *arg);
@@ -295,8 +295,8 @@ bool host_load_slot(struct host *host, uint32_t space, uint32_t slot, const uint
 void host_load_grant(struct host *host, const struct message_name *name,
                      const struct message_value *value);
 
-/* Before START, when regions were adopted and all rows loaded: NULL, or why that one cannot be
- * adopted; then the driver makes the host anew, without it. */
+/* Before START, when regions were adopted and all rows loaded: returns NULL, or why the space's
+ * region cannot be adopted. Then the driver makes the host anew, without that region. */
 const char *host_check_region(struct host *host, uint32_t space)
     __attribute__((warn_unused_result));
 
@@ -307,14 +307,15 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
                         const struct host_peer *peer) __attribute__((warn_unused_result));
 
 /*
- * The namespace's region is given up, or was not adopted: see host/regions.c. Between steps, or
- * before START. From now on nothing of it is opened: HF_EUNSERVED. deadline_ns: the last that may
- * have been published there; a later one that this host core published counts. Returns when another
- * region may be made in its place.
+ * Between steps, or before START: gives up the namespace's region, which became rubbish or was not
+ * adopted (host/regions.c). From now on no lock of the namespace is opened: HF_EUNSERVED.
+ * deadline_ns is the last deadline that may have been published there; if this host core published
+ * a later one, that counts. Returns when another region may be made in its place.
  */
 int64_t host_give_up_region(struct host *host, uint32_t space, int64_t deadline_ns);
-/* Between steps, before the region is given up: its memory cannot be touched any more, and this is
- * in its place, as large and zeroed behind the header. Borrowed until it is given up and left. */
+/* Between steps, before the region is given up: replaces the region's memory, which cannot be
+ * touched any more, by `base`. base is as large, and zeroed behind the header. It is borrowed until
+ * the region is given up and left. */
 void host_move_region(struct host *host, uint32_t space, const struct hfi_region *base);
 /* Returns whether a reply that waited for something durable is about a region that was given up
  * meanwhile. It must not be sent: the client would take another region for that one. What it
@@ -328,16 +329,16 @@ bool host_region_is_given_up(const struct host *host, uint32_t space);
 
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
 
-/* The client with that first holder id, as in WELCOMED. NULL if it is gone. */
+/* Returns the peer of the client with that first holder id, as in WELCOMED; NULL: it is gone. */
 const struct host_peer *host_peer_of(const struct host *host, uint32_t client);
 
-/* When the next TICK is wanted; INT64_MAX: never. At or before now_ns: at once. */
+/* Returns when the next TICK is wanted; INT64_MAX: never. A time at or before now_ns: at once. */
 int64_t host_next_tick_ns(const struct host *host);
 
 /* Returns whether the host core has no request at the quorum, except perhaps for that name. */
 bool host_asks_only(const struct host *host, const struct message_name *name);
 
-/* The namespace index of a lock name (0 is default), as the configuration decides it. */
+/* Returns the namespace index of a lock name (0 is default), as the configuration decides it. */
 uint32_t host_namespace(const struct host_config *config, const char *name, size_t size);
 
 /* ---- for people: counts and figures ---- */
@@ -394,9 +395,10 @@ struct host_survey {
 /* Fills in the survey; it looks at every lock. now_ns must not be earlier than the last step's. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
-/* The regions that were sent to a client over its present connection, as bits: what its RING is
- * about. And how often a lock of those asked to be looked at, by its bit in the region. */
+/* Returns the regions that were sent to a client over its present connection, as bits. The client's
+ * RING is about these. */
 uint64_t host_regions_of(const struct host *host, uint32_t client);
+/* Returns how often a lock of these regions asked to be looked at, by its dirty bit. */
 uint64_t host_causes(const struct host *host, uint64_t regions);
 
 /* Whether, as far as the host core knows, every process that ever got a region is dead. */

@@ -15,8 +15,8 @@
  *                                    has no room nobody is accepted; connected clients do not
  *                                    notice
  *   not reading what we send         SOCKET_OUTPUT_MAX bytes wait; unasked packets beyond are
- *                                    dropped (drained() tells when it reads again), an answer that
- *                                    does not fit ends the connection
+ *                                    dropped (drained() reports that it reads again), and an
+ *                                    answer that does not fit ends the connection
  *   making each packet costly by     a call that cost much is paid back before the user is served
  *   watching its own end with very   again; a connection with two of them is set aside: not
  *   many epoll entries               touched until its peer has gone (costly.c)
@@ -63,7 +63,7 @@ enum {
     SOCKET_REFUSAL_MAX = 64,
 };
 
-/* Why somebody is refused, for people. */
+/* The text for people why a connection is refused: the agent has no descriptors left. */
 extern const char socket_no_descriptors[];
 
 struct socket_server;
@@ -73,24 +73,25 @@ struct socket_handler {
     /* A packet came; sender: the process that sent it, by the kernel (0: it has no number here). */
     void (*packet)(void *arg, struct connection *connection, const unsigned char *bytes,
                    size_t size, pid_t sender);
-    /* It was closed: by the peer (why is NULL), or for that reason. Not for socket_close(). */
+    /* The connection was closed: by the peer (why is NULL), or for the reason `why`. socket_close()
+     * does not call this. */
     void (*closed)(void *arg, struct connection *connection, const char *why);
-    /* Unasked packets were dropped; now it takes some again. */
+    /* Unasked packets were dropped; now the connection takes some again. */
     void (*drained)(void *arg, struct connection *connection);
-    /* A connection was not even accepted, or not let greet, for that reason of this agent's own.
-     * peer: NULL if it is not known whose it would be. */
+    /* The agent did not accept a connection, or did not let it greet. `why` is a reason of the
+     * agent's own. peer: NULL if the peer is not known. */
     void (*refused)(void *arg, const struct peer *peer, const char *why);
-    /* Nobody is accepted, since the closer has no room; at most once a minute. Of that user (-1:
-     * not known) are most of the sockets that wait there. */
+    /* No connection is accepted, since the closer has no room. Called at most once a minute. Most
+     * of the sockets that wait there are that user's (-1: not known). */
     void (*stuck)(void *arg, uid_t uid, uint32_t count);
-    /* The closer has ended, and closes may wait from now on. Once. */
+    /* The closer has ended, and closes may block from now on. Called once. */
     void (*alone)(void *arg);
     void *arg;
     /* A callback of the loop begins in which most of the others may be called, and time is spent
-     * for users. NULL: nobody wants to know. */
+     * for users. May be NULL. */
     void (*begins)(void *arg);
-    /* Calls on its socket cost the agent that much processor time: it is set aside, and closed()
-     * or a connection_send() that fails follows. NULL: nobody wants to know. */
+    /* Calls on the connection's socket cost the agent that much processor time. The connection is
+     * set aside; closed() follows, or a connection_send() that fails. May be NULL. */
     void (*costly)(void *arg, struct connection *connection, int64_t cost_ns);
 };
 
@@ -99,7 +100,7 @@ struct socket_config {
     bool for_all; /* mode 0666 (peer credentials decide), else 0600 */
     uint32_t connections_max;
     struct closer *closer;        /* with SOCKET_CLOSER_ROOM; NULL: none, or none is needed */
-    struct socket_shares *shares; /* the users' shares of a turn; NULL: its own, for it alone */
+    struct socket_shares *shares; /* the users' shares of a turn; NULL: this socket has its own */
     struct socket_handler handler;
     /* The last packet to a client that is refused, if it may still be sent before the connection
      * ends. */
@@ -112,36 +113,36 @@ bool socket_needs_closer(void);
 
 /*
  * Makes the socket and begins to accept. A socket file that nobody listens at is replaced. The
- * caller must make sure that no two agents do this at once (a lock beside the path). NULL: error,
- * of SOCKET_ERROR_MAX bytes, says why.
+ * caller must make sure that no two agents do this at once (a lock beside the path). On failure
+ * returns NULL, and error (SOCKET_ERROR_MAX bytes) says why.
  */
 struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *config, char *error)
     __attribute__((warn_unused_result));
 
-/* NULL if a listener at that path could be made now: nothing is there, or a dead socket. Else why
- * not, in error. */
+/* Returns NULL if a listener could be made at that path now: nothing is there, or a dead socket.
+ * Else returns error, which says why not. */
 const char *socket_path_error(const char *path, char *error) __attribute__((warn_unused_result));
 
 /* Closes the listener (and removes its path) and all connections, without callbacks. Its memory is
  * freed when the loop has run on. NULL is allowed. */
 void socket_shut(struct socket_server *server);
 
-/* The loop has gone round once, whatever came of it: after each round. NULL is allowed. */
+/* Call this after each round of the loop, whatever the round did. NULL is allowed. */
 void socket_turned(struct socket_server *server);
 
-/* When socket_tick is wanted: connections that do not greet. INT64_MAX: never. */
+/* Returns when socket_tick() is due, which ends connections that do not greet; INT64_MAX: never. */
 int64_t socket_next_tick_ns(const struct socket_server *server);
 void socket_tick(struct socket_server *server, int64_t now_ns);
 
-/* NULL: it is closed. */
+/* Returns the connection with that number; NULL: it is closed. */
 struct connection *socket_find(struct socket_server *server, uint32_t number);
 
 uint32_t connection_number(const struct connection *connection);
 const struct peer *connection_peer(const struct connection *connection);
 int connection_socket(const struct connection *connection);
-/* It has greeted: no time limit any more. */
+/* Notes that the connection has greeted, and ends its time limit. */
 void connection_greeted(struct connection *connection);
-/* Whatever the user of this part wants to know of a connection; 0 and NULL at first. */
+/* What the caller keeps of a connection; 0 and NULL at first. */
 struct connection_note {
     uint32_t client;
     bool refused;
@@ -154,11 +155,12 @@ struct connection_note *connection_note(struct connection *connection);
 struct connection_output {
     const void *bytes;
     size_t size;
-    int fd;       /* that goes with it; -1: none */
+    int fd;       /* a descriptor to send with the packet; -1: none */
     bool unasked; /* may be dropped */
 };
 
-/* Sends, or queues. false: it cannot be sent (see below); close the connection. */
+/* Sends the packet, or queues it. Returns false if it cannot be sent (connection_unsent() says
+ * why). The caller then closes the connection. */
 bool connection_send(struct connection *connection, const struct connection_output *output)
     __attribute__((warn_unused_result));
 
@@ -166,15 +168,15 @@ bool connection_send(struct connection *connection, const struct connection_outp
  * process is gone. */
 const char *connection_unsent(const struct connection *connection);
 
-/* Its user's. */
+/* Returns the share of the connection's user. */
 struct socket_share *connection_share(const struct connection *connection);
 
-/* Nothing more is received of it before that time, but for what this turn would receive anyway. It
- * is still sent to. */
+/* Receives nothing more from the connection before that time, except what this turn would receive
+ * anyway. Packets are still sent to it. */
 void connection_hold(struct connection *connection, int64_t until_ns);
 bool connection_is_held(const struct connection *connection);
 
-/* Closes it, without the callback. The peer can still read what was sent. */
+/* Closes the connection, without the callback. The peer can still read what was sent. */
 void socket_close(struct connection *connection);
 
 #endif
