@@ -1,4 +1,4 @@
-/* Taking over what the agent before left: see adoption.h. */
+/* Taking over what the previous agent left: see adoption.h. */
 #include "adoption.h"
 
 #include "attend.h"
@@ -47,7 +47,7 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
 }
 
 /*
- * The agent before this one may have died before it put the grant in force: then the word knows
+ * The previous agent may have died before it put the grant in force: then the word knows
  * nothing of its range, and would begin below it. Raises the token; a live holder keeps its own.
  */
 static void token_raise(struct host *host, struct lock_ref at, uint64_t token_first)
@@ -93,7 +93,7 @@ void host_load_grant(struct host *host, const struct message_name *name,
     }
     uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
     if (top != 0 && top >> HFI_TOKEN_LOW_BITS != value->token_last >> HFI_TOKEN_LOW_BITS) {
-        /* The agent before this one died before it moved the lock to another slot, so nobody has
+        /* The previous agent died before it moved the lock to another slot, so nobody has
          * a hold under these tokens. Asked for again, the same grant comes, and moves it. It is
          * not known here until then: nothing that looks at the lock may put it in force. */
         return;
@@ -256,7 +256,7 @@ static void go_on(struct host *host, uint32_t index, const struct kept_note *not
     }
 }
 
-/* Goes on with what the agent before waited for. */
+/* Continues the requests of the previous agent. */
 static void adopt_kept(struct host *host)
 {
     bool continued = host->config.continued_epoch != 0 && requests_count(host) == 0;

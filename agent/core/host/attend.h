@@ -15,17 +15,18 @@
 struct attend;
 
 struct attend *attend_lay_out(struct arena *arena);
-/* The namespace's region is left: nothing is known of its slots. */
+/* Forgets what is known of the namespace's slots. Its region was given up. */
 void attend_leave(struct host *host, uint32_t space);
 
 void attend_lock(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Whether somebody waits for it to be granted; by its word alone, resp. also an OPEN. */
+/* Return whether a process waits for the lock's grant. The first looks at the word only; the second
+ * also counts pending OPENs. */
 bool attend_word_is_awaited(const struct host *host, struct lock_ref at);
 bool attend_is_awaited(const struct host *host, struct lock_ref at);
-/* Its grant is back with the quorum: asks for it if somebody waits, else frees a slot that nobody
- * has open. */
+/* Asks for the grant if a process waits for it; else frees the slot if no process has it open. The
+ * lock's grant is back with the quorum. */
 void attend_unwanted(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* A closed lock's time has come. */
+/* Opens a closed lock whose time is over. */
 void attend_opening(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Takes back idle locks when slots run short. */
 void attend_reclaim(struct host *host, uint32_t space, struct host_actions *actions);

@@ -16,11 +16,11 @@
  *   a recall of an unknown version, repeated, ends the request that is under way, whose grant it
  *   may be about, and is answered with that version's give-back.
  *
- * ADOPTED: the agent before this one left the word in force, but only the quorum knows whether the
+ * ADOPTED: the previous agent left the word in force, but only the quorum knows whether the
  * grant is still there. Holders keep what they have, nobody new gets in (the recall bit stands),
  * and the session, which goes on, asks for what it should have. See docs/DECISIONS.md.
  *
- * In a session that goes on, the agent before this one may have returned a grant by a message that
+ * In a session that goes on, the previous agent may have returned a grant by a message that
  * is still on its way: if this process heard of it again, it would put it in force, and lose it to
  * another host when that message arrives. So the first grant of a lock that was not in force when
  * this process came is taken only if it is fresh, made for this process's own request, or for one
@@ -73,24 +73,26 @@ struct grants *grants_lay_out(struct arena *arena);
 /* Asks for the grant, if it is not here and was not asked for. */
 void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
                struct host_actions *actions);
-/* It is asked for: whether the mode is still the one that is wanted. */
+/* A request is under way: if another mode is wanted by now, changes the request's mode. */
 void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Asks for that lock-delay at least; tokens: and for the range above. */
+/* Asks the quorum that the grant cover at least lock_delay_ms; if `tokens`, also for the next range
+ * of tokens. */
 void grant_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, bool tokens,
                  struct host_actions *actions);
-/* Asks for another mode (MESSAGE_MODE_NONE: the same). */
+/* Asks for another mode of the grant (MESSAGE_MODE_NONE: the same mode). */
 void grant_amend_mode(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, uint8_t mode,
                       enum grant_naming naming, struct host_actions *actions);
-/* That version goes back; the word is out of use. There is room for a request. */
+/* Gives that version of the grant back. The caller has put the word out of use, and has seen that
+ * there is room for a request. */
 void grant_give_back(struct host *host, struct lock_ref at, struct message_order version,
                      uint64_t token_used, struct host_actions *actions);
-/* A grant of which only the version is known, and which this host does not have in force. */
+/* Gives a grant back of which only the version is known, and which is not in force here. */
 void grant_give_back_unknown(struct host *host, const struct message_name *name,
                              struct message_order version, struct host_actions *actions);
 /* Serves, gives back or amends a grant that is here. */
 void grant_attend(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Another host, or the agent itself, wants it back: gives it back, or makes it shared, as soon as
- * that can be. */
+/* Gives the grant back, or makes it shared, as soon as that can be. Another host, or the agent
+ * itself, wants it back. */
 void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Whether processes of this host have the lock or want it, or it is closed; whatever its grant. */
 bool grant_is_used(const struct host *host, struct lock_ref at);
@@ -101,22 +103,26 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
 /* The coordinator says that the lock is in use on other hosts: those who only try it are refused,
  * and the request ends unless processes wait. */
 void grant_is_in_use(struct host *host, struct request *request, struct host_actions *actions);
-/* A coordinator of the release before did not understand a token that was named: for a while,
- * grants are made shared in the older way. */
+/* Makes grants shared in the older way for a while. A coordinator of an earlier release did not
+ * understand a token that was named. */
 void grants_name_whole_ranges(struct host *host);
 
-/* Adopted: its word was in force, so the agent before this one had not given its grant back. */
+/* Adoption: notes that the word was in force, so the previous agent had not given the grant back.
+ */
 void grant_was_in_force(struct host *host, struct lock_ref at);
-/* Adopted: the agent before this one had returned that version, and none above it. */
+/* Adoption: notes that the previous agent had returned that version, and none above it. */
 void grant_has_returned(struct host *host, struct lock_ref at, struct message_order version);
-/* Whether a grant that is not fresh may have been returned by the agent before this one, or put in
- * force in a region that was given up: nothing is known here of any grant of that lock. */
+/* Returns whether the previous agent may have returned a grant that is not fresh, or one may have
+ * been put in force in a region that was given up. Then nothing is known here of any grant of that
+ * lock. */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at);
-/* The longest lock-delay that any handle of the lock asks for, at least that. known: of those that
- * this agent knows; else also of what clients of before may have open. */
+/* Return the longest lock-delay that any handle of the lock asks for, but at least at_least_ms.
+ * grant_longest_delay_ms() also counts what the previous agent's clients may have open;
+ * grant_longest_known_ms() counts only the handles that this agent knows. */
 uint16_t grant_longest_delay_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms);
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms);
-/* Granted, but not in force: the grant does not cover the lock-delay of some handle yet. */
+/* Returns whether the lock is granted but not in force, since its grant does not yet cover the
+ * lock-delay of some handle. */
 bool grant_lacks_delay(const struct host *host, struct lock_ref at);
 
 #endif

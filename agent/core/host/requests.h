@@ -67,7 +67,7 @@ void request_end(struct host *host, struct request *request);
 void requests_end_all(struct host *host);
 /* Ends the requests of all locks of a namespace that is given up. */
 void requests_leave(struct host *host, uint32_t space);
-/* What is under way for a lock; NULL: nothing. */
+/* Returns the request that is under way for a lock; NULL: none is. */
 struct request *request_of(const struct host *host, struct lock_ref at);
 /* The request of that kind and name that an answer belongs to; NULL: it has ended. */
 struct request *request_answered(const struct host *host, uint64_t id, enum message_kind kind,
@@ -97,13 +97,13 @@ uint32_t requests_count(const struct host *host);
 int64_t requests_due_ns(const struct host *host);
 void requests_tick(struct host *host, struct host_actions *actions);
 
-/* Continues an ACQUIRE that the agent before this one began at since_ns, under the index that it
+/* Continues an ACQUIRE that the previous agent began at since_ns, under the index that it
  * had there. Indexes rise from call to call, and no other request was begun before. id: the id that
  * it had; with 0, or an id of another index, it gets a new one. Only grant_ask() sends it. NULL: no
  * room. */
 struct request *request_keep(struct host *host, struct lock_ref at, uint32_t index, uint64_t id,
                              int64_t since_ns);
-/* Whether request_keep() made it and it was not sent yet. */
+/* Returns whether request_keep() made the request and it was not sent yet. */
 bool request_is_kept(const struct host *host, const struct request *request);
 
 void requests_check(const struct host *host);

@@ -37,7 +37,8 @@ void words_forget_repairs(struct host *host, uint32_t space)
     host->words->repairs[space] = 0;
 }
 
-/* What is wrong before START counts as no repair: the agent before may have stopped at any moment.
+/* What is wrong before START counts as no repair: the previous agent may have stopped at any
+ * moment.
  */
 void word_mended(struct host *host, struct lock_ref at)
 {
