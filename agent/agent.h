@@ -143,6 +143,7 @@ struct agent {
     struct driver *driver;
     struct keeper *keeper;   /* NULL: not there yet, or no more */
     struct prolong *prolong; /* likewise */
+    bool prolonged; /* its threads may read the regions to the process's end: they stay mapped */
     /* Regions, by namespace. */
     struct region_file regions[HOST_NAMESPACES_MAX];
     const char *spaces[HOST_NAMESPACES_MAX];

@@ -192,6 +192,7 @@ bool keeper_open(struct agent *agent)
         free(keeper);
         return false;
     }
+    agent->prolonged = true;
     sem_init(&keeper->turn, 0, 0);
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_condattr_init(&attributes);

@@ -166,7 +166,7 @@ static void release_cores(struct agent *agent)
     unmap_block(&agent->quorum_block);
     unmap_block(&agent->names_block);
     unmap_block(&agent->gossip_block);
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+    for (uint32_t i = 0; i < agent->config.namespace_count && !agent->prolonged; i++) {
         region_file_close(&agent->regions[i]);
     }
 }
