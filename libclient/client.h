@@ -102,7 +102,7 @@ struct region_map {
     uint32_t number;     /* the agent's number of it, valid for .connection only */
     uint64_t connection; /* the connection on which the agent last gave it */
     struct region_map *next;
-    /* For lease_in_force() in hold.c: the lease for which boot_offset_ns was measured. */
+    /* For lease_in_force(): the lease for which boot_offset_ns was measured. */
     _Atomic uint64_t clock_lease;
     _Atomic int64_t boot_offset_ns; /* BOOTTIME - MONOTONIC_COARSE, plus half a ttl */
 };
@@ -202,7 +202,7 @@ struct hf_lock {
 
     /* Protected by list_mutex: what was reported of hold reported_number. */
     uint64_t reported_number;
-    uint32_t reported; /* TOLD_... bits */
+    uint32_t reported; /* REPORTED_... bits (events.c) */
     bool granted;      /* GRANTED is to be reported */
     uint64_t granted_token;
 };

@@ -291,7 +291,10 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
     if (error != 0) {
         return error;
     }
-    if (given != NULL && !options_copy(&options, sizeof(options), sizeof(options), given)) {
+    /* the struct of the first version: programs that were built with it go on */
+    const size_t first_size = offsetof(struct hf_lock_options, max_stall_ns) +
+                              sizeof(options.max_stall_ns);
+    if (given != NULL && !options_copy(&options, sizeof(options), first_size, given)) {
         return HF_EINVAL;
     }
     hf_lock *lock = lock_create(client, name, name_size);

@@ -11,11 +11,14 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 /* The struct of the first version that had one. A smaller size is a forgotten or a wrong one. */
-enum { HFI_REASON_SIZE_MIN = sizeof(struct hf_reason) };
+enum {
+    HFI_REASON_SIZE_MIN = offsetof(struct hf_reason, text) + sizeof(((struct hf_reason *)0)->text)
+};
 
 /* What the agent's answers have said so far. */
 struct inquiry {

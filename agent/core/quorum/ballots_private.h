@@ -15,9 +15,10 @@ struct ballot {
     uint8_t state;
     uint8_t mask;   /* the voters that promised, by bit */
     uint8_t synced; /* PREPARED: the voters of mask whose registers were all read, by bit */
-    bool complete;  /* PREPARED: pulled and self are a majority; a name not here has no value */
-    bool anew;      /* PREPARING: the partition needs a new ballot */
-    bool spent;     /* the ballot was used, or a voter refused it for a higher promise */
+    bool
+        complete; /* PREPARED: synced and this voter are a majority; a name not here has no value */
+    bool anew;    /* PREPARING: the partition needs a new ballot */
+    bool spent;   /* the ballot was used, or a voter refused it for a higher promise */
     uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
 };
 

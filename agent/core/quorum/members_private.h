@@ -30,7 +30,7 @@ struct rejoin {
     uint8_t phase; /* enum rejoin_phase */
     bool anew;     /* PREPARE: a voter has promised a higher ballot, so a new one is needed */
     uint8_t seen;  /* LEARN: the voters that sent their record */
-    uint8_t known; /* TELL: the voters that have the new line */
+    uint8_t known; /* REPORT: the voters that have the new line */
     uint8_t promised_all;
     uint8_t promised[MESSAGE_PARTITIONS];
     uint8_t synced_all;
@@ -39,7 +39,7 @@ struct rejoin {
     uint32_t seen_generation; /* the highest generation of any other store of this voter */
     uint32_t next_sync;
     uint64_t ballot;
-    int64_t next_ns; /* PREPARE, PULL: when to send again */
+    int64_t next_ns; /* PREPARE, SYNC: when to send again */
 };
 
 struct members {

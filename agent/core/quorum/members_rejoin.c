@@ -3,11 +3,11 @@
  *
  *   LEARN    N/2 + 1 of the other voters send their record. It has a generation for this voter;
  *            this store gets the next generation.
- *   TELL     N/2 + 1 of the others have the new line. The old store's votes count no more.
+ *   REPORT   N/2 + 1 of the others have the new line. The old store's votes count no more.
  *   PREPARE  N/2 + 1 of the others promise a new ballot for every partition. Whatever the old store
  *            helped to choose is at one of them, and the old store's promises cannot help to choose
  *            anything more.
- *   PULL     This voter adopts all registers, checkpoints and marks of each of those.
+ *   SYNC     This voter adopts all registers, checkpoints and marks of each of those.
  *
  * The voter also waits for a full session time-to-live from the start. A mark may exist at one
  * other voter only. With the copy that PULL makes here it is at two voters, which can be a
@@ -47,7 +47,7 @@ void rejoin_start(struct quorum *quorum)
     quorum->members->rejoin.next_ns = NEVER;
 }
 
-/* The phases after TELL begin again: what they counted no longer counts. */
+/* The phases after REPORT begin again: what they counted no longer counts. */
 void rejoin_recount(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;
@@ -173,7 +173,7 @@ void members_promise(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* ---- LEARN, TELL ---- */
+/* ---- LEARN, REPORT ---- */
 
 void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message_hello *hello)
 {
@@ -198,7 +198,7 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
     }
 }
 
-/* ---- PULL ---- */
+/* ---- SYNC ---- */
 
 static void finish(struct quorum *quorum)
 {
