@@ -83,6 +83,9 @@ FNR == 1 {
     to = target == "" ? "" : module_of(target)
     if (to != "" && to != current) {
         used[current, to] = 1
+        if (target ~ /private\.h$/) {
+            complain(FILENAME ":" FNR ": " current " may not include " part[2] ", which is private to " to)
+        }
         if (!((current, to) in allowed)) {
             complain(FILENAME ":" FNR ": " current " may not include " part[2] ", which is of " to)
         }
