@@ -15,7 +15,8 @@
  * shared. It has a session of its own and blocks all signals, so neither the terminal nor a signal
  * to the group of CMD or of `holdfast` ends it. SIGKILL and SIGSTOP reach it. If it is killed,
  * `holdfast` ends the group. If it is stopped, `holdfast` continues it. If both are killed at once,
- * the parent-death signal ends CMD, and what CMD has started goes on.
+ * or `holdfast` is killed before it has continued the guard, the parent-death signal ends CMD, and
+ * the processes that CMD has started go on.
  *
  * CMD's group is named by a pidfd of its leader, because its number can be another group's by then.
  * Linux before 6.9 cannot send a signal that way. There the guard uses the number, unless a process

@@ -1,5 +1,5 @@
 /*
- * What is known of the cell, for people; and a check of the state itself, for tests.
+ * Answers to people about the cell, from gossip; and, for tests, a check of gossip's state.
  */
 #include "state.h"
 

@@ -323,7 +323,8 @@ static void tell_in_use(struct host *host, const struct message_version *recall,
 }
 
 /* A recall for those who only try: the grant goes back if it is idle; else it stays as it is, and
- * the coordinator is told so at once. What is not known yet is not told: they ask again. */
+ * this host tells the coordinator at once. If it does not know yet, it says nothing, and they ask
+ * again. */
 static void recalled_if_idle(struct host *host, struct lock_ref at,
                              const struct message_version *recall, struct host_actions *actions)
 {

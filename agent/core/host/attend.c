@@ -1,4 +1,4 @@
-/* What a lock needs of the agent: see attend.h. */
+/* The agent's work on one lock: see attend.h. */
 #include "attend.h"
 
 #include "clients.h"

@@ -8,7 +8,7 @@
  * connects again, its handles stay until it says that it has opened everything again (RESUMED):
  * meanwhile other threads of it wait and take locks by those handles.
  *
- * A survivor is a client of the previous agent. What it has open is known only when it has
+ * A survivor is a client of the previous agent. The host learns what it has open only when it has
  * connected and opened all of it again (RESUMED). Then, or when it dies, every slot is searched for
  * what is left under its ids.
  *

@@ -32,7 +32,7 @@
 #include "watches.h"
 #include "words.h"
 
-/* What one tick may do, and where the next step goes on. */
+/* How much one tick may do, and where the next step goes on. */
 struct work {
     uint32_t opened;     /* closed locks whose time had come, since the last tick */
     uint32_t space_hand; /* the namespace that is the next step's first */

@@ -1,4 +1,4 @@
-/* What is known of the lock in each slot: see locks.h. */
+/* The host's record of the lock in each slot: see locks.h. */
 #include "locks.h"
 
 #include "spaces.h"
