@@ -26,13 +26,13 @@
 #include "agent_process.h"
 #include "hello.h"
 #include "holdfast/admin.h"
+#include "new_locks.h"
 #include "proto/region.h"
 #include "require.h"
 
 enum {
     NOBODY = 65534,
-    EACH = 2,         /* processes of each attack */
-    SAMPLES = 100000, /* at most */
+    EACH = 2, /* processes of each attack */
     ATTACK_MS = 1000,
     AFTER_MS = 2500,  /* all attacks together, with a restart */
     COST_MAX_MS = 50, /* the promise, for 999 requests in 1000 */
@@ -369,68 +369,19 @@ static void use_all(void)
 
 /* ---- the user that is to be served meanwhile ---- */
 
-struct samples {
-    int64_t cost_ns[SAMPLES]; /* of the loop's processor time */
-    int64_t wait_ns[SAMPLES];
-    unsigned count;
-};
-
-static struct samples samples;
-
-/* Opens and takes a new lock. */
-static void ask_once(void)
-{
-    static unsigned locks;
-    char name[32];
-    hf_lock *lock;
-    snprintf(name, sizeof(name), "honest/%u", locks++);
-    int64_t began_ns = boottime_now();
-    int64_t loop_ns = agent_loop_ns(&agent);
-    int result = hf_open(honest, name, NULL, &lock);
-    if (result == HF_ENOAGENT) { /* the agent is about to be started again */
-        sleep_ms(10);
-        return;
-    }
-    ck_assert_int_eq(result, 0);
-    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 60000 * MS, NULL), 0);
-    if (samples.count < SAMPLES) {
-        samples.cost_ns[samples.count] = agent_loop_ns(&agent) - loop_ns;
-        samples.wait_ns[samples.count++] = boottime_now() - began_ns;
-    }
-    ck_assert_int_eq(hf_release(lock), 0);
-    hf_close(lock);
-}
-
 static void ask_for(int64_t lasts_ms)
 {
-    for (int64_t end_ns = boottime_now() + lasts_ms * MS; boottime_now() < end_ns;) {
-        ask_once();
-        usleep(200);
+    static unsigned locks;
+    int64_t end_ns = boottime_now() + lasts_ms * MS;
+    while (boottime_now() < end_ns || !new_locks_are_enough()) {
+        char name[32];
+        snprintf(name, sizeof(name), "honest/%u", locks++);
+        if (new_locks_ask(&agent, honest, name)) {
+            usleep(200);
+        } else { /* the agent is about to be started again */
+            sleep_ms(10);
+        }
     }
-}
-
-static int compare(const void *a, const void *b)
-{
-    int64_t first = *(const int64_t *)a;
-    int64_t second = *(const int64_t *)b;
-    return (first > second) - (first < second);
-}
-
-static void judge(const char *what)
-{
-    unsigned most = samples.count - 1 - samples.count / 1000;
-    ck_assert_uint_gt(samples.count, 0);
-    qsort(samples.cost_ns, samples.count, sizeof(int64_t), compare);
-    qsort(samples.wait_ns, samples.count, sizeof(int64_t), compare);
-    printf("%-28s %5u new locks: agent's time p50 %6.2f p99.9 %6.2f ms, on the wall p50 %6.2f "
-           "p99.9 %6.2f ms\n",
-           what, samples.count, (double)samples.cost_ns[samples.count / 2] / 1e6,
-           (double)samples.cost_ns[most] / 1e6, (double)samples.wait_ns[samples.count / 2] / 1e6,
-           (double)samples.wait_ns[most] / 1e6);
-    fflush(stdout);
-    ck_assert_msg(samples.cost_ns[most] <= COST_MAX_MS * MS, "%s: %.2f ms", what,
-                  (double)samples.cost_ns[most] / 1e6);
-    samples.count = 0;
 }
 
 static unsigned jeopardies(void)
@@ -463,7 +414,7 @@ START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
     }
     start();
     ask_for(300);
-    judge("nothing");
+    new_locks_judge("nothing", COST_MAX_MS);
     unsigned before = jeopardies();
     for (unsigned i = 0; i < ATTACKS; i++) {
         for (unsigned k = 0; k < EACH; k++) {
@@ -473,7 +424,7 @@ START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
         for (unsigned k = 0; k < EACH; k++) {
             kill_process(pids[k]);
         }
-        judge(attacks[i].name);
+        new_locks_judge(attacks[i].name, COST_MAX_MS);
     }
     ck_assert_uint_eq(jeopardies(), before);
     stop();
@@ -491,7 +442,7 @@ START_TEST(what_a_client_gets_is_of_little_use)
     ask_for(ATTACK_MS);
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* the process found nothing unexpected */
     kill_process(pid);
-    judge("what comes with a connection");
+    new_locks_judge("what comes with a connection", COST_MAX_MS);
     ck_assert_uint_eq(jeopardies(), 0);
     stop();
 }
@@ -509,18 +460,18 @@ START_TEST(an_agent_that_is_started_meanwhile_serves)
         pids[i] = attack(attacks[i].run);
     }
     ask_for(AFTER_MS / 2);
-    judge("all, before the restart");
+    new_locks_judge("all, before the restart", COST_MAX_MS);
     agent_kill(&agent);
     agent_start(&agent);
     ask_for(GUARD_MS / 20); /* the agent gets its clients back */
-    samples.count = 0;
+    new_locks_forget();
     unsigned before = jeopardies();
     ask_for(AFTER_MS);
     ck_assert_uint_eq(jeopardies(), before);
     for (unsigned i = 0; i < ATTACKS; i++) {
         kill_process(pids[i]);
     }
-    judge("all, after the restart");
+    new_locks_judge("all, after the restart", COST_MAX_MS);
     stop();
 }
 END_TEST

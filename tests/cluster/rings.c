@@ -24,6 +24,7 @@
 #include "../suite_main.h"
 #include "agent_process.h"
 #include "holdfast/holdfast.h"
+#include "new_locks.h"
 #include "proto/frame.h"
 #include "proto/region.h"
 #include "require.h"
@@ -35,7 +36,6 @@ enum {
     COST_MAX_MS = 50,     /* of the agent's time, for 999 of 1000 new locks */
     PERCENT_NOTHING = 15, /* of a processor, without a cause; it is promised 2, and some for what */
     PERCENT_CAUSE = 75,   /* many connections cost; with one: half, and some */
-    SAMPLES = 100000,
     TRIES = 3,
 };
 
@@ -337,12 +337,6 @@ END_TEST
 
 /* ---- without end ---- */
 
-static struct {
-    int64_t cost_ns[SAMPLES]; /* of the agent's processor time */
-    int64_t wait_ns[SAMPLES];
-    unsigned count;
-} samples;
-
 static int64_t agent_cpu_ns(void)
 {
     clockid_t clock;
@@ -403,49 +397,18 @@ static pid_t start_flood(unsigned connections, bool bits)
     return pid;
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t first = *(const int64_t *)a;
-    int64_t second = *(const int64_t *)b;
-    return (first > second) - (first < second);
-}
-
 /* Opens and takes new locks in that namespace, for so long. */
 static void ask_for(hf_client *client, int64_t lasts_ms)
 {
     static unsigned locks;
-    samples.count = 0;
-    for (int64_t end_ns = boottime_now() + lasts_ms * MS; boottime_now() < end_ns;) {
+    new_locks_forget();
+    int64_t end_ns = boottime_now() + lasts_ms * MS;
+    while (boottime_now() < end_ns || !new_locks_are_enough()) {
         char name[48];
-        hf_lock *lock;
         snprintf(name, sizeof(name), "both/%d-%u", (int)getpid(), locks++);
-        int64_t began_ns = boottime_now();
-        int64_t loop_ns = agent_loop_ns(&agent);
-        ck_assert_int_eq(hf_open(client, name, NULL, &lock), 0);
-        ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 60000 * MS, NULL), 0);
-        if (samples.count < SAMPLES) {
-            samples.cost_ns[samples.count] = agent_loop_ns(&agent) - loop_ns;
-            samples.wait_ns[samples.count++] = boottime_now() - began_ns;
-        }
-        ck_assert_int_eq(hf_release(lock), 0);
-        hf_close(lock);
+        ck_assert(new_locks_ask(&agent, client, name));
         sleep_ms(1);
     }
-    ck_assert_uint_gt(samples.count, 0);
-    qsort(samples.cost_ns, samples.count, sizeof(int64_t), compare);
-    qsort(samples.wait_ns, samples.count, sizeof(int64_t), compare);
-}
-
-static void tell(const char *what)
-{
-    unsigned most = samples.count - 1 - samples.count / 1000;
-    printf("%-36s %5u new locks: agent's time p50 %6.2f p99.9 %6.2f ms, on the wall p50 %6.2f "
-           "p99.9 %6.2f ms\n",
-           what, samples.count, (double)samples.cost_ns[samples.count / 2] / 1e6,
-           (double)samples.cost_ns[most] / 1e6, (double)samples.wait_ns[samples.count / 2] / 1e6,
-           (double)samples.wait_ns[most] / 1e6);
-    fflush(stdout);
-    ck_assert_int_le(samples.cost_ns[most], COST_MAX_MS * MS);
 }
 
 static hf_client *connect_to_agent(void)
@@ -493,7 +456,7 @@ START_TEST(who_rings_without_end_costs_little)
     pid_t pid = start_flood(floods[_i].connections, floods[_i].bits);
     expect_percent(floods[_i].name, floods[_i].bits, floods[_i].percent);
     ask_for(honest, FLOOD_MS);
-    tell(floods[_i].name);
+    new_locks_judge(floods[_i].name, COST_MAX_MS);
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
          agent_logged(&agent, "event=rings_held_back uid=65534 ") == 0;) {
         ck_assert_int_lt(boottime_now(), end_ns);
@@ -518,7 +481,7 @@ START_TEST(who_shares_the_user_is_served)
     if (honest == 0) {
         become(NOBODY);
         ask_for(connect_to_agent(), FLOOD_MS);
-        tell(floods[_i].name);
+        new_locks_judge(floods[_i].name, COST_MAX_MS);
         _exit(0);
     }
     ck_assert_int_eq(wait_for(honest), 0);
