@@ -88,13 +88,38 @@ uint16_t author_make(struct gossip *gossip, const struct message_agent *name)
     return index;
 }
 
+void author_begin(struct gossip *gossip, uint64_t generation)
+{
+    const uint64_t mask = (UINT64_C(1) << GENERATION_SHIFT) - 1;
+    gossip->authors[SELF].incarnation = (generation & UINT32_MAX) << GENERATION_SHIFT |
+                                        (gossip_random(gossip) & mask) | 1;
+}
+
+/* Items show another process of this agent, with that incarnation. Takes a higher incarnation and
+ * publishes everything anew. */
+static void outbid(struct gossip *gossip, uint64_t incarnation)
+{
+    uint64_t generation = incarnation >> GENERATION_SHIFT;
+    if (generation == UINT32_MAX) {
+        return; /* no real agent gets there: a false number */
+    }
+    author_begin(gossip, generation + 1);
+    gossip->authors[SELF].known = 0;
+    for (uint32_t i = 0; i < GOSSIP_BUCKETS; i++) {
+        for (uint32_t index = gossip->authors[SELF].first[i]; index != 0;
+             index = gossip->items[index].bucket_next) {
+            item_rumour(gossip, index, GOSSIP_REPEATS);
+        }
+    }
+}
+
 bool author_refresh(struct gossip *gossip, uint16_t index, uint64_t incarnation,
                     uint64_t heartbeat_ms, int64_t then_ns)
 {
     struct author *author = &gossip->authors[index];
     if (index == SELF) {
         if (incarnation > author->incarnation) {
-            gossip_outbid(gossip, incarnation);
+            outbid(gossip, incarnation);
         }
         return incarnation == author->incarnation;
     }

@@ -74,42 +74,6 @@ struct gossip *gossip_init(void *memory, const struct gossip_config *config, uin
     return gossip;
 }
 
-/* ---- numbers ---- */
-
-uint64_t gossip_mix(uint64_t hash)
-{
-    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
-    return hash ^ hash >> 31;
-}
-
-uint64_t gossip_hash(uint64_t seed, const void *bytes, size_t size)
-{
-    const uint8_t *at = bytes;
-    uint64_t hash = gossip_mix(seed ^ size);
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    }
-    return gossip_mix(hash);
-}
-
-uint64_t gossip_random(struct gossip *gossip)
-{
-    gossip->random += UINT64_C(0x9e3779b97f4a7c15);
-    return gossip_mix(gossip->random);
-}
-
-uint64_t gossip_heartbeat_ms(const struct gossip *gossip)
-{
-    return (uint64_t)(gossip->now_ns - gossip->start_ns) / MS_NS;
-}
-
-uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns)
-{
-    int64_t age_ms = then_ns == NEVER_HEARD ? UINT32_MAX : (now_ns - then_ns) / MS_NS;
-    return age_ms < 0 ? 0 : age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
-}
-
 /* ---- what this agent publishes ---- */
 
 /* Publishes an own item. Does nothing if the item has not changed. Returns false if there is no
@@ -188,28 +152,6 @@ void gossip_put_owned(struct gossip *gossip, const struct message_partitions *ow
     (void)put_own(gossip, &item, content_of(&item));
 }
 
-static uint64_t incarnation_of(struct gossip *gossip, uint64_t generation)
-{
-    const uint64_t mask = (UINT64_C(1) << GENERATION_SHIFT) - 1;
-    return (generation & UINT32_MAX) << GENERATION_SHIFT | (gossip_random(gossip) & mask) | 1;
-}
-
-void gossip_outbid(struct gossip *gossip, uint64_t incarnation)
-{
-    uint64_t generation = incarnation >> GENERATION_SHIFT;
-    if (generation == UINT32_MAX) {
-        return; /* no real agent gets there: a false number */
-    }
-    gossip->authors[SELF].incarnation = incarnation_of(gossip, generation + 1);
-    gossip->authors[SELF].known = 0;
-    for (uint32_t i = 0; i < GOSSIP_BUCKETS; i++) {
-        for (uint32_t index = gossip->authors[SELF].first[i]; index != 0;
-             index = gossip->items[index].bucket_next) {
-            item_rumour(gossip, index, GOSSIP_REPEATS);
-        }
-    }
-}
-
 /* ---- events ---- */
 
 static void start(struct gossip *gossip, uint32_t epoch)
@@ -220,7 +162,7 @@ static void start(struct gossip *gossip, uint32_t epoch)
     gossip->start_ns = gossip->now_ns;
     gossip->round_due_ns = gossip->now_ns;
     gossip->exchange_due_ns = gossip->now_ns;
-    self->incarnation = incarnation_of(gossip, epoch);
+    author_begin(gossip, epoch);
     self->epoch = epoch;
     self->state = GOSSIP_JEOPARDY;
     put_self(gossip);

@@ -1,11 +1,13 @@
 /*
- * The gossip core's state, and the functions that its files share.
+ * The gossip core's state, and the functions that its files share. A file calls only files below it
+ * in this list:
  *
  *   gossip.c   memory, events, ticks, what this agent publishes
+ *   look.c     what is known, for people
+ *   spread.c   rumours, digests, repair: packets sent and packets that arrive
  *   authors.c  the table of agents: known, alive, sent to
  *   items.c    the items of all authors, kept within bounds
- *   spread.c   rumours, digests, repair: packets sent and packets that arrive
- *   look.c     what is known, for people
+ *   step.c     hashes, random numbers, ages
  *
  * Indexes: an author's is a u16, and 0 is this agent. An item's, a topic's (a lock name that items
  * are about) and a chunk's (a part of a body) is a u32 from 1; 0 means none.
@@ -144,7 +146,7 @@ struct gossip {
     uint32_t reasks; /* how many cut-off repairs may still continue in this EXCHANGE */
 };
 
-/* ---- gossip.c ---- */
+/* ---- step.c ---- */
 
 uint64_t gossip_mix(uint64_t hash);
 uint64_t gossip_hash(uint64_t seed, const void *bytes, size_t size);
@@ -152,9 +154,6 @@ uint64_t gossip_random(struct gossip *gossip);
 /* How long this process has been publishing, in milliseconds. */
 uint64_t gossip_heartbeat_ms(const struct gossip *gossip);
 uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns);
-/* Items show another process of this agent, with that incarnation. Takes a higher incarnation and
- * publishes everything anew. */
-void gossip_outbid(struct gossip *gossip, uint64_t incarnation);
 
 /* ---- authors.c ---- */
 
@@ -162,6 +161,8 @@ uint16_t author_find(const struct gossip *gossip, const struct message_agent *na
 /* Adds an agent that is not in the table. Returns NOBODY if the table is full of agents that
  * live. */
 uint16_t author_make(struct gossip *gossip, const struct message_agent *name);
+/* Gives this agent a new incarnation, which is higher than those of all smaller generations. */
+void author_begin(struct gossip *gossip, uint64_t generation);
 /* A voter reports that a session of that agent is over. */
 void author_dead(struct gossip *gossip, const struct gossip_dead *dead);
 /* A digest of the agent `by` shows that it has the same items of the author as this agent. */

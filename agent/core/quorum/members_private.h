@@ -1,4 +1,8 @@
-/* Shared by members.c and members_rejoin.c. */
+/*
+ * Shared by members.c and members_rejoin.c. These two files call each other: members.c brings each
+ * message and tick to the phase of starting over that waits for it, and a phase ends with a change
+ * of what members.c keeps, which is the record of stores and this voter's status.
+ */
 #ifndef QUORUM_MEMBERS_PRIVATE_H
 #define QUORUM_MEMBERS_PRIVATE_H
 

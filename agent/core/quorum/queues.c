@@ -17,161 +17,11 @@
 
 #include "proto/check.h"
 
-static uint32_t power_above(uint32_t count)
-{
-    uint32_t power = 16;
-    while (power < count && power < (UINT32_C(1) << 31)) {
-        power *= 2;
-    }
-    return power;
-}
-
-struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *limits)
-{
-    struct queues nowhere;
-    struct queues *queues = arena_take(arena, 1, sizeof(*queues));
-    struct queues *into = queues != NULL ? queues : &nowhere;
-    size_t operations = (size_t)limits->requests * OPERATIONS_PER_REQUEST + 1;
-    uint32_t heads = power_above(limits->requests);
-    uint32_t answered = power_above(limits->requests > 1024 ? limits->requests : 1024);
-    into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
-    into->requests = arena_take(arena, (size_t)limits->requests + 1, sizeof(struct queued_request));
-    into->operations = arena_take(arena, operations, sizeof(struct operation));
-    into->operation_heads = arena_take(arena, heads, sizeof(uint32_t));
-    into->operation_head_mask = heads - 1;
-    into->wakes.entries = arena_take(arena, operations, sizeof(struct heap_entry));
-    into->wakes.indexes = arena_take(arena, operations, sizeof(uint32_t));
-    into->answered = arena_take(arena, (size_t)answered + 1, sizeof(struct answered));
-    into->answered_heads = arena_take(arena, answered, sizeof(uint32_t));
-    into->answered_mask = answered - 1;
-    return queues;
-}
-
-void queues_agent_named(struct quorum *quorum, uint32_t agent)
-{
-    quorum->queues->quotas[agent] = (struct quota){0};
-}
-
-bool queues_is_unknown(const struct quorum *quorum, uint32_t agent)
-{
-    const struct quota *quota = &quorum->queues->quotas[agent];
-    return quota->waiting == NONE && quota->acquires == 0 && quota->others == 0;
-}
-
-uint32_t operation_index(const struct quorum *quorum, const struct operation *operation)
-{
-    return (uint32_t)(operation - quorum->queues->operations);
-}
-
-static uint32_t *chain_of(const struct quorum *quorum, uint32_t name)
-{
-    uint32_t hash = name * UINT32_C(2654435761);
-    return &quorum->queues
-                ->operation_heads[(hash ^ hash >> 16) & quorum->queues->operation_head_mask];
-}
-
-struct operation *operation_find(const struct quorum *quorum, uint32_t name)
-{
-    uint32_t at = *chain_of(quorum, name);
-    while (at != NONE && quorum->queues->operations[at].name != name) {
-        at = quorum->queues->operations[at].chain;
-    }
-    return at == NONE ? NULL : &quorum->queues->operations[at];
-}
-
-static struct queue_partition *partition_of(struct quorum *quorum,
-                                            const struct operation *operation)
-{
-    return &quorum->queues->partitions[operation->partition];
-}
-
-static void set_state(struct quorum *quorum, struct operation *operation,
-                      enum operation_state state)
-{
-    struct queue_partition *partition = partition_of(quorum, operation);
-    partition->busy -= operation->state != OPERATION_WAITING;
-    operation->state = (uint8_t)state;
-    partition->busy += operation->state != OPERATION_WAITING;
-}
-
-static void link_into(struct quorum *quorum, struct operation *operation)
-{
-    uint32_t at = operation_index(quorum, operation);
-    struct queue_partition *partition = partition_of(quorum, operation);
-    uint32_t *head = chain_of(quorum, operation->name);
-    operation->chain = *head;
-    *head = at;
-    operation->next = partition->first;
-    if (operation->next != NONE) {
-        quorum->queues->operations[operation->next].previous = at;
-    }
-    partition->first = at;
-}
-
-struct operation *operation_for(struct quorum *quorum, uint32_t name)
-{
-    struct operation *operation = operation_find(quorum, name);
-    uint32_t at = quorum->queues->operation_free;
-    if (operation != NULL) {
-        names_drop(quorum->names, name);
-        return operation;
-    }
-    if (at != NONE) {
-        quorum->queues->operation_free = quorum->queues->operations[at].chain;
-    } else if (quorum->queues->operation_used <
-               OPERATIONS_PER_REQUEST * quorum->config->limits.requests) {
-        at = ++quorum->queues->operation_used;
-    } else {
-        names_drop(quorum->names, name);
-        return NULL;
-    }
-    size_t length = 0;
-    const uint8_t *bytes = names_bytes(quorum->names, name, &length);
-    operation = &quorum->queues->operations[at];
-    memset(operation, 0, sizeof(*operation));
-    operation->name = name;
-    operation->partition = (uint8_t)names_partition(bytes, length);
-    operation->state = OPERATION_WAITING;
-    operation->waits_for = AGENTS_NONE;
-    operation->recall_ns = INT64_MIN;
-    operation->way = ACTION_NO_RELAY;
-    link_into(quorum, operation);
-    quorum->queues->operation_count++;
-    return operation;
-}
-
 static void operation_end(struct quorum *quorum, struct operation *operation)
 {
-    HF_CHECK(operation->first == NONE && operation->state == OPERATION_WAITING);
-    uint32_t at = operation_index(quorum, operation);
-    uint32_t *link = chain_of(quorum, operation->name);
-    while (*link != at) {
-        link = &quorum->queues->operations[*link].chain;
-    }
-    *link = operation->chain;
-    if (operation->previous != NONE) {
-        quorum->queues->operations[operation->previous].next = operation->next;
-    } else {
-        partition_of(quorum, operation)->first = operation->next;
-    }
-    if (operation->next != NONE) {
-        quorum->queues->operations[operation->next].previous = operation->previous;
-    }
     wait_for_nobody(quorum, operation);
     wait_until(quorum, operation, NEVER);
-    record_drop(quorum, &operation->value);
-    names_drop(quorum->names, operation->name);
-    operation->name = NAMES_NONE;
-    operation->chain = quorum->queues->operation_free;
-    quorum->queues->operation_free = at;
-    quorum->queues->operation_count--;
-}
-
-bool queues_decide_only(const struct quorum *quorum, const struct message_name *name)
-{
-    uint32_t id = names_find(quorum->names, name->bytes, name->length);
-    return quorum->queues->operation_count == 0 ||
-           (quorum->queues->operation_count == 1 && operation_find(quorum, id) != NULL);
+    operation_remove(quorum, operation);
 }
 
 /* ---- Rounds ---- */
@@ -264,7 +114,7 @@ static void log_spared(struct quorum *quorum, struct operation *operation)
 
 static void start_read(struct quorum *quorum, struct operation *operation)
 {
-    set_state(quorum, operation, OPERATION_READING);
+    operation_set_state(quorum, operation, OPERATION_READING);
     operation->order = (struct message_order){.ballot = ballots_of(quorum, operation->partition)};
     operation->mask = 0;
     operation->found = false;
@@ -337,7 +187,7 @@ static void propose(struct quorum *quorum, struct operation *operation, struct p
         return;
     }
     take_value(quorum, operation, plan);
-    set_state(quorum, operation, OPERATION_ACCEPTING);
+    operation_set_state(quorum, operation, OPERATION_ACCEPTING);
     operation->mask = 0;
     operation->full = 0;
     operation->unused = false;
@@ -449,7 +299,7 @@ static void partition_changed(struct quorum *quorum, uint32_t p)
         if (operation->state != OPERATION_WAITING && same) {
             continue;
         }
-        set_state(quorum, operation, OPERATION_WAITING);
+        operation_set_state(quorum, operation, OPERATION_WAITING);
         operation->unused = operation->unused && same;
         forget_outcomes(quorum, operation);
         wait_until(quorum, operation, step_now_ns(quorum));
@@ -521,7 +371,7 @@ static void note_checkpoint(struct operation *operation, const struct message_re
 static void read_done(struct quorum *quorum, struct operation *operation)
 {
     voters_round_done(quorum, step_now_ns(quorum) - operation->began_ns);
-    set_state(quorum, operation, OPERATION_WAITING);
+    operation_set_state(quorum, operation, OPERATION_WAITING);
     registers_raise_floor(quorum, operation->partition, operation->checkpoint.floor);
     bool deleted = operation->found && operation->lacking &&
                    !message_order_before(operation->checkpoint.order,
@@ -551,7 +401,7 @@ void queues_value(struct quorum *quorum, const struct message *message)
     if (!note_value(quorum, operation, answer)) {
         /* Without room for the value nothing can be decided. Every host is refused, and asks
          * again. */
-        set_state(quorum, operation, OPERATION_WAITING);
+        operation_set_state(quorum, operation, OPERATION_WAITING);
         answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
         wait_until(quorum, operation, step_now_ns(quorum) + RESEND_MS * MS_NS);
         return;
@@ -611,7 +461,7 @@ void queues_accepted(struct quorum *quorum, const struct message *message)
     operation->full &= (uint8_t) ~(1u << voter);
     if (rules_is_majority(quorum, operation->mask) && own_has(quorum, operation)) {
         voters_round_done(quorum, step_now_ns(quorum) - operation->began_ns);
-        set_state(quorum, operation, OPERATION_WAITING);
+        operation_set_state(quorum, operation, OPERATION_WAITING);
         answer_decided(quorum, operation, &operation->value);
         log_spared(quorum, operation);
         record_drop(quorum, &operation->value);

@@ -1,14 +1,15 @@
 /*
- * What the files of the queues share.
+ * What the files of the queues share. A file calls only files below it in this list:
  *
- *   queues.c           the operations and their rounds with the voters
  *   queues_request.c   brings a host's request into the queue of its name, or to another voter
- *   queues_quota.c     limits how many requests of one host may wait
+ *   queues.c           the operations and their rounds with the voters
+ *   queues_handover.c  passes the queues on to the voter that coordinates next
+ *   queues_wait.c      the waits of operations: times, sessions in the way, recalls
  *   queues_plan.c      decides the next value from the last one and the queue
  *   queues_answer.c    answers the hosts
  *   queues_answered.c  remembers the last answers
- *   queues_wait.c      the waits of operations: times, sessions in the way, recalls
- *   queues_handover.c  passes the queues on to the voter that coordinates next
+ *   queues_quota.c     limits how many requests of one host may wait
+ *   queues_table.c     the table of operations
  */
 #ifndef QUORUM_QUEUES_PRIVATE_H
 #define QUORUM_QUEUES_PRIVATE_H
@@ -239,8 +240,10 @@ void wait_for_nobody(struct quorum *quorum, struct operation *operation);
  * sessions in its way be ended. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
-/* An owner answers a probe: its grant is in use. */
-void wait_used(struct quorum *quorum, const struct message *message);
+/* An owner answers a probe: its grant is in use. Notes that at the operation of the name, and
+ * returns the operation, which the caller then looks at. Returns NULL if there is none, or if the
+ * answer is an old one. */
+struct operation *wait_used(struct quorum *quorum, const struct message *message);
 /* Until when the coordinator of a partition waits for hosts to repeat earlier acquires. */
 int64_t wait_order_ns(const struct quorum *quorum, const struct operation *operation);
 void wait_check_invariants(const struct quorum *quorum);
@@ -255,7 +258,7 @@ void quota_take(struct quorum *quorum, const struct queued_request *request);
 void quota_leave(struct quorum *quorum, const struct queued_request *request);
 void quota_check_invariants(const struct quorum *quorum);
 
-/* ---- queues.c ---- */
+/* ---- queues_table.c ---- */
 
 uint32_t operation_index(const struct quorum *quorum, const struct operation *operation);
 /* The operation of a name; NULL: there is none. */
@@ -263,6 +266,14 @@ struct operation *operation_find(const struct quorum *quorum, uint32_t name);
 /* The operation of a name; makes one if there is none. Takes over the caller's reference to the
  * name. Returns NULL if there are too many operations. */
 struct operation *operation_for(struct quorum *quorum, uint32_t name);
+/* Sets the state, and counts the rounds that are under way in the partition. */
+void operation_set_state(struct quorum *quorum, struct operation *operation,
+                         enum operation_state state);
+/* Removes an operation that has no request, no round and no wait. */
+void operation_remove(struct quorum *quorum, struct operation *operation);
+
+/* ---- queues.c ---- */
+
 /* Does what can be done now. No round may be under way. The call may free the operation. */
 void operation_look(struct quorum *quorum, struct operation *operation);
 

@@ -22,6 +22,17 @@
 
 enum { POOL_SHARE = 3, QUEUED_MAX = 8 };
 
+void queues_agent_named(struct quorum *quorum, uint32_t agent)
+{
+    quorum->queues->quotas[agent] = (struct quota){0};
+}
+
+bool queues_is_unknown(const struct quorum *quorum, uint32_t agent)
+{
+    const struct quota *quota = &quorum->queues->quotas[agent];
+    return quota->waiting == NONE && quota->acquires == 0 && quota->others == 0;
+}
+
 /* Guaranteed places of an agent, for each of the two kinds. */
 static uint32_t guaranteed(const struct quorum *quorum)
 {

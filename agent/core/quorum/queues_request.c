@@ -215,6 +215,14 @@ static bool enqueue(struct quorum *quorum, struct operation *operation,
     return true;
 }
 
+/* Looks at the operation, if there is one and it has no round under way. */
+static void look_if_waiting(struct quorum *quorum, struct operation *operation)
+{
+    if (operation != NULL && operation->state == OPERATION_WAITING) {
+        operation_look(quorum, operation);
+    }
+}
+
 void queues_request(struct quorum *quorum, const struct message *message)
 {
     struct queued_request request;
@@ -225,7 +233,7 @@ void queues_request(struct quorum *quorum, const struct message *message)
     uint32_t partition = names_partition(name->bytes, name->length);
     if (message->kind == MESSAGE_AMEND && message->as.amend.in_use) {
         if (ballots_state(quorum, partition) != PARTITION_OTHERS) {
-            wait_used(quorum, message);
+            look_if_waiting(quorum, wait_used(quorum, message));
         } else {
             (void)pass_on(quorum, message, &request, partition);
         }
@@ -246,9 +254,7 @@ void queues_request(struct quorum *quorum, const struct message *message)
     bool changed = false;
     uint32_t own = 0;
     if (is_queued(quorum, operation, &request, &changed, &own)) {
-        if (changed && operation->state == OPERATION_WAITING) {
-            operation_look(quorum, operation);
-        }
+        look_if_waiting(quorum, changed ? operation : NULL);
         return;
     }
     request.again = request.kind == MESSAGE_ACQUIRE &&
@@ -258,7 +264,5 @@ void queues_request(struct quorum *quorum, const struct message *message)
     } else if (!enqueue(quorum, operation, &request)) {
         answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
     }
-    if (operation->state == OPERATION_WAITING) {
-        operation_look(quorum, operation);
-    }
+    look_if_waiting(quorum, operation);
 }

@@ -225,20 +225,18 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     }
 }
 
-void wait_used(struct quorum *quorum, const struct message *message)
+struct operation *wait_used(struct quorum *quorum, const struct message *message)
 {
     const struct message_amend *amend = &message->as.amend;
     uint64_t probe = amend->request_id >> PROBE_SHIFT;
     uint32_t name = names_find(quorum->names, amend->name.bytes, amend->name.length);
     struct operation *operation = name == NAMES_NONE ? NULL : operation_find(quorum, name);
     if (operation == NULL || probe <= operation->used_probe || probe > quorum->queues->probe) {
-        return;
+        return NULL;
     }
     operation->used_probe = probe;
     operation->used = amend->version;
-    if (operation->state == OPERATION_WAITING) {
-        operation_look(quorum, operation);
-    }
+    return operation;
 }
 
 void wait_check_invariants(const struct quorum *quorum)

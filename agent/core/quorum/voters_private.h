@@ -1,4 +1,10 @@
-/* Shared by voters.c and voters_detector.c. */
+/*
+ * Shared by voters.c and voters_detector.c. These two files call each other, because each judges by
+ * what the other knows. Heartbeats feed the suspicion timeout, and voters.c takes a voter for dead
+ * by that timeout. The detector in turn leaves out voters that count as dead. And when the detector
+ * finds that a round of this voter is stuck, this voter coordinates nothing for a while, which a
+ * heartbeat has to report at once.
+ */
 #ifndef QUORUM_VOTERS_PRIVATE_H
 #define QUORUM_VOTERS_PRIVATE_H
 

@@ -1,0 +1,120 @@
+# Finds the files of agent/core that call each other in a circle. See circles.sh.
+#
+# The sources come twice: first for the functions that each file defines, then for the calls. A call
+# is a name followed by "(" in an indented line, outside of comments and strings. A call of a
+# reaction_ function does not count: it goes up by rule (core/quorum/reactions.h).
+#
+# Variable: `pairs`, the file that lists the pairs of files that may call each other.
+BEGIN {
+    while ((getline line < pairs) > 0) {
+        sub(/#.*/, "", line)
+        if (split(line, pair, " ") == 2) {
+            listed[++pair_count] = pair[1] " " pair[2]
+            whole[pair[1]] = whole[pair[2]] = listed[pair_count]
+        }
+    }
+}
+
+FNR == 1 {
+    second = FILENAME in begun
+    begun[FILENAME] = 1
+    statement = ""
+    in_comment = 0
+}
+
+# Takes comments and strings out of the line.
+{
+    line = $0
+    if (in_comment) {
+        if (line !~ /\*\//) {
+            next
+        }
+        sub(/.*\*\//, "", line)
+        in_comment = 0
+    }
+    gsub(/"([^"\\]|\\.)*"/, "", line)
+    gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", line)
+    if (line ~ /\/\*/) {
+        sub(/\/\*.*/, "", line)
+        in_comment = 1
+    }
+}
+
+# What begins in the first column is a definition if it goes on up to a { that stands alone.
+!second && (statement != "" || line ~ /^[a-z_A-Z]/) {
+    statement = statement " " line
+    if (line == "{" && statement ~ /^ [a-z_A-Z0-9 *]+\(/) {
+        name = statement
+        sub(/\(.*/, "", name)
+        sub(/.*[ *]/, "", name)
+        if (statement ~ /^ static /) {
+            own[FILENAME, name] = 1
+        } else {
+            home[name] = FILENAME
+        }
+    }
+    if (line == "{" || line ~ /;/ || line ~ /{$/) {
+        statement = ""
+    }
+}
+
+function note_call(from, name, to) {
+    to = home[name]
+    if (to == from) {
+        return
+    }
+    calls[from, to] = name
+    from = from in whole ? whole[from] : from # a listed pair counts as one file here
+    to = to in whole ? whole[to] : to
+    if (from != to && !((from, to) in example)) {
+        example[from, to] = name
+        called[from] = called[from] SUBSEP to
+    }
+}
+
+second && line ~ /^[ \t]/ {
+    while (match(line, /[a-z_A-Z][a-z_A-Z0-9]*\(/)) {
+        name = substr(line, RSTART, RLENGTH - 1)
+        line = substr(line, RSTART + RLENGTH)
+        if (name in home && !((FILENAME, name) in own) && name !~ /^reaction_/) {
+            note_call(FILENAME, name)
+        }
+    }
+}
+
+# Whether calls lead from one file to the other.
+function leads(from, to, seen, left, count, i, n, parts) {
+    left[count = 1] = from
+    while (count > 0) { # each file enters once
+        n = split(called[left[count--]], parts, SUBSEP)
+        for (i = 2; i <= n; i++) {
+            if (parts[i] == to) {
+                return 1
+            }
+            if (!(parts[i] in seen)) {
+                seen[parts[i]] = 1
+                left[++count] = parts[i]
+            }
+        }
+    }
+    return 0
+}
+
+END {
+    for (key in example) {
+        split(key, part, SUBSEP)
+        if (leads(part[2], part[1])) {
+            print part[1] ": calls " example[key] "() of " part[2] ", from which calls lead back" | "sort"
+            wrong = 1
+        }
+    }
+    close("sort")
+    for (i = 1; i <= pair_count; i++) {
+        split(listed[i], pair, " ")
+        if (!((pair[1], pair[2]) in calls) || !((pair[2], pair[1]) in calls)) {
+            print pairs ": " pair[1] " and " pair[2] " do not call each other any more"
+            wrong = 1
+        }
+    }
+    exit wrong
+}
