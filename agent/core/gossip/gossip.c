@@ -29,17 +29,18 @@ static uint32_t heads_count(const struct gossip_limits *limits)
 
 static struct gossip *lay_out(struct arena *arena, const struct gossip_limits *limits)
 {
-    struct gossip nowhere;
     struct gossip *gossip = arena_take(arena, 1, sizeof(*gossip));
-    struct gossip *into = gossip ? gossip : &nowhere;
     uint32_t topics = topics_max(limits);
-    into->authors = arena_take(arena, limits->agents, sizeof(struct author));
-    into->author_heads = arena_take(arena, heads_count(limits), sizeof(uint16_t));
-    into->items = arena_take(arena, (size_t)limits->items + 1, sizeof(struct item));
-    into->chunks = arena_take(arena, (size_t)limits->chunks + 1, sizeof(struct chunk));
-    into->topics = arena_take(arena, (size_t)topics + 1, sizeof(struct topic));
-    into->order.nodes = arena_take(arena, (size_t)topics + 1, sizeof(struct order_node));
-    into->names = arena_take(arena, 1, names_size(topics));
+    ARENA_TAKE(arena, gossip, authors, limits->agents);
+    ARENA_TAKE(arena, gossip, author_heads, heads_count(limits));
+    ARENA_TAKE(arena, gossip, items, (size_t)limits->items + 1);
+    ARENA_TAKE(arena, gossip, chunks, (size_t)limits->chunks + 1);
+    ARENA_TAKE(arena, gossip, topics, (size_t)topics + 1);
+    ARENA_TAKE(arena, gossip, order.nodes, (size_t)topics + 1);
+    struct names *names = arena_take(arena, 1, names_size(topics));
+    if (gossip != NULL) {
+        gossip->names = names;
+    }
     return gossip;
 }
 

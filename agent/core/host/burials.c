@@ -31,12 +31,8 @@ struct burials {
 struct burials *burials_lay_out(struct arena *arena, const struct host_config *config)
 {
     struct burials *burials = arena_take(arena, 1, sizeof(*burials));
-    struct id_set *named = arena_take(arena, config->namespace_count, sizeof(*named));
-    struct lock_ref *scans = arena_take(arena, clients_capacity(config), sizeof(*scans));
-    if (burials != NULL) {
-        burials->named = named;
-        burials->scans = scans;
-    }
+    ARENA_TAKE(arena, burials, named, config->namespace_count);
+    ARENA_TAKE(arena, burials, scans, clients_capacity(config));
     return burials;
 }
 

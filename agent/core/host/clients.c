@@ -36,11 +36,10 @@ struct clients {
 struct clients *clients_lay_out(struct arena *arena, const struct host_config *config)
 {
     struct clients *clients = arena_take(arena, 1, sizeof(*clients));
-    uint32_t capacity = clients_capacity(config);
-    struct client *table = arena_take(arena, capacity, sizeof(*table));
-    struct holder_id *ids = arena_take(arena, HUB_HOLDER_IDS + 1, sizeof(*ids));
+    ARENA_TAKE(arena, clients, table, clients_capacity(config));
+    ARENA_TAKE(arena, clients, ids, HUB_HOLDER_IDS + 1);
     if (clients != NULL) {
-        *clients = (struct clients){.table = table, .ids = ids, .capacity = capacity};
+        clients->capacity = clients_capacity(config);
     }
     return clients;
 }

@@ -39,13 +39,8 @@ struct handles {
 struct handles *handles_lay_out(struct arena *arena, const struct host_config *config)
 {
     struct handles *handles = arena_take(arena, 1, sizeof(*handles));
-    size_t clients = clients_capacity(config);
-    struct client_handles *of_client = arena_take(arena, clients, sizeof(*of_client));
-    struct handle *table = arena_take(arena, config->limits.handles, sizeof(*table));
-    if (handles != NULL) {
-        handles->of_client = of_client;
-        handles->table = table;
-    }
+    ARENA_TAKE(arena, handles, of_client, clients_capacity(config));
+    ARENA_TAKE(arena, handles, table, config->limits.handles);
     return handles;
 }
 
@@ -64,57 +59,50 @@ static struct handle *handle_at(const struct host *host, uint32_t handle)
     return &host->handles->table[handle];
 }
 
-uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at)
+/* ---- the two lists that a handle stands in ---- */
+
+/* Puts the handle before the others of its client. */
+static void client_link(struct host *host, uint32_t handle)
 {
-    struct handles *handles = host->handles;
-    uint32_t handle = handles->free;
-    if (handle != NONE) {
-        handles->free = handles->table[handle].slot;
-    } else if (handles->end < host->config.limits.handles) {
-        handle = handles->end++;
-    } else {
-        return NONE;
+    struct handle *who = handle_at(host, handle);
+    struct client_handles *client = &host->handles->of_client[who->client];
+    who->client_next = client->first;
+    who->client_previous = NONE;
+    if (client->first != NONE) {
+        handle_at(host, client->first)->client_previous = handle;
     }
-    struct client_handles *who = &handles->of_client[client];
-    handles->table[handle] = (struct handle){
-        .slot = at.slot,
-        .space = (uint8_t)at.space,
-        .seat = HFI_SEAT_NONE,
-        .client = (uint16_t)client,
-        .client_next = who->first,
-        .client_previous = NONE,
-        .lock_next = lock_handles(host, at),
-        .flags = HANDLE_USED,
-    };
-    if (who->first != NONE) {
-        handles->table[who->first].client_previous = handle;
-    }
-    who->first = handle;
-    who->count++;
-    handles->count++;
-    lock_set_handles(host, at, handle);
-    return handle;
+    client->first = handle;
+    client->count++;
 }
 
 static void client_unlink(struct host *host, uint32_t handle)
 {
-    struct handles *handles = host->handles;
     const struct handle *who = handle_at(host, handle);
-    struct client_handles *client = &handles->of_client[who->client];
+    struct client_handles *client = &host->handles->of_client[who->client];
     if (client->next_walked == handle) {
         client->next_walked = who->client_next;
     }
     if (who->client_previous != NONE) {
-        handles->table[who->client_previous].client_next = who->client_next;
+        handle_at(host, who->client_previous)->client_next = who->client_next;
     } else {
         client->first = who->client_next;
     }
     if (who->client_next != NONE) {
-        handles->table[who->client_next].client_previous = who->client_previous;
+        handle_at(host, who->client_next)->client_previous = who->client_previous;
     }
     client->count--;
 }
 
+/* Puts the handle before the others of its lock. */
+static void lock_link(struct host *host, uint32_t handle)
+{
+    struct lock_ref at = handle_lock(host, handle);
+    handle_at(host, handle)->lock_next = lock_handles(host, at);
+    lock_set_handles(host, at, handle);
+}
+
+/* The list of a lock has no links backwards, so that a handle stays small. The handle before this
+ * one is searched for. */
 static void lock_unlink(struct host *host, uint32_t handle)
 {
     struct lock_ref at = handle_lock(host, handle);
@@ -131,6 +119,32 @@ static void lock_unlink(struct host *host, uint32_t handle)
         host->walked++;
     }
     handle_at(host, before)->lock_next = next;
+}
+
+/* ---- making and freeing ---- */
+
+uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at)
+{
+    struct handles *handles = host->handles;
+    uint32_t handle = handles->free;
+    if (handle != NONE) {
+        handles->free = handles->table[handle].slot;
+    } else if (handles->end < host->config.limits.handles) {
+        handle = handles->end++;
+    } else {
+        return NONE;
+    }
+    handles->table[handle] = (struct handle){
+        .slot = at.slot,
+        .space = (uint8_t)at.space,
+        .seat = HFI_SEAT_NONE,
+        .client = (uint16_t)client,
+        .flags = HANDLE_USED,
+    };
+    handles->count++;
+    client_link(host, handle);
+    lock_link(host, handle);
+    return handle;
 }
 
 void handle_free(struct host *host, uint32_t handle)

@@ -33,10 +33,7 @@ struct lease *lease_lay_out(struct arena *arena, const struct host_config *confi
 {
     struct lease *state = arena_take(arena, 1, sizeof(*state));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
-        uint8_t *idle = arena_take(arena, config->limits.locks, sizeof(*idle));
-        if (state != NULL) {
-            state->idle[i] = idle;
-        }
+        ARENA_TAKE(arena, state, idle[i], config->limits.locks);
     }
     return state;
 }

@@ -13,12 +13,8 @@ struct limits *limits_lay_out(struct arena *arena, const struct host_config *con
 {
     struct limits *limits = arena_take(arena, 1, sizeof(*limits));
     size_t groups = config->limits.handles / LIMITED_GROUP + 1;
-    uint64_t *bits = arena_take(arena, groups, sizeof(*bits));
-    int64_t *due_ns = arena_take(arena, groups, sizeof(*due_ns));
-    if (limits != NULL) {
-        limits->groups = bits;
-        limits->group_due_ns = due_ns;
-    }
+    ARENA_TAKE(arena, limits, groups, groups);
+    ARENA_TAKE(arena, limits, group_due_ns, groups);
     return limits;
 }
 

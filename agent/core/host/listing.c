@@ -31,10 +31,7 @@ struct listing *listing_lay_out(struct arena *arena, const struct host_config *c
 {
     struct listing *listing = arena_take(arena, 1, sizeof(*listing));
     size_t locks = (size_t)config->limits.locks * config->namespace_count;
-    struct order_node *nodes = arena_take(arena, locks + 1, sizeof(*nodes));
-    if (listing != NULL) {
-        listing->order.nodes = nodes;
-    }
+    ARENA_TAKE(arena, listing, order.nodes, locks + 1);
     return listing;
 }
 

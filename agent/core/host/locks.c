@@ -66,13 +66,9 @@ struct locks *locks_lay_out(struct arena *arena, const struct host_config *confi
     struct locks *locks = arena_take(arena, 1, sizeof(*locks));
     uint32_t slots = config->limits.locks;
     for (uint32_t i = 0; i < config->namespace_count; i++) {
-        struct locks_space own = {0};
-        own.locks = arena_take(arena, slots, sizeof(*own.locks));
-        own.guards = arena_take(arena, slots, sizeof(*own.guards));
-        own.token_first = arena_take(arena, slots, sizeof(*own.token_first));
-        if (locks != NULL) {
-            locks->spaces[i] = own;
-        }
+        ARENA_TAKE(arena, locks, spaces[i].locks, slots);
+        ARENA_TAKE(arena, locks, spaces[i].guards, slots);
+        ARENA_TAKE(arena, locks, spaces[i].token_first, slots);
     }
     return locks;
 }

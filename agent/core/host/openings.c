@@ -12,12 +12,8 @@ struct openings *openings_lay_out(struct arena *arena, const struct host_config 
 {
     struct openings *openings = arena_take(arena, 1, sizeof(*openings));
     size_t locks = (size_t)config->limits.locks * config->namespace_count;
-    struct heap_entry *entries = arena_take(arena, locks, sizeof(*entries));
-    uint32_t *indexes = arena_take(arena, locks, sizeof(*indexes));
-    if (openings != NULL) {
-        openings->heap.entries = entries;
-        openings->heap.indexes = indexes;
-    }
+    ARENA_TAKE(arena, openings, heap.entries, locks);
+    ARENA_TAKE(arena, openings, heap.indexes, locks);
     return openings;
 }
 

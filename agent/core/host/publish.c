@@ -31,11 +31,8 @@ struct publish *publish_lay_out(struct arena *arena, const struct host_config *c
 {
     struct publish *publish = arena_take(arena, 1, sizeof(*publish));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
-        uint64_t *words = arena_take(arena, config->limits.locks, sizeof(*words));
-        uint64_t *told = arena_take(arena, config->limits.locks / 64 + 1, sizeof(*told));
-        if (publish != NULL) {
-            publish->spaces[i] = (struct publish_space){words, told};
-        }
+        ARENA_TAKE(arena, publish, spaces[i].words, config->limits.locks);
+        ARENA_TAKE(arena, publish, spaces[i].told, config->limits.locks / 64 + 1);
     }
     return publish;
 }

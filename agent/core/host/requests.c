@@ -23,13 +23,10 @@ struct requests *requests_lay_out(struct arena *arena, const struct host_config 
         wanted = (uint64_t)config->limits.locks * config->namespace_count;
     }
     uint32_t capacity = wanted < HOST_REQUESTS_MAX ? (uint32_t)wanted : HOST_REQUESTS_MAX;
-    struct request *table = arena_take(arena, capacity, sizeof(*table));
-    struct heap_entry *entries = arena_take(arena, capacity, sizeof(*entries));
-    uint32_t *indexes = arena_take(arena, capacity, sizeof(*indexes));
+    ARENA_TAKE(arena, requests, table, capacity);
+    ARENA_TAKE(arena, requests, heap.entries, capacity);
+    ARENA_TAKE(arena, requests, heap.indexes, capacity);
     if (requests != NULL) {
-        requests->table = table;
-        requests->heap.entries = entries;
-        requests->heap.indexes = indexes;
         requests->capacity = capacity;
     }
     return requests;

@@ -24,15 +24,11 @@ struct seats *seats_lay_out(struct arena *arena, const struct host_config *confi
     struct seats *seats = arena_take(arena, 1, sizeof(*seats));
     size_t count = (size_t)config->limits.blocks * HFI_BLOCK_SEATS;
     for (uint32_t i = 0; i < config->namespace_count; i++) {
-        struct seats_space own = {0};
-        own.slot_blocks = arena_take(arena, config->limits.locks, sizeof(*own.slot_blocks));
-        own.block_next = arena_take(arena, config->limits.blocks, sizeof(*own.block_next));
-        own.block_slot = arena_take(arena, config->limits.blocks, sizeof(*own.block_slot));
-        own.seat_holder = arena_take(arena, count, sizeof(*own.seat_holder));
-        own.seat_handle = arena_take(arena, count, sizeof(*own.seat_handle));
-        if (seats != NULL) {
-            seats->spaces[i] = own;
-        }
+        ARENA_TAKE(arena, seats, spaces[i].slot_blocks, config->limits.locks);
+        ARENA_TAKE(arena, seats, spaces[i].block_next, config->limits.blocks);
+        ARENA_TAKE(arena, seats, spaces[i].block_slot, config->limits.blocks);
+        ARENA_TAKE(arena, seats, spaces[i].seat_holder, count);
+        ARENA_TAKE(arena, seats, spaces[i].seat_handle, count);
     }
     return seats;
 }

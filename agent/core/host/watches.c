@@ -11,15 +11,9 @@ enum { REMOTE_CHANGES_MAX = 1024 }; /* looked at in one step */
 struct watches *watches_lay_out(struct arena *arena, const struct host_config *config)
 {
     struct watches *watches = arena_take(arena, 1, sizeof(*watches));
-    struct watch *table = arena_take(arena, config->limits.watches, sizeof(*table));
-    if (watches != NULL) {
-        watches->table = table;
-    }
+    ARENA_TAKE(arena, watches, table, config->limits.watches);
     for (uint32_t i = 0; i < config->namespace_count; i++) {
-        uint64_t *changed = arena_take(arena, config->limits.locks / 64 + 1, sizeof(*changed));
-        if (watches != NULL) {
-            watches->spaces[i].changed = changed;
-        }
+        ARENA_TAKE(arena, watches, spaces[i].changed, config->limits.locks / 64 + 1);
     }
     return watches;
 }

@@ -21,15 +21,16 @@ struct agents {
 
 struct agents *agents_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    struct agents nowhere;
     struct agents *agents = arena_take(arena, 1, sizeof(*agents));
-    struct agents *into = agents != NULL ? agents : &nowhere;
-    into->head_count = 16;
-    while (into->head_count < limits->agents) {
-        into->head_count *= 2;
+    uint32_t head_count = 16;
+    while (head_count < limits->agents) {
+        head_count *= 2;
     }
-    into->of = arena_take(arena, limits->agents, sizeof(struct agent));
-    into->heads = arena_take(arena, into->head_count, sizeof(uint16_t));
+    ARENA_TAKE(arena, agents, of, limits->agents);
+    ARENA_TAKE(arena, agents, heads, head_count);
+    if (agents != NULL) {
+        agents->head_count = head_count;
+    }
     return agents;
 }
 

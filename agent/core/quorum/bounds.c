@@ -40,10 +40,8 @@ struct bounds {
 
 struct bounds *bounds_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    struct bounds nowhere;
     struct bounds *bounds = arena_take(arena, 1, sizeof(*bounds));
-    struct bounds *into = bounds != NULL ? bounds : &nowhere;
-    into->epochs_before = arena_take(arena, limits->agents, sizeof(uint32_t));
+    ARENA_TAKE(arena, bounds, epochs_before, limits->agents);
     return bounds;
 }
 

@@ -20,22 +20,22 @@ static uint32_t power_above(uint32_t count)
 
 struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    struct queues nowhere;
     struct queues *queues = arena_take(arena, 1, sizeof(*queues));
-    struct queues *into = queues != NULL ? queues : &nowhere;
     size_t operations = (size_t)limits->requests * OPERATIONS_PER_REQUEST + 1;
     uint32_t heads = power_above(limits->requests);
     uint32_t answered = power_above(limits->requests > 1024 ? limits->requests : 1024);
-    into->quotas = arena_take(arena, limits->agents, sizeof(struct quota));
-    into->requests = arena_take(arena, (size_t)limits->requests + 1, sizeof(struct queued_request));
-    into->operations = arena_take(arena, operations, sizeof(struct operation));
-    into->operation_heads = arena_take(arena, heads, sizeof(uint32_t));
-    into->operation_head_mask = heads - 1;
-    into->wakes.entries = arena_take(arena, operations, sizeof(struct heap_entry));
-    into->wakes.indexes = arena_take(arena, operations, sizeof(uint32_t));
-    into->answered = arena_take(arena, (size_t)answered + 1, sizeof(struct answered));
-    into->answered_heads = arena_take(arena, answered, sizeof(uint32_t));
-    into->answered_mask = answered - 1;
+    ARENA_TAKE(arena, queues, quotas, limits->agents);
+    ARENA_TAKE(arena, queues, requests, (size_t)limits->requests + 1);
+    ARENA_TAKE(arena, queues, operations, operations);
+    ARENA_TAKE(arena, queues, operation_heads, heads);
+    ARENA_TAKE(arena, queues, wakes.entries, operations);
+    ARENA_TAKE(arena, queues, wakes.indexes, operations);
+    ARENA_TAKE(arena, queues, answered, (size_t)answered + 1);
+    ARENA_TAKE(arena, queues, answered_heads, answered);
+    if (queues != NULL) {
+        queues->operation_head_mask = heads - 1;
+        queues->answered_mask = answered - 1;
+    }
     return queues;
 }
 

@@ -27,12 +27,9 @@ struct records {
 
 struct records *records_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    struct records nowhere;
     struct records *records = arena_take(arena, 1, sizeof(*records));
-    struct records *into = records != NULL ? records : &nowhere;
-    into->shares = arena_take(arena, (size_t)limits->shares + SHARES_RESERVE + 1,
-                              sizeof(struct share_record));
-    into->granted = arena_take(arena, limits->agents, sizeof(uint32_t));
+    ARENA_TAKE(arena, records, shares, (size_t)limits->shares + SHARES_RESERVE + 1);
+    ARENA_TAKE(arena, records, granted, limits->agents);
     return records;
 }
 

@@ -35,11 +35,9 @@ struct registers {
 
 struct registers *registers_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    struct registers nowhere;
     struct registers *registers = arena_take(arena, 1, sizeof(*registers));
-    struct registers *into = registers != NULL ? registers : &nowhere;
-    into->records = arena_take(arena, (size_t)limits->registers + 1, sizeof(struct record));
-    into->links = arena_take(arena, (size_t)limits->registers + 1, sizeof(struct register_link));
+    ARENA_TAKE(arena, registers, records, (size_t)limits->registers + 1);
+    ARENA_TAKE(arena, registers, links, (size_t)limits->registers + 1);
     return registers;
 }
 

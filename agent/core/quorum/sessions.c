@@ -9,10 +9,8 @@
 
 struct sessions *sessions_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    struct sessions nowhere;
     struct sessions *sessions = arena_take(arena, 1, sizeof(*sessions));
-    struct sessions *into = sessions != NULL ? sessions : &nowhere;
-    into->of = arena_take(arena, limits->agents, sizeof(struct session));
+    ARENA_TAKE(arena, sessions, of, limits->agents);
     return sessions;
 }
 

@@ -26,4 +26,14 @@ static inline void *arena_take(struct arena *arena, size_t count, size_t size)
     return arena->base != NULL ? arena->base + at : NULL;
 }
 
+/* Takes a part of count elements for owner->field, and points the field to it. Does not touch the
+ * owner while only the size is wanted. */
+#define ARENA_TAKE(arena, owner, field, count)                                                     \
+    do {                                                                                           \
+        void *part = arena_take(arena, count, sizeof(*(owner)->field));                            \
+        if ((arena)->base != NULL) {                                                               \
+            (owner)->field = part;                                                                 \
+        }                                                                                          \
+    } while (0)
+
 #endif
