@@ -52,6 +52,7 @@ enum {
     AGENT_EXIT_CONFIG = 78,
 };
 
+struct accounts;
 struct agent;
 struct driver;
 struct driver_batch;
@@ -103,6 +104,8 @@ struct agent {
     struct config config;
     struct closer *closer; /* main.c opens and closes both */
     struct remover *remover;
+    struct accounts *accounts; /* looks names up; NULL: all are found. main.c opens it */
+    int64_t accounts_ns;       /* when it was last told to look again */
     uid_t own;
     char error[AGENT_ERROR_MAX];
     /* Folders and locks. */
@@ -172,6 +175,7 @@ struct agent {
     uv_loop_t loop;
     bool loop_open;
     uv_poll_t timer;
+    uv_poll_t accounts_poll;
     uv_check_t check;
     uv_signal_t signals[4];
     int64_t rings_ns; /* when rings that wait are to be answered; INT64_MAX: none wait */

@@ -1,9 +1,9 @@
 /*
  * holdfastd: the command line.
  *
- * Exit codes: 0 ended on a signal; 64 the command line is wrong; 78 the configuration is wrong; 69
- * the system lacks something that the agent needs; 70 anything else, such as another agent that
- * uses the same folder or socket.
+ * Exit codes: 0 ended on a signal; 64 the command line is wrong; 78 a person has to edit the
+ * configuration; 69 the system lacks something that the agent needs, and may have it later; 70
+ * anything else, such as another agent that uses the same folder or socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "config/accounts.h"
 #include "io/clock.h"
 #include "io/late_close.h"
 #include "io/remover.h"
@@ -34,7 +35,7 @@ static const char help[] =
     "  holdfastd --config FILE --check-config\n"
     "                                       only check FILE, and the folders in it that exist:\n"
     "                                       exit with 0 if all is good, 78 if FILE is not, 69 if\n"
-    "                                       a folder is not\n"
+    "                                       a folder or a file of [tls] is not\n"
     "\n"
     "  holdfastd --config FILE --rejoin [--undo] --yes\n"
     "                                       let this voter start over with an empty store.\n"
@@ -65,8 +66,11 @@ static const char help[] =
     "  holdfast lock hello -- sh -c 'echo \"token $HOLDFAST_TOKEN\"'\n"
     "  holdfast status\n"
     "\n"
-    "Exit status: 0 ended on a signal; 64 bad usage; 78 bad configuration; 69 the system lacks\n"
-    "something; 70 another agent uses the state_dir or socket, or any other failure.\n";
+    "Exit status: 0 ended on a signal; 64 bad usage; 78 bad configuration: edit it; 69 the system\n"
+    "lacks something now; 70 another agent uses the state_dir or socket, or any other failure.\n";
+
+/* How long a start waits for the name services. A lease of the default length outlasts that. */
+enum { NAMES_MS = 2000 };
 
 struct command_line {
     bool dev;
@@ -179,6 +183,13 @@ static void confine(struct agent *agent, char **arguments)
     const char *kept = sandbox_drop();
     /* The filter of system calls lets no process be started, so this comes first. */
     agent->remover = remover_open(arguments);
+    if (config->account_count > 0) {
+        agent->accounts = accounts_open(config, accounts_of_host, arguments);
+        if (agent->accounts == NULL) {
+            log_simple(LOG_LEVEL_WARN, "accounts_ended", strerror(errno));
+            accounts_find_here(&agent->config, accounts_of_host);
+        }
+    }
     if (socket_needs_closer()) {
         agent->closer = closer_open(SOCKET_CLOSER_ROOM, arguments);
         if (agent->closer == NULL) {
@@ -229,6 +240,37 @@ static void load_subids(struct config *config)
     }
 }
 
+/* Gives the name services a moment. What they have not answered by then is looked up again while
+ * the agent serves. */
+static void await_names(struct agent *agent)
+{
+    struct config *config = &agent->config;
+    if (agent->accounts != NULL) {
+        accounts_wait(agent->accounts, config, NAMES_MS);
+    }
+    config->awaits_accounts = config_unknown_count(config) > 0;
+    if (!config->awaits_accounts) {
+        accounts_close(agent->accounts);
+        agent->accounts = NULL;
+    }
+}
+
+/* For --check-config. Such a file is good: its agent starts. */
+static void warn_of_unknown(struct config *config, const char *path)
+{
+    char place[CONFIG_PLACE_MAX];
+    accounts_find_here(config, accounts_of_host);
+    for (uint32_t i = 0; i < config->account_count; i++) {
+        if (!config->accounts[i].found) {
+            fprintf(stderr,
+                    "holdfastd: warning: %s: %s: this host knows no %s now, nobody has rights by "
+                    "that name\n",
+                    path, config_place(config, &config->accounts[i], place),
+                    config->accounts[i].name);
+        }
+    }
+}
+
 static int configure(const struct command_line *line, struct agent *agent, char **arguments)
 {
     struct config *config = &agent->config;
@@ -237,24 +279,28 @@ static int configure(const struct command_line *line, struct agent *agent, char 
                                           : config_read(config, line->config, error);
     if (result != CONFIG_OK) {
         fprintf(stderr, "holdfastd: %s\n", error);
-        return line->dev ? AGENT_EXIT_USAGE : AGENT_EXIT_CONFIG;
+        return line->dev                ? AGENT_EXIT_USAGE
+               : result == CONFIG_WRONG ? AGENT_EXIT_CONFIG
+                                        : AGENT_EXIT_UNAVAILABLE;
     }
     if (!line->check_only && !line->rejoin) {
         log_open_stderr();
         agent_raise_limits();
         load_subids(config);
         confine(agent, arguments);
+        await_names(agent);
     }
     if (!peers_check_tls(config, error)) { /* from here on NNG may have threads */
-        int why = errno;
+        /* A program may be about to replace the files, one after the other. */
         fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
-        return why == EINVAL ? AGENT_EXIT_CONFIG : AGENT_EXIT_UNAVAILABLE;
+        return AGENT_EXIT_UNAVAILABLE;
     }
     if (line->check_only && !folders_check(agent)) {
         fprintf(stderr, "holdfastd: %s\n", agent->error);
         return AGENT_EXIT_UNAVAILABLE;
     }
     if (line->check_only) {
+        warn_of_unknown(config, line->config);
         printf("%s: good\n", line->config);
         return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
     }
@@ -339,6 +385,8 @@ int main(int argc, char **argv)
     }
     closer_close(agent->closer);
     remover_close(agent->remover);
+    accounts_close(agent->accounts);
+    config_free(&agent->config);
     free(agent);
     return code;
 }

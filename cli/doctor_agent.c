@@ -163,6 +163,23 @@ static void look_at_files(struct doctor *doctor)
                   "OPERATIONS.md, A voter's store");
 }
 
+static void look_at_accounts(struct doctor *doctor)
+{
+    const struct fact *unknown = doctor_fact(doctor, NULL, "accounts_unknown");
+    struct finding *finding;
+
+    if (unknown == NULL || unknown->value == 0) {
+        return;
+    }
+    finding = doctor_find(doctor, FINDING_WARN, "users", NULL,
+                          "this host does not know %" PRId64 " of the names in the configuration: "
+                          "%s",
+                          unknown->value, unknown->text);
+    doctor_advise(finding, "users and groups of this host",
+                  "getent passwd NAME; mend the configuration, or the name service: the agent "
+                  "looks them up again within a minute");
+}
+
 static void look_at_stalls(struct doctor *doctor)
 {
     int64_t age_ns = doctor_value(doctor, NULL, "stall_age_ns", -1);
@@ -230,6 +247,7 @@ void doctor_look_at_agent(struct doctor *doctor)
         look_at_limits(doctor);
         look_at_state_dir(doctor);
         look_at_files(doctor);
+        look_at_accounts(doctor);
         look_at_stalls(doctor);
         look_at_region(doctor);
     }

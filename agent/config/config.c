@@ -8,9 +8,7 @@
 #include "config/config.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <ini.h>
-#include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -34,6 +32,7 @@ struct reading {
     FILE *file;
     int line;
     char *error; /* the first error; empty if there is none yet */
+    int lacks;   /* errno of what the system lacks; 0: nothing */
     uint32_t seen_count;
     uint64_t seen[SEEN_MAX]; /* hashes of section and key */
     /* The lines where these keys stand; 0: they do not occur. */
@@ -350,68 +349,49 @@ static bool take_key(struct reading *reading, const struct key *key, const char 
 
 /* ---- users and groups ---- */
 
-static bool find_user(const char *name, uint32_t *id)
+/* The number of names that this list has, also of those that belong to another line of it. */
+static uint32_t list_length(const struct config *config, uint32_t space, enum config_list list)
 {
-    uint64_t number;
-    const char *end;
-    const struct passwd *user = getpwnam(name);
-    if (user != NULL) {
-        *id = user->pw_uid;
-        return true;
+    uint32_t length = 0;
+    for (uint32_t i = 0; i < config->account_count; i++) {
+        length += config->accounts[i].space == space && config->accounts[i].list == list;
     }
-    if (read_integer(name, UINT32_MAX - 1, &number, &end) && *end == '\0') {
-        *id = (uint32_t)number;
-        return true;
-    }
-    return false;
+    return length;
 }
 
-static bool find_group(const char *name, uint32_t *id)
+/* Returns false without memory. */
+static bool add_account(struct config *config, uint32_t space, enum config_list list,
+                        const char *name)
 {
-    uint64_t number;
-    const char *end;
-    const struct group *group = getgrnam(name);
-    if (group != NULL) {
-        *id = group->gr_gid;
-        return true;
+    size_t size = (config->account_count + 1) * sizeof(*config->accounts);
+    struct config_account *more = realloc(config->accounts, size);
+    config->accounts = more != NULL ? more : config->accounts;
+    char *copy = more != NULL ? strdup(name) : NULL;
+    if (copy == NULL) {
+        return false;
     }
-    if (read_integer(name, UINT32_MAX - 1, &number, &end) && *end == '\0') {
-        *id = (uint32_t)number;
-        return true;
-    }
-    return false;
+    config->accounts[config->account_count++] = (struct config_account){
+        .name = copy, .space = space, .list = list};
+    return true;
 }
 
-/* One entry of a list, and the list that it belongs to. */
-struct entry {
-    struct config_ids *ids;
-    uint32_t id;
-};
-
-static const char *resolve(struct config_access *access, const char *key, const char *name,
-                           struct entry *out)
+static enum config_list list_of(const char *key)
 {
-    if (strcmp(key, "users") == 0) {
-        out->ids = &access->users;
-        return find_user(name, &out->id) ? NULL : "users of this host, separated by commas";
-    }
-    if (strcmp(key, "groups") == 0) {
-        out->ids = &access->groups;
-        return find_group(name, &out->id) ? NULL : "groups of this host, separated by commas";
-    }
-    out->ids = &access->admin_users;
-    if (name[0] != '@' && find_user(name, &out->id)) {
-        return NULL;
-    }
-    out->ids = &access->admin_groups;
-    return find_group(name[0] == '@' ? name + 1 : name, &out->id)
-               ? NULL
-               : "users, groups or @groups of this host, separated by commas";
+    return strcmp(key, "users") == 0    ? CONFIG_USERS
+           : strcmp(key, "groups") == 0 ? CONFIG_GROUPS
+                                        : CONFIG_ADMINS;
 }
 
-static bool take_access(struct reading *reading, struct config_access *access, const char *section,
+static struct config_access *access_of(struct config *config, uint32_t space)
+{
+    return space == CONFIG_EVERYWHERE ? &config->everywhere : &config->namespaces[space].access;
+}
+
+static bool take_access(struct reading *reading, uint32_t space, const char *section,
                         const char *key, const char *value)
 {
+    struct config *config = reading->config;
+    enum config_list names = list_of(key);
     char list[512];
     char *rest = list;
     char *word;
@@ -420,23 +400,26 @@ static bool take_access(struct reading *reading, struct config_access *access, c
     }
     memcpy(list, value, strlen(value) + 1);
     while ((word = strsep(&rest, ",")) != NULL) {
-        struct entry entry;
         word += strspn(word, " \t");
         size_t length = strcspn(word, " \t");
         if (length == 0 || word[length + strspn(word + length, " \t")] != '\0') {
             return bad_value(reading, section, key, value, "names separated by commas");
         }
         word[length] = '\0';
-        const char *expected = resolve(access, key, word, &entry);
-        if (expected != NULL) {
-            return bad_value(reading, section, key, word, expected);
+        if (names == CONFIG_ADMINS && strcmp(word, "@") == 0) {
+            return bad_value(reading, section, key, word, "users, groups or @groups");
         }
-        if (entry.ids->count == CONFIG_IDS_MAX) {
+        if (list_length(config, space, names) == CONFIG_IDS_MAX) {
             return bad_value(reading, section, key, word, "at most 64 of them: use a group");
         }
-        entry.ids->ids[entry.ids->count++] = entry.id;
+        if (!add_account(config, space, names, word)) {
+            reading->lacks = ENOMEM;
+            return wrong(reading, "%s", strerror(ENOMEM));
+        }
     }
-    access->limited = access->limited || strcmp(key, "admins") != 0;
+    if (names != CONFIG_ADMINS) {
+        access_of(config, space)->limited = true;
+    }
     return true;
 }
 
@@ -473,7 +456,8 @@ static bool take_namespace(struct reading *reading, const char *section, const c
                      section, key);
     }
     struct config_namespace *space = find_namespace(reading, section + strlen("namespace."));
-    return space != NULL && take_access(reading, &space->access, section, key, value);
+    return space != NULL && take_access(reading, (uint32_t)(space - reading->config->namespaces),
+                                        section, key, value);
 }
 
 static bool take_voter(struct reading *reading, const char *name, const char *value)
@@ -574,7 +558,7 @@ static int take(void *arg, const char *section, const char *key, const char *val
         return take_voter(reading, key, value);
     }
     if (strcmp(section, "agent") == 0 && is_access_key(key)) {
-        return take_access(reading, &reading->config->everywhere, section, key, value);
+        return take_access(reading, CONFIG_EVERYWHERE, section, key, value);
     }
     for (size_t i = 0; i < KEY_COUNT; i++) {
         if (strcmp(keys[i].section, section) == 0 && strcmp(keys[i].name, key) == 0) {
@@ -820,40 +804,68 @@ static bool check_whole(struct reading *reading)
     return true;
 }
 
-enum config_result config_read(struct config *config, const char *path, char *error)
+/* Returns whether a person has to do something about a file that cannot be read. */
+static bool is_for_editor(int error)
+{
+    return error == ENOENT || error == EACCES || error == EPERM || error == EISDIR ||
+           error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
+}
+
+static enum config_result unreadable(const char *path, int why, char *error)
 {
     static const char hint[] =
         ". Write it: [agent], name = NAME and cell = CELL, each on a line of "
         "its own, are enough for one host; holdfastd.ini(5) has every key";
-    struct reading *reading = calloc(1, sizeof(*reading));
-    enum config_result result = CONFIG_UNREADABLE;
-    error[0] = '\0';
-    if (reading == NULL) {
-        snprintf(error, CONFIG_ERROR_MAX, "%s: out of memory", path);
-        return result;
-    }
-    config_defaults(config);
-    *reading = (struct reading){.config = config, .path = path, .error = error};
-    reading->file = fopen(path, "re");
-    if (reading->file == NULL) {
-        snprintf(error, CONFIG_ERROR_MAX, "%s: %s%s", path, strerror(errno),
-                 errno == ENOENT ? hint : "");
-        free(reading);
-        return result;
-    }
+    snprintf(error, CONFIG_ERROR_MAX, "%s: %s%s", path, strerror(why), why == ENOENT ? hint : "");
+    return is_for_editor(why) ? CONFIG_WRONG : CONFIG_UNREADABLE;
+}
+
+static enum config_result read_all(struct reading *reading)
+{
     int bad_line = ini_parse_stream(read_line, reading, take, reading);
     if (ferror(reading->file)) {
-        snprintf(error, CONFIG_ERROR_MAX, "%s: %s", path, strerror(errno));
-    } else if (bad_line != 0 && error[0] == '\0') {
+        return unreadable(reading->path, errno, reading->error);
+    }
+    if (bad_line != 0 && reading->error[0] == '\0') {
         reading->line = bad_line > 0 ? bad_line : reading->line;
         wrong(reading, "found neither, expected [section] or key = value");
     }
-    if (error[0] == '\0' && check_whole(reading)) {
-        result = CONFIG_OK;
-    } else if (!ferror(reading->file)) {
-        result = CONFIG_WRONG;
+    if (reading->error[0] == '\0' && check_whole(reading)) {
+        return CONFIG_OK;
     }
-    fclose(reading->file);
+    return reading->lacks != 0 ? CONFIG_UNREADABLE : CONFIG_WRONG;
+}
+
+enum config_result config_read(struct config *config, const char *path, char *error)
+{
+    struct reading *reading = calloc(1, sizeof(*reading));
+    enum config_result result;
+    error[0] = '\0';
+    config_defaults(config);
+    if (reading == NULL) {
+        return unreadable(path, ENOMEM, error);
+    }
+    *reading = (struct reading){.config = config, .path = path, .error = error};
+    reading->file = fopen(path, "re");
+    if (reading->file == NULL) {
+        result = unreadable(path, errno, error);
+    } else {
+        result = read_all(reading);
+        fclose(reading->file);
+    }
     free(reading);
+    if (result != CONFIG_OK) {
+        config_free(config);
+    }
     return result;
+}
+
+void config_free(struct config *config)
+{
+    for (uint32_t i = 0; i < config->account_count; i++) {
+        free(config->accounts[i].name);
+    }
+    free(config->accounts);
+    config->accounts = NULL;
+    config->account_count = 0;
 }

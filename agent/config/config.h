@@ -1,8 +1,10 @@
 /*
  * The agent's configuration: one INI file, or what --dev implies.
  *
- * Everything is checked before anything is done: sections, keys, values, users, groups. An error is
- * one line, "FILE:LINE: [section] key: found X, expected Y". docs/CONFIG.md has every key.
+ * Everything that the file alone decides is checked before anything is done: sections, keys,
+ * values. An error is one line, "FILE:LINE: [section] key: found X, expected Y". docs/CONFIG.md has
+ * every key. Which users and groups the names in it mean depends on the host, and may change:
+ * accounts.h looks them up.
  */
 #ifndef AGENT_CONFIG_H
 #define AGENT_CONFIG_H
@@ -24,12 +26,25 @@ struct config_ids {
     uint32_t ids[CONFIG_IDS_MAX];
 };
 
+/* What the file's users, groups and admins mean, as far as their names are known. */
 struct config_access {
     struct config_ids users;
     struct config_ids groups;
     struct config_ids admin_users;
     struct config_ids admin_groups;
     bool limited; /* users or groups were given */
+};
+
+enum config_list { CONFIG_USERS, CONFIG_GROUPS, CONFIG_ADMINS };
+
+enum { CONFIG_EVERYWHERE = HOST_NAMESPACES_MAX };
+
+/* A name in one of these lists. While it is not found nobody has rights by it. */
+struct config_account {
+    char *name;     /* of an admin: it may begin with @ */
+    uint32_t space; /* the index of its namespace; CONFIG_EVERYWHERE: it stands in [agent] */
+    enum config_list list;
+    bool found;
 };
 
 struct config_namespace {
@@ -69,8 +84,13 @@ struct config {
     struct config_access everywhere; /* of [agent] */
     uint32_t namespace_count;        /* [0] is "default" */
     struct config_namespace namespaces[HOST_NAMESPACES_MAX];
+    uint32_t account_count;
+    struct config_account *accounts; /* config_free() frees them */
+    bool awaits_accounts;            /* some were not found at the start */
 };
 
+/* CONFIG_WRONG: an editor has to mend the file, or to write it. CONFIG_UNREADABLE: the system lacks
+ * something, and may have it later. */
 enum config_result { CONFIG_OK = 0, CONFIG_WRONG, CONFIG_UNREADABLE };
 
 /* The defaults: a configuration without a name, a cell and voters. */
@@ -82,6 +102,19 @@ void config_finish_voters(struct config *config);
 /* Reads and checks the file. On failure error (CONFIG_ERROR_MAX bytes) holds one line. */
 enum config_result config_read(struct config *config, const char *path, char *error)
     __attribute__((warn_unused_result));
+
+/* Frees what config_read() allocated. */
+void config_free(struct config *config);
+
+/* Enters the user or group that a name means. */
+void config_found(struct config *config, uint32_t account, bool is_group, uint32_t id);
+/* The number of names that are not found. */
+uint32_t config_unknown_count(const struct config *config);
+/* The section and the key of a name, as in "[namespace.orders] users". out: CONFIG_PLACE_MAX
+ * bytes. */
+enum { CONFIG_PLACE_MAX = 64 };
+const char *config_place(const struct config *config, const struct config_account *account,
+                         char *out);
 
 /* The cell of one host for --dev. If state_dir is NULL, the environment names the folder. */
 enum config_result config_dev(struct config *config, const char *state_dir, char *error)
@@ -110,7 +143,8 @@ struct config_user {
 uint8_t config_rights(const struct config *config, uint32_t space, uid_t own,
                       const struct config_user *user);
 
-/* Returns whether users other than own and root may use any namespace. */
+/* Returns whether users other than own and root may use any namespace, or may as soon as a name is
+ * found. */
 bool config_admits_others(const struct config *config, uid_t own);
 
 #endif

@@ -1,8 +1,53 @@
 /*
- * The rights of each user, by the configuration: see config.h. Root and admins may do everything;
- * users and groups of a namespace replace those of [agent].
+ * The users and groups that the configuration means, and the rights of each: see config.h. Root and
+ * admins may do everything; users and groups of a namespace replace those of [agent].
  */
 #include "config/config.h"
+
+#include <stdio.h>
+
+#include "proto/check.h"
+
+static struct config_ids *ids_of(struct config_access *access, enum config_list list, bool is_group)
+{
+    if (list == CONFIG_ADMINS) {
+        return is_group ? &access->admin_groups : &access->admin_users;
+    }
+    return list == CONFIG_GROUPS ? &access->groups : &access->users;
+}
+
+void config_found(struct config *config, uint32_t account, bool is_group, uint32_t id)
+{
+    struct config_account *entry = &config->accounts[account];
+    struct config_access *access = entry->space == CONFIG_EVERYWHERE
+                                       ? &config->everywhere
+                                       : &config->namespaces[entry->space].access;
+    struct config_ids *ids = ids_of(access, entry->list, is_group);
+    if (!entry->found) {
+        HF_CHECK(ids->count < CONFIG_IDS_MAX); /* a list has no more names */
+        ids->ids[ids->count++] = id;
+        entry->found = true;
+    }
+}
+
+uint32_t config_unknown_count(const struct config *config)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < config->account_count; i++) {
+        count += !config->accounts[i].found;
+    }
+    return count;
+}
+
+const char *config_place(const struct config *config, const struct config_account *account,
+                         char *out)
+{
+    static const char *const keys[] = {"users", "groups", "admins"};
+    bool everywhere = account->space == CONFIG_EVERYWHERE;
+    snprintf(out, CONFIG_PLACE_MAX, "[%s%s] %s", everywhere ? "agent" : "namespace.",
+             everywhere ? "" : config->namespaces[account->space].name, keys[account->list]);
+    return out;
+}
 
 static bool has_user(const struct config_ids *ids, uint32_t id)
 {
@@ -58,7 +103,7 @@ static bool names_others(const struct config_access *access, uid_t own)
 
 bool config_admits_others(const struct config *config, uid_t own)
 {
-    bool others = names_others(&config->everywhere, own);
+    bool others = config->awaits_accounts || names_others(&config->everywhere, own);
     for (uint32_t i = 0; i < config->namespace_count; i++) {
         others = others || names_others(&config->namespaces[i].access, own);
     }

@@ -160,6 +160,24 @@ static void tell_files(const struct agent *agent, struct hfi_facts_builder *buil
     }
 }
 
+/* The names in the configuration that this host does not know. */
+static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *builder)
+{
+    const struct config *config = &agent->config;
+    char text[FILES_TEXT_MAX] = "";
+    char place[CONFIG_PLACE_MAX];
+    size_t used = 0;
+    for (uint32_t i = 0; i < config->account_count && used < 200; i++) {
+        const struct config_account *account = &config->accounts[i];
+        if (!account->found) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s: %.32s",
+                                     used > 0 ? ", " : "", config_place(config, account, place),
+                                     account->name);
+        }
+    }
+    add(builder, NULL, "accounts_unknown", config_unknown_count(config), text);
+}
+
 static void tell_limits(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct rlimit limit;
@@ -294,6 +312,7 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     tell_configuration(agent, &builder);
     log_clock(agent, &builder);
     tell_memory(agent, &builder);
+    tell_unknown(agent, &builder);
     tell_limits(agent, &builder);
     tell_disk(agent, &builder);
     tell_files(agent, &builder);

@@ -31,6 +31,7 @@
 #include "serve/regions.h"
 #include "serve/rings.h"
 #include "serve/serve.h"
+#include "serve/users.h"
 #include "turn.h"
 
 enum {
@@ -247,6 +248,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     peers_look(agent);
     regions_look(agent);
     files_look(agent);
+    users_look(agent, now_ns);
     uint64_t commits = driver_commits(agent->driver);
     /* A checkpoint costs a flush or two, so it waits for a quiet moment. */
     bool quiet = commits != agent->idle_commits && commits == agent->seen_commits;
@@ -469,7 +471,8 @@ static bool set_up_loop(struct agent *agent)
     bool good = agent->timer_fd >= 0 && sigaction(SIGPIPE, &ignore, NULL) == 0 &&
                 sigaction(SIGCONT, &resume, NULL) == 0 &&
                 agent_poll(agent, &agent->timer, agent->timer_fd, on_timer) &&
-                regions_set_up(agent) && uv_check_init(&agent->loop, &agent->check) == 0 &&
+                regions_set_up(agent) && users_start(agent) &&
+                uv_check_init(&agent->loop, &agent->check) == 0 &&
                 uv_check_start(&agent->check, on_check) == 0;
     agent->check.data = agent;
     for (size_t i = 0; good && i < sizeof(numbers) / sizeof(numbers[0]); i++) {

@@ -26,7 +26,8 @@ int agent_undo_start_over(struct agent *agent, char *kept) __attribute__((warn_u
 /* The identity that the store must have, from the configuration and the lease file. */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity);
 /* Opens the lease file, the store and the folder in /dev/shm; fills in meta, left and boot_id.
- * Returns an AGENT_EXIT code: AGENT_EXIT_CONFIG also if regions of another layout are in use. */
+ * Returns an AGENT_EXIT code: AGENT_EXIT_UNAVAILABLE also if regions of another layout are in use.
+ */
 int agent_open_store(struct agent *agent) __attribute__((warn_unused_result));
 /* Closes and frees what agent_prepare() made. The store and the regions stay. */
 void agent_release(struct agent *agent);

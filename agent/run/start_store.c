@@ -4,8 +4,9 @@
  * A client goes on with the layout that its region had when it was mapped, so a region cannot be
  * converted under it. If an agent that does not know the layout began a new session, holders in
  * that region would lose their locks. So while the old session may go on and a process of it lives,
- * the agent does not start (exit 78) and changes nothing; it does not migrate the store either. The
- * release that made the regions can then be started again, and nobody has lost a lock.
+ * the agent does not start (exit 69) and changes nothing; it does not migrate the store either. The
+ * release that made the regions can then be started again, and nobody has lost a lock. A service
+ * manager that tries again starts this release once the session is over, or no process of it lives.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -192,7 +193,7 @@ static int check_layouts(struct agent *agent)
         return AGENT_EXIT_OK;
     }
     return agent->error[0] != '\0'
-               ? AGENT_EXIT_CONFIG
+               ? AGENT_EXIT_UNAVAILABLE
                : fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
 }
 
@@ -215,7 +216,7 @@ int agent_open_store(struct agent *agent)
     snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
     agent->store = store_open(path, &identity, &agent->meta, error);
     if (agent->store == NULL && agent->meta.held) {
-        return AGENT_EXIT_CONFIG; /* layout_allows() has said why */
+        return AGENT_EXIT_UNAVAILABLE; /* layout_allows() has said why */
     }
     if (agent->store == NULL) {
         return fail(agent, agent->meta.foreign ? AGENT_EXIT_CONFIG : AGENT_EXIT_SOFTWARE, "%s",

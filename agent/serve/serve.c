@@ -22,6 +22,7 @@
 #include "serve/clients.h"
 #include "serve/processes.h"
 #include "serve/rings.h"
+#include "serve/users.h"
 #include "turn.h"
 
 static const int64_t minute_ns = 60000000000;
@@ -171,9 +172,14 @@ static bool find_rights(struct agent *agent, const struct connection *connection
     all[groups.count] = peer->gid;
     struct config_user user = {.uid = peer->uid, .groups = all, .group_count = groups.count + 1};
     bool any = false;
+    bool every = true;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         out->rights[i] = config_rights(&agent->config, i, agent->own, &user);
         any = any || out->rights[i] != 0;
+        every = every && out->rights[i] != 0;
+    }
+    if (!every) { /* its user may be one whose name was not known */
+        users_refused(agent, clock_boottime_ns());
     }
     free(all);
     return any;
@@ -258,7 +264,10 @@ static void take_hello(struct agent *agent, struct connection *connection,
     }
     if (!find_rights(agent, connection, &host_peer)) {
         refuse(agent, connection, frame->request, HF_EACCES,
-               "found no namespace that this user may use");
+               agent->accounts == NULL
+                   ? "found no namespace that this user may use"
+                   : "found no namespace that this user may use; names that this host does not "
+                     "know are looked up again (account_unknown)");
         return;
     }
     struct process *process = find_process(agent, connection, frame->request);

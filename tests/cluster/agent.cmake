@@ -2,12 +2,17 @@
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
                  life costly page_never_comes pidfds rings sleepers subuids
-                 mappings kept_locks own_folder remover unread which_agent guard_deaths why)
+                 mappings kept_locks own_folder remover unread which_agent guard_deaths why users)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
     target_link_libraries(test_cluster_begun_anew PRIVATE hf_proto)
     add_dependencies(test_cluster_begun_anew holdfast_faults)
+    add_library(holdfast_accounts MODULE accounts_preload.c)
+    set_target_properties(holdfast_accounts
+        PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_link_libraries(holdfast_accounts PRIVATE hf_flags)
+    add_dependencies(test_cluster_users holdfast_accounts)
     target_link_libraries(test_cluster_flood PRIVATE hf_proto)
     target_link_libraries(test_cluster_spoilt PRIVATE hf_proto)
     target_link_libraries(test_cluster_account PRIVATE hf_proto)

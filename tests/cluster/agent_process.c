@@ -393,6 +393,10 @@ static void agent_exec(const struct agent_process *agent)
         setenv("WATCHDOG_USEC", "600000", 1);
     }
     snprintf(config, sizeof(config), "%s/holdfast.conf", agent->folder);
+    if (agent->preload) {
+        REQUIRE(access(agent->preload, R_OK) == 0, "%s: %s", agent->preload, strerror(errno));
+        setenv("LD_PRELOAD", agent->preload, 1);
+    }
     if (agent->faults) {
         preload_faults(agent);
     }

@@ -32,6 +32,7 @@ struct agent_process {
     bool configured;
     /* These may be set between two starts: */
     const char *program; /* the program to start; NULL: $HOLDFAST_BIN_DIR/holdfastd */
+    const char *preload; /* a library to preload; NULL: none */
     const char *faults;  /* the file of faults.h for faults.c's library; NULL: no library */
     unsigned host;       /* its host in that file */
     const char *manager; /* the socket of a service manager, with a watchdog of 0.6 s; NULL: none */

@@ -432,7 +432,7 @@ START_TEST(another_layout_is_refused_while_somebody_holds)
     agent_launch(&agent);
     int status = wait_for(agent.pid);
     agent.pid = 0;
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 78);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 69);
     ck_assert(agent_logged(&agent, "found layout 2, expected 1, and 1 living processes"));
     /* The release that knows the layout is started again, and no hold was lost. */
     set_layout(region, HFI_REGION_VERSION);

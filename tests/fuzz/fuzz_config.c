@@ -82,6 +82,18 @@ static void check_accepted(const struct config *config)
     }
 }
 
+/* Every name is found: no list is too short for its names. */
+static void check_found(struct config *config)
+{
+    for (uint32_t i = 0; i < config->account_count; i++) {
+        char place[CONFIG_PLACE_MAX];
+        HF_CHECK(strlen(config_place(config, &config->accounts[i], place)) > 0);
+        config_found(config, i, (i & 1) != 0, i);
+    }
+    HF_CHECK(config_unknown_count(config) == 0);
+    check_accepted(config);
+}
+
 static void config_entry(const uint8_t *bytes, size_t size)
 {
     static struct config config;
@@ -104,7 +116,9 @@ static void config_entry(const uint8_t *bytes, size_t size)
     }
     if (result == CONFIG_OK) {
         check_accepted(&config);
+        check_found(&config);
     }
+    config_free(&config);
 }
 
 const struct fuzz_target fuzz_target = {"config", config_entry, config_seed, CONFIG_BYTES_MAX};

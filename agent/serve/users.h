@@ -1,0 +1,19 @@
+/*
+ * Names in the configuration that were not found when the agent started: config/accounts.h looks
+ * them up again once a minute, and sooner when a process is refused whose user may be one of them.
+ * A name that is found counts for processes that connect from then on.
+ */
+#ifndef AGENT_SERVE_USERS_H
+#define AGENT_SERVE_USERS_H
+
+#include "agent.h"
+
+/* Logs the names that are not found, and makes the loop wait for answers. Returns false if libuv
+ * refused. */
+bool users_start(struct agent *agent) __attribute__((warn_unused_result));
+/* Called in each upkeep. */
+void users_look(struct agent *agent, int64_t now_ns);
+/* A process was refused, or may not use some namespace. */
+void users_refused(struct agent *agent, int64_t now_ns);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * A configuration with names of users that this host does not know: the agent serves all the same,
+ * says so in its log and to the doctor, and admits such a user once it is made. Needs root, to
+ * become another user.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "actor.h"
+#include "require.h"
+
+enum { ALICE = 12001, BOB = 12002, OUTPUT = 16384 };
+
+static const char config[] = "[agent]\nname = host-a\ncell = users\nstate_dir = %D/state\n"
+                             "socket = %D/agent.sock\nusers = alice, bob\nadmins = @ops\n";
+
+static struct agent_process agent;
+static char names[96];
+
+static void write_names(const char *text)
+{
+    FILE *out = fopen(names, "w");
+    ck_assert_ptr_nonnull(out);
+    fputs(text, out);
+    ck_assert_int_eq(fclose(out), 0);
+}
+
+static int connect_as(uid_t uid)
+{
+    const struct actor_who who = {.uid = uid, .gid = (gid_t)uid};
+    struct actor actor;
+    actor_start(&actor, agent.socket, &who);
+    int result = actor.connected;
+    actor_end(&actor);
+    return result;
+}
+
+/* What a command says; the test is its user. */
+static int ask(const char *command, char output[OUTPUT])
+{
+    char line[256];
+    snprintf(line, sizeof(line), "%s -s %s %s 2>&1", binary_path("holdfast"), agent.socket,
+             command);
+    FILE *pipe = popen(line, "r");
+    ck_assert_ptr_nonnull(pipe);
+    size_t used = fread(output, 1, OUTPUT - 1, pipe);
+    output[used] = '\0';
+    return WEXITSTATUS(pclose(pipe));
+}
+
+static int check_config(char output[OUTPUT])
+{
+    char line[256];
+    snprintf(
+        line, sizeof(line),
+        "HOLDFAST_TEST_NAMES=%s LD_PRELOAD=%s %s --config %s/holdfast.conf --check-config 2>&1",
+        names, agent.preload, binary_path("holdfastd"), agent.folder);
+    FILE *pipe = popen(line, "r");
+    ck_assert_ptr_nonnull(pipe);
+    size_t used = fread(output, 1, OUTPUT - 1, pipe);
+    output[used] = '\0';
+    return WEXITSTATUS(pclose(pipe));
+}
+
+START_TEST(an_unknown_user_is_admitted_once_it_is_made)
+{
+    static char preload[256];
+    static char output[OUTPUT];
+    if (geteuid() != 0) {
+        return;
+    }
+    snprintf(preload, sizeof(preload), "%s", binary_path("../tests/libholdfast_accounts.so"));
+    agent_create(&agent, config);
+    agent_admit_all(&agent);
+    snprintf(names, sizeof(names), "%s/names", agent.folder);
+    setenv("HOLDFAST_TEST_NAMES", names, 1);
+    write_names("alice 12001\n");
+    agent.preload = preload;
+    agent_start(&agent);
+    ck_assert_uint_eq(agent_logged(&agent, "event=account_unknown"), 2);
+    ck_assert_uint_eq(agent_logged(&agent, "event=account_unknown key=\"[agent] users\" name=bob"),
+                      1);
+    ck_assert_int_eq(connect_as(ALICE), 0);
+    ck_assert_int_eq(connect_as(BOB), HF_EACCES);
+    ck_assert_uint_eq(agent_logged(&agent, "names that this host does not know"), 1);
+    ck_assert_int_ge(ask("doctor", output), 1);
+    ck_assert_msg(strstr(output, "2 of the names in the configuration: [agent] users: bob, [agent] "
+                                 "admins: @ops") != NULL,
+                  "%s", output);
+    ck_assert_int_eq(check_config(output), 0);
+    ck_assert_msg(strstr(output, "[agent] users: this host knows no bob now") != NULL, "%s",
+                  output);
+    ck_assert_ptr_eq(strstr(output, "alice"), NULL);
+
+    write_names("alice 12001\nbob 12002\n");
+    for (unsigned waited_ms = 0; connect_as(BOB) != 0; waited_ms += 100) {
+        ck_assert_uint_lt(waited_ms, GUARD_MS);
+        sleep_ms(100);
+    }
+    ck_assert_uint_eq(agent_logged(&agent, "event=account_found key=\"[agent] users\" name=bob"),
+                      1);
+    ck_assert_uint_eq(agent_logged(&agent, "event=account_found"), 1);
+    (void)ask("doctor", output);
+    ck_assert_ptr_nonnull(strstr(output, "1 of the names in the configuration: [agent] admins: "));
+    agent_destroy(&agent);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("users");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, an_unknown_user_is_admitted_once_it_is_made);
+    return suite_main("users", tests);
+}
