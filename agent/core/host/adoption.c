@@ -47,14 +47,15 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
 }
 
 /*
- * The previous agent may have died before it put the grant in force: then the word knows
- * nothing of its range, and would begin below it. Raises the token; a live holder keeps its own.
+ * The previous agent may have died before it put the grant in force. Then the word's token is below
+ * the grant's range. Raises the token to that range. If a process holds the lock, it keeps its
+ * token.
  */
 static void token_raise(struct host *host, struct lock_ref at, uint64_t token_first)
 {
     _Atomic uint64_t *word = lock_word(host, at);
     uint64_t floor = (token_first - 1) & HFI_W_TOKEN;
-    for (unsigned tries = 0; tries < 1000; tries++) { /* clients run meanwhile */
+    for (unsigned tries = 0; tries < 1000; tries++) { /* clients may change the word meanwhile */
         uint64_t seen = atomic_load(word);
         /* seq_cst: a swap of the word like any other */
         if ((seen & HFI_W_HOLDER) || (seen & HFI_W_TOKEN) >= floor ||
@@ -64,7 +65,8 @@ static void token_raise(struct host *host, struct lock_ref at, uint64_t token_fi
     }
 }
 
-/* What of a value is the grant of the session that goes on. false: nothing is. */
+/* Whether the value has a grant to this host's session, which goes on. Sets *version to the version
+ * of that grant. */
 static bool own_grant(const struct host *host, const struct message_value *value,
                       struct message_order *version)
 {
@@ -89,13 +91,14 @@ void host_load_grant(struct host *host, const struct message_name *name,
     struct message_order version;
     if (!own_grant(host, value, &version) || !lock_find(host, name->bytes, name->length, &at) ||
         !space_grants_are_known(host, at.space)) {
-        return; /* in a larger cell: what the own acceptor has need not be what was chosen */
+        return; /* in a larger cell, the own acceptor's value need not be the chosen one */
     }
     uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
     if (top != 0 && top >> HFI_TOKEN_LOW_BITS != value->token_last >> HFI_TOKEN_LOW_BITS) {
-        /* The previous agent died before it moved the lock to another slot, so nobody has
-         * a hold under these tokens. Asked for again, the same grant comes, and moves it. It is
-         * not known here until then: nothing that looks at the lock may put it in force. */
+        /* The previous agent died before it moved the lock to another slot, so no process has a
+         * hold under these tokens. When this agent asks, the quorum answers with the same grant,
+         * and the answer moves the lock (grant_move()). Until then this agent does not know the
+         * grant, so that nothing puts it in force in this slot. */
         return;
     }
     bool shared = value->mode == MESSAGE_MODE_SHARED;
@@ -104,8 +107,8 @@ void host_load_grant(struct host *host, const struct message_name *name,
     lock_set_covered_ms(host, at, value->lock_delay_ms);
     lock_set_mode(host, at, shared ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE);
     lock_set_tokens(host, at, value->token_first, value->token_last);
-    /* A token whose low bits are 0 is never handed out, and readers show the last: see
-     * grant_apply(). */
+    /* A token whose low bits are 0 is never handed out. Readers show the last used token, which is
+     * the first of their range. See grant_apply(). */
     bool next = shared || !(value->token_first & HFI_W_TOKEN);
     token_raise(host, at, value->token_first + next);
 }
@@ -119,10 +122,10 @@ const char *host_check_region(struct host *host, uint32_t index)
 }
 
 /*
- * The client record of an id without a living process, so that its seats end like those of any dead
- * client. All such ids share one record, whose first id is *ghost (0: none yet). After many deaths
- * there may be more such ids than the table has room for; and an id without a record would be given
- * to another client while its seats are still there.
+ * The client record of an id that no living process has. With the record, the id's seats end like
+ * those of any dead client. Without one, the id would be given to another client while its seats
+ * are still there. All such ids share one record, since after many deaths the table may have no
+ * room for one each. *ghost is the record's first id (0: there is none yet).
  */
 static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 {
@@ -140,7 +143,7 @@ static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
     return client;
 }
 
-/* The seats of one lock whose holders are dead. */
+/* Takes away the seats of one lock that dead processes had. */
 static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
                         struct host_actions *actions)
 {
@@ -156,7 +159,7 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
             hfi_bury_waiter(space_actor(host, at.space), walk.seat);
         } else if (hub_has_room(actions)) {
             burial_of_seat(host, client, at, walk.seat, actions);
-        } else { /* many at once: the rest without a line in the log */
+        } else { /* there are too many for this step's actions: the rest gets no log line */
             uint32_t count = actions->count;
             burial_of_seat(host, client, at, walk.seat, actions);
             actions->count = count;
@@ -165,9 +168,9 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
 }
 
 /*
- * A lock of a session that goes on: the quorum has to be asked which grant the lock has. If the
- * lock's word is in force, no new hold begins until the answer is here. If no hold is inside, the
- * quorum is asked when a process wants the lock.
+ * A lock of a session that goes on. The agent has to ask the quorum which grant the lock has. If
+ * the lock's word is in force, no new hold begins until the quorum has answered. If no hold is
+ * inside, the agent asks when a process wants the lock.
  */
 static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost,
                           struct host_actions *actions)
@@ -177,10 +180,12 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     lock_set_state(host, at, LOCK_ADOPTED);
     mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
     lock_set_mode(host, at, mode);
-    lock_set_covered_ms(host, at, MESSAGE_LOCK_DELAY_MAX_MS); /* not known: shortened when it is */
+    /* The longest one possible, until the grant's own lock-delay is known. */
+    lock_set_covered_ms(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
     word_adopt(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
     if (mode != HFI_GRANT_NONE) {
-        hfi_recall(actor, at.slot, 0); /* before the looks below: no hold begins behind them */
+        /* The bit is set before the looks below, so that no hold begins after them. */
+        hfi_recall(actor, at.slot, 0);
     }
     adopt_seats(host, at, ghost, actions);
     if (mode == HFI_GRANT_NONE) {
@@ -190,8 +195,8 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     } else if (hfi_retract(actor, at.slot)) {
         lock_set_mode(host, at, HFI_GRANT_NONE);
         if (mode == HFI_GRANT_EXCLUSIVE) {
-            /* It was not given back. Of a shared one that is not certain: the AMEND that made it
-             * shared may be on its way. */
+            /* An exclusive grant in force was not given back. A shared one may have been: the AMEND
+             * that made it shared may still be on its way. */
             grant_was_in_force(host, at);
         }
     }
@@ -215,20 +220,24 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
         return;
     }
     if (lock_is_granted(host, at) &&
-        !grant_lacks_delay(host, at)) { /* else it was never in force: see grant_apply() */
+        /* else the grant was never in force: see grant_apply() */
+        !grant_lacks_delay(host, at)) {
         word_put_in_force(host, at, 1, actions);
     }
     if (hub_has_room(actions)) {
         attend_lock(host, at, actions);
-    } else { /* later, bit by bit */
+    } else { /* this step has no room: looks at the lock in a later one */
         ringing_look_soon(host, at);
     }
     hfi_rouse(actor, at.slot);
 }
 
-/* Returns whether it is a lock of that name (namespaces may have been configured anew) of which
- * this agent knows no grant, and which somebody waits for. The only voter knows all grants: there
- * it is idle. */
+/*
+ * Returns whether the note's request goes on. This is so if the slot still has a lock of that name
+ * (the namespaces may be configured otherwise now), if this agent knows no grant of it, and if a
+ * process waits for it. If this is the cell's only voter, the agent knows all grants, and such a
+ * lock is IDLE.
+ */
 static bool goes_on(const struct host *host, const struct kept_note *note)
 {
     struct lock_ref at = note->at;
@@ -242,7 +251,7 @@ static bool goes_on(const struct host *host, const struct kept_note *note)
            lock_hash(host, at) == note->name_hash && attend_is_awaited(host, at);
 }
 
-/* Its note stands as it is until it is sent. */
+/* Makes the note's request go on. The note stays unchanged until the request is sent. */
 static void go_on(struct host *host, uint32_t index, const struct kept_note *note)
 {
     struct lock_ref at = note->at;
@@ -252,7 +261,8 @@ static void go_on(struct host *host, uint32_t index, const struct kept_note *not
     if (request_keep(host, at, index, note->id, note->since_ns) == NULL) {
         kept_forget(host, index);
     } else if (lock_state(host, at) != LOCK_ADOPTED) {
-        lock_set_state(host, at, LOCK_ADOPTED); /* what is kept is asked for as what is adopted */
+        /* The agent asks for such a lock as for an adopted one. */
+        lock_set_state(host, at, LOCK_ADOPTED);
     }
 }
 

@@ -16,14 +16,16 @@
 #include "words.h"
 
 /*
- * The grant's tokens have other high bits than the slot's. Not opened before its new slot is
- * durable, or a crash would issue its tokens twice: the grant goes back, behind the row, and is
- * asked for again.
+ * The grant's tokens have other high bits than the slot's, so the lock has to move to another slot.
+ * The grant is not put in force there at once: if this agent crashed before the new slot is
+ * durable, the next agent would issue the tokens twice. So the grant goes back, after the row of
+ * the new slot, and the host asks for it again.
  */
 static void grant_move(struct host *host, struct lock_ref at, const struct message_grant *grant,
                        struct host_actions *actions)
 {
-    /* Its tokens may have been used, by the agent before: the region's word for it is not taken. */
+    /* If the grant is not fresh, the previous agent may have handed out its tokens. The region is
+     * not believed about that, so all tokens count as used. */
     bool fresh = lock_state(host, at) == LOCK_ASKING && grant->fresh;
     bool moved = slot_move(host, &at, actions);
     if (!moved) {
@@ -31,19 +33,21 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
     }
     lock_set_full(host, at, !moved);
     grant_give_back(host, at, grant->version, fresh ? 0 : grant->token_last, actions);
-    if (!moved) { /* not asked for at every ring, which would go on for ever: with a renewal */
+    /* If no slot is free, the lock asks again with the next renewal. Asking at every ring would
+     * never end. */
+    if (!moved) {
         pending_resolve(host, at, HF_EFULL);
         attend_reclaim(host, at.space, actions);
     }
 }
 
-/* Whether its tokens have other high bits than the slot's. */
+/* Whether the grant's tokens have other high bits than the slot's. */
 static bool is_of_other_slot(const struct host *host, struct lock_ref at,
                              const struct message_grant *grant)
 {
     uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
     if (lock_token_last(host, at) != 0) {
-        top = lock_token_last(host, at); /* our own number, rather than the region's */
+        top = lock_token_last(host, at); /* the agent's own number, rather than the region's */
     }
     return top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS;
 }
@@ -56,8 +60,8 @@ static void grant_elsewhere(struct host *host, struct lock_ref at,
         grant_move(host, at, grant, actions);
         return;
     }
-    /* The grant was changed for one of the lock's readers, but a slot is left only when no hold is
-     * inside: the readers go on as readers of this slot. */
+    /* The grant was made exclusive for one of the lock's readers, but a lock leaves its slot only
+     * when no hold is inside. So the readers go on as readers of this slot. */
     lock_set_state(host, at, LOCK_GRANTED);
     lock_set_covered_ms(host, at, grant->lock_delay_ms);
     if (!grant_lacks_delay(host, at)) {
@@ -66,7 +70,7 @@ static void grant_elsewhere(struct host *host, struct lock_ref at,
     grant_attend(host, at, actions);
 }
 
-/* Another host waits: from now on so many hand-overs more. */
+/* Another host waits: from now on only so many hand-overs more are allowed. */
 static void recall_word(struct host *host, struct lock_ref at)
 {
     hfi_recall(lock_actor(host, at), at.slot,
@@ -74,8 +78,9 @@ static void recall_word(struct host *host, struct lock_ref at)
 }
 
 /*
- * Whether the quorum takes for exclusive what this agent, or the one before it, has made shared:
- * then the message that says so may still arrive, and what it names was used of this range.
+ * Whether the quorum takes a grant for exclusive that this agent, or the previous one, has made
+ * shared. Then the message that makes it shared may still arrive. The token that this message names
+ * was used, and is of this range.
  */
 static bool stays_shared(const struct host *host, struct lock_ref at,
                          const struct message_grant *grant)
@@ -86,13 +91,18 @@ static bool stays_shared(const struct host *host, struct lock_ref at,
            grant->mode == MESSAGE_MODE_EXCLUSIVE && token >= (grant->token_first & HFI_W_TOKEN);
 }
 
-/* Puts a grant, or a range of it, in force. If it stays shared it asks for that (GRANT_NAMES_USED),
- * or for the range above, with which it does not (GRANT_NAMES_LAST). No request is under way. */
+/*
+ * Puts a grant, or its next range, in force. If the grant stays shared although the quorum takes it
+ * for exclusive, asks for one of two things: that the quorum make it shared (GRANT_NAMES_USED), or
+ * the next range, with which the grant can be exclusive (GRANT_NAMES_LAST). No request is under
+ * way.
+ */
 static void grant_apply(struct host *host, struct lock_ref at, const struct message_grant *grant,
                         enum grant_naming naming, struct host_actions *actions)
 {
     bool adopted = lock_state(host, at) == LOCK_ADOPTED;
-    word_repair(host, at, actions); /* what is wrong with it is so by what was granted before */
+    /* This comes first, since the word is compared with the numbers of the last grant. */
+    word_repair(host, at, actions);
     if (is_of_other_slot(host, at, grant)) {
         grant_elsewhere(host, at, grant, actions);
         return;
@@ -109,28 +119,28 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
         grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED, GRANT_NAMES_USED, actions);
     } else if (stays && naming == GRANT_NAMES_LAST &&
                (lock_token_last(host, at) & HFI_W_TOKEN) !=
-                   HFI_W_TOKEN) { /* else it needs another slot */
+                   HFI_W_TOKEN) { /* otherwise the next range needs another slot */
         grant_amend_mode(host, at, 0, MESSAGE_MODE_NONE, GRANT_NAMES_LAST, actions);
     }
     if (grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at)) {
-        /* A hold must not begin under a grant that does not cover its lock-delay: if the word is
-         * not open yet, it is opened by the answer to this. Without a lease that waits for a
-         * look. */
+        /* A hold must not begin under a grant that does not cover its lock-delay. So the agent asks
+         * for more, and if the word is not open yet, the answer opens it. While the lease does not
+         * last, the next look at the lock asks. */
         grant_amend(host, at, 0, false, actions);
         if (grant_lacks_delay(host, at)) {
             return;
         }
     }
     bool covers = grant_longest_known_ms(host, at, 0) <= lock_covered_ms(host, at);
-    /* A token whose low bits are 0 cannot be told by a word: the next one is the first. Readers
-     * show the last token that was used, which is all that their range has. */
+    /* A word cannot express a token whose low bits are 0, so the next token is the first one.
+     * Readers show the last used token, which is the only one of their range. */
     bool next = lock_mode(host, at) == HFI_GRANT_SHARED || !(grant->token_first & HFI_W_TOKEN);
     uint64_t first = grant->token_first + next;
     word_put_in_force(host, at, first, actions);
     if (adopted) {
-        /* A handle with a longer lock-delay may have been opened since, and its OPEN answered after
-         * PENDING_ANSWER_MS. Then no new hold begins under this grant: the grant goes back, and
-         * the lock is asked for anew. */
+        /* A handle with a longer lock-delay may have been opened while the request was under way,
+         * and its OPEN may have been answered after PENDING_ANSWER_MS. Then no new hold begins
+         * under this grant: the grant goes back, and the host asks for the lock anew. */
         uint64_t stays = covers ? 0 : HFI_W_RECALL;
         /* seq_cst: a change of the word like any other; then its waiters are woken */
         atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL | stays);
@@ -138,12 +148,13 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
         hfi_serve(lock_actor(host, at), at.slot);
     }
     if (lock_is_recalled(host, at) && !(atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
-        /* It came before the word was in force: the turn is this host's all the same. */
+        /* The recall came before the word was in force. This host has its turn all the same. */
         recall_word(host, at);
     }
     pending_resolve(host, at, 0);
     if (lock_is_recalled(host, at) || lock_mode(host, at) == HFI_GRANT_SHARED || adopted ||
-        (atomic_load(lock_word(host, at)) & HFI_W_RECALL)) { /* it came while this was under way */
+        /* the recall bit was set while the request was under way */
+        (atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
         grant_attend(host, at, actions);
     }
     limits_attend(host, at);
@@ -151,10 +162,10 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
 }
 
 /*
- * An adopted lock is closed for as long as any lock-delay may be. Now it is known how long it is:
- * the grant covers every handle under which its word was taken, since a word is opened only for
- * such a grant, and a longer lock-delay is asked for before the OPEN is answered. The same is so
- * for a hold that was found and whose client has not opened it again.
+ * An adopted lock is closed for the longest lock-delay there is. This grant says how long it has to
+ * be closed at most. It covers every handle under which the lock was taken, for two reasons: a word
+ * is opened only if its grant covers all handles, and a longer lock-delay is asked for before the
+ * OPEN is answered. The same holds for a found hold whose client has not opened it again.
  */
 static void closing_hasten(struct host *host, struct lock_ref at, const struct message_grant *grant)
 {
@@ -173,7 +184,7 @@ static void closing_hasten(struct host *host, struct lock_ref at, const struct m
     }
 }
 
-/* The quorum knows the grant of the agent before this one, or has given a new one. */
+/* The quorum still has the previous agent's grant, or has made a new one. */
 static void grant_confirm(struct host *host, struct lock_ref at, const struct message_grant *grant,
                           struct host_actions *actions)
 {
@@ -196,10 +207,11 @@ static void granted(struct host *host, const struct message_grant *grant,
     struct request *request = request_answered(host, grant->request_id, MESSAGE_ACQUIRE,
                                                &grant->name);
     if (!is_of_session(host, grant->epoch)) {
-        return; /* of a session that is over: its death ends it */
+        return; /* of a session that is over: its end ends the grant */
     }
     if (request == NULL) {
-        /* Late: no process here wants the grant any more, or what is under way settles it. */
+        /* The answer is late. If the lock is asked for or granted, that settles the grant.
+         * Otherwise no process here wants it, and it goes back. */
         struct lock_ref at = {0};
         if (!lock_find(host, grant->name.bytes, grant->name.length, &at) ||
             lock_state(host, at) == LOCK_IDLE) {
@@ -209,7 +221,7 @@ static void granted(struct host *host, const struct message_grant *grant,
     }
     struct lock_ref at = request_lock(request);
     if (!message_order_before(lock_version(host, at), grant->version)) {
-        return; /* given back since; the request is answered with another one */
+        return; /* given back since: the request will get another answer */
     }
     histogram_add(&host->counts.acquire, host->now_ns - request_since_ns(request));
     request_end(host, request);
@@ -235,8 +247,8 @@ static void amended(struct host *host, const struct message_grant *grant,
     if (request != NULL && grant->epoch == host->lease.epoch &&
         message_order_equal(request_terms(request)->version, grant->version)) {
         struct lock_ref at = request_lock(request);
-        /* If it is exclusive all the same, the coordinator, or who passed the request on, is of a
-         * release that knows no token_used. */
+        /* If the grant is still exclusive after this, then the coordinator, or the voter that
+         * passed the request on, is of a release that does not know token_used. */
         enum grant_naming naming = request_terms(request)->mode != MESSAGE_MODE_SHARED
                                        ? GRANT_NAMES_USED
                                    : request_terms(request)->has_used ? GRANT_NAMES_LAST
@@ -263,11 +275,11 @@ static void returned(struct host *host, struct request *request, struct host_act
     lock_log(host, actions, "grant_returned", at, 0, 0);
     attend_unwanted(host, at, actions);
     if (lock_is_named(host, at)) {
-        watch_changed(host, at); /* else no process had it open, and nothing changed for watchers */
+        watch_changed(host, at); /* otherwise no process had it open, and watchers see no change */
     }
 }
 
-/* A recall for one that waits: the grant goes back as soon as it is not in use. */
+/* A recall on behalf of a host that waits. The grant goes back as soon as it is not in use. */
 static void recalled_for_waiter(struct host *host, struct lock_ref at,
                                 const struct message_version *recall, struct host_actions *actions)
 {
@@ -275,31 +287,35 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
     if (lock_state(host, at) == LOCK_RETURNING) {
         request_send(host, request, actions); /* it did not arrive */
     } else if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE) {
-        lock_set_recalled(host, at, true); /* seen to when it is known what it has */
+        lock_set_recalled(host, at, true); /* acted on when the quorum has confirmed the grant */
     } else if (lock_state(host, at) == LOCK_ADOPTED && request != NULL &&
                message_order_before(lock_version(host, at), recall->version)) {
-        /* The answer to the request that is under way brings that grant, or has brought it: the
-         * recall came by a shorter way. If the grant is fresh, or no doubt is possible, it is the
-         * host's turn; else the grant goes back then. */
+        /* The recall is about the grant that the request under way has brought or will bring. It
+         * came by a shorter way than that answer. If the grant is fresh, or is not doubtful, this
+         * host has its turn with it. Otherwise the grant goes back when the answer is here. */
         return;
     } else if (lock_state(host, at) == LOCK_ASKING && !lock_is_recalled(host, at) &&
                message_order_before(lock_version(host, at), recall->version)) {
-        /* It has overtaken its grant, and does not cost the host its turn. Repeated, the grant may
-         * be lost, or made for another mode than is asked for by now: it goes back. */
+        /* The recall has overtaken its grant, and does not cost this host its turn. If the recall
+         * is repeated, the grant may be lost, or may be of another mode than the host asks for by
+         * now. Then the grant goes back. */
         lock_set_recalled(host, at, true);
     } else if (!lock_is_granted(host, at)) {
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
     } else if (!message_order_before(recall->version, lock_version(host, at))) {
-        /* Counted once: a recall is repeated, and may have come to the agent before this one. */
+        /* The metric counts each recall once, although recalls are repeated, and the previous agent
+         * may have had this one already. */
         bool counted = lock_is_recalled(host, at) ||
                        (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
         lock_set_recalled(host, at, true);
         if (!counted) {
             host->counts.recalls++;
             HF_PROBE2(recalled, recall->name.bytes, recall->name.length);
+            /* If the word is not in force yet, grant_apply() sets the bit later. If it were set
+             * now, no process would get the lock, and the grant would go back unused. */
             if (hfi_word_mode(atomic_load(lock_word(host, at))) != HFI_GRANT_NONE) {
                 recall_word(host, at);
-            } /* else when it is: under the bit it would be handed to nobody, and go back unused */
+            }
         }
         attend_lock(host, at, actions);
     }
@@ -322,9 +338,9 @@ static void tell_in_use(struct host *host, const struct message_version *recall,
     amend->in_use = true;
 }
 
-/* A recall for those who only try: the grant goes back if it is idle; else it stays as it is, and
- * this host tells the coordinator at once. If it does not know yet, it says nothing, and they ask
- * again. */
+/* A recall on behalf of hosts that only try the lock. If the grant is idle, it goes back. If it is
+ * in use, it stays, and this host tells the coordinator so at once. If this host does not know yet,
+ * it sends nothing, and those hosts ask again. */
 static void recalled_if_idle(struct host *host, struct lock_ref at,
                              const struct message_version *recall, struct host_actions *actions)
 {
@@ -339,7 +355,7 @@ static void recalled_if_idle(struct host *host, struct lock_ref at,
         in_use = !message_order_before(recall->version, lock_version(host, at)) &&
                  grant_lend(host, at, to_read, actions) == GRANT_IN_USE;
     } else if (adopted || (lock_state(host, at) == LOCK_ASKING && ahead)) {
-        in_use = grant_is_used(host, at); /* it is on its way, or not confirmed yet */
+        in_use = grant_is_used(host, at); /* the grant is on its way, or not confirmed yet */
     } else {
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
     }
@@ -353,7 +369,7 @@ static void recalled(struct host *host, const struct message_version *recall,
 {
     struct lock_ref at = {0};
     if (!is_of_session(host, recall->epoch)) {
-        return; /* what a session had that is over is ended by its death, and the lock-delay */
+        return; /* the session is over: its end, and the lock-delay after it, end its grants */
     }
     if (!lock_find(host, recall->name.bytes, recall->name.length, &at)) {
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
@@ -370,9 +386,9 @@ static void recalled(struct host *host, const struct message_version *recall,
     }
 }
 
-/* An AMEND was refused. The recall may have come while it was under way. A grant that is not in
- * force for want of the AMEND goes back as it is: attended to, the host would ask for the same
- * again at once, without end. */
+/* An AMEND was refused. A recall may have come while it was under way. If the grant is not in force
+ * because the AMEND was needed for that, the grant goes back at once. Otherwise the host would ask
+ * for the same AMEND again and again. */
 static void attend_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (!lock_is_recalled(host, at)) {
@@ -394,7 +410,8 @@ static void refused(struct host *host, const struct message_refused *refused,
     for (uint32_t i = 0; request == NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         request = request_answered(host, refused->request_id, kinds[i], &refused->name);
     }
-    if (request == NULL || request_is_kept(host, request)) { /* which the process before had sent */
+    /* A kept request was not sent yet: the refusal is the answer to the previous agent. */
+    if (request == NULL || request_is_kept(host, request)) {
         return;
     }
     host->counts.refused[refused->reason < MESSAGE_REFUSED_END ? refused->reason : 0]++;
@@ -409,7 +426,7 @@ static void refused(struct host *host, const struct message_refused *refused,
         return;
     }
     if (request_kind(request) == MESSAGE_GIVE_BACK || refused->reason == MESSAGE_REFUSED_RULES) {
-        return; /* asked again at its time, until the session is over */
+        return; /* the request is sent again at its time, until the session is over */
     }
     struct lock_ref at = request_lock(request);
     bool amends_mode = request_kind(request) == MESSAGE_AMEND &&
@@ -421,19 +438,22 @@ static void refused(struct host *host, const struct message_refused *refused,
         lock_set_recalled(host, at, false);
     } else if (lock_state(host, at) == LOCK_AMENDING &&
                refused->reason == MESSAGE_REFUSED_VERSION && !amends_mode) {
-        lock_revoke(host, at, HFI_GRANT_NONE); /* it is not ours any more */
+        lock_revoke(host, at, HFI_GRANT_NONE); /* this host does not have the grant any more */
         lock_set_state(host, at, LOCK_IDLE);
         lock_set_recalled(host, at, false);
     } else if (lock_state(host, at) == LOCK_AMENDING) {
         lock_set_state(host, at, LOCK_GRANTED);
         attend_refused(host, at, actions);
     }
-    if (!amends_mode) { /* one that goes on may be held: who opens it again waits himself */
+    /* An OPEN of an adopted lock succeeds, since its client may hold the lock. The client then
+     * waits for the grant itself. */
+    if (!amends_mode) {
         pending_resolve(host, at, lock_state(host, at) == LOCK_ADOPTED ? 0 : HF_EFULL);
     }
 }
 
-/* Whether it is for this host; learns from it who coordinates the name. */
+/* Whether the answer is for this host and may be acted on. Learns from it which voter coordinates
+ * the name. */
 static bool answers(struct host *host, const struct message *message,
                     const struct message_agent *agent, const struct message_name *name)
 {
@@ -441,7 +461,8 @@ static bool answers(struct host *host, const struct message *message,
     if (ours && message->kind != MESSAGE_REFUSED) {
         route_learn(host, names_partition(name->bytes, name->length), &message->from);
     }
-    /* An answer to a give-back counts: the host sent it before it gave the namespace up. */
+    /* An answer to a give-back counts even if the namespace is given up, since the host sent the
+     * give-back before. */
     bool settled = message->kind == MESSAGE_GIVE_BACK_ACK || message->kind == MESSAGE_REFUSED;
     return ours && (settled || !space_bars_name(host, name));
 }
@@ -452,8 +473,9 @@ void answers_message(struct host *host, const struct message *message, struct ho
     const struct message_version *version = &message->as.version;
     struct request *request = NULL;
     if (host->lease.deadline_ns == 0) {
-        /* Nothing of this session yet, and its epoch may turn out to be another one's, under which
-         * processes of before still hold: nothing of theirs is given back. */
+        /* No majority has renewed this session's epoch yet. The epoch may turn out to be another
+         * store's, under which processes still hold locks (docs/PROTOCOL.md, rule 19). So nothing
+         * is given back. */
         return;
     }
     switch ((int)message->kind) {

@@ -1,7 +1,20 @@
 /*
- * Answers: what the quorum says about this host's locks (granted, amended, acknowledged, recalled,
- * refused). This module decides whether a message counts, by its session, its request and its
- * version. The rules for that, and what follows for the lock, are in grants.h.
+ * Answers: what the quorum answers about this host's locks (granted, amended, acknowledged,
+ * recalled, refused). This module decides whether a message counts; grants.h says what follows for
+ * the lock.
+ *
+ * Rules of docs/PROTOCOL.md that it enforces:
+ *   9   An answer counts only if it names the request that is under way and the lock's session. A
+ *       grant at or below a version that this host gave back does not count.
+ *   11  A doubtful grant goes back.
+ *   19  As long as no majority has renewed this session's epoch, no answer counts, and nothing is
+ *       given back.
+ *   32  A message about a namespace that is given up is ignored, unless it answers what the host
+ *       sent before.
+ *   35  "In use" decides only when a try fails.
+ *
+ * Invariant: an answer that does not count opens no word. The most that it causes is a give-back.
+ * Messages may be lost, late or repeated, so ignoring one is always safe.
  */
 #ifndef HOST_ANSWERS_H
 #define HOST_ANSWERS_H

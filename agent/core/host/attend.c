@@ -40,7 +40,7 @@ void attend_opening(struct host *host, struct lock_ref at, struct host_actions *
         return;
     }
     if (!(atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-        attend_lock(host, at, actions); /* a give-back may wait for it */
+        attend_lock(host, at, actions); /* a give-back may wait for the opening */
         return;
     }
     int64_t until_ns = lock_closed_until_ns(host, at);
@@ -54,7 +54,8 @@ void attend_opening(struct host *host, struct lock_ref at, struct host_actions *
     watch_changed(host, at);
 }
 
-/* A word that names a holder that cannot hold: a dead process, or an id of no client. */
+/* Takes the hold away if the word names a holder that cannot hold: a dead process, or an id of no
+ * client. */
 static void attend_holder(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     uint64_t word = atomic_load(lock_word(host, at));
@@ -83,7 +84,8 @@ bool attend_word_is_awaited(const struct host *host, struct lock_ref at)
     if (!(atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS))) {
         return false;
     }
-    /* The bits stay behind when the last of the queue leaves; and a try that was refused leaves. */
+    /* The word's bits stay set when the last process leaves the queue, or a refused try leaves. So
+     * this looks at the queue itself. */
     struct hfi_awaited awaited = hfi_awaited(lock_actor(host, at)->region, at.slot);
     return awaited.waits || awaited.tries;
 }
@@ -93,7 +95,7 @@ bool attend_is_awaited(const struct host *host, struct lock_ref at)
     return attend_word_is_awaited(host, at) || pending_is_for(host, at);
 }
 
-/* Whether its grant has to be asked for. */
+/* Whether the agent has to ask for the lock's grant. */
 static bool lock_is_missing(const struct host *host, struct lock_ref at)
 {
     return (lock_state(host, at) == LOCK_IDLE && !lock_is_full(host, at) &&
@@ -161,7 +163,7 @@ void attend_reclaim(struct host *host, uint32_t index, struct host_actions *acti
             slot_unmake(host, at, actions);
             taken++;
         } else if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) == HFI_GRANT_NONE) {
-            grant_ask(host, at, 0, actions); /* first to know what it has */
+            grant_ask(host, at, 0, actions); /* asks only to learn which grant the lock has */
             taken++;
         } else if (lock_state(host, at) == LOCK_GRANTED && hub_lease_is_safe(host) &&
                    !(word & (HFI_W_HOLDER | HFI_W_WAITERS | HFI_W_CLOSED))) {

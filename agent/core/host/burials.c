@@ -90,7 +90,7 @@ static void burial_retire(struct host *host, uint32_t handle)
     }
 }
 
-/* What a dead process may have left of a hand-over on this lock. */
+/* Finishes a hand-over that a dead process may have left on this lock. */
 static void heal_lock(struct host *host, struct lock_ref at)
 {
     const struct hfi_actor *actor = lock_actor(host, at);
@@ -116,8 +116,8 @@ void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *a
     }
     if (seat != HFI_SEAT_NONE) {
         hfi_bury_waiter(actor, seat);
-        hfi_pass_on(actor, at.slot, holder,
-                    seat); /* the word names it, but it never learned that */
+        /* The word may name the handle although its process never learned that. */
+        hfi_pass_on(actor, at.slot, holder, seat);
     }
     uint64_t word = atomic_load(lock_word(host, at));
     if (hfi_word_holder(word) == holder) {
@@ -135,7 +135,7 @@ void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint
                     struct host_actions *actions)
 {
     uint32_t handle = handle_new(host, client, at);
-    if (handle == NONE) { /* no room to remember it: the seat and its id stay taken */
+    if (handle == NONE) { /* no room to note that: the seat and its id stay taken */
         hfi_bury_waiter(space_actor(host, at.space), seat);
         return;
     }
@@ -167,8 +167,9 @@ void burial_close(struct host *host, uint32_t handle, struct host_actions *actio
 }
 
 /*
- * Collects the ids that the holder records of one region name, for processes that may still act
- * there. A region speaks of its own locks only, so its records keep no handle of another namespace.
+ * Collects the ids that the holder records of one region name. A process that such a record is of
+ * may still act on the handle with that id. The records of a region count for its own namespace
+ * only, so they keep no handle of another namespace.
  */
 static void collect_named_ids(struct host *host, uint32_t space)
 {
@@ -176,7 +177,7 @@ static void collect_named_ids(struct host *host, uint32_t space)
     struct id_set *ids = &host->burials->named[space];
     id_set_clear(ids);
     for (uint32_t id = 1; id <= clients_ids_high(host); id++) {
-        /* A dead process's record counts until what it had open was healed. */
+        /* A dead process's record counts until all that the process had open is healed. */
         uint32_t by = client_of_id(host, id);
         uint32_t flags = by == NONE ? CLIENT_DEAD : client_flags(host, by);
         if ((flags & CLIENT_DEAD) && !(flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
@@ -230,7 +231,7 @@ void burials_sweep(struct host *host, struct host_actions *actions)
             continue;
         }
         if (!hub_has_room(actions) || host->walked >= HUB_WALK_MAX) {
-            full = true; /* the rest at once, in the next step */
+            full = true; /* the rest follows in the next step, at once */
             break;
         }
         if (left || !zombie_is_named(host, handle, actions)) {
@@ -318,8 +319,8 @@ void burial_resumed(struct host *host, uint32_t client)
     }
 }
 
-/* A survivor died before it said what it has open, or has said all: looks at every slot for what
- * is under its ids without a handle. */
+/* For a survivor that has opened everything again, or died before that. Looks at a piece of all
+ * slots for what is under its ids and has no handle. */
 static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
     struct lock_ref *scan = &host->burials->scans[client];
@@ -399,7 +400,7 @@ void burials_work(struct host *host, struct host_actions *actions)
                 return;
             }
             uint32_t walked = host->walked;
-            host->burials->hand = index + 1; /* others begin the next step */
+            host->burials->hand = index + 1; /* the next step begins with another client */
             burial_piece(host, index, actions);
             host->burials->done += hub_pieces(host, walked);
         }

@@ -1,20 +1,26 @@
 /*
  * Burials: the end of a handle, and of a client.
  *
- * A client ends in steps. When its socket is closed, the agent takes its holds and waits away (the
- * client is "buried"). Its process may still have the region mapped, so its ids stay its own until
- * the process is dead. Then each handle is freed as soon as no holder record names its id any more
- * (lockword.h, rule 5). The ids and the client's record go with the last handle. If the process
- * connects again, its handles stay until it says that it has opened everything again (RESUMED):
- * meanwhile other threads of it wait and take locks by those handles.
+ * Rule 33 (docs/PROTOCOL.md): a client ends in steps. When its socket is closed, the agent takes
+ * its holds and waits away (the client is "buried"). Its process may still have the region mapped,
+ * so its ids and seats stay its own until the process is dead. If the process connects again, its
+ * handles stay until it reports that it has opened everything again (RESUMED), since other threads
+ * of it may still wait and take locks by those handles.
+ *
+ * Rule 30: a handle is freed only when no holder record names its id any more (lockword.h, rule 5).
+ * The ids and the client's record go with the last handle. Otherwise a hand-over that is under way
+ * could give the lock to a new process with an old id.
  *
  * A survivor is a client of the previous agent. The host learns what it has open only when it has
  * connected and opened all of it again (RESUMED). Then, or when it dies, every slot is searched for
  * what is left under its ids.
  *
  * A handle is buried in this order: it leaves the queue, it loses what it holds, and what a dead
- * process left half-done on that lock is finished. The handle is a zombie until nothing can name
- * it; a sweep finds that out and frees it.
+ * process left unfinished on that lock is finished. From then on the handle is a zombie. A sweep
+ * finds out when nothing can name it any more, and frees it.
+ *
+ * Invariants: no process holds or waits by a handle that is buried. No id is given to another
+ * client while a handle, a seat or a holder record has it.
  */
 #ifndef HOST_BURIALS_H
 #define HOST_BURIALS_H

@@ -14,8 +14,9 @@ struct client {
     struct host_peer peer;
 };
 
-/* Whose a holder id is: client index + 1, and the client's next id. ID_LEAVING: nobody's any more,
- * but what knows the client by it (its socket, its pidfd, its record) is still there. */
+/* The client that has a holder id (its index + 1), and the id that follows in that client's list.
+ * ID_LEAVING: no client has the id any more, but the driver still has a socket, a pidfd or a record
+ * under it. */
 enum { ID_LEAVING = UINT16_MAX };
 struct holder_id {
     uint16_t client;
@@ -92,7 +93,7 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
     if (who->id == 0) {
         who->id = (uint16_t)id;
         host->clients->ids[id].next = 0;
-    } else { /* behind the first */
+    } else { /* after the first */
         host->clients->ids[id].next = host->clients->ids[who->id].next;
         host->clients->ids[who->id].next = (uint16_t)id;
     }
@@ -100,7 +101,8 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (space_is_used(host, i) && !(who->flags & CLIENT_SURVIVOR) &&
             id < space_region(host, i)->holder_count) {
-            /* what its owner before left unfinished when it died; that was healed */
+            /* The last owner of this id may have died in a hand-over. That was healed, so its notes
+             * can go. */
             struct hfi_holder *record = &space_region(host, i)->holders[id];
             for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
                 atomic_store(&record->handing_to[entry], 0);
@@ -208,7 +210,7 @@ const struct host_peer *host_peer_of(const struct host *host, uint32_t client)
     return index != NONE ? &host->clients->table[index].peer : NULL;
 }
 
-/* Says no before there is a client. */
+/* Refuses a connection for which there is no client yet. */
 static void refuse(const struct host_event *event, int32_t error, struct host_actions *actions)
 {
     struct hfi_frame frame = {
@@ -282,7 +284,7 @@ void client_connected(struct host *host, const struct host_event *event,
             return;
         }
         id_give(host, client, id);
-        /* not 0, which is "none" on the wire */
+        /* a nonce of 0 means "none" on the wire */
         host->clients->table[client].nonce = event->random ? event->random : 1;
     }
     struct client *who = &host->clients->table[client];

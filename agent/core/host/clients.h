@@ -18,14 +18,15 @@ struct clients;
 enum {
     CLIENT_USED = 1,
     CLIENT_CONNECTED = 2,
-    CLIENT_DEAD = 4,      /* its process is gone, or it said goodbye */
-    CLIENT_SURVIVOR = 8,  /* of the previous agent: not all that it has open is known */
-    CLIENT_EVENTS = 16,   /* wants POKE */
-    CLIENT_BURYING = 32,  /* a walk over its handles is under way */
-    CLIENT_SCANNING = 64, /* a walk over all slots follows: a survivor may have had any open */
-    CLIENT_POKE = 128,    /* is to be sent a POKE: to look at its holds */
-    CLIENT_LAGGED = 256,  /* missed a CHANGED: has to look at everything */
-    CLIENT_OPENING = 512, /* connected again, and has not opened all that it had again */
+    CLIENT_DEAD = 4,     /* its process is gone, or it said goodbye */
+    CLIENT_SURVIVOR = 8, /* a client of the previous agent; not all that it has open is known */
+    CLIENT_EVENTS = 16,  /* the client wants POKE */
+    CLIENT_BURYING = 32, /* a walk over its handles is under way */
+    /* a walk over all slots follows, since a survivor may have had any of them open */
+    CLIENT_SCANNING = 64,
+    CLIENT_POKE = 128,    /* a POKE has to be sent, so that the client looks at its holds */
+    CLIENT_LAGGED = 256,  /* the client missed a CHANGED, and has to look at everything */
+    CLIENT_OPENING = 512, /* the client connected again, and has not opened again all that it had */
 };
 
 /* Returns the size of the table: twice the limit, since dead and hung-up clients stay for a while.

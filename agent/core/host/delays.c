@@ -6,7 +6,7 @@
 struct delays {
     _Atomic uint16_t *notes_ms; /* outside of the host core's memory */
     uint32_t count;
-    bool stale;                           /* some may say too much */
+    bool stale;                           /* some notes may say too much */
     uint16_t settled_ms[HOST_DELAYS_MAX]; /* of the handles that are counted */
     uint32_t hand; /* the first that is not counted yet; 0: no count is under way */
 };
@@ -38,8 +38,8 @@ uint32_t delay_noted_ms(const struct host *host, struct lock_ref at)
     if (host->delays->count == 0 || !lock_is_named(host, at)) {
         return LOCK_DELAY_UNKNOWN_MS;
     }
-    /* seq_cst: nobody else reads it while this process lives; what counts is that it is there
-     * whenever the client has its answer. */
+    /* seq_cst: no other process reads the note while this one lives. It only has to be there before
+     * the client has its answer. */
     uint32_t noted_ms = atomic_load(&host->delays->notes_ms[note_of(host, at)]);
     noted_ms = noted_ms < MESSAGE_LOCK_DELAY_MAX_MS ? noted_ms : MESSAGE_LOCK_DELAY_MAX_MS;
     return noted_ms > LOCK_DELAY_UNKNOWN_MS ? noted_ms : LOCK_DELAY_UNKNOWN_MS;
@@ -84,7 +84,7 @@ void delay_gone(struct host *host, uint32_t delay_ms)
 void delays_adopt(struct host *host)
 {
     for (uint32_t i = 0; host->config.continued_epoch == 0 && i < host->delays->count; i++) {
-        /* A new session: no handle is left. seq_cst: as above. */
+        /* In a new session no handle is left. seq_cst: as above. */
         atomic_store(&host->delays->notes_ms[i], 0);
     }
     host->delays->stale = true;
@@ -98,7 +98,7 @@ bool delays_count_begin(struct host *host, uint32_t *hand)
     }
     if (delays->hand == 0) {
         memset(delays->settled_ms, 0, delays->count * sizeof(*delays->settled_ms));
-        delays->stale = false; /* what goes from now on is for the next count */
+        delays->stale = false; /* a handle that goes from now on makes the next count necessary */
     }
     *hand = delays->hand;
     return true;
@@ -108,7 +108,7 @@ void delays_count_end(struct host *host, uint32_t hand)
 {
     struct delays *delays = host->delays;
     delays->hand = hand;
-    /* A kill in between leaves notes that say too much. seq_cst: as above */
+    /* If the agent is killed in between, some notes say too much. seq_cst: as above. */
     for (uint32_t i = 0; hand == 0 && i < delays->count; i++) {
         if (atomic_load(&delays->notes_ms[i]) != delays->settled_ms[i]) {
             atomic_store(&delays->notes_ms[i], delays->settled_ms[i]);

@@ -18,8 +18,10 @@ enum {
 };
 
 struct grants {
-    int64_t upgrade_due_ns; /* when a ring is taken for one of a reader that wants to write again */
-    int64_t whole_until_ns; /* grants are made shared with all tokens of their range */
+    /* From then on, a ring may again count as that of a reader that wants to write. */
+    int64_t upgrade_due_ns;
+    /* Until then, a grant that is made shared names the last token of its range. */
+    int64_t whole_until_ns;
 };
 
 struct grants *grants_lay_out(struct arena *arena)
@@ -33,9 +35,9 @@ void grants_name_whole_ranges(struct host *host)
 }
 
 /*
- * The longest lock-delay that any known handle of the lock asks for, also one of a client that hung
- * up: its process goes on with it until it has opened it again. Not those of the dead: the grant
- * that they held under covers them.
+ * The handle of a client that hung up counts: the client's process uses it until it has opened it
+ * again. The handles of dead clients do not count, since the grant that they held under covers
+ * them.
  */
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
@@ -51,8 +53,8 @@ uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uin
     return (uint16_t)longest_ms;
 }
 
-/* The same, with the handles that clients of the previous agent have not opened again: a process
- * that has one may take the lock as soon as it is granted. */
+/* Handles count too that clients of the previous agent have not opened again. A process that has
+ * one may take the lock as soon as it is granted. */
 uint16_t grant_longest_delay_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
     uint32_t unknown_ms = clients_unknown(host) ? delay_noted_ms(host, at) : 0;
@@ -65,8 +67,9 @@ bool grant_lacks_delay(const struct host *host, struct lock_ref at)
            grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at);
 }
 
-/* Whether a grant that is not fresh may have been returned by the agent before this one, or put in
- * force in a region that was given up: nothing is known here of any grant of that lock. */
+/* Whether this agent has no knowledge of any grant of the lock. In a session that goes on, the
+ * previous agent may have returned a grant that is not fresh. If the namespace was begun anew, such
+ * a grant may have been in force in the region that was given up. */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 {
     bool continued = host->lease.epoch == host->config.continued_epoch ||
@@ -79,19 +82,21 @@ bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 void grant_was_in_force(struct host *host, struct lock_ref at)
 {
     struct message_order version = lock_version(host, at);
-    version.sequence = 1; /* below any version, but not nothing */
+    /* Lower than any version, but not 0: that would mean that no version is known. */
+    version.sequence = 1;
     lock_set_version(host, at, version);
 }
 
 void grant_has_returned(struct host *host, struct lock_ref at, struct message_order version)
 {
-    version.sequence += version.ballot == 0 && version.sequence == 0; /* none, but not nothing */
+    /* If there was none: lower than any version, but not 0. */
+    version.sequence += version.ballot == 0 && version.sequence == 0;
     lock_set_version(host, at, version);
 }
 
 /* ---- asking, amending, giving back ---- */
 
-/* The mode that the first of the local queue needs; `otherwise` if no process waits. */
+/* The mode that the first process of the lock's queue needs; `otherwise` if no process waits. */
 static uint8_t wanted_mode(const struct host *host, struct lock_ref at, uint8_t otherwise)
 {
     enum hfi_grant wanted = HFI_GRANT_NONE;
@@ -103,11 +108,12 @@ static uint8_t wanted_mode(const struct host *host, struct lock_ref at, uint8_t 
                                         : MESSAGE_MODE_EXCLUSIVE;
 }
 
-/* A namespace asks for so many that others might find no place with the coordinators, which know
- * hosts and no namespaces: as if one of them had said so. */
+/* A namespace asks for so many grants that other namespaces might find no room at the coordinators.
+ * Coordinators know hosts only, not namespaces. So this host refuses the request as a coordinator
+ * would. */
 static void ask_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    lock_set_full(host, at, true); /* until the next renewal */
+    lock_set_full(host, at, true); /* the lock asks again after the next renewal */
     host->counts.refused[MESSAGE_REFUSED_QUOTA]++;
     lock_log(host, actions, "request_refused", at, 0, MESSAGE_REFUSED_QUOTA);
     pending_resolve(host, at, HF_EFULL);
@@ -120,7 +126,7 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
     struct request *request = request_of(host, at);
     bool asked = request != NULL && !request_is_kept(host, request);
     if ((lock_state(host, at) != LOCK_IDLE && !adopted) || asked || !hub_lease_is_safe(host)) {
-        return; /* under way, or asked for as soon as the session is safe */
+        return; /* a request is under way, or the lock is asked for when the lease lasts again */
     }
     if (!adopted && requests_are_many(host, at.space)) {
         ask_refused(host, at, actions);
@@ -135,7 +141,8 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
         request_count_ask(host, request);
     }
     struct request_terms terms = {.mode = wanted_mode(host, at, MESSAGE_MODE_EXCLUSIVE)};
-    if (adopted && lock_mode(host, at) != HFI_GRANT_NONE) { /* what it should have */
+    /* An adopted lock asks for the grant that its word is in force for. */
+    if (adopted && lock_mode(host, at) != HFI_GRANT_NONE) {
         terms.mode = lock_mode(host, at) == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
                                                              : MESSAGE_MODE_EXCLUSIVE;
     } else {
@@ -149,7 +156,8 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
     request_send(host, request, actions);
 }
 
-/* Asked for already: for a writer (an OPEN does not tell), but a reader waits; or the reverse. */
+/* The lock's request may be for the wrong mode: for a writer (an OPEN does not say which mode is
+ * wanted) while the first process that waits is a reader, or the reverse. */
 void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct request *request = request_of(host, at);
@@ -173,8 +181,8 @@ void grant_is_in_use(struct host *host, struct request *request, struct host_act
     request_refuse_tries(host, request);
     pending_give_up(host, at);
     if (!only || lock_state(host, at) != LOCK_ASKING || request_is_behind(host, request)) {
-        /* Processes wait, or the coordinator may have it as one of some that wait: it has to know
-         * what is so now. */
+        /* Processes wait, or the coordinator may take the request for one of processes that wait.
+         * Sending it again tells the coordinator what is so now. */
         request_send(host, request, actions);
         return;
     }
@@ -218,7 +226,7 @@ void grant_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, 
                      tokens ? GRANT_NAMES_LAST : GRANT_NAMES_NO_TOKEN, actions);
 }
 
-/* That version goes back; the word is out of use. There is room for a request. */
+/* The caller has taken the word out of use, and has seen that there is room for a request. */
 void grant_give_back(struct host *host, struct lock_ref at, struct message_order version,
                      uint64_t token_used, struct host_actions *actions)
 {
@@ -240,7 +248,8 @@ void grant_give_back(struct host *host, struct lock_ref at, struct message_order
     request_send(host, request, actions);
 }
 
-/* A grant of which only the version is known, and which this host does not have in force. */
+/* If the lock was granted since, or is being returned, the grant of that version is settled
+ * already. */
 void grant_give_back_unknown(struct host *host, const struct message_name *name,
                              struct message_order version, struct host_actions *actions)
 {
@@ -265,9 +274,8 @@ void grant_give_back_unknown(struct host *host, const struct message_name *name,
 /* ---- a grant that is here ---- */
 
 /*
- * When a lock may be given back behind a lock-delay. This host measures the lock-delay by the clock
- * that the holder had. The next holder's host has another clock, so the lock-delay is counted
- * longer by what two clocks may differ.
+ * When the lock may be given back after a lock-delay. The next holder's host may have another clock
+ * than this one. So this host counts the lock-delay longer by as much as two clocks may differ.
  */
 static int64_t return_due_ns(const struct host *host, struct lock_ref at)
 {
@@ -275,7 +283,8 @@ static int64_t return_due_ns(const struct host *host, struct lock_ref at)
     return lock_closed_until_ns(host, at) + delay_ns / 100 * host->config.max_drift_percent;
 }
 
-/* Only readers are inside: makes the exclusive grant a shared one. false: that cannot be. */
+/* If only readers are inside, makes the exclusive grant a shared one. Returns false if that is not
+ * possible. */
 static bool share_with_readers(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     bool whole = host->grants->whole_until_ns > host->now_ns;
@@ -284,8 +293,9 @@ static bool share_with_readers(struct host *host, struct lock_ref at, struct hos
         !hfi_share(lock_actor(host, at), at.slot, first)) {
         return false;
     }
-    /* The quorum may still think it exclusive if this is lost: no harm. If the other waits to
-     * write, the next recall finds a shared grant, and lets no reader in any more. */
+    /* If this AMEND is lost, the quorum still takes the grant for exclusive. That does no harm: if
+     * the other host waits to write, the next recall finds a shared grant here, and lets no further
+     * reader in. */
     lock_set_mode(host, at, HFI_GRANT_SHARED);
     lock_set_recalled(host, at, false);
     grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED, whole ? GRANT_NAMES_LAST : GRANT_NAMES_USED,
@@ -293,7 +303,7 @@ static bool share_with_readers(struct host *host, struct lock_ref at, struct hos
     return true;
 }
 
-/* This host's own tries of a lock whose grant has to go back first, while others are inside. */
+/* Refuses this host's own tries: the grant has to go back first, and other processes are inside. */
 static void refuse_own_tries(struct host *host, struct lock_ref at)
 {
     struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);
@@ -302,7 +312,6 @@ static void refuse_own_tries(struct host *host, struct lock_ref at)
     }
 }
 
-/* Somebody else wants it. */
 void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     const struct hfi_actor *actor = lock_actor(host, at);
@@ -327,7 +336,7 @@ static bool has_readers(const struct host *host, struct lock_ref at)
            hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE);
 }
 
-/* The same, but for readers. */
+/* Whether the lock is used, apart from readers that are inside. */
 static bool is_used_to_write(const struct host *host, struct lock_ref at)
 {
     struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);
@@ -357,7 +366,7 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
     if (reads) {
         return share_with_readers(host, at, actions) ? GRANT_LENT : GRANT_IN_USE;
     }
-    /* Nobody can take it between the look and the swap: the recall bit keeps them out. */
+    /* The recall bit keeps processes out between the look above and the swap below. */
     bool recalled = lock_is_recalled(host, at) || (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
     if (!recalled) {
         hfi_recall(actor, at.slot, 0);
@@ -368,15 +377,17 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
         grant_give_back(host, at, lock_version(host, at), word_token_used(host, at), actions);
         return GRANT_LENT;
     }
-    if (!recalled) { /* it was taken meanwhile; those who saw the bit and sleep look again */
-        atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL); /* seq_cst: as every change of it */
+    /* The lock was taken meanwhile. Processes that saw the bit and sleep have to look again. */
+    if (!recalled) {
+        /* seq_cst: as every change of the word */
+        atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL);
         hfi_rouse(actor, at.slot);
         hfi_serve(actor, at.slot);
     }
     return GRANT_IN_USE;
 }
 
-/* Whether readers are inside, and those who want to write only try. */
+/* Whether no process waits to write: those that want to write only try, and readers are inside. */
 static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
 {
     const struct hfi_region *region = space_region(host, at.space);
@@ -397,9 +408,9 @@ static void attend_shared(struct host *host, struct lock_ref at, struct host_act
     hfi_forget_waiters(actor, at.slot);
     uint8_t wanted = wanted_mode(host, at, MESSAGE_MODE_NONE);
     if (wanted == MESSAGE_MODE_EXCLUSIVE && is_tried_in_vain(host, at)) {
-        refuse_own_tries(host, at); /* the grant need not go back for them */
+        refuse_own_tries(host, at); /* the grant does not go back for tries */
     } else if (wanted == MESSAGE_MODE_EXCLUSIVE) {
-        hfi_recall(actor, at.slot, 0); /* readers who come now wait behind the writer */
+        hfi_recall(actor, at.slot, 0); /* readers that come now wait behind the writer */
         grant_attend_recalled(host, at, actions);
     } else if (wanted == MESSAGE_MODE_NONE && ringing_is_cause(host) &&
                host->now_ns >= host->grants->upgrade_due_ns &&
@@ -407,7 +418,7 @@ static void attend_shared(struct host *host, struct lock_ref at, struct host_act
                (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
                hfi_has_readers(actor->region, at.slot, HFI_SEAT_NONE)) {
         host->grants->upgrade_due_ns = host->now_ns +
-                                       UPGRADE_PAUSE_MS * MS; /* most rings are no such */
+                                       UPGRADE_PAUSE_MS * MS; /* most rings have another reason */
         grant_amend_mode(host, at, 0, MESSAGE_MODE_EXCLUSIVE, GRANT_NAMES_LAST, actions);
     }
 }
@@ -417,20 +428,21 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
     const struct hfi_actor *actor = lock_actor(host, at);
     uint64_t word = atomic_load(lock_word(host, at));
     if (lock_state(host, at) == LOCK_AMENDING && hfi_word_mode(word) == HFI_GRANT_NONE) {
-        return; /* not in force before it covers every handle's lock-delay */
+        return; /* the grant is not in force before it covers every handle's lock-delay */
     }
     if (hfi_word_mode(word) == HFI_GRANT_NONE) {
-        /* Not in force yet either: there was no lease to amend it by, and the handle that it did
-         * not cover may be gone by now. (Or somebody wrote over it.) The answer says where its
-         * tokens begin. */
+        /* This grant is not in force yet either: there was no lease to amend it under, and the
+         * handle that it did not cover may be gone by now. (Or a process wrote over the word.) The
+         * answer to this AMEND says where the grant's tokens begin. */
         grant_amend(host, at, 0, false, actions);
         return;
     }
-    if (lock_is_recalled(host, at) && !(word & HFI_W_RECALL)) { /* somebody wrote over it */
+    if (lock_is_recalled(host, at) && !(word & HFI_W_RECALL)) { /* a process wrote over the bit */
         hfi_recall(actor, at.slot, 0);
         word |= HFI_W_RECALL;
     }
-    if (!(word & HFI_W_RECALL) && grant_lacks_delay(host, at)) { /* it was refused, or no lease */
+    /* An AMEND was refused, or there was no lease to ask under. */
+    if (!(word & HFI_W_RECALL) && grant_lacks_delay(host, at)) {
         grant_amend(host, at, 0, false, actions);
         return;
     }
@@ -438,8 +450,8 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
     bool used_up = !shared && (word & HFI_W_TOKEN) >= (lock_token_last(host, at) & HFI_W_TOKEN);
     if (used_up && (lock_token_last(host, at) & HFI_W_TOKEN) == HFI_W_TOKEN &&
         !(word & HFI_W_RECALL)) {
-        /* The next tokens need another slot, and a slot is left only when no hold is inside: the
-         * grant goes back as if it were recalled, and is asked for again. */
+        /* The next tokens need another slot, and a lock leaves its slot only when no hold is
+         * inside. So the grant goes back as if it were recalled, and the host asks for it again. */
         hfi_recall(actor, at.slot, 0);
         word |= HFI_W_RECALL;
     }

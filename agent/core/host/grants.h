@@ -1,51 +1,58 @@
 /*
  * Grants: what the host asks of the quorum for a lock, what it does with a grant that is here, and
- * when it gives it back.
+ * when it gives the grant back.
  *
  *   IDLE -> ASKING -> GRANTED (-> AMENDING -> GRANTED) -> RETURNING -> IDLE
  *   ADOPTED -> GRANTED
  *
- * The word is opened only by a grant that the quorum gave, and is out of use before a give-back is
- * sent. A grant is named by its version. Versions of one lock rise, so one number says which were
- * given back already: in every state but GRANTED and AMENDING the lock's version is the latest that
- * it returned, and no grant at or below it counts. A lock asks again only when its give-back was
- * acknowledged. So it does not matter in which order answers, recalls and their repeats arrive:
+ * Rule 12 (of docs/PROTOCOL.md, like all rules here): only a grant that the quorum gave opens the
+ * word, and the word is out of use before a give-back is sent.
  *
- *   a grant is taken only as the answer to the request that is under way;
- *   one that nobody asked for is given back, unless something is under way, which settles it;
- *   a recall of an unknown version, repeated, ends the request that is under way, whose grant it
- *   may be about, and is answered with that version's give-back.
+ * Rule 9: a grant is named by its version. The versions of one lock rise, so one number says which
+ * were given back already: in every state but GRANTED and AMENDING, the lock's version is the last
+ * one that it returned, and no grant at or below that version counts.
  *
- * ADOPTED: the previous agent left the word in force, but only the quorum knows whether the
- * grant is still there. Holders keep what they have, nobody new gets in (the recall bit stands),
- * and the session, which goes on, asks for what it should have. See docs/DECISIONS.md.
+ * Rule 10: a lock asks again only when its give-back was acknowledged. So it does not matter in
+ * which order answers, recalls and their repeats arrive:
  *
- * In a session that goes on, the previous agent may have returned a grant by a message that
- * is still on its way: if this process heard of it again, it would put it in force, and lose it to
- * another host when that message arrives. So the first grant of a lock that was not in force when
- * this process came is taken only if it is fresh, made for this process's own request, or for one
- * that it goes on with (kept.h); any other goes back, and the lock is asked for anew. The same
- * holds for the locks of a namespace that was begun anew in this session (regions.h).
+ *   A grant is taken only as the answer to the request that is under way.
+ *   A grant that nobody asked for is given back, unless a request is under way, which settles it.
+ *   A recall of an unknown version may be about the grant of the request that is under way. When
+ *   the recall is repeated, that request ends, and the host gives that version back.
  *
- * A shared grant lets local readers in. A process that waits to write makes the host give it back
- * and ask for an exclusive one. An exclusive grant that is recalled while readers are inside
- * becomes a shared one first: the host that waits may want no more than to read.
+ * ADOPTED: the previous agent left the word in force, but only the quorum knows whether the grant
+ * is still there. Until the quorum has answered, holders keep what they have and no other process
+ * gets the lock: the recall bit is set (rule 32). In a session that goes on, the agent asks for
+ * such a grant by itself. See docs/DECISIONS.md.
  *
- * From the moment when the word is shared, its token is that of the last hold that was exclusive
- * (or the first of the range, if there was none), and stays so. The AMEND says it, and it becomes
- * the token of all hosts' readers: none of them goes back, whichever host it is on and whether this
- * one has heard the answer yet or not. The message may be repeated, or overtaken by the end of this
- * process. So a word that was made shared is made exclusive again only with tokens above that one:
- * a grant that the quorum still takes for exclusive is made shared once more (stays_shared()), and
- * one whose word was shared when an agent came, and is not in force any more, goes back.
+ * Rule 11: in a session that goes on, the previous agent may have returned a grant by a message
+ * that is still on its way. If this agent put that grant in force, the lock would go to another
+ * host when the message arrives. So if a lock was not in force when this agent came, its first
+ * grant is taken only if it is fresh: made for this agent's own request, or for one that this agent
+ * continues (kept.h). Any other grant goes back, and the host asks anew. The same holds for the
+ * locks of a namespace that was begun anew in this session (regions.h).
  *
- * In a cell that is being upgraded, a coordinator of the release before, or a voter of it that
- * passed the message on, may not know what it says, and leaves the grant exclusive. Then the host
- * asks for the range above (if that is of another slot, the grant goes back when its readers have
- * left), and for a while it makes grants shared in the older way: the word's token becomes the last
- * of its range, and that is what the AMEND says. A range is never named in both ways: one that was
- * made shared under a token within it may be followed by one that has the same last token, and a
- * late message would make that shared while this host writes.
+ * A shared grant lets local readers in. If a process waits to write, the host gives the shared
+ * grant back and asks for an exclusive one. If an exclusive grant is recalled while readers are
+ * inside, the host makes it shared first, since the host that waits may only want to read.
+ *
+ * Rule 22: while the word is shared, its token stays the same: the token of the last exclusive
+ * hold, or the first of the range if there was none. The AMEND that makes the grant shared names
+ * that token, and it becomes the token of the readers of all hosts. So no reader has a lower token
+ * than an earlier one, whichever host it is on, and whether or not this host has the answer yet.
+ * The AMEND may be repeated, or arrive after the end of this process. So a word that was made
+ * shared is made exclusive again only with tokens above that one: if the quorum still takes the
+ * grant for exclusive, the host asks again to make it shared (stays_shared()); if an agent comes
+ * and finds such a word that is not in force any more, the grant goes back.
+ *
+ * In a cell that is being upgraded, the coordinator, or a voter that passed the message on, may be
+ * of the previous release. It does not know what the AMEND says, and leaves the grant exclusive.
+ * Then the host asks for the next range. (If that range needs another slot, the grant goes back
+ * when its readers have left.) For a while after that, the host makes grants shared in the older
+ * way: the word's token becomes the last one of its range, and the AMEND names that token. A range
+ * is never named in both ways. Otherwise a range that was made shared with a token within it could
+ * be followed by a range that ends at the same token, and a late message would make that one shared
+ * while this host writes.
  */
 #ifndef HOST_GRANTS_H
 #define HOST_GRANTS_H
@@ -56,16 +63,18 @@
 struct grants;
 struct request;
 
-enum { GRANT_HANDOVERS = 16 }; /* before a recall */
+/* how often a recalled lock may still be handed over within this host */
+enum { GRANT_HANDOVERS = 16 };
 
-/* What the give-back of a grant says that this process has not put in force: all tokens were used.
- * A process before it may have done so; nothing here knows, and there are tokens enough. */
+/* The last used token that a give-back names if this process has not put the grant in force: the
+ * last token there is. An earlier process may have used any of the grant's tokens, and this one
+ * cannot know. There are tokens enough for that. */
 static const uint64_t GRANT_TOKENS_ALL = MESSAGE_TOKEN_LIMIT - 1;
 
 /* Which token an AMEND names: none; the last of the range; or the last one that was used. */
 enum grant_naming { GRANT_NAMES_NO_TOKEN, GRANT_NAMES_LAST, GRANT_NAMES_USED };
 
-/* Whether a grant is there for those on other hosts who only try: yes; no; not known now. */
+/* Whether hosts that only try the lock can have the grant: yes; no, it is in use; not known now. */
 enum grant_lending { GRANT_LENT, GRANT_IN_USE, GRANT_UNSETTLED };
 
 struct grants *grants_lay_out(struct arena *arena);
@@ -73,7 +82,7 @@ struct grants *grants_lay_out(struct arena *arena);
 /* Asks for the grant, if it is not here and was not asked for. */
 void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
                struct host_actions *actions);
-/* A request is under way: if another mode is wanted by now, changes the request's mode. */
+/* A request is under way. If the queue wants another mode by now, changes the request's mode. */
 void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Asks the quorum that the grant cover at least lock_delay_ms; if `tokens`, also for the next range
  * of tokens. */
@@ -94,14 +103,15 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
 /* Gives the grant back, or makes it shared, as soon as that can be. Another host, or the agent
  * itself, wants it back. */
 void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Whether processes of this host have the lock or want it, or it is closed; whatever its grant. */
+/* Returns whether processes of this host have the lock or want it, or it is closed. That does not
+ * depend on its grant. */
 bool grant_is_used(const struct host *host, struct lock_ref at);
-/* Another host only tries the lock: gives the grant back if it is idle, or, if that host wants to
- * read and only readers are inside, makes it shared. Else it stays as it is. */
+/* Another host only tries the lock. If the grant is idle, gives it back. If that host wants to
+ * read, and only readers are inside, makes the grant shared. Otherwise the grant stays as it is. */
 enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_read,
                               struct host_actions *actions);
-/* The coordinator says that the lock is in use on other hosts: those who only try it are refused,
- * and the request ends unless processes wait. */
+/* The coordinator answers that the lock is in use on other hosts. Refuses the processes that only
+ * try it. Ends the request unless processes wait. */
 void grant_is_in_use(struct host *host, struct request *request, struct host_actions *actions);
 /* Makes grants shared in the older way for a while. A coordinator of an earlier release did not
  * understand a token that was named. */

@@ -6,8 +6,8 @@
 #include "locks.h"
 
 struct handle {
-    uint32_t slot; /* free handle: the next free one; HANDLE_LEFT: NONE */
-    uint32_t seat; /* HFI_SEAT_NONE */
+    uint32_t slot; /* of a free handle: the next free one; HANDLE_LEFT: NONE */
+    uint32_t seat; /* HFI_SEAT_NONE: it has none */
     uint32_t client_next;
     uint32_t client_previous;
     uint32_t lock_next;
@@ -22,15 +22,15 @@ _Static_assert(sizeof(struct handle) == 32, "a handle costs 32 bytes");
 
 /* The handles of one client. */
 struct client_handles {
-    uint32_t first;       /* NONE: it has none */
-    uint32_t next_walked; /* where a walk over them goes on; NONE: it is over */
+    uint32_t first;       /* NONE: it has no handle */
+    uint32_t next_walked; /* where a walk over them continues; NONE: the walk has ended */
     uint32_t count;
 };
 
 struct handles {
     struct handle *table;
     struct client_handles *of_client; /* by client */
-    uint32_t free;                    /* the first free one; NONE */
+    uint32_t free;                    /* the first free handle, or NONE */
     uint32_t end;                     /* handles from here on were never used */
     uint32_t count;
     uint32_t zombies;
@@ -166,7 +166,7 @@ void handle_leave(struct host *host, uint32_t handle)
     who->flags |= HANDLE_LEFT;
     who->slot = NONE;
     who->seat = HFI_SEAT_NONE;
-    who->lock_next = NONE; /* the lock is forgotten, and its list with it */
+    who->lock_next = NONE; /* the lock and its list are forgotten */
 }
 
 struct lock_ref handle_lock(const struct host *host, uint32_t handle)
@@ -360,7 +360,7 @@ void handles_settle_delays(struct host *host)
     delays_count_end(host, end < host->handles->end ? end : 0);
 }
 
-/* The handles of each client, from both ends. */
+/* Checks that each client's list and the handles' own fields agree. */
 static void check_clients(const struct host *host)
 {
     const struct handles *handles = host->handles;

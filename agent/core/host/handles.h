@@ -20,11 +20,11 @@ struct handles;
 enum {
     HANDLE_USED = 1,
     HANDLE_ZOMBIE = 2,  /* closed or its client is gone, but its ids may still be named */
-    HANDLE_LIMITED = 4, /* has a seat, and its holds end at a time: limits.h lists it */
+    HANDLE_LIMITED = 4, /* the handle has a seat, and its holds end at a time: limits.h lists it */
     HANDLE_BARGING = 8,
     HANDLE_FOUND = 16,  /* made for a survivor's limited hold; its client has not opened it yet */
     HANDLE_STALLS = 32, /* LIMITED, and the limit is a max_stall */
-    HANDLE_LEFT = 64,   /* its region was given up: it has no slot, no seat, and is no lock's */
+    HANDLE_LEFT = 64,   /* its region was given up: the handle has no slot, no seat and no lock */
 };
 
 struct handles *handles_lay_out(struct arena *arena, const struct host_config *config);

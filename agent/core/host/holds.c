@@ -31,8 +31,8 @@ static void log_loss(struct host *host, struct lock_ref at, enum host_loss why, 
 static void closing_note(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     if (delays_are_noted(host) && delay_noted_ms(host, at) < delay_ms) {
-        delay_ms = delay_noted_ms(host,
-                                  at); /* the lock's grant covers more than any handle asked */
+        /* The lock's grant may cover more than any handle asked for. */
+        delay_ms = delay_noted_ms(host, at);
     }
     if (delay_ms > 0) {
         space_note_closing(host, at.space,
@@ -65,8 +65,9 @@ void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t
 {
     int64_t until_ns = closing_end(host, at, delay_ms);
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
-        lock_tell_closing(
-            host, at); /* puts back what hfi_evict() may have written: the hold ended by itself */
+        /* The hold ended by itself. hfi_evict() may have written a closing time, which this takes
+         * back. */
+        lock_tell_closing(host, at);
         return;
     }
     closing_begin(host, at, until_ns);
@@ -90,7 +91,8 @@ void hold_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uin
     }
     bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
     if (evicted || (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-        closing_begin(host, at, until_ns); /* also if it left by itself, behind the closed bit */
+        /* The reader may have left by itself while the closed bit was being set. */
+        closing_begin(host, at, until_ns);
     }
     if (!evicted) {
         return;

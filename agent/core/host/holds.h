@@ -1,13 +1,15 @@
 /*
  * Holds: taking a hold away from its process, and closing the lock behind it.
  *
- * Rule (docs/PROTOCOL.md, 20): a lock whose holder did not release it itself stays closed for the
+ * Rule 20 (docs/PROTOCOL.md): a lock whose holder did not release it itself stays closed for the
  * lock-delay that the holder's handle asked for. If the holder has no handle, that is the longest
  * lock-delay that the grant covers. Before a word is closed, the time at which the lock opens again
  * is noted in memory that outlives the agent: a region that is given up is not begun anew before
- * that time (regions.h).
+ * that time (rule 32; regions.h).
  *
- * Invariant: a lock that is closed here stands in the heap of openings.
+ * Invariants: a lock that is closed here stands in the heap of openings. A hold is taken away only
+ * if the word, or the reader's cell, still is what the caller saw, so a hold that began since is
+ * never taken away in its place.
  */
 #ifndef HOST_HOLDS_H
 #define HOST_HOLDS_H

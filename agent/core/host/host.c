@@ -38,7 +38,7 @@ struct work {
     uint32_t space_hand; /* the namespace that is the next step's first */
 };
 
-/* The one list of what the block holds. */
+/* Lays out the block. This is the one list of what it holds. */
 static struct host *lay_out(struct arena *arena, const struct host_config *config)
 {
     struct host *host = arena_take(arena, 1, sizeof(*host));
@@ -106,7 +106,7 @@ void host_set_gossip(struct host *host, struct gossip *gossip)
 
 /* ---- work that is left over ---- */
 
-/* Everything may be done again. */
+/* A tick allows each kind of work its full number of pieces again. */
 static void work_anew(struct host *host)
 {
     host->walked = 0;
@@ -127,7 +127,7 @@ static void work(struct host *host, struct host_actions *actions)
         }
     }
     regions_work(host, actions);
-    host->work->space_hand++; /* one that always has work leaves others the room of a step, too */
+    host->work->space_hand++; /* a namespace that always has work leaves room for the others */
     opens_work(host, actions);
     watches_work(host, actions);
     publish_work(host);
@@ -145,7 +145,8 @@ static void tick(struct host *host, struct host_actions *actions)
            hub_has_room(actions)) {
         uint32_t walked = host->walked;
         attend_opening(host, opening_take(host), actions);
-        /* A client may set their times anew, again and again: limits and burials have their own. */
+        /* Openings need a bound of their own, since a client may set their times again and again.
+         * Limits and burials bound their work themselves. */
         host->work->opened += hub_pieces(host, walked);
     }
     requests_tick(host, actions);
@@ -178,7 +179,7 @@ int64_t host_next_tick_ns(const struct host *host)
 
 /* ---- steps ---- */
 
-/* CLOSE is not answered: what is none of the client's own handles is passed over. */
+/* CLOSE has no answer. If the number is not one of the client's own handles, nothing happens. */
 static void close_arrived(struct host *host, uint32_t client, uint32_t number,
                           struct host_actions *actions)
 {
@@ -226,7 +227,7 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         return;
     }
     case HFI_FRAME_BYE:
-        burial_death(host, client); /* it promises to touch nothing any more */
+        burial_death(host, client); /* the client promises to touch the region no more */
         return;
     case HFI_FRAME_RESUMED:
         burial_resumed(host, client);
@@ -278,7 +279,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     switch (event->kind) {
     case HOST_START:
         lease_start(host, &event->as.lease);
-        host->last_request = event->random >> 20; /* not those of the process before */
+        /* A random number, so that no request of the previous process has a number like this
+         * one's. */
+        host->last_request = event->random >> 20;
         adoption_start(host, actions);
         host->started = true;
         slots_known(host);

@@ -50,7 +50,7 @@ enum {
      * It is needed since a turn of the loop may have thousands of steps. */
     HUB_PIECES_MAX = 4096,
     HUB_WALK_MAX = 1 << 20, /* handles to walk over from one tick to the next: some milliseconds */
-    HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX, /* so many handles count as a piece */
+    HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX, /* this many handles count as one piece */
 };
 
 /* Names a lock by its namespace and its slot there. */
@@ -66,7 +66,7 @@ struct host {
     struct gossip *gossip; /* NULL: none */
     int64_t now_ns;
     bool started;
-    struct host_lease lease; /* epoch: of the grants */
+    struct host_lease lease; /* its epoch is that of the grants */
     struct host_counts counts;
     uint64_t last_request; /* the number of the last message that is to be answered */
     uint32_t walked;       /* handles that pieces of work have looked at since the last tick */

@@ -1,4 +1,9 @@
-/* A set of holder ids, as bits. */
+/*
+ * A set of holder ids, as bits. It has room for every id that a client can have.
+ *
+ * Invariants: id 0 and numbers that are no id are never in a set, so a number from a region can be
+ * added without a check. The id that is given to id_set_has() is an id of a client.
+ */
 #ifndef HOST_IDS_H
 #define HOST_IDS_H
 

@@ -16,8 +16,8 @@ static struct hfi_text text_of(const char *text)
     return (struct hfi_text){text, hub_text_size(text, 256)};
 }
 
-/* Adds one lock to the page; false: the page is full. The first of a page has always room: parties
- * that do not fit are left out. */
+/* Adds one lock to the page. Returns false if the page is full. The first lock of a page always
+ * fits: parties that do not fit are left out. */
 static bool list_lock(const struct host *host, const uint8_t *name, size_t size,
                       struct hfi_listed_builder *builder)
 {
@@ -27,7 +27,7 @@ static bool list_lock(const struct host *host, const uint8_t *name, size_t size,
     return hfi_listed_add(builder, &merged.lock, merged.parties);
 }
 
-/* A page of a LIST; whether there is more. */
+/* Makes one page of a LIST. Returns whether there are more locks. */
 static bool list_page(const struct host *host, uint32_t client, const struct hfi_list *list,
                       struct hfi_listed_builder *builder)
 {

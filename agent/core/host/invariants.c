@@ -45,7 +45,7 @@ static void check_handle(const struct host *host, uint32_t handle)
              !lock_is_named(host, at) || delay_noted_ms(host, at) >= handle_delay_ms(host, handle));
 }
 
-/* The handles of one lock; they have different ids. */
+/* Checks the handles of one lock. They have different ids. */
 static uint32_t check_lock_handles(const struct host *host, struct lock_ref at)
 {
     uint32_t count = 0;
@@ -99,7 +99,9 @@ static uint32_t named_locks(const struct host *host)
 
 void host_check_invariants(const struct host *host)
 {
-    uint32_t of_locks = 0; /* handles; or of none, its region being given up */
+    /* Counts handles that stand in a lock's list, and handles without a lock, whose region is given
+     * up. */
+    uint32_t of_locks = 0;
     handles_check(host);
     for (uint32_t i = 0; i < handles_end(host); i++) {
         if (handle_flags(host, i) & HANDLE_USED) {

@@ -26,11 +26,11 @@ void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count)
 void kept_write(struct host *host, uint32_t index, const struct kept_note *from)
 {
     if (index >= host->kept->count) {
-        return; /* it has no place in the next agent's time */
+        return; /* the next agent could not use such a time */
     }
     struct host_kept *note = &host->kept->notes[index];
-    /* seq_cst: nobody else reads it while this process lives; what counts is that the rest is
-     * complete whenever this is not 0, whatever was stored last before a kill. */
+    /* seq_cst: no other process reads the note while this one lives. If a kill comes at any point,
+     * since_ns may be other than 0 only if the rest of the note is complete. */
     atomic_store(&note->since_ns, 0);
     note->ballot = from->known ? from->returned.ballot : from->id & ID_LOWER;
     note->sequence = from->known ? from->returned.sequence : from->id >> ID_LOWER_BITS;
@@ -57,7 +57,8 @@ bool kept_read(const struct host *host, uint32_t index, struct kept_note *out)
 {
     const struct host_kept *note = &host->kept->notes[index];
     int64_t since_ns = atomic_load(&note->since_ns); /* seq_cst: see kept_write() */
-    bool has_id = !note->known && note->ballot != 0; /* else its lower bits are 0 */
+    /* The note has an id if these bits are not 0. */
+    bool has_id = !note->known && note->ballot != 0;
     *out = (struct kept_note){
         .since_ns = since_ns,
         .name_hash = note->name_hash,

@@ -13,7 +13,7 @@
 #include "survey.h"
 #include "watches.h"
 
-/* The simulator has less patience. */
+/* The simulator sets a shorter time. */
 #ifndef HOST_IDLE_AGE_MS
 #define HOST_IDLE_AGE_MS (60 * 1000)
 #endif
@@ -21,12 +21,13 @@
 enum {
     IDLE_AGE_MS = HOST_IDLE_AGE_MS,
     IDLE_AGES = 10, /* a grant that no process has open goes back after so many ages */
-    IDLE_MAX = 64,  /* at one look at all locks */
+    IDLE_MAX = 64,  /* the most grants at one look at all locks */
 };
 
 struct lease {
-    int64_t aged_ns;                    /* up to when grants were counted as idle */
-    uint8_t *idle[HOST_NAMESPACES_MAX]; /* by slot: for how many ages it has not been open */
+    int64_t aged_ns; /* the time up to which idle ages are counted */
+    /* By slot: for how many ages no process has had the lock open. */
+    uint8_t *idle[HOST_NAMESPACES_MAX];
 };
 
 struct lease *lease_lay_out(struct arena *arena, const struct host_config *config)
@@ -49,7 +50,7 @@ void lease_leave(struct host *host, struct lock_ref at)
     host->lease_state->idle[at.space][at.slot] = 0;
 }
 
-/* By a process of this host. */
+/* Whether a process of this host holds the lock. */
 static bool lock_is_held(const struct host *host, struct lock_ref at)
 {
     uint64_t word = atomic_load(lock_word(host, at));
@@ -68,8 +69,9 @@ static void revoke_all(struct host *host)
             struct lock_ref at = {i, slot};
             if (lock_is_named(host, at) && lock_state(host, at) != LOCK_IDLE) {
                 host->counts.losses[HOST_LOSS_LAPSE] += lock_is_held(host, at);
-                /* What it was closed for is the quorum's to wait out now: a give-back in the next
-                 * session does not. */
+                /* The lock opens here. The quorum counts the lock-delay from now on
+                 * (docs/PROTOCOL.md, rule 20), so a give-back in the next session need not wait for
+                 * it. */
                 lock_revoke(host, at, HFI_GRANT_NONE);
                 lock_set_state(host, at, LOCK_IDLE);
                 lock_set_mode(host, at, HFI_GRANT_NONE);
@@ -91,7 +93,8 @@ static bool grant_is_idle(struct host *host, struct lock_ref at, uint32_t ages)
         return false;
     }
     *idle = *idle + ages < UINT8_MAX ? (uint8_t)(*idle + ages) : UINT8_MAX;
-    return *idle > IDLE_AGES; /* more than: it may have become idle just before it was looked at */
+    /* More than IDLE_AGES, since the first age may have been a short one. */
+    return *idle > IDLE_AGES;
 }
 
 void lease_mark_wanted(struct host *host)
@@ -147,13 +150,14 @@ void lease_changed(struct host *host, const struct host_lease *lease, struct hos
             space_publish(host, i);
         }
     }
-    /* At every renewal, so that nothing that is awaited is ever left to a ring that did not arrive:
-     * a refused request, a range of tokens that ran out while no agent was there. */
+    /* At every renewal all locks are looked at, in case a ring did not arrive. Otherwise a process
+     * could wait for ever, for example after a refused request, or for a range of tokens that ran
+     * out while no agent was there. */
     handles_settle_delays(host);
     if (hub_lease_is_safe(host)) {
         lease_mark_wanted(host);
     }
-    if (was_safe && !hub_lease_is_safe(host)) { /* before the time that clients' own timers know */
+    if (was_safe && !hub_lease_is_safe(host)) { /* a client's own timers would notice only later */
         clients_poke_all(host);
     }
     if (!was_safe && hub_lease_is_safe(host)) {

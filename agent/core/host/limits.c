@@ -37,7 +37,7 @@ void limit_forget(struct host *host, uint32_t handle)
     }
 }
 
-/* The handle is to be looked at by then. */
+/* Notes that the handle has to be looked at by then. */
 static void limit_due(struct host *host, uint32_t handle, int64_t due_ns)
 {
     int64_t *group_ns = &host->limits->group_due_ns[handle / LIMITED_GROUP];
@@ -60,9 +60,10 @@ void limit_begin(struct host *host, uint32_t handle)
 }
 
 /*
- * Until when the hold in the handle's seat may last, as the seat says. The process stored that
- * before it took the lock, so it lies at most a limit ahead of now. A time that lies farther ahead
- * is overwritten. If each look only counted it as a limit ahead of now, the hold would never end.
+ * The time until which the hold in the handle's seat may last, as the seat says. The process stored
+ * it before it took the lock, so it lies at most a limit ahead of now. A time that lies farther
+ * ahead is overwritten with the latest one that is possible. If each look only counted it as that
+ * time, the hold would never end.
  */
 static int64_t limit_of_seat(const struct host *host, uint32_t handle)
 {
@@ -80,15 +81,17 @@ static int64_t limit_of_seat(const struct host *host, uint32_t handle)
     return deadline_ns > 0 ? (int64_t)deadline_ns : 1;
 }
 
-/* The hold's own deadline, or 0 if this handle does not hold. *reads: it is a shared one. */
+/* Returns the hold's own deadline, or 0 if this handle does not hold. *cell is the reader's cell,
+ * or 0 if the hold is exclusive; *token is the word's token. */
 static int64_t limit_deadline(const struct host *host, uint32_t handle, uint64_t *cell,
                               uint64_t *token)
 {
     struct lock_ref at = handle_lock(host, handle);
     const struct hfi_region *region = space_region(host, at.space);
     const struct hfi_seat *seat = hfi_seat(region, handle_seat(host, handle));
-    /* The word before the deadline, which is stored before the swap: so it is of this token, or of
-     * a later one and ends nothing. */
+    /* Reads the word before the deadline. The process stores the deadline before it takes the lock.
+     * So this deadline belongs to the word's token, or to a later one; a hold with a later token is
+     * not ended by it. */
     uint64_t word = atomic_load(lock_word(host, at));
     *token = word & HFI_W_TOKEN;
     uint64_t reader = atomic_load(&seat->reader);
@@ -126,7 +129,7 @@ static void limit_find(struct host *host, struct lock_ref at, uint32_t seat)
     }
     uint32_t handle = handle_new(host, client, at);
     if (handle == NONE) {
-        return; /* its own handle, once it opens it, is what ends it */
+        return; /* the client's own handle has the limit once the client has opened it again */
     }
     uint64_t limit_ms = atomic_load(&shared->limit_ns) / (uint64_t)MS + 1;
     int64_t left_ms = ((int64_t)(deadline_ns & INT64_MAX) - host->now_ns) / MS + 1;
@@ -163,7 +166,7 @@ static enum host_loss loss_of_limit(const struct host *host, uint32_t handle)
     return handle_flags(host, handle) & HANDLE_STALLS ? HOST_LOSS_STALL : HOST_LOSS_LEASE;
 }
 
-/* Ends the handle's hold if its time is over. When it is to be looked at next. */
+/* Ends the handle's hold if its time is over. Returns when to look at the handle next. */
 static int64_t limit_check(struct host *host, uint32_t handle, struct host_actions *actions)
 {
     struct lock_ref at = handle_lock(host, handle);
@@ -185,9 +188,10 @@ static int64_t limit_check(struct host *host, uint32_t handle, struct host_actio
         hold_evict_reader(host, at, seat, cell, delay_ms, loss_of_limit(host, handle), actions);
     } else if (deadline_ns > 0) {
         uint64_t word = atomic_load(lock_word(host, at));
-        if (hfi_word_names(word, holder, token)) { /* not one that it took since */
-            /* One that still waits (it was named while it stood still) loses its place too: else
-             * it would be served again and again before those who can run. */
+        if (hfi_word_names(word, holder, token)) { /* not a hold that the process took since */
+            /* If the process still waits (the word named it while it stood still), it loses its
+             * place too. Otherwise it would be served again and again before processes that can
+             * run. */
             hfi_bury_waiter(lock_actor(host, at), seat);
             hold_evict(host, at, holder, token, delay_ms, loss_of_limit(host, handle), actions);
         }
@@ -195,7 +199,8 @@ static int64_t limit_check(struct host *host, uint32_t handle, struct host_actio
     return host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
 }
 
-/* Ends what is over in a group of handles. When it is to be looked at next. */
+/* Ends the holds of a group of handles whose time is over. Returns when to look at the group
+ * next. */
 static int64_t limits_check_group(struct host *host, uint32_t group, struct host_actions *actions)
 {
     int64_t next_ns = INT64_MAX;
@@ -224,7 +229,7 @@ void limits_end_due(struct host *host, struct host_actions *actions)
         }
         if (*due_ns <= host->now_ns && host->walked - before < LIMITS_LOOK_MAX &&
             hub_has_room(actions)) {
-            *due_ns = INT64_MAX; /* a hand-over to a handle of this group sets it too */
+            *due_ns = INT64_MAX; /* a hand-over to a handle of this group sets the time too */
             int64_t looked_ns = limits_check_group(host, group, actions);
             *due_ns = looked_ns < *due_ns ? looked_ns : *due_ns;
         } else if (*due_ns <= host->now_ns && !left) {

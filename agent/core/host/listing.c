@@ -63,7 +63,7 @@ static bool begins_with(const uint8_t *name, size_t size, const struct hfi_text 
            (prefix->size == 0 || memcmp(name, prefix->bytes, prefix->size) == 0);
 }
 
-/* Behind all names of the namespace that this one is in: no name has a byte 0xff. */
+/* Moves *after behind all names of the namespace that this name is in. No name has a byte 0xff. */
 static void skip_namespace(const struct host *host, uint32_t space, const uint8_t *name,
                            size_t size, struct message_name *after)
 {
@@ -104,7 +104,7 @@ static bool next_elsewhere(const struct host *host, uint32_t client, const struc
                            struct message_name after, struct message_name *out)
 {
     while (gossip_lock_after(host->gossip, list->prefix.bytes, list->prefix.size, after.bytes,
-                             after.length, out)) { /* as often as gossip has names */
+                             after.length, out)) { /* bounded by the number of names in gossip */
         uint32_t space = host_namespace(&host->config, (const char *)out->bytes, out->length);
         if (may_see(host, client, space)) {
             return true;

@@ -3,7 +3,7 @@
 
 #include "spaces.h"
 
-/* What the agent knows of a slot's lock. Private: no process sees it. */
+/* What the agent knows of a slot's lock. No process sees it. */
 struct lock {
     uint64_t ballot : 48; /* with the sequence: lock_version() */
     uint64_t lock_delay_ms : 16;
@@ -19,10 +19,12 @@ struct lock {
 };
 _Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
 
-/* What the agent knows of the lock's word. Private too. */
+/* What the agent knows of the lock's word. No process sees it. */
 struct guard {
     uint64_t floor : 40;
-    uint64_t closed : 21; /* until when it is closed, in units that wrap: see below; 0: it is not */
+    /* The time until which the lock is closed, in units that wrap (see below). 0: it is not
+     * closed. */
+    uint64_t closed : 21;
     uint64_t in_force : 1;
     uint64_t cells : 1;
     uint64_t watched : 1;
@@ -128,7 +130,7 @@ bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct
     }
     *at = (struct lock_ref){(packed - 1) >> SPACE_SHIFT,
                             (packed - 1) & ((UINT32_C(1) << SPACE_SHIFT) - 1)};
-    return space_is_used(host, at->space); /* else it is being left: regions.c */
+    return space_is_used(host, at->space); /* otherwise the region is being left: regions.c */
 }
 
 /* ---- slots ---- */
@@ -419,10 +421,11 @@ void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode)
 /* ---- closed ---- */
 
 /*
- * Until when a lock is closed is the agent's own number, in units of 2^17 ns of which the low bits
- * are kept: they can name a moment up to two minutes ahead or behind. A lock-delay has a minute at
- * most, and the next pass over all locks forgets what is over. The next agent goes on with the
- * region's number; nothing here reads that but adoption.
+ * The time until which a lock is closed is the agent's own number. It is kept in units of 2^17 ns,
+ * of which only the low bits are kept. They can name a moment up to two minutes ahead or behind.
+ * That is enough: a lock-delay has a minute at most, and the next pass over all locks forgets times
+ * that are over. The region has the same number for processes and for the next agent. This agent
+ * reads it only in adoption.
  */
 enum { CLOSED_SHIFT = 17, CLOSED_BITS = 21 };
 static const int64_t CLOSED_AHEAD_MAX_MS = MESSAGE_LOCK_DELAY_MAX_MS + 1000;
@@ -441,7 +444,7 @@ int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
     uint64_t now = (uint64_t)host->now_ns >> CLOSED_SHIFT;
     int64_t ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
     if (closed == 0 || ahead > (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT) {
-        return 0; /* of long ago: the agent stood still meanwhile */
+        return 0; /* the time is long over: the agent stood still meanwhile */
     }
     return ((int64_t)now + ahead) << CLOSED_SHIFT;
 }
@@ -490,7 +493,7 @@ static void check_lock(const struct host *host, struct lock_ref at)
         HF_CHECK(lock_handles(host, at) == NONE);
     }
     if (!lock_is_named(host, at)) {
-        return; /* RETIRED: without handles too, if it was the agent before this one that did it */
+        return; /* a RETIRED lock may have no handles, if the previous agent retired it */
     }
     size_t size = 0;
     const uint8_t *name = lock_name_bytes(host, at, &size);

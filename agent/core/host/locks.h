@@ -30,8 +30,9 @@ enum lock_state {
     LOCK_AMENDING, /* granted; more tokens or a longer lock-delay were asked for */
     LOCK_RETURNING,
     LOCK_RETIRED, /* used up: the name has another slot, handles still have this one */
-    LOCK_ADOPTED, /* as the previous agent left it; the quorum is to be asked for its grant. The
-                     lock's mode is the mode that its word is in force for; NONE: it is not */
+    /* as the previous agent left it: the agent has to ask the quorum for its grant. The lock's mode
+     * is the mode for which its word is in force; NONE: the word is not in force */
+    LOCK_ADOPTED,
 };
 
 struct locks *locks_lay_out(struct arena *arena, const struct host_config *config);

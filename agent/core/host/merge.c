@@ -29,7 +29,7 @@ static int64_t ns_of(int64_t ms)
     return ms < 0 ? -1 : ms < INT64_MAX / MS ? ms * MS : INT64_MAX;
 }
 
-/* Parties that are being put together: holders from the start, waiters from the middle. */
+/* The parties lie in one array: holders from its start, waiters from its middle. */
 static struct hfi_party_frame *holder_at(struct merged *merged, uint32_t index)
 {
     return &merged->parties[index];
@@ -49,7 +49,8 @@ static void add_holder(struct merged *merged, const struct hfi_party_frame *part
     *holder_at(merged, merged->lock.holder_count++) = *party;
 }
 
-/* Who has waited for longer stands before; those of one host stay in their order. */
+/* Puts the waiter behind those that have waited for at least as long. So the waiters of one host
+ * keep their order. */
 static void add_waiter(struct merged *merged, const struct hfi_party_frame *party)
 {
     if (merged->lock.waiter_count == HFI_FRAME_PARTIES_MAX) {
@@ -101,7 +102,7 @@ static void add_view(struct merged *merged, const struct gossip_view *view)
                                  lock->waiter_total > lock->waiter_count;
 }
 
-/* Leaves out holders that are known to be past, by their tokens. */
+/* Leaves out holders whose token shows that they have released or lost the lock (merge.h). */
 static void keep_present(struct merged *merged)
 {
     uint64_t shared = 0;
@@ -162,7 +163,8 @@ static void merge_others(const struct host *host, const uint8_t *name, size_t si
     }
 }
 
-/* The voter that coordinates it: as it says itself, else as requests were answered. */
+/* The voter that coordinates the lock: as the voter itself reports in gossip, or as answers to
+ * requests showed. */
 static struct hfi_text coordinator_of(const struct host *host, const uint8_t *name, size_t size,
                                       struct message_agent *out)
 {

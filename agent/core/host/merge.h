@@ -1,11 +1,16 @@
 /*
- * Merge: one lock as people see it, from what this host knows (look.h) and what gossip says of
+ * Merge: one lock as people see it, from what this host knows (look.h) and what gossip reports of
  * other hosts.
  *
- * This host's part is read from the region; the others' part may be old. Of several exclusive
- * holders the one with the highest token is shown. Tokens rise from hold to hold, so every other
- * holder has released or lost the lock, and its host has not yet said so here. Readers are shown
- * with the token of the last writer before them.
+ * Invariants: only what people see depends on a merge. This host's part is as of now; the others'
+ * part may be old, and age_ns says how old. A lock is shown as held by one exclusive holder, or by
+ * readers, or by nobody, whatever the hosts report. What another host reports is left out if that
+ * host is silent or its session has ended.
+ *
+ * Of several exclusive holders the one with the highest token is shown. Tokens rise from hold to
+ * hold (docs/PROTOCOL.md, rule 21), so every other holder has released or lost the lock, and the
+ * report of that has not arrived here yet. Readers are shown if no exclusive token is above theirs:
+ * their token is that of the last writer before them (rule 22).
  */
 #ifndef HOST_MERGE_H
 #define HOST_MERGE_H

@@ -34,14 +34,16 @@ bool opening_is_due(const struct host *host, struct lock_ref at)
 
 void opening_add(struct host *host, struct lock_ref at, int64_t due_ns)
 {
-    /* Its entry may be of a closing that ended before its time: this one may be over sooner. */
+    /* The lock's entry may be left from a closing that ended before its time. This closing may be
+     * over sooner than that one would have been. */
     if (due_ns < heap_when_ns(&host->openings->heap, item_of(host, at)) ||
         !opening_is_due(host, at)) {
         heap_set(&host->openings->heap, item_of(host, at), due_ns);
     }
 }
 
-/* Empties the heap, and puts back what stays, which is then before what is looked at next. */
+/* Takes out of the heap each lock for which stays() returns false. Empties the heap, and puts the
+ * others back; the entries put back never reach the one that is read next. */
 static void openings_filter(struct host *host,
                             bool stays(const struct host *, struct lock_ref, uint32_t),
                             uint32_t space)

@@ -31,8 +31,8 @@ static bool handle_is_left(const struct host *host, uint32_t client)
     return handles_may_open(host, client) && handles_count(host) < host->config.limits.handles;
 }
 
-/* Which ids something of this lock has: a handle, or a seat that is no handle's. One walk for all
- * of them: a process may open a lock as often as it likes. */
+/* Collects the ids that a handle of this lock has, or a seat without a handle. One walk collects
+ * all of them, since a process may open a lock as often as it likes. */
 static void collect_lock_ids(struct host *host, struct lock_ref at)
 {
     uint32_t handle = lock_handles(host, at);
@@ -50,7 +50,7 @@ static void collect_lock_ids(struct host *host, struct lock_ref at)
     }
 }
 
-/* An id of the client that nothing of this lock has; 0: none. */
+/* Returns an id of the client that no handle and no seat of this lock has; 0: there is none. */
 static uint32_t handle_id(struct host *host, uint32_t client, struct lock_ref at,
                           struct host_actions *actions)
 {
@@ -85,7 +85,7 @@ static void send_region(struct host *host, uint32_t client, uint32_t index,
         actions->items[count].as.reply.region = index;
         actions->items[count].as.reply.birth = space_birth(host, index);
     }
-    ring_arrived(host, index); /* what it asked for while it was not connected */
+    ring_arrived(host, index); /* the client may have rung while it was not connected */
 }
 
 static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
@@ -94,7 +94,7 @@ static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
     struct lock_ref at = handle_lock(host, handle);
     uint32_t client = handle_client(host, handle);
     struct hfi_frame frame = {.kind = HFI_FRAME_OPENED, .request = request};
-    if (!space_is_sound(host, at.space)) { /* what was written for it may not be there */
+    if (!space_is_sound(host, at.space)) { /* what was written into the region may be lost */
         client_reply_done(host, client, request, HF_EUNSERVED, actions);
         return;
     }
@@ -169,7 +169,7 @@ void opens_tick(struct host *host, struct host_actions *actions)
         struct lock_ref at = handle_lock(host, open.handle);
         pending_set_due(host, i, host->now_ns + PENDING_ANSWER_MS * MS);
         if (!lock_is_granted(host, at)) {
-            pending_set_ready(host, i, open.error); /* the client may wait itself */
+            pending_set_ready(host, i, open.error); /* the client waits for the grant itself */
         } else if (hub_has_room(actions)) {
             /* A hold must not begin under a grant that does not cover its lock-delay; this was
              * not asked for if the lease was not safe then. */
@@ -178,7 +178,8 @@ void opens_tick(struct host *host, struct host_actions *actions)
     }
 }
 
-/* The client had this handle with the previous agent, or before its connection broke. */
+/* Gives the client back a handle that it had with the previous agent, or before its connection
+ * broke. Returns NONE if it had no such handle. */
 static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_ref at,
                               const struct hfi_open *open)
 {
@@ -187,7 +188,7 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
         return NONE;
     }
     uint32_t handle = handle_of(host, at, open->holder);
-    if (handle != NONE) { /* its own, from before it was hung up on */
+    if (handle != NONE) { /* the client's own, from before its connection broke */
         if (handle_client(host, handle) != client ||
             !(handle_flags(host, handle) & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
             handle_seat(host, handle) != open->seat) {
@@ -204,7 +205,7 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
     }
     handle = handle_new(host, client, at);
     if (handle != NONE) {
-        /* A seat of which it had no answer before the agent died is its own too. */
+        /* If the agent died before it answered a SEAT, the seat is this client's too. */
         uint32_t seat = seated ? open->seat : seat_orphan(host, at, open->holder);
         handle_set_holder(host, handle, open->holder);
         handle_set_seat(host, handle, seat);
@@ -246,12 +247,13 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
         int64_t limit_ms = limit_ns / MS + (limit_ns % MS != 0);
         handle_set_limit_ms(host, handle, limit_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)limit_ms);
         limit_begin(host, handle);
-        limit_attend(host, handle); /* it may hold, opened again */
+        /* The client may hold the lock by the handle that it opens again. */
+        limit_attend(host, handle);
     }
     return 0;
 }
 
-/* Why nothing of the namespace can be opened; 0: it can. */
+/* Returns the error for which no lock of the namespace can be opened, or 0. */
 static int32_t space_error(const struct host *host, uint32_t index)
 {
     bool served = !space_is_given_up(host, index) &&
@@ -273,7 +275,8 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
         error = space_error(host, index);
     }
     if (error == 0 && !lock_find(host, name, open->name.size, &at)) {
-        /* Nobody has it open: who can have no handle of it makes no lock either. */
+        /* No process has the lock open. A client that can have no handle of it does not make it
+         * either. */
         if (handle_is_left(host, client)) {
             attend_reclaim(host, index, actions);
             made = slot_make(host, index, name, open->name.size, &at);
@@ -322,12 +325,12 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
     } else {
         grant_ask(host, at, delay_ms, actions);
     }
-    if (made) { /* behind the request, which does not depend on it: one commit does for both */
+    if (made) { /* after the request, which does not depend on the row: one commit does for both */
         slot_persist(host, at, actions);
     }
     if (!granted && !pends) {
-        /* Too many wait for grants: the client may do that itself. To refuse it would end what it
-         * holds, if it is opening again what it had with the previous agent. */
+        /* Too many OPENs wait for grants, so the client has to wait for the grant itself. If the
+         * OPEN were refused, a client that opens again what it had would lose what it holds. */
         reply_opened(host, handle, frame->request, actions);
     }
 }
@@ -340,7 +343,8 @@ int32_t opens_map(struct host *host, uint32_t client, const struct hfi_frame *fr
     if (error == 0) {
         error = space_error(host, index);
     }
-    if (error == 0) { /* again even if it was sent: the client asks where this name belongs */
+    /* Sends the region even if it was sent before: the client asks where this name belongs. */
+    if (error == 0) {
         client_region_forget(host, client, index);
         client_set_region_request(host, client, frame->request);
         send_region(host, client, index, actions);
@@ -367,10 +371,10 @@ void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *fram
     struct lock_ref at = handle_lock(host, handle);
     if (frame->seat.flags & HFI_SEAT_SHARED) {
         lock_set_cells(host, at);
-        /* seq_cst: before the answer; from now on writers look for readers */
+        /* seq_cst: set before the answer; from now on writers look for readers */
         atomic_fetch_or(lock_word(host, at), HFI_W_CELLS);
     }
-    if (!space_is_sound(host, at.space)) { /* writers need not look for this reader */
+    if (!space_is_sound(host, at.space)) { /* otherwise writers need not look for this reader */
         client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
         return;
     }

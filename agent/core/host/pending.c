@@ -13,7 +13,7 @@ struct pending_entry {
 
 struct pending {
     uint32_t count;
-    uint32_t end; /* one behind the last that is used */
+    uint32_t end; /* one more than the index of the last used entry */
     struct pending_entry table[PENDING_MAX];
 };
 
@@ -53,7 +53,7 @@ void pending_forget(struct host *host, uint32_t handle)
     }
 }
 
-/* Returns whether that one waits for the lock's grant. */
+/* Returns whether that OPEN waits for the lock's grant. */
 static bool waits_for(const struct host *host, const struct pending_entry *entry,
                       struct lock_ref at)
 {

@@ -21,7 +21,7 @@ struct pending_open {
     uint64_t request;
     int64_t due_ns;
     uint32_t handle;
-    int32_t error; /* ready with this error */
+    int32_t error; /* if ready: the error to answer with */
     bool ready;    /* to be answered */
 };
 

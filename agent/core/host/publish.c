@@ -14,7 +14,7 @@ enum {
     PIECE_LOCKS = 64,   /* looked at closely in a piece */
 };
 
-/* Of one namespace, by slot. */
+/* What was published of one namespace, by slot. */
 struct publish_space {
     uint64_t *words; /* the word when it was published last */
     uint64_t *told;  /* bits: gossip reported the lock as in use */
@@ -23,7 +23,7 @@ struct publish_space {
 struct publish {
     int64_t due_ns;
     int64_t began_ns;     /* the pass over all words that is under way */
-    struct lock_ref hand; /* where it goes on */
+    struct lock_ref hand; /* where the pass continues */
     struct publish_space spaces[HOST_NAMESPACES_MAX];
 };
 
@@ -64,7 +64,8 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
                                   .held_ms = ms_of(party->elapsed_ns),
                                   .remaining_ms = -1};
     if (party->remaining_ns < host->lease.deadline_ns - host->now_ns) {
-        out->remaining_ms = ms_of(party->remaining_ns); /* it ends by itself, before the lease */
+        /* the hold has a limit, and ends before the lease does */
+        out->remaining_ms = ms_of(party->remaining_ns);
     }
     if (size > 0) {
         memcpy(out->command, party->command.bytes, size);
@@ -105,7 +106,7 @@ static bool is_of_interest(uint64_t word)
            (word & (HFI_W_CELLS | HFI_W_WAITERS | HFI_W_BARGERS | HFI_W_CLOSED));
 }
 
-/* true: it was looked at closely. */
+/* Looks at one lock. Returns whether it was looked at closely. */
 static bool publish_lock(struct host *host, struct lock_ref at)
 {
     struct publish_space *space = &host->publish->spaces[at.space];
@@ -127,7 +128,7 @@ static bool publish_lock(struct host *host, struct lock_ref at)
     if (gossip_put_lock(host->gossip, &lock, host->now_ns)) {
         space->words[at.slot] = word;
         set_told(space, at.slot, in_use(&lock));
-    } /* else it is full: looked at again in the next pass */
+    } /* otherwise gossip is full, and the next pass looks at the lock again */
     return true;
 }
 
@@ -140,7 +141,8 @@ void publish_gone(struct host *host, struct lock_ref at)
     }
     struct gossip_lock gone = {.state = HF_STATE_FREE};
     lock_name(host, at, &gone.name);
-    if (gossip_put_lock(host->gossip, &gone, host->now_ns)) { /* it takes the place of what was */
+    /* this item replaces what was published of the lock */
+    if (gossip_put_lock(host->gossip, &gone, host->now_ns)) {
         set_told(space, at.slot, false);
     }
 }

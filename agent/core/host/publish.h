@@ -1,11 +1,15 @@
 /*
  * Publish: gossip reports to other hosts which processes hold locks and wait for them here.
  *
- * Processes take and free locks without a message to the agent, so the agent looks: four times a
- * second at the word of every lock, and closer at locks whose word has changed, or that have
- * waiters or readers (which come and go without a change of the word). A pass goes in pieces, so
- * that no step takes long. A lock that is not in use and was not published costs no more than a
- * look at its word. While there is no other agent, the agent does not look.
+ * Processes take and free locks without a message to the agent, so the agent looks. Four times a
+ * second it looks at the word of every lock. It looks closer at a lock whose word has changed, or
+ * that has waiters or readers, which come and go without a change of the word.
+ *
+ * Invariants: only what people see depends on what is published. A lock that is in use is published
+ * within a pass, or in a later one if gossip is full. What was published of a lock is withdrawn
+ * when the lock is no longer in use, and before it loses its name. A pass goes in pieces, so that
+ * no step takes long; a lock that is not in use and was not published costs a look at its word.
+ * While there is no other agent, the agent does not look.
  */
 #ifndef HOST_PUBLISH_H
 #define HOST_PUBLISH_H

@@ -80,7 +80,7 @@
 
 /* ---- giving up ---- */
 
-/* When nobody can have anything there any more. */
+/* Returns the time from which no process can have a hold in that region any more. */
 static int64_t over_ns(const struct host *host, uint32_t space, int64_t deadline_ns)
 {
     int64_t closed_ns = space_closed_until_ns(host, space);
@@ -156,7 +156,7 @@ bool host_region_is_left(const struct host *host, uint32_t space)
 
 /* ---- leaving it: what is known here of its locks goes, bit by bit ---- */
 
-/* As it was before there was a region. */
+/* Puts the namespace back to what it was before there was a region. */
 static void leave_space(struct host *host, uint32_t space)
 {
     locks_leave(host, space);

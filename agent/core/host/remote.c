@@ -17,12 +17,12 @@ enum {
     CHECK_PATIENCE_MS = 1000,
     BREAK_PATIENCE_MS = 2000,
     ASK_PAUSE_MS = 300,
-    OUTCOME_ID = 0xffff, /* in the low bits of a question's id: no request's index */
+    OUTCOME_ID = 0xffff, /* in the low bits of a question's id, where no request has this index */
     QUESTIONS_MAX = 128, /* one user other than root may have half of them */
     BROKEN_MAX = 64,
 };
 
-/* What another host was asked for a client that waits. */
+/* What this host asked another host on behalf of a client that waits for the answer. */
 struct question {
     uint64_t id; /* 0: free */
     uint64_t request;
@@ -40,7 +40,8 @@ struct question {
     } as;
 };
 
-/* A break that was done here, so that its repeat is not done to the next holder. */
+/* A break that was done here. It is noted so that a repeat of the message does not break the next
+ * holder's hold. */
 struct broken {
     uint64_t id;
     struct message_agent agent;
@@ -61,7 +62,7 @@ struct remote *remote_lay_out(struct arena *arena)
 
 /* ---- asking ---- */
 
-/* A voter that may know the way to an agent that does not answer by itself. */
+/* Returns a voter that may reach an agent that does not answer by itself. */
 static uint8_t relay_to(const struct host *host, const struct message_agent *agent, uint32_t turn)
 {
     uint32_t count = host->config.voter_count;
@@ -97,8 +98,8 @@ static void question_send(struct host *host, struct question *question,
     question->due_ns = question->due_ns < question->end_ns ? question->due_ns : question->end_ns;
 }
 
-/* Returns whether that user may have one more. A question about a host that is away is open for all
- * of its time, so one user could keep the answers of all others out. */
+/* Returns whether that user may have one more question. A question about a host that is away stays
+ * open for its whole time, so one user could keep all other users' questions out. */
 static bool question_is_left(const struct host *host, int64_t account)
 {
     uint32_t count = 0;
@@ -109,7 +110,7 @@ static bool question_is_left(const struct host *host, int64_t account)
     return count < QUESTIONS_MAX / 2;
 }
 
-/* NULL: too many are open. */
+/* Returns NULL if too many questions are open. */
 static struct question *question_new(struct host *host, uint32_t client, uint64_t request,
                                      enum message_kind kind, int64_t patience_ms)
 {
@@ -175,7 +176,8 @@ void remote_tick(struct host *host, struct host_actions *actions)
 
 /* ---- sequencers ---- */
 
-/* Whether this host's hold of that description is held now: 0, HF_ESTALE or HF_EUNKNOWN. */
+/* Returns whether a hold of this host that fits the description is held now: 0, HF_ESTALE or
+ * HF_EUNKNOWN. */
 static int32_t held_now(const struct host *host, const struct message_check *check)
 {
     struct lock_ref at = {0};
@@ -189,7 +191,7 @@ static int32_t held_now(const struct host *host, const struct message_check *che
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t seat = check->seat;
     bool seated = seat_is_of(host, at, seat) && seat_holder(host, at.space, seat) == check->holder;
-    bool adopted = lock_state(host, at) == LOCK_ADOPTED; /* what it has is not known yet */
+    bool adopted = lock_state(host, at) == LOCK_ADOPTED; /* the lock's grant is not known yet */
     bool held = check->epoch == host->lease.epoch && (lock_is_granted(host, at) || adopted);
     if (check->shared) {
         held = held && seated && check->cell_word != 0 &&
@@ -262,7 +264,8 @@ static void check_asked(struct host *host, const struct message *message,
 
 /* ---- an administrator's break ---- */
 
-/* Ends every hold of the lock that this host has. HF_EFULL: there are more; break again. */
+/* Ends every hold of the lock that this host has. Returns HF_EFULL if there are more; then the
+ * administrator has to break again. */
 static int32_t break_here(struct host *host, struct lock_ref at, bool now,
                           struct host_actions *actions)
 {
@@ -271,7 +274,8 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
     uint32_t holder = hfi_word_holder(word);
     uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
     if (handle != NONE && handle_seat(host, handle) != HFI_SEAT_NONE) {
-        /* One that still waits has not accepted it, and may never: it would be the next again. */
+        /* A holder that still waits has not accepted the lock, and may never do so. If it stayed in
+         * the queue, it would be the next holder again. */
         hfi_bury_waiter(lock_actor(host, at), handle_seat(host, handle));
     }
     if (holder != 0 && holder != HFI_HOLDER_AGENT) {
@@ -313,9 +317,9 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
         return HF_EUNSERVED;
     }
     if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
-        repair_lock(host, at, actions); /* what seems to be in the way may be nothing of a hold */
+        repair_lock(host, at, actions); /* what seems to be a hold may be rubbish in the region */
         if (lock_is_granted(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE) {
-            return break_here(host, at, now, actions); /* no other host has it */
+            return break_here(host, at, now, actions); /* no other host has the lock */
         }
     }
     struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
@@ -332,8 +336,8 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     return REMOTE_ANSWERS_LATER;
 }
 
-/* Returns whether the lock has that grant. Of an adopted one that is not known yet, and it has no
- * other than the one that it had before. */
+/* Returns whether the lock has that grant. Which grant an adopted lock has is not known yet, but it
+ * can only be the one that it had before. So a break applies to it. */
 static bool is_meant(const struct host *host, struct lock_ref at, struct message_order version)
 {
     return lock_state(host, at) == LOCK_ADOPTED ||
@@ -346,7 +350,7 @@ static void break_asked(struct host *host, const struct message *message,
     const struct message_break *breaking = &message->as.break_lock;
     struct broken *broken = NULL;
     if (space_bars_name(host, &breaking->name)) {
-        return; /* it is asked again */
+        return; /* the coordinator or the client asks again */
     }
     for (uint32_t i = 0; broken == NULL && i < BROKEN_MAX; i++) {
         if (host->remote->broken[i].id == breaking->request_id &&

@@ -16,16 +16,16 @@ enum {
     PASSES = 5,         /* in each session_ttl */
     PIECE_MS = 5,       /* between two pieces of a pass */
     PIECE_SLOTS = 2048, /* slots, or seats of one slot, looked at in a piece, at least */
-    PIECES_MAX = 64,    /* of a pass over all slots */
+    PIECES_MAX = 64,    /* the most pieces of a pass over all slots */
     ENTRY_SHIFT = 3,    /* so many entries of the index (its logarithm) cost as much as a slot */
 };
 
 struct repair {
     int64_t due_ns;
     int64_t began_ns;     /* the pass over all locks that is under way */
-    struct lock_ref hand; /* where it goes on */
+    struct lock_ref hand; /* where the pass continues */
     uint32_t block;       /* block + 1 of that slot; 0: from its first */
-    uint32_t entry;       /* of the index, once all slots are done */
+    uint32_t entry;       /* the next entry of the index, once all slots are done */
 };
 
 struct repair *repair_lay_out(struct arena *arena)
@@ -58,7 +58,7 @@ static void repair_slot(struct host *host, struct lock_ref at)
     }
     if ((atomic_load(lock_word(host, at)) & HFI_W_RECALL) &&
         atomic_load(&shared->handovers_left) > GRANT_HANDOVERS) {
-        atomic_store(&shared->handovers_left, GRANT_HANDOVERS); /* no recall has more */
+        atomic_store(&shared->handovers_left, GRANT_HANDOVERS); /* no recall allows more */
         word_mended(host, at);
     }
     if (hfi_index_mend(region, at.slot, lock_hash(host, at))) {
@@ -85,8 +85,8 @@ static void look_at_place(struct queued *queued, uint64_t wait)
     queued->bits |= wait & HFI_WAIT_BARGING ? HFI_W_BARGERS : HFI_W_WAITERS;
 }
 
-/* Returns whether the cell is none that its owner can read under: of no session that is, or not as
- * any reader writes it. */
+/* Returns whether no reader can have the cell: it names a session that is not the present one, or
+ * no reader writes such a value. */
 static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_t cell)
 {
     uint64_t epoch = cell >> HFI_CELL_EPOCH_SHIFT;
@@ -105,7 +105,7 @@ static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t se
     uint32_t id = seat_holder(host, at.space, seat);
     if (wait & (HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
         hfi_bury_waiter(actor, seat);
-        hfi_wake_named(actor, seat); /* a process that waits there after all asks anew */
+        hfi_wake_named(actor, seat); /* if a process waits there after all, it asks anew */
         word_mended(host, at);
     }
     if (atomic_load(&hfi_seat(region, seat)->reader) & HFI_CELL_COUNT) {
@@ -133,7 +133,8 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
         return;
     }
     uint64_t cell = atomic_load(&shared->reader);
-    if (cell_is_rubbish(host, at, cell)) { /* the reader of that seat has lost its hold by that */
+    /* With this cell, the reader of the seat has lost its hold. */
+    if (cell_is_rubbish(host, at, cell)) {
         hold_evict_reader(host, at, seat, cell, hold_delay_ms(host, at, id), HOST_LOSS_DEATH,
                           actions);
         word_mended(host, at);
@@ -141,13 +142,14 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
     uint64_t wait = atomic_load(hfi_seat_wait(region, seat));
     look_at_place(queued, wait);
     if ((wait & HFI_WAIT_WAITING) && hfi_word_holder(atomic_load(lock_word(host, at))) == id) {
-        hfi_wake_named(lock_actor(host, at), seat); /* it has the lock, and may not know */
+        /* the process has the lock, and may not know that */
+        hfi_wake_named(lock_actor(host, at), seat);
     }
 }
 
 /*
- * The seats of a lock, so many at most, from that block on (0: the first). Where it goes on; 0: all
- * were looked at.
+ * Puts right at most so many seats of a lock, from that block on (0: from its first). Returns the
+ * block with which to continue; 0: all seats were looked at.
  */
 static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t block, uint32_t most,
                              struct queued *queued, struct host_actions *actions)
@@ -176,7 +178,7 @@ static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t blo
     return walk.next_block;
 }
 
-/* Puts right what the places in the queue demand of word and slot. */
+/* Sets what the places in the queue demand of the word and the slot. */
 static void repair_queue(struct host *host, struct lock_ref at, const struct queued *queued)
 {
     if (!queued->any) {
@@ -186,15 +188,16 @@ static void repair_queue(struct host *host, struct lock_ref at, const struct que
         word_mended(host, at);
     }
     if (queued->bits & ~atomic_load(lock_word(host, at))) {
-        /* seq_cst: in place of the process that waits, as ensure_bit() does. That process may be
-         * about to set the bit, or have left the queue: the next release clears a bit too many. */
+        /* seq_cst: this sets the bit in place of the process that waits, as ensure_bit() does. That
+         * process may be about to set the bit, or may have left the queue. If it has left, the next
+         * release clears the bit needlessly, which does no harm. */
         atomic_fetch_or(lock_word(host, at), queued->bits);
-        hfi_rouse(lock_actor(host, at), at.slot); /* it may have been free while they slept */
+        hfi_rouse(lock_actor(host, at), at.slot); /* the lock may have been free while they slept */
     }
 }
 
-/* Returns whether the word names a holder that cannot hold: see attend_holder(). *walked: handles.
- */
+/* Returns whether the word names a holder that cannot hold: see attend_holder(). Adds to *walked
+ * how many handles were looked at. */
 static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32_t holder,
                              uint32_t *walked)
 {
@@ -213,7 +216,7 @@ static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32
     return !(client_flags(host, client) & CLIENT_SURVIVOR);
 }
 
-/* Returns whether the agent has to act, after all was put right. */
+/* Returns whether the agent has to act on the lock, now that the region was put right. */
 static bool wants_attention(const struct host *host, struct lock_ref at,
                             const struct queued *queued, uint32_t *walked)
 {
@@ -242,7 +245,8 @@ static void repair_header(struct host *host, uint32_t space)
         words_count_repair(host, space);
     }
     if (atomic_load(&header->abandoned) != 0) {
-        atomic_store(&header->abandoned, 0); /* seq_cst: it is served */
+        /* seq_cst: this region is not abandoned, since this agent serves it */
+        atomic_store(&header->abandoned, 0);
         words_count_repair(host, space);
     }
 }
@@ -256,7 +260,8 @@ static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_act
     uint32_t first = host->repair->block;
     host->repair->block = 0;
     if (!lock_is_named(host, at)) {
-        word_repair(host, at, actions); /* used up: whoever has it open is to open its name again */
+        /* the slot is used up: processes that have it open have to open its name again */
+        word_repair(host, at, actions);
         host->repair->hand.slot++;
         return cost;
     }
@@ -321,7 +326,7 @@ static uint32_t pass_piece(struct host *host, struct host_actions *actions)
     }
     if (host->repair->hand.slot == 0 && host->repair->block == 0) {
         repair_header(host, space);
-        ring_arrived(host, space); /* its ring may have been lost */
+        ring_arrived(host, space); /* a ring of this namespace may have been lost */
     }
     if (host->repair->hand.slot < locks_end(host, space)) {
         return pass_slot(host, host->repair->hand, actions);

@@ -65,7 +65,7 @@ bool request_room(struct host *host)
     return true;
 }
 
-/* id: 0 for a new one. */
+/* Makes the request with that index. With id 0 it gets a new id. */
 static struct request *request_put(struct host *host, uint32_t index, uint64_t id, uint32_t name,
                                    enum message_kind kind)
 {
@@ -122,7 +122,7 @@ struct request *request_keep(struct host *host, struct lock_ref at, uint32_t ind
     if (index >= host->requests->capacity || index < host->requests->used) {
         return NULL;
     }
-    while (host->requests->used < index) { /* what is passed over is free */
+    while (host->requests->used < index) { /* the indexes that are passed over are free */
         host->requests->table[host->requests->used].next = host->requests->free;
         host->requests->free = ++host->requests->used;
     }
@@ -209,7 +209,7 @@ void request_end(struct host *host, struct request *request)
     request->next = host->requests->free;
     host->requests->free = index + 1;
     if (host->requests->starved) {
-        rings_arrived_all(host); /* those that found no room set their dirty bits already */
+        rings_arrived_all(host); /* locks that found no room have set their dirty bits already */
     }
     host->requests->starved = false;
 }
@@ -276,7 +276,7 @@ void requests_end_all(struct host *host)
 
 bool request_is_waited_for(const struct host *host, struct lock_ref at)
 {
-    /* Adopted: the agent asks for itself, to know what it has. */
+    /* The agent asks for an adopted lock on its own behalf, to learn which grant the lock has. */
     return lock_state(host, at) == LOCK_ADOPTED ||
            hfi_awaited(lock_actor(host, at)->region, at.slot).waits;
 }
@@ -290,10 +290,10 @@ bool request_is_behind(const struct host *host, const struct request *request)
 }
 
 /*
- * Notes what the queue of the lock wants. If nobody is in it, an OPEN may wait for an idle grant,
- * or those that waited have left: then too the request ends where it would have to wait. A try that
- * begins while an answer is under way is not answered by it, since the lock may have become free in
- * between: for that one the request is sent again then.
+ * Notes what the processes in the lock's queue want. If the queue is empty, an OPEN may wait for an
+ * idle grant, or the processes that waited have left. In both cases the request ends where it would
+ * have to wait. A try that begins while an answer is under way is not answered by that answer,
+ * since the lock may have become free in between. For such a try the request is sent again.
  */
 static void note_tries(const struct host *host, struct request *request)
 {
@@ -385,7 +385,9 @@ void request_redirect(struct host *host, struct request *request, const struct m
 {
     uint32_t voter = route_voter(host, owner);
     if (voter == NONE) {
-        return; /* there is none yet: it says so when there is, else at the next pause */
+        /* There is no coordinator yet. A new one announces itself; otherwise the request is sent
+         * again after its pause. */
+        return;
     }
     route_learn(host, request->partition, owner);
     if (voter != request->sent_to && request->redirects < REDIRECTS_MAX) {
@@ -429,8 +431,8 @@ void requests_voters_up(struct host *host, uint32_t voters)
 {
     for (uint32_t index = 0; index < host->requests->used && voters != 0; index++) {
         struct request *request = &host->requests->table[index];
-        /* What was sent there just now is not sent again for a link that comes and goes: the other
-         * ways have their turns. */
+        /* A request that was sent just now is not sent again for a link that comes and goes.
+         * Otherwise the other ways would never have their turns. */
         bool is_new = request->tries <= 1;
         if (request->id != 0 && !is_new && !request_is_kept(host, request) &&
             (voters >> route_owner(host, request->partition) & 1)) {
@@ -460,12 +462,13 @@ void request_orphan(struct host *host, const struct message_name *name,
     uint32_t id = names_find(host->names, name->bytes, name->length);
     struct request *request = id == NAMES_NONE ? NULL : orphan_find(host, id);
     if (request != NULL && !message_order_before(request->terms.version, version)) {
-        return; /* that one, or a later one, is on its way back */
+        return; /* that version, or a later one, is on its way back */
     }
     if (request == NULL) {
         id = names_hold(host->names, name->bytes, name->length);
         request = id == NAMES_NONE ? NULL : request_new(host, id, MESSAGE_GIVE_BACK);
-        if (request == NULL) { /* no room: not sent at all; the quorum will recall it again */
+        /* there is no room, so nothing is sent: the quorum will recall the grant again */
+        if (request == NULL) {
             if (id != NAMES_NONE) {
                 names_drop(host->names, id);
             }
@@ -493,7 +496,7 @@ void request_inherit(struct host *host, struct lock_ref at)
     lock_set_state(host, at, LOCK_RETURNING);
 }
 
-/* What is under way belongs to a lock that waits for it, or to none. */
+/* Checks that each request belongs to a lock that waits for it, or is an orphan. */
 void requests_check(const struct host *host)
 {
     const struct requests *requests = host->requests;

@@ -27,11 +27,11 @@ struct request;
 /* What a request asks. */
 struct request_terms {
     struct message_order version; /* AMEND, GIVE_BACK: of the grant that it is about */
-    uint64_t token; /* GIVE_BACK: the last that was handed out; AMEND: see message_amend */
+    uint64_t token; /* GIVE_BACK: the last token that was handed out; AMEND: see message_amend */
     uint16_t lock_delay_ms;
     uint8_t mode;  /* enum message_mode */
     bool has_used; /* AMEND: its token is token_used */
-    /* ACQUIRE: what was sent last. Each time that it is sent, the lock's queue says it anew. */
+    /* ACQUIRE: what was sent last. Each copy that is sent says anew what the lock's queue wants. */
     uint8_t tries; /* enum message_tries */
     bool asks;     /* an answer to tries is under way, to those up to that ticket: */
     bool has_try;
@@ -40,12 +40,13 @@ struct request_terms {
 
 struct requests *requests_lay_out(struct arena *arena, const struct host_config *config);
 
-/* Whether there is room for one more. If not, locks that asked for another look
+/* Returns whether there is room for one more request. If not, locks that asked for another look
  * (ringing_look_later()) get it when there is room again. */
 bool request_room(struct host *host);
-/* Whether the namespace has so many under way that others might find no room. */
+/* Returns whether the namespace has so many requests under way that others might find no room. */
 bool requests_are_many(const struct host *host, uint32_t space);
-/* Begins a request for that lock; the caller gives it its terms and sends it. NULL: no room. */
+/* Begins a request for that lock. The caller gives it its terms and sends it. Returns NULL if there
+ * is no room. */
 struct request *request_start(struct host *host, struct lock_ref at, enum message_kind kind);
 /* Counts the request for requests_are_many(). */
 void request_count_ask(struct host *host, struct request *request);
@@ -56,12 +57,12 @@ void request_set_mode(struct request *request, uint8_t mode);
 /* Notes an ACQUIRE for the next agent. known: the lock's version is the last that went back. */
 void request_keep_note(struct host *host, const struct request *request, bool known);
 void request_send(struct host *host, struct request *request, struct host_actions *actions);
-/* Whether the lock's queue wants something of an ACQUIRE that is under way that was not sent: to
- * wait instead of to try, or an answer to a try. */
+/* Returns whether the lock's queue wants something that the ACQUIRE under way does not ask for:
+ * that processes wait instead of try, or an answer to a try. */
 bool request_is_behind(const struct host *host, const struct request *request);
-/* That answer is here: tells those whom it is for. */
+/* The answer to tries is here. Refuses the processes that it is for. */
 void request_refuse_tries(struct host *host, struct request *request);
-/* Whether processes wait for that lock, and do not only try it. */
+/* Returns whether processes wait for that lock, and do not only try it. */
 bool request_is_waited_for(const struct host *host, struct lock_ref at);
 void request_end(struct host *host, struct request *request);
 void requests_end_all(struct host *host);
@@ -69,24 +70,25 @@ void requests_end_all(struct host *host);
 void requests_leave(struct host *host, uint32_t space);
 /* Returns the request that is under way for a lock; NULL: none is. */
 struct request *request_of(const struct host *host, struct lock_ref at);
-/* The request of that kind and name that an answer belongs to; NULL: it has ended. */
+/* Returns the request of that kind and name that an answer belongs to; NULL: that request has
+ * ended. */
 struct request *request_answered(const struct host *host, uint64_t id, enum message_kind kind,
                                  const struct message_name *name);
-/* The request's lock; slot NONE: it is an orphan. */
+/* Returns the request's lock; slot NONE: the request is an orphan. */
 struct lock_ref request_lock(const struct request *request);
 enum message_kind request_kind(const struct request *request);
-/* When this host first asked for it. */
+/* Returns when this host first sent the request. */
 int64_t request_since_ns(const struct request *request);
 /* Gives a grant back for which there is no lock. */
 void request_orphan(struct host *host, const struct message_name *name,
                     struct message_order version, uint64_t token_used,
                     struct host_actions *actions);
-/* The new lock of a name begins with the give-back that is under way for it, if one is. */
+/* If a give-back of the name is under way without a lock, the name's new lock takes it over. */
 void request_inherit(struct host *host, struct lock_ref at);
 /* Sends the request to another voter, which coordinates its name. */
 void request_redirect(struct host *host, struct request *request, const struct message_agent *owner,
                       struct host_actions *actions);
-/* That voter coordinates these partitions from now on: sends it the requests that wait. */
+/* That voter coordinates these partitions from now on. Sends it the requests that wait. */
 void requests_owner(struct host *host, const struct message_partitions *partitions,
                     const struct message_agent *owner);
 /* These voters, bit by index, can be reached again. What was sent to them may be lost, and a voter

@@ -10,7 +10,7 @@
 enum { ASKS_MAX = 8192 };
 
 struct request {
-    uint64_t id; /* its index in the low 16 bits; 0: free */
+    uint64_t id; /* the low 16 bits are its index; 0: the entry is free */
     struct request_terms terms;
     int64_t since_ns;
     struct lock_ref at; /* slot NONE: an orphan, a give-back without a lock; it holds the name */
@@ -21,7 +21,7 @@ struct request {
     uint8_t partition;
     uint8_t sent_to;   /* the voter to which it was sent last */
     uint8_t redirects; /* since its last pause */
-    bool asks;         /* counted in its namespace's asks */
+    bool asks;         /* the request is counted in its namespace's asks */
 };
 
 struct requests {

@@ -25,7 +25,7 @@ static int64_t kernel_now_ns(void *arg)
     return ringing->outer->now_ns(ringing->outer->arg);
 }
 
-/* The agent rang itself: the dirty bit is set, and has to be looked for. */
+/* The agent itself rang: a dirty bit is set, and has to be looked for. */
 static void kernel_ring(void *arg)
 {
     ((struct ringing *)arg)->rang = true;
@@ -146,7 +146,8 @@ void ringing_work(struct host *host, uint32_t index,
     if (is_paused(host, index)) {
         return;
     }
-    for (uint32_t looked = 0; looked <= words; looked++) { /* the first word's lower bits at last */
+    /* The lower bits of the first word come last. */
+    for (uint32_t looked = 0; looked <= words; looked++) {
         uint32_t word = space->hand / 64;
         /* seq_cst: pairs with the fetch_or in hfi_ring(); what rang it is seen below */
         uint64_t bits = atomic_load(&region->dirty[word]);

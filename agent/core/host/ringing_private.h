@@ -7,8 +7,8 @@
 struct ringing_space {
     bool dirty;        /* a ring arrived since the last whole look at the dirty bits */
     uint32_t hand;     /* where the next look at them begins */
-    uint32_t attended; /* looks, in pieces of work, since the last tick */
-    int64_t pause_ns;  /* no look before then: the last tick had as many as it may */
+    uint32_t attended; /* how many looks there were since the last tick, in pieces of work */
+    int64_t pause_ns;  /* no look before this time, since the last tick had as many as it may */
     uint64_t causes;   /* all dirty bits that were ever found */
 };
 

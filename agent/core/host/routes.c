@@ -4,9 +4,10 @@
 #include "core/quorum.h"
 
 struct routes {
-    uint8_t owner[MESSAGE_PARTITIONS]; /* the coordinator as it is believed */
-    uint32_t up;                       /* bit by voter */
-    uint32_t heard;                    /* which people are shown as up */
+    /* by partition: the voter that is taken for its coordinator */
+    uint8_t owner[MESSAGE_PARTITIONS];
+    uint32_t up;    /* bit by voter */
+    uint32_t heard; /* those that people are shown as up */
     uint32_t refused;
 };
 
@@ -72,7 +73,8 @@ bool route_is_up(const struct host *host, uint32_t voter)
     return voter == host->config.self || (host->routes->up >> voter & 1);
 }
 
-/* Another voter that is up (self: it may be this agent), by turns; NONE: there is none. */
+/* Returns another voter that is up (with `self`, also this agent), a different one each turn; NONE:
+ * there is none. */
 static uint32_t route_other(const struct host *host, uint32_t voter, uint32_t turn, bool self)
 {
     uint32_t count = host->config.voter_count;
@@ -85,8 +87,9 @@ static uint32_t route_other(const struct host *host, uint32_t voter, uint32_t tu
     return NONE;
 }
 
-/* First to whom it belongs, then by way of another voter, then to another one, which passes it on:
- * so a link that is cut one way, or a belief that is wrong, holds nothing up for long. */
+/* A request goes to the coordinator first. The next try goes to it through another voter, and the
+ * one after that to another voter, which passes it on. So a link that is cut in one direction, or a
+ * wrong belief, delays no request for long. */
 struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
                           uint32_t turn)
 {

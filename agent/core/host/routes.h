@@ -2,10 +2,14 @@
  * Routes: which voter coordinates which partition, as far as this host knows, and which voters can
  * be reached.
  *
- * At first it is the voter that rendezvous hashing prefers. Afterwards it is the voter that says so
- * itself (OWNER), answered a request, or was named by a voter that is not the coordinator any more.
- * A wrong belief costs a detour, never safety: every voter passes a request on to the one that it
- * takes for the coordinator.
+ * At first this host takes the voter for the coordinator that rendezvous hashing prefers. Later it
+ * takes the voter that announced itself (OWNER), that answered a request, or that another voter
+ * named when it refused a request.
+ *
+ * Invariants: every partition has a voter that is taken for its coordinator. A wrong belief costs a
+ * detour, never safety: each voter passes a request on to the voter that it takes for the
+ * coordinator, and only the coordinator decides (docs/PROTOCOL.md, rules 1 and 2). A request that
+ * is sent again and again tries all ways: straight, through another voter, and to another voter.
  */
 #ifndef HOST_ROUTES_H
 #define HOST_ROUTES_H

@@ -4,13 +4,13 @@
 #include "locks.h"
 #include "spaces.h"
 
-/* Of one namespace: own copies of the chains, see struct hfi_region. */
+/* The agent's own copies of one namespace's chains of blocks, see struct hfi_region. */
 struct seats_space {
     uint32_t *slot_blocks; /* by slot: first block + 1 */
     uint32_t *block_next;
     uint32_t *block_slot; /* slot + 1, 0 free */
     uint16_t *seat_holder;
-    uint32_t *seat_handle; /* NONE */
+    uint32_t *seat_handle; /* by seat: its handle, or NONE */
     uint32_t blocks_used;
     uint32_t free_block; /* block + 1 */
 };
@@ -123,7 +123,7 @@ static void seat_clear(const struct hfi_region *region, uint32_t seat)
     atomic_store(hfi_seat_wait(region, seat), 0);
 }
 
-/* A block for the slot, at the head of its chain. NONE: none is free. */
+/* Puts a free block at the head of the slot's chain. Returns NONE if none is free. */
 static uint32_t block_add(struct host *host, struct lock_ref at)
 {
     struct seats_space *own = &host->seats->spaces[at.space];
@@ -240,7 +240,7 @@ bool seats_adopt(struct host *host, uint32_t index)
                              : 0;
         own->slot_blocks[slot] = block;
         for (uint32_t i = 0; block != 0; i++) {
-            /* every block once, in the chain of the slot that it says */
+            /* each block is in one chain, that of the slot that it names */
             if (i > region->block_count || block > region->block_count ||
                 own->block_slot[block - 1] != 0 ||
                 atomic_load(&region->blocks[block - 1].slot) != slot + 1) {

@@ -10,7 +10,7 @@
 #include "spaces.h"
 #include "watches.h"
 
-/* A slot of no lock, its word reset. NONE: all are in use. */
+/* Takes a free slot and resets its word. Returns NONE if all slots are in use. */
 static uint32_t slot_take(struct host *host, uint32_t index)
 {
     struct lock_ref at = {index, lock_take_slot(host, index)};
@@ -18,7 +18,7 @@ static uint32_t slot_take(struct host *host, uint32_t index)
         return NONE;
     }
     struct hfi_slot *shared = &space_region(host, index)->slots[at.slot];
-    /* No process has it open: a plain reset, seq_cst, before any process learns of the slot. */
+    /* A plain reset, seq_cst: no process has the slot open, and none learns of it before this. */
     atomic_store(lock_word(host, at), 0);
     lock_forget_word(host, at);
     atomic_store(&shared->token_top, 0);
@@ -41,7 +41,7 @@ static void watch_mark_slot(struct host *host, struct lock_ref at)
     atomic_fetch_or(lock_word(host, at), HFI_W_WATCHED);
 }
 
-/* The slot's lock has no name any more. */
+/* Takes the name from the slot's lock. */
 static void name_drop(struct host *host, struct lock_ref at)
 {
     names_set_lock(host->names, lock_name_id(host, at), NAMES_NONE);
@@ -96,7 +96,6 @@ void slot_persist(struct host *host, struct lock_ref at, struct host_actions *ac
     lock_name(host, at, &action->as.slot.name);
 }
 
-/* The name gives its slot up. */
 void slot_unmake(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct host_action *action = hub_emit(actions, HOST_PERSIST_NO_SLOT);
@@ -119,7 +118,8 @@ void slot_unused(struct host *host, struct lock_ref at)
     if (lock_state(host, at) == LOCK_RETIRED) {
         slot_free(host, at);
     } else if (seats_are_empty(host, at)) {
-        /* The name keeps its slot, but seats are fewer than slots: others may need them. */
+        /* The name keeps its slot. Its seats are freed, since there are fewer seats than slots and
+         * other locks may need them. */
         seats_release(host, at);
     }
 }
@@ -154,7 +154,7 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     uint64_t hash = lock_hash(host, *at);
     publish_gone(host, *at);
     listing_remove(host, *at);
-    lock_move(host, *at, to); /* IDLE: what is granted to it under these tokens goes back */
+    lock_move(host, *at, to); /* the lock is IDLE then: a grant with these tokens goes back */
     hfi_index_remove(region, at->slot, hash);
     hfi_index_put(region, slot, hash);
     listing_add(host, to);

@@ -27,7 +27,7 @@ void spaces_init(struct host *host);
 /* Puts the space in use, with that region. */
 void space_begin(struct host *host, uint32_t space, const struct hfi_region *region, bool adopted,
                  const struct hfi_kernel *kernel);
-/* Takes over that the region in use lies at another address: see host_move_region(). */
+/* The region in use lies at another address now: see host_move_region(). */
 void space_move(struct host *host, uint32_t space, const struct hfi_region *region);
 bool space_is_used(const struct host *host, uint32_t space);
 /* Returns whether the region was there before this agent. */

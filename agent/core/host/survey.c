@@ -15,7 +15,8 @@ const struct host_counts *host_counts(const struct host *host)
     return &host->counts;
 }
 
-/* A time stamp in a region may be anything, also one of the future. */
+/* A time stamp in a region may be any number, even one of the future. An age above this one counts
+ * as 0. */
 #define AGE_MAX_NS (INT64_C(366) * 24 * 3600 * 1000000000)
 
 static int64_t age(int64_t now_ns, uint32_t since)
@@ -24,10 +25,10 @@ static int64_t age(int64_t now_ns, uint32_t since)
     return elapsed_ns <= AGE_MAX_NS ? elapsed_ns : 0;
 }
 
-/* What the word and the first of the queue of one lock tell. -1: there is no such. */
+/* What the word and the queue of one lock show. An age is -1 if there is no such hold or wait. */
 struct ages {
     uint64_t waiters;
-    int64_t hold_ns; /* of an exclusive hold */
+    int64_t hold_ns; /* how long an exclusive hold has lasted */
     int64_t wait_ns;
 };
 

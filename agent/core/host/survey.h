@@ -1,9 +1,13 @@
 /*
- * Survey: counts and figures for people and their monitoring. It decides nothing.
+ * Survey: counts and figures for people and their monitoring.
  *
- * Most holds begin and end in shared memory. The agent neither sees nor counts them, which is what
- * makes them cheap. It knows of them what it finds in the words: at each renewal, when it looks at
- * every word anyway (survey_ages()), and when the figures are asked for (host_survey()).
+ * Invariants: a survey decides nothing, and changes nothing but histograms. A figure that is read
+ * from a region is bounded: a time that cannot be true counts as 0.
+ *
+ * Most holds begin and end in shared memory, where the agent neither sees nor counts them. That is
+ * why they are cheap. So the agent knows of them only what it finds in the words at two moments: at
+ * each renewal, when it looks at every word anyway (survey_ages()), and when somebody asks for the
+ * figures (host_survey()).
  */
 #ifndef HOST_SURVEY_H
 #define HOST_SURVEY_H

@@ -6,7 +6,7 @@
 #include "locks.h"
 #include "spaces.h"
 
-enum { REMOTE_CHANGES_MAX = 1024 }; /* looked at in one step */
+enum { REMOTE_CHANGES_MAX = 1024 }; /* the most changed names to look at in one step */
 
 struct watches *watches_lay_out(struct arena *arena, const struct host_config *config)
 {
@@ -82,8 +82,8 @@ static void watch_mark(struct host *host, const struct watch *watch)
     }
 }
 
-/* Returns whether one more is within what the client's user may have: all but root half of the
- * room. */
+/* Returns whether the client's user may have one more watch. All users but root may have half of
+ * the table. */
 static bool client_may_watch(const struct host *host, uint32_t client)
 {
     int64_t account = client_peer(host, client)->account;
@@ -229,7 +229,7 @@ static bool tell_space(struct host *host, uint32_t index, struct host_actions *a
         !tell_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
         return false;
     }
-    for (uint32_t i = 0; i <= words; i++) { /* the first word's lower bits at last */
+    for (uint32_t i = 0; i <= words; i++) { /* the lower bits of the first word come last */
         uint32_t word = space->hand / 64;
         uint64_t bits = space->changed[word] & UINT64_MAX << space->hand % 64;
         for (; bits != 0; bits &= bits - 1) {
@@ -262,14 +262,16 @@ bool watches_are_left(const struct host *host)
            (host->gossip != NULL && watches->count > 0 && gossip_has_changed(host->gossip));
 }
 
-/* remote_changed is for every watch now; the round begins where the previous round stopped. */
+/* Every watch has to be compared with remote_changed now. The round begins where the previous round
+ * stopped. */
 static void remote_begin(struct host *host)
 {
     host->watches->remote_left = host->watches->count > 0 ? host->config.limits.watches : 0;
 }
 
 /* Notifies the watchers of one name, from where the last step stopped. Returns false if no room was
- * left. An empty name: changes were missed, all watchers are to look at everything. */
+ * left. An empty name means that changes were missed, so all watchers are told to look at
+ * everything. */
 static bool tell_remote(struct host *host, struct host_actions *actions)
 {
     const struct message_name *name = &host->watches->remote_changed;
@@ -301,11 +303,12 @@ void watch_slot_goes(struct host *host, struct lock_ref at)
     }
     space->changed[at.slot / 64] &= ~bit;
     space->next_watch = begun ? 0 : space->next_watch;
-    host->watches->remote_changed.length = 0; /* also for the name that was being reported */
+    /* this also covers the name that was being reported */
+    host->watches->remote_changed.length = 0;
     remote_begin(host);
 }
 
-/* Returns false if no room was left. */
+/* Reports changes of other hosts' locks. Returns false if no room was left. */
 static bool tell_others(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; i < REMOTE_CHANGES_MAX; i++) {
@@ -320,10 +323,11 @@ static bool tell_others(struct host *host, struct host_actions *actions)
     return true;
 }
 
-/* What finds no more room comes behind all others in the next step. */
+/* The part for which this step has no more room comes last in the next step, so that no part keeps
+ * the others waiting. */
 void watches_work(struct host *host, struct host_actions *actions)
 {
-    uint32_t count = host->config.namespace_count + 1; /* the last one: other hosts' locks */
+    uint32_t count = host->config.namespace_count + 1; /* the last part: other hosts' locks */
     uint32_t first = host->watches->hand;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = (first + i) % count;

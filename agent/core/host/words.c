@@ -10,11 +10,12 @@
 
 enum {
     WORD_MARGIN_MS = 10 * 1000
-}; /* behind a lock-delay, in which it may count for a give-back */
+}; /* for so long after a lock-delay, its end may still delay a give-back */
 
 struct words {
     uint64_t
-        repairs[HOST_NAMESPACES_MAX]; /* what was put right in it, since it was last forgotten */
+        /* by namespace: how many repairs there were since the count was reset */
+        repairs[HOST_NAMESPACES_MAX];
 };
 
 struct words *words_lay_out(struct arena *arena)
@@ -37,16 +38,14 @@ void words_forget_repairs(struct host *host, uint32_t space)
     host->words->repairs[space] = 0;
 }
 
-/* What is wrong before START counts as no repair: the previous agent may have stopped at any
- * moment.
- */
+/* A repair before START is not counted: the previous agent may have stopped at any moment. */
 void word_mended(struct host *host, struct lock_ref at)
 {
     host->words->repairs[at.space] += host->started;
     host->counts.repairs += host->started;
 }
 
-/* What the word's mode has to be. */
+/* Returns the mode that the word has to have. */
 static enum hfi_grant mode_in_force(const struct host *host, struct lock_ref at)
 {
     bool in_force = lock_is_granted(host, at) ? lock_in_force(host, at)
@@ -68,8 +67,8 @@ uint64_t word_token_used(const struct host *host, struct lock_ref at)
     return token >= range.floor && token <= range.last ? hfi_token(last, token) : last;
 }
 
-/* A token that was not handed out: some process wrote it, and by that the holder has lost the lock.
- */
+/* If the word's token is outside of the grant's range, some process wrote it there, and the holder
+ * has lost the lock. */
 static void repair_token(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct hfi_range range = range_of(host, at);
@@ -87,18 +86,19 @@ static void repair_token(struct host *host, struct lock_ref at, struct host_acti
     }
 }
 
-/* Closed is what the agent closed, and for as long as it did. */
+/* A lock is closed if the agent closed it, and for as long as the agent's own number says. Puts the
+ * word and the region right accordingly. */
 static void repair_closing(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     _Atomic uint64_t *told = &space_region(host, at.space)->slots[at.slot].closed_until_ns;
     uint64_t word = atomic_load(lock_word(host, at));
     int64_t until_ns = lock_closed_until_ns(host, at);
     int64_t told_ns = (int64_t)(atomic_load(told) & INT64_MAX);
-    int64_t now_ns = ringing_clock_ns(host); /* as hfi_evict() goes by */
+    int64_t now_ns = ringing_clock_ns(host); /* the clock that hfi_evict() uses */
     bool closed = until_ns > now_ns;
     if (told_ns != until_ns && (closed || told_ns > now_ns)) {
-        /* Told without the bit by a closing that came to nothing, too: a hold that ended by itself.
-         * seq_cst: before the bit. */
+        /* The region may have a time although the closed bit is not set, if a hold ended by itself
+         * before it could be closed. seq_cst: written before the bit. */
         atomic_store(told, (uint64_t)until_ns);
         if (word & HFI_W_CLOSED) {
             word_mended(host, at);
@@ -121,7 +121,7 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
     }
 }
 
-/* Bits that stand for ever, or until they are taken away here. */
+/* Sets the bits that stay for ever, or until this agent takes them away. */
 static void repair_bits(struct host *host, struct lock_ref at)
 {
     uint64_t bits = (lock_has_cells(host, at) ? HFI_W_CELLS : 0) |
@@ -130,7 +130,7 @@ static void repair_bits(struct host *host, struct lock_ref at)
         bits |= HFI_W_RECALL; /* no new hold begins */
     }
     if (bits & ~atomic_load(lock_word(host, at))) {
-        atomic_fetch_or(lock_word(host, at), bits); /* seq_cst: as where they were set first */
+        atomic_fetch_or(lock_word(host, at), bits); /* seq_cst: as when they were set first */
         word_mended(host, at);
     }
 }
@@ -145,7 +145,7 @@ void word_repair(struct host *host, struct lock_ref at, struct host_actions *act
     }
     if (mode == HFI_GRANT_NONE || mode == HFI_GRANT_RETIRED) {
         if (hfi_word_mode(word) != mode || (word & HFI_W_HOLDER)) {
-            lock_revoke(host, at, mode); /* nobody can have it */
+            lock_revoke(host, at, mode); /* no process can hold the lock then */
             word_mended(host, at);
         }
     } else {
@@ -156,7 +156,7 @@ void word_repair(struct host *host, struct lock_ref at, struct host_actions *act
             repair_token(host, at, actions);
         }
         word = atomic_load(lock_word(host, at));
-        if (mode == HFI_GRANT_SHARED && (word & HFI_W_HOLDER)) { /* nobody can have that */
+        if (mode == HFI_GRANT_SHARED && (word & HFI_W_HOLDER)) { /* a shared word has no holder */
             hold_evict(host, at, hfi_word_holder(word), word & HFI_W_TOKEN,
                        hold_delay_ms(host, at, hfi_word_holder(word)), HOST_LOSS_DEATH, actions);
             word_mended(host, at);
@@ -184,7 +184,7 @@ void word_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms)
         lock_set_cells(host, at);
     }
     if (!(word & HFI_W_CLOSED)) {
-        latest_ns = host->now_ns; /* what is over may count for a give-back */
+        latest_ns = host->now_ns; /* a closing that is over may still delay a give-back */
         until_ns = until_ns > latest_ns ? 0 : until_ns;
     }
     if (until_ns > host->now_ns - WORD_MARGIN_MS * MS) {
@@ -198,7 +198,7 @@ void word_put_in_force(struct host *host, struct lock_ref at, uint64_t token_fir
     hfi_grant(lock_actor(host, at), at.slot, lock_mode(host, at), token_first,
               lock_token_last(host, at));
     lock_set_in_force(host, at, true);
-    /* No floor yet: a holder that was adopted keeps its token, which is of the range before. */
+    /* There is no floor yet. An adopted holder keeps its token, which is of the range before. */
     lock_set_floor(host, at, 0);
     word_repair(host, at, actions);
 }

@@ -1,14 +1,16 @@
 /*
- * Words: a lock's word is compared with what this agent knows of the lock, and put right.
+ * Words: the agent compares a lock's word with what it knows of the lock, and puts the word right.
  *
- * The users of one namespace trust each other for its region. A process may write rubbish into it
- * and be gone; then none of the rubbish stays. The agent's own numbers decide: the tokens that it
- * was granted, until when a lock is closed, which mode is in force.
+ * Rule 34 (docs/PROTOCOL.md): the users of one namespace trust each other for its region. A process
+ * may write rubbish into the region and be gone; then none of the rubbish stays. The agent's own
+ * numbers decide: the tokens that it was granted, until when a lock is closed, which mode is in
+ * force. So no bytes of a region extend a grant (rule 12) or move a token backwards (rule 21).
  *
- * The agent cannot distinguish some rubbish from the truth: a word that names a handle of a living
- * process, with a token that is possible. Such a word stays as long as that process lives. Clients
- * act at any time, so this agent changes a word only by a swap against what it saw, or in bits that
- * any process may set at any time (docs/MEMORY_ORDER.md, docs/REGION.md).
+ * The agent cannot distinguish one kind of rubbish from the truth: a word that names a handle of a
+ * living process, with a token that is possible. Such a word stays as long as that process lives.
+ *
+ * Invariant: clients act at any time, so this agent changes a word only by a swap against what it
+ * saw, or in bits that any process may set at any time (docs/MEMORY_ORDER.md, docs/REGION.md).
  */
 #ifndef HOST_WORDS_H
 #define HOST_WORDS_H

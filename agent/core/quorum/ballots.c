@@ -19,8 +19,8 @@ enum {
     PAUSE_MIN_MS = 20,
     PAUSE_MAX_MS = 60,
     REFUSED_MS = 1000,
-    /* An agent that connects within this time after a take-over is sent OWNER. Later that is not
-     * needed: its host has asked by then. */
+    /* An agent that connects within this time after a take-over is sent OWNER. An agent that
+     * connects later does not need it: its host has sent its requests again by then. */
     TOLD_AGAIN_MS = 1000,
 };
 
@@ -526,9 +526,9 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round)
 
 /* ---- Notifying the hosts ---- */
 
-/* Returns whether to notify that agent's host. This is so if it has a session here, or is this
- * agent's own host. This process may be younger than the pause between two renewals; then it
- * assumes a session. */
+/* Returns whether to notify that agent's host. This is so if the agent has a session here, or is
+ * this voter's own agent. This process may be younger than the pause between two renewals; then it
+ * assumes that every agent has a session. */
 static bool is_notified(const struct quorum *quorum, uint32_t agent)
 {
     int64_t seen_ns = sessions_seen_ns(quorum, agent);

@@ -46,7 +46,7 @@ void ballots_start(struct quorum *quorum);
 
 /* The highest round that this voter has used. It is durable. */
 uint32_t ballots_round(const struct quorum *quorum);
-/* Notes a ballot that another voter named: this voter's next round will be above it. */
+/* Notes a ballot that another voter named. This voter's next round will be above it. */
 void ballots_note(struct quorum *quorum, uint64_t ballot);
 /* Returns a new ballot of this voter, above all ballots that it knows of, and emits the action that
  * persists its round. Returns 0 if no round is left. */

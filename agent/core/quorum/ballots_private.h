@@ -15,10 +15,11 @@ struct ballot {
     uint8_t state;
     uint8_t mask;   /* the voters that promised, by bit */
     uint8_t synced; /* PREPARED: the voters of mask whose registers were all read, by bit */
-    bool
-        complete; /* PREPARED: synced and this voter are a majority; a name not here has no value */
-    bool anew;    /* PREPARING: the partition needs a new ballot */
-    bool spent;   /* the ballot was used, or a voter refused it for a higher promise */
+    /* PREPARED: the voters of synced and this one are a majority, so a name without a register here
+     * has no value. */
+    bool complete;
+    bool anew;  /* PREPARING: the partition needs a new ballot */
+    bool spent; /* the ballot was used, or a voter refused it for a higher promise */
     uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
 };
 
@@ -27,9 +28,10 @@ struct ballots {
     uint32_t round;      /* the highest that this voter used; durable */
     uint32_t seen_round; /* the highest that any voter named */
     uint64_t sequence;
-    uint32_t preparing;     /* how many partitions are PREPARING */
-    uint32_t incomplete;    /* how many partitions are PREPARED and not complete */
-    int64_t begin_ns;       /* nothing is prepared before: others' claims are not known yet */
+    uint32_t preparing;  /* how many partitions are PREPARING */
+    uint32_t incomplete; /* how many partitions are PREPARED and not complete */
+    /* This voter prepares nothing before this time: it does not know the others' claims yet. */
+    int64_t begin_ns;
     int64_t prepare_ns;     /* when to send PREPARE, or to send it again; NEVER */
     int64_t retry_ns;       /* when to review who should coordinate what; NEVER */
     bool announcing;        /* MESSAGE_OWNER is being sent to the hosts, one after the other */

@@ -21,9 +21,9 @@
 #include "proto/check.h"
 
 enum {
-    ROUNDS_FREE = 1 << 24,      /* of 2^32 rounds */
+    ROUNDS_FREE = 1 << 24,      /* so many of the 2^32 rounds */
     ROUNDS_A_SECOND = 64,       /* for each second with messages beyond a bound */
-    EPOCHS_FREE = 1 << 20,      /* of 2^24 epochs; each such second adds one */
+    EPOCHS_FREE = 1 << 20,      /* so many of the 2^24 epochs; each such second adds one */
     GENERATIONS_FREE = 1 << 16, /* of 2^31 generations; each start-over of a store uses one */
     AGAIN_MS = 30000, /* messages beyond a bound form one series if they are no further apart */
 };

@@ -26,9 +26,10 @@ static void operation_end(struct quorum *quorum, struct operation *operation)
 
 /* ---- Rounds ---- */
 
-/* The voter that gets a round first. It is the voter of a host that this round grants the lock:
- * that host writes a row of its own for the grant, so both writes can share a commit. If that host
- * came through a relay, it is the relay: the voter itself may be unreachable. */
+/* The voter that gets a round first. If this round grants the lock to a voter's host, it is that
+ * voter: the host writes a row of its own for the grant, so both writes can share a commit. If that
+ * host's request came through a relay, it is the relay, since the voter itself may be
+ * unreachable. */
 static uint32_t first_asked(const struct quorum *quorum, const struct operation *operation)
 {
     uint32_t voters = quorum->config->voter_count;

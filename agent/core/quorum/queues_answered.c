@@ -1,11 +1,12 @@
 /*
  * The last answers to acquires. A repeated acquire gets the same answer again. Without that, a late
- * repeat of a request whose grant was given back meanwhile would be granted anew, or would make
- * this voter recall other owners. Sending the same grant again is safe: a host accepts no grant
- * that it has given back.
+ * repeat of a request whose grant was given back since would be granted anew, or would make this
+ * voter recall other owners. Sending the same grant again is safe, since a host accepts no grant
+ * that it has given back (docs/PROTOCOL.md, rule 9).
  *
- * A ring keeps the last answers, and a hash finds them. They are not durable. After a take-over
- * such a repeat is granted anew, and its host, which no longer asks for the grant, gives it back.
+ * A ring keeps the last answers, and a hash finds them. They are not durable. So a late repeat
+ * after a take-over is granted anew. Its host does not ask for the grant any more, and gives it
+ * back.
  */
 #include <string.h>
 

@@ -282,8 +282,8 @@ static bool session_over(const struct quorum *quorum, const struct queued_reques
            request->epoch < sessions_epoch(quorum, request->agent);
 }
 
-/* The part of the grant that the host already has; epoch 0 if it has none. If it is the request's
- * session that has it, that part is the answer, whatever mode the request asks for. */
+/* Returns the part of the grant that the host already has; epoch 0 if it has none. If the request's
+ * own session has that part, the part is the answer, whatever mode the request asks for. */
 static struct share own_part(struct plan *plan, uint16_t agent)
 {
     struct share own = {.agent = agent};
@@ -321,11 +321,12 @@ static bool is_stale(const struct queued_request *request, const struct answered
 }
 
 /*
- * Whether its host seems to be gone. A live host repeats the request each second, over one voter or
- * another. Nobody asks for the end of this session, since it holds nothing; so its expiry alone
- * would not remove the request. The request would be granted the lock for nothing, and would occupy
- * a place (queues_quota.c) until then. The same is true of the requests of an agent that was
- * killed. If the host is there after all it asks again, and reports how long it has waited.
+ * Whether the request's host seems to be gone. A live host repeats the request each second, through
+ * one voter or another. The end of a session does not remove this request by itself: nobody asks
+ * for the end of a session that holds nothing. Without this check, the lock would be granted to the
+ * request for nothing, and the request would occupy a place (queues_quota.c) until then. The same
+ * is true of the requests of an agent that was killed. If the host is there after all, it asks
+ * again, and reports how long it has waited.
  */
 static bool is_unseen(const struct quorum *quorum, const struct queued_request *request)
 {
@@ -407,7 +408,8 @@ static bool is_in_use(struct plan *plan, const struct queued_request *request)
     return false;
 }
 
-/* Whether a session in its way has ended, so that the lock is closed for its lock-delay. */
+/* Whether a session in the request's way has ended, so that the lock is closed for its
+ * lock-delay. */
 static bool is_closed(const struct quorum *quorum, const struct plan *plan)
 {
     const struct record *value = &plan->value;
@@ -429,7 +431,7 @@ static bool tries_in_vain(const struct quorum *quorum, struct plan *plan,
 {
     bool conflicts = plan->writes || request->mode == MESSAGE_MODE_EXCLUSIVE;
     if (plan->held) {
-        return false; /* earlier acquires may be on their way; that time is short */
+        return false; /* for a short time, acquires that are older may still be on their way */
     }
     return (plan->waits && plan->waiter != request->agent && conflicts) ||
            is_in_use(plan, request) || is_closed(quorum, plan);
@@ -444,7 +446,8 @@ static void note_blocked(struct plan *plan, struct queued_request *request)
         plan->blocked = request;
     }
     plan->again = plan->again || (request->probes && request->probe != 0 && !other);
-    request->probes = request->probes || (request->probe != 0 && other); /* other owners */
+    /* These owners are not those that were asked. */
+    request->probes = request->probes || (request->probe != 0 && other);
     plan->probes = plan->probes || (request->probes && !request->refused);
     plan->reads = plan->reads ||
                   (request->tries != MESSAGE_TRIES_NONE && request->mode == MESSAGE_MODE_SHARED);

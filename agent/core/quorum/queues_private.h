@@ -118,9 +118,10 @@ struct operation {
     uint32_t chain;          /* the next in its hash bucket, or in the free list */
     uint32_t previous, next; /* in its partition's list */
     uint32_t name;
-    uint32_t first, last;              /* its queue of requests; acquires in order of arrival */
-    uint32_t wait_previous, wait_next; /* of those that wait for that agent: */
-    uint16_t waits_for;                /* the agent whose session is in the way, or AGENTS_NONE */
+    uint32_t first, last; /* its queue of requests; acquires in order of arrival */
+    /* its neighbours among the operations that wait for that agent: */
+    uint32_t wait_previous, wait_next;
+    uint16_t waits_for; /* the agent whose session is in the way, or AGENTS_NONE */
     uint8_t partition;
     uint8_t state;
     uint8_t mask;   /* the voters that answered this round, by bit */
@@ -141,7 +142,7 @@ struct operation {
     uint64_t used_probe;
     struct message_order used;
     struct message_order probed; /* what was accepted when the last probe was sent */
-    uint8_t probes;              /* how many were sent again in a row */
+    uint8_t probes;              /* how many probes were sent again in a row */
 };
 
 /* The operations of a partition. */
@@ -154,7 +155,7 @@ struct queue_partition {
 struct queues {
     struct queue_partition partitions[MESSAGE_PARTITIONS];
     struct quota *quotas;                  /* by agent */
-    struct message_partitions resigned_of; /* it coordinated these when it resigned */
+    struct message_partitions resigned_of; /* this voter coordinated these when it resigned */
     struct queued_request *requests;       /* indexed from 1 */
     uint32_t request_used, request_free;
     uint32_t request_pooled;      /* requests beyond the guaranteed places of their agents */
@@ -166,7 +167,7 @@ struct queues {
     struct answered *answered; /* a ring, indexed from 1 */
     uint32_t *answered_heads;
     uint32_t answered_mask, answered_last;
-    uint64_t probe;                    /* the number of the last one, see queues_wait.c */
+    uint64_t probe;                    /* the number of the last probe, see queues_wait.c */
     struct broken broken[BROKEN_KEPT]; /* a ring */
     uint32_t broken_next;
     struct heap wakes; /* the operations by the time of their next look */
@@ -186,13 +187,13 @@ struct plan {
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
     /* Of the acquires that have to wait: */
-    bool waits; /* one is of processes that wait; the first such is of that agent: */
+    bool waits; /* one is of processes that wait; the first one of these is of this agent: */
     uint16_t waiter;
-    bool writes;  /* one of those wants the lock exclusively */
-    bool probes;  /* one is of some that try, and these owners were not asked yet */
-    bool again;   /* they were, but the answer may be lost */
-    bool reads;   /* one is of some that try to read */
-    bool refuses; /* one is of some that try, and they are answered */
+    bool writes;  /* one of the processes that wait wants the lock exclusively */
+    bool probes;  /* one is of processes that try, and the present owners were not asked yet */
+    bool again;   /* the owners were asked, but the answer may be lost */
+    bool reads;   /* one is of processes that try to read */
+    bool refuses; /* one is of processes that try, and are answered now */
     uint32_t decided;
     const struct queued_request *blocked; /* the first acquire that has to wait */
     const struct operation *operation;

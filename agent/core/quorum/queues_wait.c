@@ -125,8 +125,8 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
     return ACTION_NO_RELAY;
 }
 
-/* Asks an owner for its grant. probe: the number under which it is to say if the grant is in use;
- * 0: it need not. */
+/* Asks an owner for its grant. probe: the number under which the owner is to answer if the grant is
+ * in use; 0: no such answer is wanted. */
 static void recall(struct quorum *quorum, const struct operation *operation,
                    const struct share *owner, enum message_recall what, uint64_t probe)
 {
@@ -134,7 +134,9 @@ static void recall(struct quorum *quorum, const struct operation *operation,
     uint32_t before = waits ? operation->recalls : operation->probes; /* what may be lost */
     uint8_t relay = before % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, owner->agent);
     if (waits && operation->recalls == 0 && operation->way != owner->agent) {
-        relay = operation->way; /* after the grant, or the host would lose its turn */
+        /* The recall goes the way of the grant, so that it does not overtake the grant and cost the
+         * host its turn. */
+        relay = operation->way;
     }
     struct message_version *version =
         &step_send_by(quorum, owner->agent, relay, MESSAGE_RECALL)->as.version;
@@ -165,8 +167,8 @@ static enum message_recall what_to_recall(const struct quorum *quorum,
                          : MESSAGE_RECALL_IF_IDLE;
 }
 
-/* A probe of that value was sent. The answer to it, or to a later one, is for all that asked by
- * now. */
+/* A probe of that value was sent. The answer to it, or to a later one, is for all requests that
+ * asked by now. */
 static void note_probe(struct quorum *quorum, struct operation *operation,
                        const struct record *value, uint64_t probe)
 {

@@ -182,7 +182,7 @@ void reaction_claims_changed(struct quorum *quorum, uint32_t voter)
     queues_claims_changed(quorum, voter);
 }
 
-/* Refuses an agent whose configuration is that of another cell, or an older one of this cell. */
+/* Refuses an agent whose configuration is that of another cell, or is an older one of this cell. */
 static void refuse_rules(struct quorum *quorum, uint32_t agent, const struct message_renew *renew)
 {
     struct message_refused *refused = &step_send(quorum, agent, MESSAGE_REFUSED)->as.refused;

@@ -181,7 +181,8 @@ void registers_delete_rows(struct quorum *quorum, uint32_t room)
         uint32_t name = quorum->registers->links[index].name;
         quorum->registers->gone = quorum->registers->links[index].next;
         quorum->registers->gone_count--;
-        if (names_register(quorum->names, name) == NONE) { /* else its row is a new one's */
+        /* If the name has a register again, the row belongs to that one. */
+        if (names_register(quorum->names, name) == NONE) {
             step_lock_name(quorum, name, &step_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted);
         }
         free_put(quorum, index);

@@ -89,8 +89,8 @@ static void poll_later(struct quorum *quorum, struct session *agent, int64_t wai
     ask_at(quorum, agent, step_now_ns(quorum) + (wait_ns < MS_NS ? MS_NS : wait_ns));
 }
 
-/* Counts an answer of that phase. Returns the agent's sessions if a majority of the voters has said
- * yes now, else NULL. */
+/* Counts an answer of that phase. Returns the agent's sessions if a majority of the voters has
+ * answered yes now, else NULL. */
 static struct session *agreed(struct quorum *quorum, const struct message *message,
                               enum ending phase, uint32_t *index)
 {

@@ -41,8 +41,8 @@ struct sync *sync_lay_out(struct arena *arena)
 
 void sync_start(struct quorum *quorum)
 {
-    quorum->sync->exchange_id = step_random(quorum) ^
-                                step_random(quorum) >> 17; /* differs from the last process's ids */
+    /* The ids differ from those of the last process. */
+    quorum->sync->exchange_id = step_random(quorum) ^ step_random(quorum) >> 17;
     quorum->sync->catch_ns = NEVER;
     if (quorum->config->voter_count > 1) {
         quorum->sync->catch_ns = step_now_ns(quorum);

@@ -28,9 +28,9 @@ enum {
     CHECK_MS = 250,               /* how often partitions are considered */
     AGAIN_MS = 1000,              /* a partition waits so long after its checkpoint failed */
     GIVE_UP_MS = 2000,            /* the age at which an unanswered round ends */
-    IDLE_MIN = 64,                /* more idle registers than this are worth a checkpoint, if */
+    IDLE_MIN = 64,                /* a checkpoint needs more idle registers than this, if */
     IDLE_PART = 4,                /* they are more than a quarter of the partition; */
-    REST_MS = CHECKPOINT_REST_MS, /* fewer are, if nothing changed for this time */
+    REST_MS = CHECKPOINT_REST_MS, /* fewer are enough if nothing changed for this time */
     ROOM = 64,                    /* actions that a step leaves for other modules */
 };
 

@@ -153,7 +153,7 @@ void voters_start(struct quorum *quorum)
         return;
     }
     quorum->voters->number = (step_random(quorum) >> 8) +
-                             1; /* differs from the last process's numbers */
+                             1; /* so that it differs from the last process's numbers */
     for (uint32_t i = 0; i < HEARTBEATS_KEPT; i++) {
         quorum->voters->sent_ns[i] = INT64_MIN;
     }

@@ -29,8 +29,10 @@
 enum {
     WINDOW_MS = 10000,
     FACTOR = 2,
-    SLOW_MS = 2 * QUORUM_TAKEOVER_MS, /* from this timeout on the log reports slow voters, */
-    TIMELY_MS = QUORUM_TAKEOVER_MS + QUORUM_HEARTBEAT_MS, /* and from here down none */
+    /* With this timeout or a longer one the log reports slow voters. */
+    SLOW_MS = 2 * QUORUM_TAKEOVER_MS,
+    /* With this one or a shorter one it reports that no voter is slow any more. */
+    TIMELY_MS = QUORUM_TAKEOVER_MS + QUORUM_HEARTBEAT_MS,
     IDLE_MIN_MS = 1000, /* how long this voter coordinates nothing after a stuck round */
     IDLE_MAX_MS = 4000, /* the most, if rounds get stuck again and again */
 };
