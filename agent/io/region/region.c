@@ -32,11 +32,12 @@ struct watched {
     _Atomic bool rubbish;
 };
 
-/* Whoever took a place writes it; the handler interrupts that thread, or another one that has a
- * place of its own, and reads. seq_cst is used since none of it is hot. */
+/* A thread writes only the place that it took. The signal handler reads the places. It interrupts
+ * the thread that writes, or another thread, which has another place. The accesses are seq_cst,
+ * since none of them is frequent. */
 static struct watched watched[REGION_FILES_MAX];
 
-/* Of this thread: where it goes on when a page is gone; NULL: the handler maps others. */
+/* Where this thread continues when a page is gone; NULL: the handler maps other pages. */
 static _Thread_local sigjmp_buf *escape;
 
 static void on_sigbus(int number, siginfo_t *info, void *context)
@@ -54,7 +55,8 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
             continue;
         }
         atomic_store(&watched[i].rubbish, true);
-        /* mmap is no more than a system call here, and so as safe as those that POSIX lists. */
+        /* mmap() is just a system call here, and so as safe in a handler as the calls that POSIX
+         * lists. */
         if (mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED) {
             errno = error;
@@ -136,7 +138,7 @@ static void name_file(struct region_file *file, const struct hfi_region_identity
     snprintf(file->namespace_name, sizeof(file->namespace_name), "%s", identity->namespace_name);
 }
 
-/* Clients have the same files. */
+/* Closes a descriptor of a file that clients have open, too. */
 static void close_fd(int *fd)
 {
     late_close(*fd, (uid_t)-1);
@@ -181,7 +183,7 @@ void region_file_close(struct region_file *file)
     region_file_leave(file);
 }
 
-/* What helps against that errno, wherever it comes from; "": nothing that is known here. */
+/* Returns what helps against that errno, whichever call set it; "": nothing that is known here. */
 static const char *limit_remedy(int error)
 {
     switch (error) {
@@ -204,7 +206,8 @@ static bool fail(char *error, const char *what, const char *where)
     return false;
 }
 
-/* Memory for all of it now, which is its size at least afterwards. 0, or an errno. */
+/* Reserves memory for the whole file now. Its size is at least that much afterwards. Returns 0 or
+ * an errno. */
 static int reserve(int fd, uint64_t size)
 {
     int error = EINTR;
@@ -217,7 +220,8 @@ static int reserve(int fd, uint64_t size)
     return error;
 }
 
-/* What helps if there is not room enough, up to the other thing that always does. */
+/* Returns what helps if there is not enough room. The caller adds the other remedy, which always
+ * helps. */
 static const char *room_remedy(int error)
 {
     switch (error) {
@@ -276,7 +280,7 @@ static bool map(struct region_file *file, uint64_t size, char *error)
     return true;
 }
 
-/* What is in the header of such a region and never changes; and how much memory it has now. */
+/* Notes what the header of such a region has and never changes, and how much memory it has now. */
 static void note_made(struct region_file *file, const struct hfi_region_sizes *sizes,
                       const struct hfi_region_identity *identity)
 {
@@ -287,7 +291,7 @@ static void note_made(struct region_file *file, const struct hfi_region_sizes *s
     file->blocks = fstat(file->fd, &status) == 0 ? (uint64_t)status.st_blocks : 0;
 }
 
-/* Nobody else has had it. */
+/* Removes what was made. No other process has had it open. */
 static void undo(const struct region_file *file, int folder)
 {
     char object[OBJECT_PATH_MAX];
@@ -405,7 +409,8 @@ static bool check_object(const struct region_file *file, uint64_t size, char *er
     return true;
 }
 
-/* One by one: what a region says of itself. NULL: all is as expected. */
+/* Compares what a region says of itself, field by field. Returns what differs; NULL: all is as
+ * expected. */
 static const char *identity_difference(const struct hfi_header *header,
                                        const struct hfi_region_identity *expected)
 {
@@ -428,8 +433,8 @@ static const char *identity_difference(const struct hfi_header *header,
     return header->grace_ns == expected->grace_ns ? NULL : "grace period";
 }
 
-/* Without the object's lock, for which fallocate(2) would wait. Without room, or before Linux 5.14,
- * it is as good as it was: nobody is to lose its holds for it now. */
+/* Fills holes without the object's lock, for which fallocate(2) would wait. If there is no room, or
+ * before Linux 5.14, the region stays as it was: no process should lose its holds for that now. */
 static void fill_holes(const struct region_file *file)
 {
     if (region_file_missing(file) > 0) {
@@ -487,7 +492,7 @@ enum region_fault region_file_fault(const struct region_file *file)
         return REGION_CUT;
     }
     if (is_swollen(&status, file->region.size)) {
-        return REGION_SWOLLEN; /* and nothing of it is touched */
+        return REGION_SWOLLEN; /* no page of it was touched */
     }
     if (rubbish) {
         return REGION_ROOMLESS;

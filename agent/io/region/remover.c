@@ -27,17 +27,19 @@
 #include "proto/region.h"
 
 enum {
-    OPENED = 255,  /* a folder's: an order, not a removal */
-    REACHED = 254, /* an object's: likewise */
+    OPENED = 255,  /* an order to open a folder, which is no removal */
+    REACHED = 254, /* an order to touch an object's pages, which is none either */
     PAGE = 4096,
-    LOOK_MS = 20, /* at a child that may be stuck */
+    LOOK_MS = 20, /* how often a child is looked at that may be stuck */
     NOBODY = REMOVER_SPACES,
     OBJECT_PATH_MAX = REMOVER_PATH_MAX + 16,
-    TRIES_MAX = 100, /* of what fails for want of a process or a descriptor on its way, */
-    PAUSE_MS = 50,   /* with so much between them */
+    /* how often a call is tried that fails for want of a process or a descriptor */
+    TRIES_MAX = 100,
+    PAUSE_MS = 50, /* the pause between two tries */
 };
 
-/* What is said to it; with OPENED come the socket to answer on and the lock. */
+/* What the agent sends to the process. With OPENED it also sends the socket to answer on, and the
+ * lock. */
 struct order {
     uint64_t size;
     uint32_t space;
@@ -45,15 +47,15 @@ struct order {
     char path[REMOVER_PATH_MAX];
 };
 
-/* What it says: of this space so many are not removed yet. */
+/* What the process sends to the agent: so many removals of this space are not done yet. */
 struct notice {
     uint32_t space;
     uint32_t count;
 };
 
-/* Sends what may have no room for a while: as many descriptors of a user may be on their way as its
- * processes may have, and those of its other processes count. On failure returns false with errno.
- */
+/* Sends a message for which there may be no room for a while: a user may have as many descriptors
+ * under way as one of its processes may have open, and the descriptors of the user's other
+ * processes count. On failure returns false with errno. */
 static bool send_in_time(int socket, const void *bytes, size_t size, const int *fds, unsigned count)
 {
     unsigned tries = 0;
@@ -68,9 +70,10 @@ static bool send_in_time(int socket, const void *bytes, size_t size, const int *
 
 /* ---- in a child: each call may wait for ever ---- */
 
-static struct hfi_header *volatile told; /* what is written to now; NULL: nothing */
+static struct hfi_header *volatile told; /* the header that is being written; NULL: none is */
 
-/* Its memory is gone, be it that a client cut it just now. */
+/* The header's memory is gone: a client may have cut the object just now. Maps other memory in its
+ * place, so that the write goes on. */
 static void on_sigbus(int number)
 {
     if (told == NULL || mmap(told, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE,
@@ -79,14 +82,15 @@ static void on_sigbus(int number)
     }
 }
 
-/* Those who map it are told. Its parts need not be where they were any more, the header is. */
+/* Tells the processes that map the region that it is abandoned. Only the header is used, since the
+ * other parts need not be at their places any more. */
 static void tell_abandoned(int fd)
 {
     struct hfi_header *header = mmap(NULL, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                                      0);
     if (header != MAP_FAILED) {
         told = header;
-        /* seq_cst, both: a waiter that sees the new count sees that it is abandoned */
+        /* both seq_cst: a waiter that sees the new count also sees that the region is abandoned */
         atomic_store(&header->abandoned, 1);
         atomic_fetch_add(&header->lease_wake, 1);
         syscall(SYS_futex, &header->lease_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -95,29 +99,30 @@ static void tell_abandoned(int fd)
     }
 }
 
-/* Of another layout nothing is known, so nothing is written: its processes learn of the end of
- * their session by their own timers. */
+/* Returns whether the region has the layout that this agent knows. Into another layout nothing is
+ * written: its processes learn of the end of their session by their own timers. */
 static bool is_known(int fd)
 {
     struct {
         uint64_t magic;
-        uint32_t version; /* as in every layout's header */
+        uint32_t version; /* every layout's header has it here */
     } seen = {.magic = 0};
     return pread(fd, &seen, sizeof(seen), 0) == (ssize_t)sizeof(seen) &&
            seen.magic == HFI_REGION_MAGIC && seen.version == HFI_REGION_VERSION;
 }
 
-/* Gives back what is in it behind the header, and behind its end. */
+/* Gives back the object's memory behind the region's header, and behind the object's end. */
 static void empty(int fd, uint64_t size)
 {
-    for (unsigned i = 0; i < 2; i++) { /* what lies behind the end goes only if that stays */
+    /* memory behind the end is freed only by a call that leaves the size as it is */
+    for (unsigned i = 0; i < 2; i++) {
         (void)!ftruncate(fd, (off_t)size);
     }
     (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HFI_HEADER_SIZE,
                      (off_t)(size - HFI_HEADER_SIZE));
 }
 
-/* Tells who maps it, and empties it if that was ordered. */
+/* Tells the processes that map the object, and empties it if that was ordered. */
 static void leave_object(const struct order *order, int fd)
 {
     struct stat status;
@@ -137,8 +142,9 @@ static void leave_object(const struct order *order, int fd)
     }
 }
 
-/* One child at a time, also of several agents: one that waits for a lock of a stranger's cannot be
- * ended, and each start would leave one more. What waits here ends with its agent. */
+/* Waits until no other child, of this agent or another one, works on this folder. A child that
+ * waits for a lock that a stranger keeps cannot be ended, and otherwise each start of an agent
+ * would leave one more. A child that waits here ends with its agent. */
 static void wait_for_turn(const struct order *order)
 {
     int folder = open(order->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -158,8 +164,8 @@ static void remove_folder(const struct order *order)
     if (fd >= 0) {
         leave_object(order, fd);
     }
-    /* The folder's lock may be kept by a child of an agent before that waits for the object's.
-     * So the other one, which is that of the agent's folder, is asked for only behind this. */
+    /* A previous agent's child may keep the folder's lock while it waits for the object's. So
+     * rmdir(), which needs the lock of the agent's folder as well, comes only after this call. */
     if (unlink(object) == 0 || errno == ENOENT) {
         (void)rmdir(order->path);
     }
@@ -178,12 +184,12 @@ static void remove_flat(const struct order *order)
     }
 }
 
-/* Answers with an errno, and the folder if that is 0. */
+/* Opens the folder. Answers with an errno, and with the folder if that is 0. */
 static void open_folder(const struct order *order, int answer)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     int error = 0;
-    /* What is there is found without the lock of /dev/shm. */
+    /* A folder that exists is found without the lock of /dev/shm. */
     int fd = open(order->path, flags);
     if (fd < 0 && errno == ENOENT && (mkdir(order->path, 0700) == 0 || errno == EEXIST)) {
         fd = open(order->path, flags);
@@ -195,7 +201,8 @@ static void open_folder(const struct order *order, int answer)
     }
 }
 
-/* Answers by its end. A page that is gone ends it as well. */
+/* Touches each page of the object. The answer is the end of this child. A page that is gone ends it
+ * as well. */
 static void reach(const struct order *order)
 {
     int fd = open(order->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -214,13 +221,13 @@ static void reach(const struct order *order)
 
 struct child {
     pid_t pid;
-    uint32_t space; /* NOBODY: it opens a folder */
+    uint32_t space; /* NOBODY: the child opens a folder */
 };
 
 static struct {
     uint32_t job_count;
     uint32_t child_count;
-    uint32_t told[REMOVER_SPACES]; /* to the agent */
+    uint32_t told[REMOVER_SPACES]; /* the counts that the agent was told */
     struct order jobs[REMOVER_WAITING];
     struct child children[REMOVER_CHILDREN];
 } own;
@@ -247,7 +254,7 @@ static void on_end(pid_t pid)
 
 __attribute__((noreturn)) static void be_child(const struct order *order, int answer)
 {
-    close(BESIDE_FD); /* if the process ends the agent is to notice */
+    close(BESIDE_FD); /* otherwise the agent would not notice the end of the process */
     if (order->kind == OPENED) {
         open_folder(order, answer);
     } else if (order->kind == REACHED) {
@@ -276,7 +283,7 @@ static bool start_child(const struct order *order, int answer)
     return pid > 0;
 }
 
-/* Returns false if it has to be tried again without any event. */
+/* Returns false if this has to be tried again although no event will come. */
 static bool start_children(void)
 {
     uint32_t left = 0;
@@ -295,7 +302,7 @@ static bool start_children(void)
     return done;
 }
 
-/* Says what has changed. false: as above. */
+/* Sends the agent the counts that have changed. Returns false as start_children() does. */
 static bool tell_counts(void)
 {
     uint32_t counts[REMOVER_SPACES] = {0};
@@ -320,7 +327,8 @@ static bool tell_counts(void)
     return true;
 }
 
-/* The agent is gone. Nobody waits for the children; the next agent finds what is left then. */
+/* The agent is gone. This process does not wait for its children. The next agent finds what they
+ * leave. */
 __attribute__((noreturn)) static void end(void)
 {
     (void)!start_children();
@@ -333,7 +341,7 @@ static bool is_sound(const struct order *order)
            (order->kind >= REACHED ? order->space == NOBODY : order->space < REMOVER_SPACES);
 }
 
-/* It is the first order of an agent that starts, and waits for it. */
+/* An agent that starts sends this order first, and waits for the answer. */
 static void open_in_child(const struct order *order, int answer)
 {
     for (unsigned i = 0; i < TRIES_MAX; i++) {
@@ -376,7 +384,7 @@ __attribute__((noreturn)) static void serve(void)
         done = tell_counts() && done;
         bool takes = own.job_count < REMOVER_WAITING;
         if (beside_wait(takes, !done)) {
-            if (!takes) { /* it hung up */
+            if (!takes) { /* the agent hung up */
                 end();
             }
             take_order();
@@ -422,7 +430,7 @@ static bool say(struct remover *remover, uint32_t space, uint32_t kind, const ch
     struct order order = {.size = size, .space = space, .kind = kind};
     HF_CHECK(strlen(path) < sizeof(order.path));
     memcpy(order.path, path, strlen(path) + 1);
-    /* With descriptors it is of an agent that starts, and has the time. */
+    /* An order with descriptors comes from an agent that starts, which has time to try again. */
     bool sent = !remover->ended &&
                 (count > 0 ? send_in_time(remover->fd, &order, sizeof(order), fds, count)
                            : beside_send(remover->fd, &order, sizeof(order), NULL, 0));
@@ -451,7 +459,7 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
 {
     int ends[2];
     int fds[BESIDE_FDS];
-    int error = ETIMEDOUT;
+    int error = ETIMEDOUT; /* also if a signal ends poll() */
     int64_t end_ns = clock_boottime_ns() + timeout_ms * INT64_C(1000000);
     if (!lock_in_time(lock, end_ns) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -466,11 +474,12 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
     fds[0] = -1;
     if (!said) {
         error = unsaid;
-    } else if (poll(&pollfd, 1, left_ms > 0 ? (int)left_ms : 0) > 0) { /* or a signal came */
+    } else if (poll(&pollfd, 1, left_ms > 0 ? (int)left_ms : 0) > 0) {
         ssize_t size = beside_receive(ends[0], &error, sizeof(error), fds);
         error = size != (ssize_t)sizeof(error) ? ECHILD
-                : error == 0 && fds[0] < 0     ? EMFILE /* it came, and had no room here */
-                                               : error;
+                /* the descriptor came, but this process had no room for it */
+                : error == 0 && fds[0] < 0 ? EMFILE
+                                           : error;
     }
     close(ends[0]);
     errno = error;
@@ -524,7 +533,7 @@ uint32_t remover_waiting(struct remover *remover, uint32_t space)
     ssize_t size;
     HF_CHECK(space < REMOVER_SPACES);
     while ((size = recv(remover->fd, &said, sizeof(said), MSG_DONTWAIT)) ==
-           (ssize_t)sizeof(said)) { /* it says little */
+           (ssize_t)sizeof(said)) { /* the process sends little */
         HF_CHECK(said.space < REMOVER_SPACES);
         remover->waiting[said.space] = said.count;
     }

@@ -16,18 +16,19 @@
 #include "proto/check.h"
 
 enum {
-    JOBS_MAX = 65536,      /* of descriptors there are fewer */
-    HAND_OVER_TRIES = 500, /* of a millisecond or two */
+    JOBS_MAX = 65536,      /* more than a process can have descriptors */
+    HAND_OVER_TRIES = 500, /* each of a millisecond or two */
     SPARE_FDS = 16,        /* the standard streams, BESIDE_FD and a few more */
 };
 
-/* What is said to it, with the socket. */
+/* What the agent sends to the process, with the socket. */
 struct order {
-    uid_t uid; /* whose it is */
-    bool keep; /* it stays open until the process ends */
+    uid_t uid; /* the user whose process the socket belongs to */
+    bool keep; /* the socket stays open until the process ends */
 };
 
-/* What it says: of this user so many wait, and all together are too many; count 0: no more. */
+/* What the process sends to the agent: too many sockets wait, and this user has most of them, so
+ * many. count 0: not too many wait any more. */
 struct notice {
     uid_t uid;
     uint32_t count;
@@ -41,16 +42,17 @@ struct job {
 };
 
 struct child {
-    pid_t pid; /* the oldest first */
+    pid_t pid; /* children[] has the oldest child first */
     uid_t uid;
     bool killed;
 };
 
 static struct {
-    int kept; /* what was ordered so; -1: nothing */
+    int kept; /* the socket that was ordered to be kept; -1: none */
     uint32_t room;
-    uint32_t most; /* it can have no more: no descriptor is left, or no place in jobs[] */
-    bool full;     /* and the agent was told */
+    /* how many sockets it can have: no descriptor would be left for more, or no place in jobs[] */
+    uint32_t most;
+    bool full; /* too many sockets wait, and the agent was told so */
     uint32_t job_count;
     uint32_t child_count;
     struct job jobs[JOBS_MAX];
@@ -89,9 +91,12 @@ static void kill_oldest(uid_t uid)
     }
 }
 
-/* Returns false if nothing is left. Of a packet, also of an empty one, the kernel says that there
- * was no room for who sent it (SO_PASSCRED); of the end it does not. That the peer is gone is told
- * once, before what it sent. */
+/*
+ * Receives one packet and throws it away. Returns false if nothing is left. recvmsg() returns 0 for
+ * an empty packet and at the end. It sets MSG_CTRUNC only for a packet, since there is no room for
+ * the sender's credentials (SO_PASSCRED). If the peer is gone, recvmsg() fails once with
+ * ECONNRESET, before it returns what the peer had sent.
+ */
 static bool throw_away_one(int socket)
 {
     struct msghdr message = {.msg_iovlen = 0};
@@ -100,8 +105,9 @@ static bool throw_away_one(int socket)
            (size < 0 && errno == ECONNRESET);
 }
 
-/* In a child: may wait for ever. The kernel closes what is thrown away. Nothing more can come, so
- * this ends; were anything left, the process itself might be the one that has to close it. */
+/* Throws away all that the socket received, so that the kernel closes the descriptors in it. Only a
+ * child calls this, since that may wait for ever. Nothing more can arrive, so this ends. If
+ * anything were left, the process itself might have to close it. */
 static void empty(int socket)
 {
     while (throw_away_one(socket)) {
@@ -110,13 +116,14 @@ static void empty(int socket)
 
 __attribute__((noreturn)) static void be_child(uid_t uid)
 {
-    close(BESIDE_FD); /* if the process ends the agent is to notice */
+    close(BESIDE_FD); /* otherwise the agent would not notice the end of the process */
     if (own.kept >= 0) {
         close(own.kept);
     }
     for (uint32_t i = 0; i < own.job_count; i++) {
         if (own.jobs[i].uid != uid) {
-            close(own.jobs[i].socket); /* another child's, or the process's still */
+            /* a socket that another child has, or that the process still has */
+            close(own.jobs[i].socket);
         }
     }
     for (uint32_t i = 0; i < own.job_count; i++) {
@@ -127,8 +134,9 @@ __attribute__((noreturn)) static void be_child(uid_t uid)
     _exit(0);
 }
 
-/* A child gets all that there is of that user's. Only then it is closed here: what is not empty by
- * then is the child's still. Returns false if no process can be made now. */
+/* Starts a child that gets all sockets of that user. Only after that are they closed here, so that
+ * the last close of a socket that is not empty is the child's. Returns false if no process can be
+ * made now. */
 static bool start_child(uid_t uid)
 {
     uint32_t left = 0;
@@ -151,11 +159,12 @@ static bool start_child(uid_t uid)
     return true;
 }
 
-/* Returns false if it has to be tried again without any event. */
+/* Returns false if this has to be tried again although no event will come. */
 static bool start_children(void)
 {
     uint32_t at = 0;
-    while (at < own.job_count && own.child_count < CLOSER_CHILDREN) { /* it goes on or takes away */
+    /* each round moves on, or removes a job */
+    while (at < own.job_count && own.child_count < CLOSER_CHILDREN) {
         uid_t uid = own.jobs[at].uid;
         if (children_of(uid) >= CLOSER_PER_USER) {
             at++;
@@ -181,7 +190,8 @@ static struct notice find_most(void)
     return most;
 }
 
-/* Says when too many wait, and when no more. false: as above. */
+/* Tells the agent when too many sockets wait, and when no longer. Returns false as start_children()
+ * does. */
 static bool note_room(void)
 {
     bool full = own.job_count >= own.room;
@@ -198,7 +208,8 @@ static bool note_room(void)
     return true;
 }
 
-/* The agent is gone. What is left goes with this process, whose end may wait for ever as well. */
+/* The agent is gone. The kernel closes the sockets that are left at this process's end, for which
+ * it may have to wait for ever as well. */
 __attribute__((noreturn)) static void end(void)
 {
     for (uint32_t i = 0; i < own.child_count; i++) {
@@ -207,8 +218,8 @@ __attribute__((noreturn)) static void end(void)
     _exit(0);
 }
 
-/* One socket, or none. There must be a descriptor for it: what the kernel cannot give, it closes,
- * in this process. */
+/* Takes an order, which may come without a socket. The caller has seen that there is a descriptor
+ * for one: a socket for which there is none would be closed by the kernel in this process. */
 static void take_order(void)
 {
     struct order order;
@@ -238,7 +249,7 @@ __attribute__((noreturn)) static void serve(void)
         done = note_room() && done;
         bool takes = own.job_count < own.most;
         if (beside_wait(takes, !done)) {
-            if (!takes) { /* it hung up */
+            if (!takes) { /* the agent hung up */
                 end();
             }
             take_order();
@@ -290,16 +301,18 @@ struct closer *closer_open(uint32_t room, char **arguments)
     return closer;
 }
 
-/* Returns false if it has no room now. */
+/* Returns false if the process has no room now. */
 static bool hand_over(struct closer *closer, int socket, struct order order)
 {
     if (!closer->ended && !beside_send(closer->fd, &order, sizeof(order), &socket, 1)) {
         if (errno != EPIPE && errno != ECONNRESET && errno != ENOTCONN && errno != ECONNREFUSED) {
-            return false; /* or so many of ours are on their way that the kernel takes no more */
+            /* the process has no room, or so many of this agent's descriptors are under way that
+             * the kernel takes no more */
+            return false;
         }
         closer->ended = true;
     }
-    close(socket); /* the last one only if the process has ended */
+    close(socket); /* if the process has ended, this is the socket's last close */
     return true;
 }
 
@@ -314,7 +327,7 @@ bool closer_push(struct closer *closer)
     closer->count -= done;
     memmove(closer->waiting, closer->waiting + done, closer->count * sizeof(closer->waiting[0]));
     while (recv(closer->fd, &said, sizeof(said), MSG_DONTWAIT) == (ssize_t)sizeof(said)) {
-        closer->most = said; /* it says little */
+        closer->most = said; /* the process sends little */
     }
     return closer->ended || (closer->count == 0 && closer->most.count == 0);
 }
@@ -356,10 +369,11 @@ void closer_close(struct closer *closer)
     (void)!closer_push(closer);
     for (unsigned i = 0; i < HAND_OVER_TRIES && closer->count > 0; i++) {
         const struct timespec pause = {.tv_nsec = 1000000};
-        (void)!poll(&pollfd, 1, 1); /* it may be writable, and too many be on their way still */
+        /* although the socket is writable, too many descriptors may still be under way */
+        (void)!poll(&pollfd, 1, 1);
         nanosleep(&pause, NULL);
         (void)!closer_push(closer);
     }
-    close(closer->fd); /* what waits here still is left to the end of this process */
+    close(closer->fd); /* sockets that still wait here are closed when this process ends */
     free(closer);
 }

@@ -16,16 +16,16 @@ static const uint64_t number_max = UINT32_MAX - 1; /* UINT32_MAX is nobody's */
 struct range {
     uint32_t first;
     uint32_t last;
-    uid_t account;  /* 0: it is root's */
-    uint32_t begin; /* of its line; blocks are counted from there */
+    uid_t account;  /* 0: the range is root's */
+    uint32_t begin; /* the first number of its line; blocks are counted from there */
 };
 
 static struct {
-    struct range *ranges; /* ascending, and no two have a number in common */
+    struct range *ranges; /* in ascending order; no two of them have a number in common */
     uint32_t count;
 } own;
 
-/* A user of this host's own. */
+/* A user that this host itself knows. */
 struct user {
     char *name;
     uid_t uid;
@@ -35,7 +35,7 @@ struct reading {
     subids_wrong_fn *wrong;
     void *arg;
     unsigned line;
-    struct user *users; /* by name */
+    struct user *users; /* sorted by name */
     size_t user_count;
 };
 
@@ -44,7 +44,7 @@ static void tell(const struct reading *reading, const char *why)
     reading->wrong(reading->arg, reading->line, why);
 }
 
-/* Digits and nothing else. */
+/* Reads a number that consists of digits alone. */
 static bool read_number(const char *text, uint64_t *out)
 {
     uint64_t value = 0;
@@ -62,7 +62,7 @@ static bool read_number(const char *text, uint64_t *out)
     return value <= number_max;
 }
 
-/* Where the first range is that ends at or behind that number. */
+/* Returns the index of the first range that ends at or after that number. */
 static uint32_t find(uint32_t number)
 {
     uint32_t low = 0;
@@ -89,11 +89,11 @@ static bool insert(uint32_t at, const struct range *range)
     return true;
 }
 
-/* The parts of it that no line before has. */
+/* Adds the parts of the range that no earlier line has. */
 static void add(const struct reading *reading, struct range range)
 {
     uint32_t last = range.last;
-    for (uint32_t at = find(range.first);; at++) { /* to the first range behind it */
+    for (uint32_t at = find(range.first);; at++) { /* up to the first range after it */
         bool more = at < own.count && own.ranges[at].first <= last;
         uint32_t next = more ? own.ranges[at].first : last + 1;
         if (range.first < next) {
@@ -122,8 +122,8 @@ static int compare_users(const void *a, const void *b)
     return strcmp(((const struct user *)a)->name, ((const struct user *)b)->name);
 }
 
-/* All in one reading: to ask for each of thousands by name reads the file as often. Without memory
- * there are fewer, and the others are asked for. */
+/* Reads all users at once, since asking for each of thousands by name would read the file as often.
+ * If there is no memory for all of them, the others are asked for by name. */
 static void take_users(struct reading *reading)
 {
     const struct passwd *user;
@@ -176,7 +176,7 @@ static bool find_owner(const struct reading *reading, char *name, uid_t *out)
         *out = (uid_t)number;
         return true;
     }
-    const struct passwd *user = getpwnam(name); /* a directory's */
+    const struct passwd *user = getpwnam(name); /* a user of a directory service */
     if (user == NULL) {
         return false;
     }
@@ -222,7 +222,7 @@ static void take_line(const struct reading *reading, char *line)
 static void take_file(struct reading *reading, FILE *file)
 {
     char line[LINE_SIZE];
-    bool goes_on = false; /* with a line that was too long */
+    bool goes_on = false; /* whether a line that was too long continues */
     while (fgets(line, sizeof(line), file) != NULL) {
         size_t size = strlen(line);
         bool whole = size > 0 && line[size - 1] == '\n';
