@@ -6,8 +6,9 @@
  * lock each handle has a holder id of its own, so a lock's word names one handle and no other. The
  * handle's id is one of its client's.
  *
- * A closed handle stays as a zombie while a word or a record may still name its id. If the id went
- * to another handle earlier, that handle could be handed a lock that was meant for the closed one.
+ * A closed handle stays as a zombie while a word or a record may still name its id
+ * (docs/PROTOCOL.md, rule 30). If the id went to another handle earlier, that handle could be
+ * handed a lock that was meant for the closed one.
  */
 #ifndef HOST_HANDLES_H
 #define HOST_HANDLES_H

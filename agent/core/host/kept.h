@@ -9,8 +9,8 @@
  * Invariant: a note is there before its request is sent and until the request has ended; the note
  * is removed before anything that follows from that end is done or sent. So while the note is
  * there, no agent has put in force or returned a grant that was made for the request, and such a
- * grant need not go back for doubt (grants.h). One of two things shows that a grant was made for
- * the request:
+ * grant need not go back for doubt (docs/PROTOCOL.md, rule 11; grants.h). One of two things shows
+ * that a grant was made for the request:
  *
  *   the version     of the last grant that went back, if the agent that wrote the note knew it. A
  *                   grant above it was made for the request. The next agent asks under an id of its

@@ -2,10 +2,11 @@
  * Repair: puts right what a region says beside the words of its locks. A pass over all of a region
  * goes in pieces, five times in each session_ttl.
  *
- * As for words (words.h), the agent's own numbers decide. In the seat of a handle whose process
- * lives, a reader's cell or the seat's position in the queue may be wrong in a way that the agent
- * cannot distinguish from the truth. Then it stays until that process ends, or an administrator
- * breaks the lock. An honest process loses nothing: docs/REGION.md says for each field why.
+ * As for words (docs/PROTOCOL.md, rule 34; words.h), the agent's own numbers decide. In the seat of
+ * a handle whose process lives, a reader's cell or the seat's position in the queue may be wrong in
+ * a way that the agent cannot distinguish from the truth. Then it stays until that process ends, or
+ * an administrator breaks the lock. An honest process loses nothing: docs/REGION.md says for each
+ * field why.
  */
 #ifndef HOST_REPAIR_H
 #define HOST_REPAIR_H

@@ -8,7 +8,8 @@
  *
  * An orphan is the give-back of a grant that came for a name without a lock here. If a new request
  * for that name overtook the give-back, its answer would be the very grant that is on its way back.
- * So orphans are remembered, and the name's next lock begins with the orphan.
+ * So orphans are remembered, and the name's next lock begins with the orphan (docs/PROTOCOL.md,
+ * rule 10).
  *
  * An ACQUIRE that waits is noted for the next agent (kept.h).
  *

@@ -1,7 +1,8 @@
 /*
  * Spaces: the region of each namespace, by the namespace's index in the configuration. A space is
  * in use (it has a region), given up (its region became rubbish, or could not be adopted), or has
- * no region yet. The rule for giving up stands in regions.c; a space keeps what that rule needs.
+ * no region yet. The rule for giving up (docs/PROTOCOL.md, 32) stands in regions.c; a space keeps
+ * what that rule needs.
  *
  * Invariants: a space that is given up is not in use. What is known of its locks is forgotten slot
  * by slot; until the last slot is forgotten, the space is leaving, and gets no other region. The
