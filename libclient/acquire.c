@@ -548,6 +548,9 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     if (result == 0 && take.waited) {
         events_granted(lock, take.held.token);
     }
+    if (result == HF_EBUSY || result == HF_ETIMEDOUT) {
+        ended_clear(lock);
+    }
     HF_PROBE3(acquire_done, lock->name, result, take.held.token);
     return result;
 }

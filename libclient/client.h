@@ -165,6 +165,15 @@ struct hold_view {
     uint64_t serial;
 };
 
+/* Why a hold ended: ended.c. */
+struct hold_end {
+    uint64_t number; /* the hold's; 0: nothing is known */
+    enum hf_reason_kind kind;
+    int64_t at_ns; /* CLOCK_BOOTTIME; -1: not known */
+    int64_t uid;   /* BROKEN: who did it, on that agent's host; -1: not known */
+    char agent[HFI_LABEL_MAX + 1];
+};
+
 struct hf_lock {
     /* The fast path uses only this cache line and the hold's. */
     const volatile uint32_t *alive;         /* *alive is 0 in a forked child */
@@ -205,6 +214,7 @@ struct hf_lock {
     uint32_t reported; /* REPORTED_... bits (events.c) */
     bool granted;      /* GRANTED is to be reported */
     uint64_t granted_token;
+    struct hold_end end; /* of the last hold that was reported lost */
 };
 
 struct watched_prefix {
@@ -598,6 +608,21 @@ void hold_drop(hf_lock *lock);
 
 /* Releases hold `number` (0: the present one) under a claim. */
 int release_slow(hf_lock *lock, uint64_t number) HFI_MUST_USE;
+
+/* ---- ended.c ---- */
+
+/* Finds out why a hold does not count any more. forgotten: the agent does not know the client. */
+void ended_find(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
+                bool forgotten, struct hold_end *out);
+/* Finds it out for a loss that is reported now, and keeps the first answer for hf_why(). The caller
+ * of ended_keep() holds list_mutex; ended_note() locks it. */
+void ended_keep(struct hf_lock *lock, const struct hold_view *view, int64_t now_ns, bool forgotten);
+void ended_note(struct hf_lock *lock, const struct hold_view *view, bool forgotten);
+/* An acquire has failed: hf_why() says why the lock is not had, and no longer why it was lost. */
+void ended_clear(struct hf_lock *lock);
+/* Returns whether the handle's last hold was lost, or does not count now, and why. It also returns
+ * false while a thread waits for the lock. */
+bool ended_last(struct hf_lock *lock, struct hold_end *out) HFI_MUST_USE;
 
 /* ---- acquire.c ---- */
 

@@ -406,6 +406,7 @@ static bool look_at(hf_lock *lock, int64_t now_ns, int64_t *next_ns, struct hf_e
     if (worth == HOLD_LOST) {
         report = REPORTED_LOST;
         hold_mark_lost(lock, view.number);
+        ended_keep(lock, &view, now_ns, false);
         *next_ns = INT64_MAX;
     } else if (worth == HOLD_JEOPARDY) {
         int64_t grace_ns = (int64_t)(view.binding->map->region.header->grace_ns & INT64_MAX);
@@ -421,6 +422,7 @@ static bool look_at(hf_lock *lock, int64_t now_ns, int64_t *next_ns, struct hf_e
         return false;
     }
     lock->reported |= report;
+    out->why = report == REPORTED_LOST ? lock->end.kind : HF_WHY_NOTHING;
     out->kind = report == REPORTED_LOST       ? HF_EVENT_LOST
                 : report == REPORTED_JEOPARDY ? HF_EVENT_JEOPARDY
                                               : HF_EVENT_SAFE;

@@ -229,6 +229,14 @@ FAST bool fast_free(const struct hold_view *view)
     return true;
 }
 
+/* The hold had ended by its lease before the release. The view is a copy, so that the fast path may
+ * keep its own in registers. */
+COLD static int fast_lost(hf_lock *lock, struct hold_view view)
+{
+    ended_note(lock, &view, false);
+    return HF_ELOST;
+}
+
 HFI_PUBLIC int hf_release(hf_lock *lock)
 {
     struct hold_view view;
@@ -261,5 +269,5 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
         return release_slow(lock, view.number);
     }
     HF_PROBE2(release_fast, lock->name, view.held.token);
-    return counts ? 0 : HF_ELOST;
+    return __builtin_expect(counts, 1) ? 0 : fast_lost(lock, view);
 }

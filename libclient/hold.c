@@ -159,6 +159,9 @@ static int release_claimed(hf_lock *lock)
     if (lock->limit_ns != 0) {
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
     }
+    if (!counts) {
+        ended_note(lock, &view, false); /* before the release, which another hold may follow */
+    }
     /* release: before the word changes; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, view.number, memory_order_release);
     enum hfi_outcome outcome = view.mode == HF_EXCLUSIVE
@@ -178,6 +181,9 @@ static int release_claimed(hf_lock *lock)
     if (!hold_held(hold)) {
         result = HF_ENOTHELD;
     } else {
+        if (result == HF_ELOST) {
+            ended_note(lock, &view, false);
+        }
         /* release: pairs with the acquire in hold_held() */
         atomic_store_explicit(&hold->ended, view.number, memory_order_release);
     }

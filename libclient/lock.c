@@ -53,6 +53,7 @@ static void binding_lose(hf_lock *lock)
 {
     struct hold_view view;
     if (hold_held(&lock->hold) && hold_read(lock, &view)) {
+        ended_note(lock, &view, true);
         hold_mark_lost(lock, view.number);
     }
 }

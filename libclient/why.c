@@ -1,15 +1,19 @@
 /*
- * Why a lock is not had: hf_why().
+ * Why a lock is not had, or why it was lost: hf_why().
  *
- * The agent's answers to SHOW and STATUS say all that is known: SHOW has the holders, the waiters
- * and the lock-delay, STATUS has the session and the voters. This file alone makes one reason of
- * them, so that the command and every program give the same one.
+ * Of a lock that is not had, the agent's answers to SHOW and STATUS say all that is known: SHOW has
+ * the holders, the waiters and the lock-delay, STATUS has the session and the voters. ended.c finds
+ * out why a hold ended. This file alone makes one reason and one text of that, so that the command
+ * and every program give the same ones.
  */
 #include "holdfast/admin.h"
 
 #include "client.h"
 
+#include "proto/ending.h"
+
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -24,7 +28,8 @@ enum {
 struct inquiry {
     struct hf_reason reason;
     bool held_here; /* the first holder is on the agent's own host */
-    size_t used;    /* bytes of reason.text */
+    const hf_lock *lock;
+    size_t used; /* bytes of reason.text */
 };
 
 static void say(struct inquiry *inquiry, const char *format, ...)
@@ -55,6 +60,21 @@ static void say_duration(struct inquiry *inquiry, int64_t ns)
 static void copy_text(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%s", text == NULL ? "" : text);
+}
+
+/* Says who a user is: by name if it is one of this host, else by number. */
+static void say_user(struct inquiry *inquiry, int64_t uid, bool is_here)
+{
+    char room[4096];
+    struct passwd entry;
+    struct passwd *found = NULL;
+    bool named = is_here && uid >= 0 && uid < UINT32_MAX &&
+                 getpwuid_r((uid_t)uid, &entry, room, sizeof(room), &found) == 0 && found != NULL;
+    if (named) {
+        say(inquiry, "user %.64s", found->pw_name);
+    } else {
+        say(inquiry, "user %" PRId64, uid);
+    }
 }
 
 static void note_holder(struct inquiry *inquiry, const struct hf_party *holder)
@@ -150,13 +170,101 @@ static void say_holder(struct inquiry *inquiry)
         say(inquiry, " by process %" PRId64, reason->pid);
     }
     if (reason->uid >= 0) {
-        say(inquiry, " of user %" PRId64, reason->uid);
+        say(inquiry, " of ");
+        say_user(inquiry, reason->uid, inquiry->held_here);
     }
     if (reason->command[0] != '\0') {
         say(inquiry, " (%.200s)", reason->command);
     }
     if (reason->holders > 1) {
         say(inquiry, " and %" PRIu64 " more", reason->holders - 1);
+    }
+}
+
+static bool is_here(const struct inquiry *inquiry, const char *agent)
+{
+    return strcmp(agent, inquiry->lock->client->agent) == 0;
+}
+
+/* Says who broke a hold, as far as it is known. */
+static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
+{
+    say(inquiry, "broken by ");
+    if (uid >= 0) {
+        say_user(inquiry, uid, is_here(inquiry, agent));
+    } else {
+        say(inquiry, "an administrator");
+    }
+    if (agent[0] != '\0') {
+        say(inquiry, " on %s", agent);
+    }
+}
+
+/* Says behind whom the lock is closed, if it was closed on this host. */
+static void say_closing(struct inquiry *inquiry)
+{
+    const struct binding *binding = atomic_load(&inquiry->lock->binding);
+    struct hfi_ending ending = {.kind = HFI_ENDING_NONE};
+    bool known = binding != NULL && (atomic_load(binding->aim.word) & HFI_W_CLOSED) != 0 &&
+                 hfi_ending_last(&binding->map->region, binding->slot, &ending);
+    switch (known ? ending.kind : HFI_ENDING_NONE) {
+    case HFI_ENDING_PROCESS:
+        say(inquiry, "the process that held it ended");
+        break;
+    case HFI_ENDING_BROKEN:
+        say(inquiry, "its last hold was ");
+        say_breaker(inquiry, ending.agent, ending.uid);
+        break;
+    case HFI_ENDING_LEASE:
+        say(inquiry, "the lease of its last hold was over");
+        break;
+    case HFI_ENDING_STALL:
+        say(inquiry, "its last holder reported no progress");
+        break;
+    default:
+        say(inquiry, "its last holder vanished, or its hold was ended");
+        break;
+    }
+}
+
+/* "4.0 s" */
+static void say_limit(struct inquiry *inquiry, const char *before, int64_t limit_ns)
+{
+    say(inquiry, "%s ", before);
+    say_duration(inquiry, limit_ns);
+}
+
+/* Says why a hold ended. */
+static void say_end(struct inquiry *inquiry)
+{
+    const struct hf_reason *reason = &inquiry->reason;
+    switch (reason->kind) {
+    case HF_WHY_BROKEN:
+        say_breaker(inquiry, reason->agent, reason->uid);
+        break;
+    case HF_WHY_LEASE_OVER:
+        say_limit(inquiry, "its lease is over:", inquiry->lock->lease_ns);
+        break;
+    case HF_WHY_STALLED:
+        say_limit(inquiry, "no progress was reported for", inquiry->lock->max_stall_ns);
+        break;
+    case HF_WHY_SESSION_LOST:
+        say(inquiry, "this host's session was not renewed in time: no majority of the voters "
+                     "answered, or the agent stood still");
+        break;
+    case HF_WHY_AGENT_GONE:
+        say(inquiry, "this host's session was not renewed in time: the agent has ended");
+        break;
+    case HF_WHY_FORGOTTEN:
+        say(inquiry, "the agent does not know this process any more");
+        break;
+    case HF_WHY_DAMAGED:
+        say(inquiry, "the agent found wrong bytes in the memory that it shares with the processes "
+                     "of this namespace");
+        break;
+    default:
+        say(inquiry, "the reason is not known");
+        break;
     }
 }
 
@@ -176,7 +284,8 @@ static void say_reason(struct inquiry *inquiry)
     case HF_WHY_CLOSED:
         say(inquiry, "closed for another ");
         say_duration(inquiry, reason->closed_ns);
-        say(inquiry, " (lock-delay): its last holder vanished, or its hold was ended");
+        say(inquiry, " (lock-delay): ");
+        say_closing(inquiry);
         break;
     case HF_WHY_NO_AGENT:
         say(inquiry, "no agent answers on this host");
@@ -185,6 +294,9 @@ static void say_reason(struct inquiry *inquiry)
         say(inquiry, "a host that has reported nothing for too long may hold it");
         break;
     case HF_WHY_NO_MAJORITY: /* on_status() has written the text */
+        break;
+    default:
+        say_end(inquiry);
         break;
     }
     if (reason->waiters > 0) {
@@ -202,14 +314,32 @@ static void hand_out(const struct inquiry *inquiry, struct hf_reason *out)
     out->size = size;
 }
 
+/* Takes over why a hold ended. */
+static void note_end(struct inquiry *inquiry, const struct hold_end *end)
+{
+    struct hf_reason *reason = &inquiry->reason;
+    int64_t now_ns = boottime_ns();
+    reason->kind = end->kind;
+    reason->uid = end->uid;
+    reason->since_ns = end->at_ns >= 0 && end->at_ns <= now_ns ? now_ns - end->at_ns : -1;
+    copy_text(reason->agent, sizeof(reason->agent), end->agent);
+}
+
 HFI_PUBLIC int hf_why(hf_lock *lock, struct hf_reason *out)
 {
-    struct inquiry inquiry = {.reason = {.pid = -1, .uid = -1, .since_ns = -1}};
+    struct inquiry inquiry = {.reason = {.pid = -1, .uid = -1, .since_ns = -1}, .lock = lock};
+    struct hold_end end;
     if (lock == NULL || out == NULL || out->size < HFI_REASON_SIZE_MIN) {
         return HF_EINVAL;
     }
     if (!alive_here(lock->alive)) {
         return HF_EFORKED;
+    }
+    if (ended_last(lock, &end)) {
+        note_end(&inquiry, &end);
+        say_reason(&inquiry);
+        hand_out(&inquiry, out);
+        return 0;
     }
     int error = hf_show(lock->client, lock->name, on_lock, &inquiry);
     if (error == 0) {
@@ -217,7 +347,8 @@ HFI_PUBLIC int hf_why(hf_lock *lock, struct hf_reason *out)
     }
     if (error == HF_ENOAGENT) {
         inquiry = (struct inquiry){
-            .reason = {.kind = HF_WHY_NO_AGENT, .pid = -1, .uid = -1, .since_ns = -1}};
+            .reason = {.kind = HF_WHY_NO_AGENT, .pid = -1, .uid = -1, .since_ns = -1},
+            .lock = lock};
     } else if (error != 0) {
         return error;
     }

@@ -166,6 +166,10 @@ static const struct field break_fields[] = {
     AGENT(message_break, agent), U64(message_break, request_id), NAME(message_break, name),
     BOOL(message_break, now),    ORDER(message_break, version),
 };
+/* Optional, because earlier releases do not know it: the break then names no user. */
+static const struct field break_optional[] = {
+    NUMBER(message_break, user, UINT64_C(1) << 32),
+};
 static const struct field outcome_fields[] = {
     AGENT(message_outcome, agent), U64(message_outcome, request_id),
     FIELD(message_outcome, result, FIELD_SIGNED, 99), /* the codes that exist, and room */
@@ -310,7 +314,7 @@ static const struct schema schemas[] = {
     [MESSAGE_ACQUIRE] = SCHEMA_OPTIONAL("ACQUIRE", acquire_fields, acquire_optional),
     [MESSAGE_AMEND] = SCHEMA_OPTIONAL("AMEND", amend_fields, amend_optional),
     [MESSAGE_GIVE_BACK] = SCHEMA("GIVE_BACK", give_back_fields),
-    [MESSAGE_BREAK] = SCHEMA("BREAK", break_fields),
+    [MESSAGE_BREAK] = SCHEMA_OPTIONAL("BREAK", break_fields, break_optional),
     [MESSAGE_HEARTBEAT] = SCHEMA("BEAT", heartbeat_fields),
     [MESSAGE_HELLO] = SCHEMA("HELLO", hello_fields),
     [MESSAGE_SYNC] = SCHEMA("PULL", sync_fields),
@@ -324,7 +328,7 @@ static const struct schema schemas[] = {
     [MESSAGE_RECALL] = SCHEMA_OPTIONAL("RECALL", version_fields, recall_optional),
     [MESSAGE_REFUSED] = SCHEMA("REFUSED", refused_fields),
     [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
-    [MESSAGE_BREAK_HOLD] = SCHEMA("BREAK_HOLD", break_fields),
+    [MESSAGE_BREAK_HOLD] = SCHEMA_OPTIONAL("BREAK_HOLD", break_fields, break_optional),
     [MESSAGE_BROKEN] = SCHEMA("BROKEN", outcome_fields),
     [MESSAGE_CHECK] = SCHEMA("CHECK", check_fields),
     [MESSAGE_CHECKED] = SCHEMA("CHECKED", outcome_fields),

@@ -18,7 +18,7 @@ _Static_assert((int)REFUSALS == (int)MESSAGE_REFUSED_END, "each refusal has a na
 
 static const char *const loss_names[HOST_LOSS_COUNT] = {
     [HOST_LOSS_DEATH] = "death",     [HOST_LOSS_BREAK] = "break", [HOST_LOSS_LEASE] = "lease",
-    [HOST_LOSS_STALL] = "max_stall", [HOST_LOSS_LAPSE] = "lapse",
+    [HOST_LOSS_STALL] = "max_stall", [HOST_LOSS_LAPSE] = "lapse", [HOST_LOSS_DAMAGE] = "damage",
 };
 
 static const char *const stranger_names[PEERS_REFUSAL_COUNT] = {

@@ -523,6 +523,15 @@ static void log_action(struct agent *agent, const struct host_action *action)
         log_unsigned(&line, "token", action->as.log.token);
     }
     log_number(&line, "number", action->as.log.number);
+    if (action->as.log.reason != NULL) {
+        log_text(&line, "reason", action->as.log.reason);
+    }
+    if (action->as.log.broken) {
+        log_bytes(&line, "by", action->as.log.by.text, action->as.log.by.length);
+        if (action->as.log.uid >= 0) {
+            log_number(&line, "uid", action->as.log.uid);
+        }
+    }
     log_end(&line);
 }
 

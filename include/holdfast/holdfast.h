@@ -149,17 +149,11 @@ enum hf_event_kind {
     HF_EVENT_CHANGED,     /* a lock under a watched prefix changed; name says which, lock is NULL */
 };
 
-struct hf_event {
-    enum hf_event_kind kind;
-    hf_lock *lock; /* the caller's handle; hf_lock_data(lock) returns the caller's pointer */
-    uint64_t token;
-    char name[256];
-    uint64_t reserved[6]; /* 0; a later version of the library may give these words a meaning */
-};
-
-/* Why a lock is not had. A later version may know more kinds: then a program shows the text. */
+/* Why a lock is not had, or why a hold ended. A later version may know more kinds: then a program
+ * shows the text of hf_why. */
 enum hf_reason_kind {
-    HF_WHY_NOTHING = 0, /* nothing is known to stand in the way now */
+    HF_WHY_NOTHING = 0, /* nothing is known to stand in the way now; of an event: not known */
+    /* why a lock is not had */
     HF_WHY_HELD,        /* agent, pid, uid, command and since_ns describe the first holder */
     HF_WHY_AWAITED,     /* nobody is known to hold it, and others wait for it */
     HF_WHY_CLOSED,      /* a lock-delay goes on for closed_ns more */
@@ -167,6 +161,26 @@ enum hf_reason_kind {
                            ones; since_ns: for how long this host has had no session */
     HF_WHY_NO_AGENT,    /* no agent answers on this host */
     HF_WHY_UNKNOWN,     /* a host that has reported nothing for too long may hold it */
+    /* why a hold ended; since_ns: how long ago */
+    HF_WHY_BROKEN,       /* an administrator broke it: user uid of the host of `agent` */
+    HF_WHY_LEASE_OVER,   /* lease_ns was over */
+    HF_WHY_STALLED,      /* no progress was reported for max_stall_ns */
+    HF_WHY_SESSION_LOST, /* this host's session was not renewed: no majority of the voters answered
+                            in time, or the agent stood still */
+    HF_WHY_AGENT_GONE,   /* this host had no agent that could renew the session */
+    HF_WHY_FORGOTTEN,    /* the agent does not know this process any more */
+    HF_WHY_DAMAGED, /* the agent found wrong bytes in the memory that it shares with processes */
+    HF_WHY_ENDED,   /* the reason is not known */
+};
+
+struct hf_event {
+    enum hf_event_kind kind;
+    hf_lock *lock; /* the caller's handle; hf_lock_data(lock) returns the caller's pointer */
+    uint64_t token;
+    char name[256];
+    enum hf_reason_kind why; /* of HF_EVENT_LOST: why the hold ended; hf_why says more. Else 0 */
+    uint32_t unused;         /* 0 */
+    uint64_t reserved[5];    /* 0; a later version of the library may give these words a meaning */
 };
 
 /* For hf_why. The caller sets the size (HF_REASON_INIT), and the library everything else. An
@@ -175,13 +189,13 @@ struct hf_reason {
     size_t size; /* sizeof(struct hf_reason) */
     enum hf_reason_kind kind;
     uint32_t reserved; /* 0 */
-    int64_t since_ns;  /* for how long this has been so */
+    int64_t since_ns;  /* for how long this has been so, or how long ago the hold ended */
     int64_t closed_ns; /* for how long the lock stays closed; 0: it is not closed */
     int64_t pid;
     int64_t uid;
     uint64_t holders;  /* how many hold the lock, as far as is known */
     uint64_t waiters;  /* how many wait for it, this handle included if it waits */
-    char agent[40];    /* the holder's host, by its agent's name */
+    char agent[40];    /* the host of the holder, or of who broke the hold, by its agent's name */
     char command[512]; /* the holder's command line, maybe cut off */
     char text[1024];   /* all of it in one English line, without the lock's name; it may contain
                           bytes of other users' command lines: clean it for a terminal */
@@ -299,6 +313,11 @@ int hf_cancel(hf_lock *lock);
  * the agent knows at this moment, so it may have changed since the failure. The call asks the agent
  * (1 s at most for a connection, then 5 s for each of two answers). An agent that does not answer
  * is a reason, HF_WHY_NO_AGENT, and no failure.
+ *
+ * If the handle's last hold was lost, or does not count now, the call says why, and does not ask
+ * the agent: after HF_EVENT_LOST or HF_ELOST, until the handle takes the lock again or hf_acquire
+ * returns HF_EBUSY or HF_ETIMEDOUT. Users of the lock's namespace could forge that reason, but not
+ * the loss.
  * HF_EINVAL: also a struct without its size. HF_EACCES, HF_EPROTO, HF_ENOMEM, HF_EFORKED.
  */
 int hf_why(hf_lock *lock, struct hf_reason *out);

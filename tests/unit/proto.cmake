@@ -1,5 +1,5 @@
 # proto/: names, frames, sequencers, packets between agents.
-foreach(module frame listed name sequencer wire)
+foreach(module ending frame listed name sequencer wire)
     add_executable(test_${module} ${CMAKE_CURRENT_LIST_DIR}/test_${module}.c)
     target_link_libraries(test_${module}
         PRIVATE hf_flags hf_proto PkgConfig::CHECK PkgConfig::MSGPACK)

@@ -9,6 +9,7 @@
 
 #include "../suite_main.h"
 #include "core/quorum.h"
+#include "proto/ending.h"
 
 /* ---- what other hosts are asked ---- */
 
@@ -195,6 +196,7 @@ START_TEST(a_break_of_what_is_elsewhere_goes_to_the_coordinator)
     ck_assert_ptr_nonnull(breaking);
     ck_assert_uint_eq(cell_way()->to, owner);
     ck_assert(breaking->as.break_lock.now);
+    ck_assert_uint_eq(breaking->as.break_lock.user, 1);
     tell_outcome(MESSAGE_BROKEN, breaking->as.break_lock.request_id, 0);
     ck_assert_int_eq(told(0), 0);
     ck_assert_ptr_null(rig_ask(rig, client, &frame));
@@ -212,6 +214,7 @@ static void hear_break(uint64_t id, struct message_order version)
     message.as.break_lock.request_id = id;
     message.as.break_lock.now = true;
     message.as.break_lock.version = version;
+    message.as.break_lock.user = 1001;
     rig_hear(rig, &message);
 }
 
@@ -224,6 +227,11 @@ START_TEST(a_repeated_break_does_not_end_the_next_hold)
     ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
     hear_break(7, grant);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
+    struct hfi_ending ending;
+    ck_assert(hfi_ending_read(&rig->region, opened.slot, HFI_SEAT_NONE, held.token, 0, &ending));
+    ck_assert_int_eq(ending.kind, HFI_ENDING_BROKEN);
+    ck_assert_int_eq(ending.uid, 1000);
+    ck_assert_str_eq(ending.agent, "host-y");
     ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.outcome.result, 0);
     ck_assert_int_eq(cell_try(&next, &held), HFI_HELD);
     hear_break(7, grant);

@@ -81,7 +81,8 @@ START_TEST(reserved_words_of_an_event_are_zero)
         memset(&event, 0x5a, sizeof(event));
     } while (hf_next_event(client, &event) != 1);
     ck_assert_int_eq(event.kind, HF_EVENT_LOST);
-    ck_assert(are_zero(event.reserved, 6));
+    ck_assert(are_zero(event.reserved, 5));
+    ck_assert_uint_eq(event.unused, 0);
 }
 END_TEST
 

@@ -284,6 +284,7 @@ static void fill_asking(struct draw *draw, struct message *out)
         name(draw, &out->as.break_lock.name);
         out->as.break_lock.now = true;
         out->as.break_lock.version = order(draw);
+        out->as.break_lock.user = number(draw, UINT64_C(1) << 32);
         break;
     case MESSAGE_BROKEN:
     case MESSAGE_CHECKED:
@@ -480,6 +481,8 @@ void wire_sample_older(struct message *message)
         message->as.acquire.tries = MESSAGE_TRIES_NONE;
     } else if (message->kind == MESSAGE_RECALL) {
         message->as.version.recall = MESSAGE_RECALL_WAITS;
+    } else if (message->kind == MESSAGE_BREAK || message->kind == MESSAGE_BREAK_HOLD) {
+        message->as.break_lock.user = 0;
     }
 }
 

@@ -190,7 +190,7 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     adopt_seats(host, at, ghost, actions);
     if (mode == HFI_GRANT_NONE) {
         if (atomic_load(lock_word(host, at)) & HFI_W_HOLDER) {
-            lock_revoke(host, at, HFI_GRANT_NONE);
+            lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_SESSION);
         }
     } else if (hfi_retract(actor, at.slot)) {
         lock_set_mode(host, at, HFI_GRANT_NONE);
@@ -215,7 +215,7 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
     uint64_t word = atomic_load(lock_word(host, at));
     if (!lock_is_granted(host, at) && lock_state(host, at) != LOCK_ADOPTED) {
         if (hfi_word_mode(word) != HFI_GRANT_NONE || (word & HFI_W_HOLDER)) {
-            lock_revoke(host, at, HFI_GRANT_NONE);
+            lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_SESSION);
         }
         return;
     }

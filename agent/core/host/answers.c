@@ -29,7 +29,7 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
     bool fresh = lock_state(host, at) == LOCK_ASKING && grant->fresh;
     bool moved = slot_move(host, &at, actions);
     if (!moved) {
-        lock_revoke(host, at, HFI_GRANT_NONE);
+        lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_SESSION);
     }
     lock_set_full(host, at, !moved);
     grant_give_back(host, at, grant->version, fresh ? 0 : grant->token_last, actions);
@@ -191,7 +191,7 @@ static void grant_confirm(struct host *host, struct lock_ref at, const struct me
     uint64_t word = atomic_load(lock_word(host, at));
     closing_hasten(host, at, grant);
     if (grant->mode == MESSAGE_MODE_SHARED && (word & HFI_W_HOLDER)) {
-        lock_revoke(host, at, HFI_GRANT_NONE); /* somebody wrote over it */
+        lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_DAMAGE); /* somebody wrote over it */
     }
     grant_apply(host, at, grant, GRANT_NAMES_USED, actions);
 }
@@ -438,7 +438,8 @@ static void refused(struct host *host, const struct message_refused *refused,
         lock_set_recalled(host, at, false);
     } else if (lock_state(host, at) == LOCK_AMENDING &&
                refused->reason == MESSAGE_REFUSED_VERSION && !amends_mode) {
-        lock_revoke(host, at, HFI_GRANT_NONE); /* this host does not have the grant any more */
+        /* this host does not have the grant any more */
+        lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_SESSION);
         lock_set_state(host, at, LOCK_IDLE);
         lock_set_recalled(host, at, false);
     } else if (lock_state(host, at) == LOCK_AMENDING) {

@@ -10,21 +10,59 @@
 #include "spaces.h"
 #include "watches.h"
 
+#include "proto/ending.h"
+
 uint32_t hold_delay_ms(const struct host *host, struct lock_ref at, uint32_t holder)
 {
     uint32_t handle = handle_of(host, at, holder);
     return handle != NONE ? handle_delay_ms(host, handle) : lock_covered_ms(host, at);
 }
 
-static void log_loss(struct host *host, struct lock_ref at, enum host_loss why, uint64_t token,
-                     uint32_t delay_ms, struct host_actions *actions)
+/* Why a hold ends, and who broke it (NULL: nobody did). */
+struct cause {
+    enum host_loss why;
+    const struct hold_breaker *by;
+};
+
+static const char *const reasons[HOST_LOSS_COUNT] = {
+    [HOST_LOSS_DEATH] = "process",      [HOST_LOSS_BREAK] = "broken",
+    [HOST_LOSS_LEASE] = "lease_over",   [HOST_LOSS_STALL] = "stalled",
+    [HOST_LOSS_LAPSE] = "session_lost", [HOST_LOSS_DAMAGE] = "damaged",
+};
+
+static const enum hfi_ending_kind ending_kinds[HOST_LOSS_COUNT] = {
+    [HOST_LOSS_DEATH] = HFI_ENDING_PROCESS, [HOST_LOSS_BREAK] = HFI_ENDING_BROKEN,
+    [HOST_LOSS_LEASE] = HFI_ENDING_LEASE,   [HOST_LOSS_STALL] = HFI_ENDING_STALL,
+    [HOST_LOSS_LAPSE] = HFI_ENDING_SESSION, [HOST_LOSS_DAMAGE] = HFI_ENDING_DAMAGE,
+};
+
+/* The note for the hold's own process. */
+static struct hfi_ending ending_of(const struct host *host, const struct cause *cause)
 {
-    const char *event = why == HOST_LOSS_DEATH   ? "lock_closed"
-                        : why == HOST_LOSS_BREAK ? "lock_broken"
-                                                 : "lease_ended";
-    host->counts.losses[why]++;
-    HF_PROBE4(hold_taken_away, at.space, at.slot, why, token);
-    lock_log(host, actions, event, at, token, delay_ms);
+    struct hfi_ending ending = {.kind = ending_kinds[cause->why], .at_ns = host->now_ns, .uid = -1};
+    if (cause->by != NULL) {
+        ending.uid = cause->by->uid;
+        memcpy(ending.agent, cause->by->agent.text, cause->by->agent.length);
+    }
+    return ending;
+}
+
+static void log_loss(struct host *host, struct lock_ref at, const struct cause *cause,
+                     uint64_t token, uint32_t delay_ms, struct host_actions *actions)
+{
+    const char *event = cause->why == HOST_LOSS_BREAK ? "lock_broken"
+                        : cause->why == HOST_LOSS_LEASE || cause->why == HOST_LOSS_STALL
+                            ? "lease_ended"
+                            : "lock_closed";
+    host->counts.losses[cause->why]++;
+    HF_PROBE4(hold_taken_away, at.space, at.slot, cause->why, token);
+    struct host_action *action = lock_log(host, actions, event, at, token, delay_ms);
+    action->as.log.reason = reasons[cause->why];
+    if (cause->by != NULL) {
+        action->as.log.broken = true;
+        action->as.log.by = cause->by->agent;
+        action->as.log.uid = cause->by->uid;
+    }
 }
 
 /* Notes that the lock will be closed for delay_ms. The caller has not closed it yet. */
@@ -60,10 +98,12 @@ static void closing_begin(struct host *host, struct lock_ref at, int64_t until_n
     }
 }
 
-void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
-                uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
+static void evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
+                  uint32_t delay_ms, const struct cause *cause, struct host_actions *actions)
 {
+    const struct hfi_ending ending = ending_of(host, cause);
     int64_t until_ns = closing_end(host, at, delay_ms);
+    hfi_ending_note(space_region(host, at.space), at.slot, token, &ending);
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
         /* The hold ended by itself. hfi_evict() may have written a closing time, which this takes
          * back. */
@@ -72,8 +112,48 @@ void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t
     }
     closing_begin(host, at, until_ns);
     uint64_t top = lock_token_last(host, at);
-    log_loss(host, at, why, hfi_token(top, token), delay_ms, actions);
+    log_loss(host, at, cause, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
+    if (client != NONE) {
+        client_poke(host, client);
+    }
+    watch_changed(host, at);
+}
+
+void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
+                uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
+{
+    evict(host, at, holder, token, delay_ms, &(struct cause){.why = why}, actions);
+}
+
+void hold_break(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
+                uint32_t delay_ms, const struct hold_breaker *by, struct host_actions *actions)
+{
+    const struct cause cause = {.why = HOST_LOSS_BREAK, .by = by};
+    evict(host, at, holder, token, delay_ms, &cause, actions);
+}
+
+static void evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
+                         uint32_t delay_ms, const struct cause *cause, struct host_actions *actions)
+{
+    const struct hfi_ending ending = ending_of(host, cause);
+    const struct hfi_seat *shared = hfi_seat(space_region(host, at.space), seat);
+    int64_t until_ns = closing_end(host, at, delay_ms);
+    uint64_t reader = atomic_load(&shared->reader);
+    if (!(reader & HFI_CELL_COUNT) || (cell && reader != cell)) {
+        return;
+    }
+    hfi_ending_note_reader(space_region(host, at.space), at.slot, seat, reader, &ending);
+    bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
+    if (evicted || (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+        /* The reader may have left by itself while the closed bit was being set. */
+        closing_begin(host, at, until_ns);
+    }
+    if (!evicted) {
+        return;
+    }
+    log_loss(host, at, cause, 0, delay_ms, actions);
+    uint32_t client = client_of_id(host, seat_holder(host, at.space, seat));
     if (client != NONE) {
         client_poke(host, client);
     }
@@ -83,40 +163,34 @@ void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t
 void hold_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
-    const struct hfi_seat *shared = hfi_seat(space_region(host, at.space), seat);
-    int64_t until_ns = closing_end(host, at, delay_ms);
-    uint64_t reader = atomic_load(&shared->reader);
-    if (!(reader & HFI_CELL_COUNT) || (cell && reader != cell)) {
-        return;
-    }
-    bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
-    if (evicted || (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-        /* The reader may have left by itself while the closed bit was being set. */
-        closing_begin(host, at, until_ns);
-    }
-    if (!evicted) {
-        return;
-    }
-    log_loss(host, at, why, 0, delay_ms, actions);
-    uint32_t client = client_of_id(host, seat_holder(host, at.space, seat));
-    if (client != NONE) {
-        client_poke(host, client);
-    }
-    watch_changed(host, at);
+    evict_reader(host, at, seat, cell, delay_ms, &(struct cause){.why = why}, actions);
+}
+
+void hold_break_reader(struct host *host, struct lock_ref at, uint32_t seat, uint32_t delay_ms,
+                       const struct hold_breaker *by, struct host_actions *actions)
+{
+    const struct cause cause = {.why = HOST_LOSS_BREAK, .by = by};
+    evict_reader(host, at, seat, 0, delay_ms, &cause, actions);
 }
 
 bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *range,
                  uint32_t delay_ms, struct host_actions *actions)
 {
+    const struct cause cause = {.why = HOST_LOSS_DAMAGE};
+    const struct hfi_ending ending = ending_of(host, &cause);
     int64_t until_ns = closing_end(host, at, delay_ms);
-    uint64_t before = 0;
+    uint64_t before = atomic_load(lock_word(host, at));
+    /* Of a word that is in order nothing is lost, so nobody reads the note. */
+    if ((before & HFI_W_HOLDER) &&
+        ((before & HFI_W_TOKEN) < range->floor || (before & HFI_W_TOKEN) > range->last)) {
+        hfi_ending_note(space_region(host, at.space), at.slot, before, &ending);
+    }
     if (!hfi_use_up(lock_actor(host, at), at.slot, range, until_ns, &before)) {
         return false;
     }
     if (before & HFI_W_HOLDER) {
         closing_begin(host, at, until_ns);
-        log_loss(host, at, HOST_LOSS_DEATH, hfi_token(lock_token_last(host, at), before), delay_ms,
-                 actions);
+        log_loss(host, at, &cause, hfi_token(lock_token_last(host, at), before), delay_ms, actions);
         uint32_t client = client_of_id(host, hfi_word_holder(before));
         if (client != NONE) {
             client_poke(host, client);

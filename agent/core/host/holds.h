@@ -7,6 +7,9 @@
  * is noted in memory that outlives the agent: a region that is given up is not begun anew before
  * that time (rule 32; regions.h).
  *
+ * Before a hold is taken away, the reason is noted in the region for the hold's own process
+ * (proto/ending.h). Nothing depends on that note.
+ *
  * Invariants: a lock that is closed here stands in the heap of openings. A hold is taken away only
  * if the word, or the reader's cell, still is what the caller saw, so a hold that began since is
  * never taken away in its place.
@@ -15,6 +18,12 @@
 #define HOST_HOLDS_H
 
 #include "hub.h"
+
+/* Who broke a hold. */
+struct hold_breaker {
+    struct message_agent agent;
+    int64_t uid; /* on that agent's host; -1: not known */
+};
 
 /* Returns how long the lock stays closed behind a holder: the handle's lock-delay, or the grant's.
  */
@@ -27,6 +36,11 @@ void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t
  * delay_ms (0: it does not close). */
 void hold_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
+/* As hold_evict() and hold_evict_reader() (any cell), for an administrator's break. */
+void hold_break(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
+                uint32_t delay_ms, const struct hold_breaker *by, struct host_actions *actions);
+void hold_break_reader(struct host *host, struct lock_ref at, uint32_t seat, uint32_t delay_ms,
+                       const struct hold_breaker *by, struct host_actions *actions);
 /* If the word's token is outside `range`: uses the range up, and the lock closes for delay_ms
  * behind the holder that the word names. Returns false if nothing was changed. */
 bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *range,

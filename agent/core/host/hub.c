@@ -21,12 +21,13 @@ struct message *hub_send(struct host_actions *actions, enum message_kind kind, u
     return &action->as.send.message;
 }
 
-void hub_log(struct host_actions *actions, const char *event, int64_t number)
+struct host_action *hub_log(struct host_actions *actions, const char *event, int64_t number)
 {
     struct host_action *action = hub_emit(actions, HOST_LOG);
     action->as.log.event = event;
     action->as.log.slot = UINT32_MAX;
     action->as.log.number = number;
+    return action;
 }
 
 bool hub_has_room(const struct host_actions *actions)

@@ -102,8 +102,8 @@ struct host_action *hub_emit(struct host_actions *actions, enum host_action_kind
 /* Emits a message to the voter `to` (or HOST_TO_AGENT) and returns it. The caller fills it in. */
 struct message *hub_send(struct host_actions *actions, enum message_kind kind, uint32_t to,
                          uint8_t relay);
-/* Emits a line of the log that is about no lock. */
-void hub_log(struct host_actions *actions, const char *event, int64_t number);
+/* Emits a line of the log that is about no lock, and returns it. */
+struct host_action *hub_log(struct host_actions *actions, const char *event, int64_t number);
 /* Returns whether one more piece of work fits in this step. */
 bool hub_has_room(const struct host_actions *actions);
 /* Returns whether the session's lease lasts now. Only then a grant is asked for or put in force. */

@@ -60,9 +60,11 @@ static bool lock_is_held(const struct host *host, struct lock_ref at)
             hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE));
 }
 
-/* The session is over: nothing that was granted is granted any more. */
-static void revoke_all(struct host *host)
+/* The session is over: nothing that was granted is granted any more. Returns how many holds ended,
+ * as HOST_LOSS_LAPSE counts them. */
+static uint64_t revoke_all(struct host *host)
 {
+    uint64_t before = host->counts.losses[HOST_LOSS_LAPSE];
     requests_end_all(host);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         for (uint32_t slot = 0; space_is_used(host, i) && slot < locks_end(host, i); slot++) {
@@ -72,7 +74,7 @@ static void revoke_all(struct host *host)
                 /* The lock opens here. The quorum counts the lock-delay from now on
                  * (docs/PROTOCOL.md, rule 20), so a give-back in the next session need not wait for
                  * it. */
-                lock_revoke(host, at, HFI_GRANT_NONE);
+                lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_SESSION);
                 lock_set_state(host, at, LOCK_IDLE);
                 lock_set_mode(host, at, HFI_GRANT_NONE);
                 lock_set_recalled(host, at, false);
@@ -82,6 +84,7 @@ static void revoke_all(struct host *host)
         }
     }
     openings_forget(host);
+    return host->counts.losses[HOST_LOSS_LAPSE] - before;
 }
 
 /* A grant that no process has had open for long goes back, so that its register can be deleted. */
@@ -134,10 +137,13 @@ void lease_changed(struct host *host, const struct host_lease *lease, struct hos
     bool was_safe = hub_lease_is_safe(host);
     if (lease->lost && !host->lease.lost) {
         host->lease = *lease;
-        revoke_all(host);
+        uint64_t ended = revoke_all(host);
         clients_poke_all(host);
         host->counts.sessions_lost++;
         hub_log(actions, "session_lost", lease->epoch);
+        if (ended > 0) {
+            hub_log(actions, "holds_lost", (int64_t)ended)->as.log.reason = "session_lost";
+        }
         return;
     }
     bool other = lease->epoch != host->lease.epoch || host->lease.lost;

@@ -411,9 +411,14 @@ void lock_set_watched(struct host *host, struct lock_ref at, bool watched)
     guard_at(host, at)->watched = watched;
 }
 
-void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode)
+void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode,
+                 enum hfi_ending_kind why)
 {
+    const struct hfi_ending ending = {.kind = why, .at_ns = host->now_ns, .uid = -1};
     lock_set_in_force(host, at, false);
+    if (why != HFI_ENDING_NONE) {
+        hfi_ending_note_all(lock_actor(host, at)->region, at.slot, &ending);
+    }
     hfi_revoke(lock_actor(host, at), at.slot, mode);
     lock_close_told(host, at, 0);
 }
@@ -472,8 +477,8 @@ int64_t lock_closing_end_ns(int64_t until_ns)
     return (int64_t)(closed_units(until_ns) << CLOSED_SHIFT);
 }
 
-void lock_log(struct host *host, struct host_actions *actions, const char *event,
-              struct lock_ref at, uint64_t token, int64_t number)
+struct host_action *lock_log(struct host *host, struct host_actions *actions, const char *event,
+                             struct lock_ref at, uint64_t token, int64_t number)
 {
     struct host_action *action = hub_emit(actions, HOST_LOG);
     action->as.log.event = event;
@@ -484,6 +489,7 @@ void lock_log(struct host *host, struct host_actions *actions, const char *event
     if (lock_is_named(host, at)) {
         lock_name(host, at, &action->as.log.name);
     }
+    return action;
 }
 
 static void check_lock(const struct host *host, struct lock_ref at)

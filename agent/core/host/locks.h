@@ -19,6 +19,7 @@
 
 #include "core/base/arena.h"
 #include "hub.h"
+#include "proto/ending.h"
 
 struct locks;
 
@@ -139,8 +140,10 @@ void lock_set_cells(struct host *host, struct lock_ref at);
 /* Returns and sets whether the word has the bit of watches. */
 bool lock_is_watched(const struct host *host, struct lock_ref at);
 void lock_set_watched(struct host *host, struct lock_ref at, bool watched);
-/* Takes the word out of use, whatever process holds it: see hfi_revoke(). */
-void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode);
+/* Takes the word out of use, whatever process holds it: see hfi_revoke(). why is noted for the
+ * processes that hold it (proto/ending.h); HFI_ENDING_NONE: none can. */
+void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode,
+                 enum hfi_ending_kind why);
 
 /* ---- Closed ---- */
 
@@ -158,8 +161,8 @@ void lock_close_told(struct host *host, struct lock_ref at, int64_t until_ns);
 int64_t lock_closing_end_ns(int64_t until_ns);
 
 /* Emits a line of the log about that lock. */
-void lock_log(struct host *host, struct host_actions *actions, const char *event,
-              struct lock_ref at, uint64_t token, int64_t number);
+struct host_action *lock_log(struct host *host, struct host_actions *actions, const char *event,
+                             struct lock_ref at, uint64_t token, int64_t number);
 /* Checks the list of free slots, and each slot's lock by itself. */
 void locks_check(const struct host *host, uint32_t space);
 

@@ -267,7 +267,7 @@ static void check_asked(struct host *host, const struct message *message,
 /* Ends every hold of the lock that this host has. Returns HF_EFULL if there are more; then the
  * administrator has to break again. */
 static int32_t break_here(struct host *host, struct lock_ref at, bool now,
-                          struct host_actions *actions)
+                          const struct hold_breaker *by, struct host_actions *actions)
 {
     repair_lock(host, at, actions);
     uint64_t word = atomic_load(lock_word(host, at));
@@ -279,8 +279,8 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
         hfi_bury_waiter(lock_actor(host, at), handle_seat(host, handle));
     }
     if (holder != 0 && holder != HFI_HOLDER_AGENT) {
-        hold_evict(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
-                   HOST_LOSS_BREAK, actions);
+        hold_break(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
+                   by, actions);
     }
     struct seat_walk walk = seats_of(host, at);
     while (seats_next(&walk)) {
@@ -289,8 +289,8 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
             return HF_EFULL; /* more readers than a step can end */
         }
         if (id != 0) {
-            hold_evict_reader(host, at, walk.seat, 0, now ? 0 : hold_delay_ms(host, at, id),
-                              HOST_LOSS_BREAK, actions);
+            hold_break_reader(host, at, walk.seat, now ? 0 : hold_delay_ms(host, at, id), by,
+                              actions);
         }
     }
     if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
@@ -307,6 +307,8 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
 {
     const struct hfi_text *name = &frame->break_lock.name;
     bool now = frame->break_lock.flags & HFI_BREAK_FRAME_NOW;
+    const struct hold_breaker by = {.agent = host->config.agent,
+                                    .uid = client_peer(host, client)->uid};
     uint32_t index = host_namespace(&host->config, name->bytes, name->size);
     int32_t error = client_rights_error(host, client, index, HOST_MAY_ADMIN);
     struct lock_ref at = {0};
@@ -319,7 +321,8 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
         repair_lock(host, at, actions); /* what seems to be a hold may be rubbish in the region */
         if (lock_is_granted(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE) {
-            return break_here(host, at, now, actions); /* no other host has the lock */
+            /* no other host has the lock */
+            return break_here(host, at, now, &by, actions);
         }
     }
     struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
@@ -331,6 +334,7 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     breaking->agent = host->config.agent;
     breaking->request_id = question->id;
     breaking->now = now;
+    breaking->user = by.uid >= 0 && by.uid <= UINT32_MAX ? (uint64_t)by.uid + 1 : 0;
     message_name_set(&breaking->name, name->bytes, name->size);
     question_send(host, question, actions);
     return REMOTE_ANSWERS_LATER;
@@ -365,7 +369,9 @@ static void break_asked(struct host *host, const struct message *message,
         *broken = (struct broken){.id = breaking->request_id, .agent = breaking->agent};
         if (lock_find(host, breaking->name.bytes, breaking->name.length, &at) &&
             is_meant(host, at, breaking->version)) {
-            broken->result = break_here(host, at, breaking->now, actions);
+            const struct hold_breaker by = {.agent = breaking->agent,
+                                            .uid = (int64_t)breaking->user - 1};
+            broken->result = break_here(host, at, breaking->now, &by, actions);
         }
     }
     uint8_t relay = message->relayed ? relay_to(host, &breaking->agent, 0) : HOST_NO_RELAY;

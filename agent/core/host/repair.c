@@ -135,7 +135,7 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
     uint64_t cell = atomic_load(&shared->reader);
     /* With this cell, the reader of the seat has lost its hold. */
     if (cell_is_rubbish(host, at, cell)) {
-        hold_evict_reader(host, at, seat, cell, hold_delay_ms(host, at, id), HOST_LOSS_DEATH,
+        hold_evict_reader(host, at, seat, cell, hold_delay_ms(host, at, id), HOST_LOSS_DAMAGE,
                           actions);
         word_mended(host, at);
     }

@@ -165,7 +165,7 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     action->as.slot.region = at->space;
     action->as.slot.slot = at->slot;
     slot_persist(host, to, actions);
-    lock_revoke(host, *at, HFI_GRANT_RETIRED);
+    lock_revoke(host, *at, HFI_GRANT_RETIRED, HFI_ENDING_SESSION);
     lock_retire(host, *at);
     lock_log(host, actions, "slot_retired", to, 0, at->slot);
     slot_unused(host, *at);

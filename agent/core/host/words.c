@@ -145,7 +145,8 @@ void word_repair(struct host *host, struct lock_ref at, struct host_actions *act
     }
     if (mode == HFI_GRANT_NONE || mode == HFI_GRANT_RETIRED) {
         if (hfi_word_mode(word) != mode || (word & HFI_W_HOLDER)) {
-            lock_revoke(host, at, mode); /* no process can hold the lock then */
+            /* no process can hold the lock then */
+            lock_revoke(host, at, mode, HFI_ENDING_DAMAGE);
             word_mended(host, at);
         }
     } else {
@@ -158,7 +159,7 @@ void word_repair(struct host *host, struct lock_ref at, struct host_actions *act
         word = atomic_load(lock_word(host, at));
         if (mode == HFI_GRANT_SHARED && (word & HFI_W_HOLDER)) { /* a shared word has no holder */
             hold_evict(host, at, hfi_word_holder(word), word & HFI_W_TOKEN,
-                       hold_delay_ms(host, at, hfi_word_holder(word)), HOST_LOSS_DEATH, actions);
+                       hold_delay_ms(host, at, hfi_word_holder(word)), HOST_LOSS_DAMAGE, actions);
             word_mended(host, at);
         }
     }

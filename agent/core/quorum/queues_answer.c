@@ -100,6 +100,7 @@ static bool notify_owner_to_break(struct quorum *quorum, const struct queued_req
     hold->name = *name;
     hold->now = request->mode != 0;
     hold->version = owner->version;
+    hold->user = request->token;
     return true;
 }
 

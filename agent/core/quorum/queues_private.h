@@ -70,7 +70,7 @@ struct queued_request {
     uint64_t probe;               /* ACQUIRE with tries: the first probe of it; 0: none yet */
     uint32_t waited_ms;           /* ACQUIRE: as its newest copy reports it */
     struct message_order version; /* ACQUIRE: the grant that this process last proposed for it */
-    uint64_t token;               /* AMEND: token_last, or token_used; GIVE_BACK: token_used */
+    uint64_t token; /* AMEND: token_last, or token_used; GIVE_BACK: token_used; BREAK: user */
     uint16_t agent;
     uint16_t lock_delay_ms;
     uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */

@@ -52,6 +52,7 @@ static void read_request(const struct quorum *quorum, const struct message *mess
         *name = &broken->name;
         request->id = broken->request_id;
         request->mode = broken->now;
+        request->token = broken->user;
     } else {
         const struct message_give_back *give_back = &message->as.give_back;
         *who = &give_back->agent;

@@ -395,6 +395,7 @@ struct message_break {
     struct message_name name;
     bool now;                     /* no lock-delay */
     struct message_order version; /* BREAK_HOLD: the owner's grant; the break concerns no other */
+    uint64_t user; /* the administrator's uid on that host, plus 1; 0: not known. For people only */
 };
 
 /* BROKEN and CHECKED: the outcome of a request of agent. */

@@ -8,7 +8,8 @@
  * no pointer and no pthread object in it.
  *
  *   header   one page: what this is, where the parts are, the lease
- *   words    one cache line a lock: the lock word, alone
+ *   words    one cache line a lock: the lock word, and a note that is written when a hold is taken
+ *            away (ending.h)
  *   slots    48 bytes a lock: what only the slow path needs
  *   index    name hash -> slot, for hf_check_sequencer_local
  *   dirty    one bit a lock: the agent is asked to look at it (by a RING)
@@ -134,8 +135,17 @@ struct hfi_header {
     _Atomic uint64_t commit; /* unused; earlier releases kept the store's last commit here */
 };
 
+/* Why the agent last took a hold of the lock away: ending.h. Earlier releases never write it. */
+struct hfi_ending_note {
+    _Atomic uint64_t hold; /* which one; 0: a reader's, see its seat */
+    _Atomic uint64_t what; /* the kind, and the user */
+    _Atomic uint64_t at_ns;
+    _Atomic uint64_t agent[HFI_LABEL_MAX / 8]; /* a name, filled up with zeros */
+};
+
 struct hfi_word {
     _Alignas(HFI_LINE) _Atomic uint64_t word;
+    struct hfi_ending_note ending;
 };
 
 struct hfi_slot {
@@ -166,6 +176,10 @@ struct hfi_seat {
     /* The place in the queue of a try that the agent has answered: the lock is in use elsewhere.
      * Earlier releases never write it, and let a try wait. */
     _Atomic uint64_t refused;
+    /* The reader's cell that the agent last took away here, and why: ending.h. Earlier releases
+     * never write them. */
+    _Atomic uint64_t ended;
+    _Atomic uint64_t ending;
 };
 
 struct hfi_block {
@@ -182,12 +196,14 @@ _Static_assert(offsetof(struct hfi_header, slot_count) == 24, "header");
 _Static_assert(offsetof(struct hfi_header, lease) == 256, "lease is where version 1 has it");
 _Static_assert(offsetof(struct hfi_header, lease_wake) == 320, "lease futex");
 _Static_assert(sizeof(struct hfi_word) == 64, "a word has a cache line");
+_Static_assert(offsetof(struct hfi_word, ending) == 8, "a note, in what was room before");
 _Static_assert(sizeof(struct hfi_slot) == 48, "a slot has 48 bytes");
 _Static_assert(offsetof(struct hfi_slot, wake) == 32, "slot");
 _Static_assert(sizeof(struct hfi_holder) == 64, "a holder has a cache line");
 _Static_assert(sizeof(struct hfi_seat) == 64, "a seat has a cache line");
 _Static_assert(offsetof(struct hfi_seat, wake) == 24, "seat");
 _Static_assert(offsetof(struct hfi_seat, refused) == 40, "seat, in what was room before");
+_Static_assert(offsetof(struct hfi_seat, ended) == 48, "seat, in what was room before");
 _Static_assert(sizeof(struct hfi_block) == 512, "a block is eight cache lines");
 _Static_assert(offsetof(struct hfi_block, wait) == 8 && offsetof(struct hfi_block, seats) == 64,
                "block");

@@ -192,6 +192,10 @@ struct host_action {
             uint64_t token;
             int64_t number;           /* the event's number, see docs/LOG.md */
             struct message_name name; /* length 0: none */
+            const char *reason;       /* static: why a hold ended; NULL: none */
+            bool broken;              /* an administrator did it: `by` and `uid` say who */
+            struct message_agent by;  /* the administrator's agent */
+            int64_t uid;              /* -1: not known */
         } log;
         const char *text;      /* HANG_UP: static */
         uint64_t request;      /* TELL */
@@ -350,6 +354,7 @@ enum host_loss {
     HOST_LOSS_LEASE,     /* its fixed lease ended */
     HOST_LOSS_STALL,     /* its max_stall was exceeded */
     HOST_LOSS_LAPSE,     /* the session was lost; a shared hold with several readers counts once */
+    HOST_LOSS_DAMAGE,    /* the region contradicted what this agent knows */
     HOST_LOSS_COUNT,
 };
 

@@ -1,0 +1,158 @@
+/* Endings: see ending.h. */
+#include "proto/ending.h"
+
+#include "lockword_private.h"
+#include "proto/frame.h"
+
+#include <string.h>
+
+/*
+ * `what` of a note: the kind in the low 8 bits, whether the user is known, the user in the high 32.
+ * `hold`: the low bits of the token and HOLD_NOTED, so that 0 is no hold's; 0 for a shared hold,
+ * whose seat has the rest.
+ */
+enum { WHAT_KIND = 0xff, WHAT_USER_KNOWN = 0x100, WHAT_UID_SHIFT = 32 };
+#define HOLD_NOTED (UINT64_C(1) << 63)
+
+static uint64_t what_of(const struct hfi_ending *ending)
+{
+    bool known = ending->uid >= 0 && ending->uid <= UINT32_MAX;
+    return (uint64_t)ending->kind |
+           (known ? WHAT_USER_KNOWN | (uint64_t)ending->uid << WHAT_UID_SHIFT : 0);
+}
+
+/* Writes the slot's note. All stores are relaxed: the swap of the word or the cell that follows
+ * carries them to the process that finds its hold gone. */
+static void write_note(const struct hfi_region *region, uint32_t slot, uint64_t hold,
+                       const struct hfi_ending *ending)
+{
+    struct hfi_ending_note *note = &region->words[slot].ending;
+    uint64_t name[HFI_LABEL_MAX / sizeof(uint64_t)] = {0};
+    memcpy(name, ending->agent, strnlen(ending->agent, HFI_LABEL_MAX));
+    atomic_store_explicit(&note->hold, 0, memory_order_relaxed);
+    atomic_store_explicit(&note->what, what_of(ending), memory_order_relaxed);
+    atomic_store_explicit(&note->at_ns, (uint64_t)ending->at_ns, memory_order_relaxed);
+    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+        atomic_store_explicit(&note->agent[i], name[i], memory_order_relaxed);
+    }
+    atomic_store_explicit(&note->hold, hold, memory_order_relaxed);
+}
+
+void hfi_ending_note(const struct hfi_region *region, uint32_t slot, uint64_t token,
+                     const struct hfi_ending *ending)
+{
+    write_note(region, slot, (token & HFI_W_TOKEN) | HOLD_NOTED, ending);
+}
+
+static void note_seat(const struct hfi_region *region, uint32_t seat, uint64_t cell,
+                      const struct hfi_ending *ending)
+{
+    struct hfi_seat *shared = hfi_seat(region, seat);
+    /* relaxed, both: as in write_note() */
+    atomic_store_explicit(&shared->ending, what_of(ending), memory_order_relaxed);
+    atomic_store_explicit(&shared->ended, cell, memory_order_relaxed);
+}
+
+void hfi_ending_note_reader(const struct hfi_region *region, uint32_t slot, uint32_t seat,
+                            uint64_t cell, const struct hfi_ending *ending)
+{
+    write_note(region, slot, 0, ending);
+    note_seat(region, seat, cell, ending);
+}
+
+void hfi_ending_note_all(const struct hfi_region *region, uint32_t slot,
+                         const struct hfi_ending *ending)
+{
+    uint64_t word = atomic_load(&region->words[slot].word);
+    bool noted = (word & HFI_W_HOLDER) != 0;
+    if (noted) {
+        hfi_ending_note(region, slot, word, ending);
+    }
+    uint32_t block = word & HFI_W_CELLS ? first_block(region, slot) : 0;
+    for (uint32_t steps = 0; block != 0 && steps <= region->block_count; steps++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            uint64_t cell = atomic_load(&hfi_seat(region, seat)->reader);
+            if (cell & HFI_CELL_COUNT) {
+                note_seat(region, seat, cell, ending);
+                if (!noted) {
+                    write_note(region, slot, 0, ending);
+                }
+                noted = true;
+            }
+        }
+        block = next_block(region, block - 1);
+    }
+}
+
+/* Takes `what` apart. False: it is no note. The region's bytes may be hostile. */
+static bool read_what(uint64_t what, struct hfi_ending *out)
+{
+    uint64_t kind = what & WHAT_KIND;
+    if (kind == HFI_ENDING_NONE || kind >= HFI_ENDING_COUNT) {
+        return false;
+    }
+    out->kind = (enum hfi_ending_kind)kind;
+    out->uid = what & WHAT_USER_KNOWN ? (int64_t)(what >> WHAT_UID_SHIFT) : -1;
+    return true;
+}
+
+static void read_rest(const struct hfi_ending_note *note, struct hfi_ending *out)
+{
+    uint64_t name[HFI_LABEL_MAX / sizeof(uint64_t)];
+    /* relaxed, all of them: see write_note() */
+    out->at_ns = (int64_t)(atomic_load_explicit(&note->at_ns, memory_order_relaxed) & INT64_MAX);
+    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+        name[i] = atomic_load_explicit(&note->agent[i], memory_order_relaxed);
+    }
+    memcpy(out->agent, name, sizeof(name));
+    out->agent[HFI_LABEL_MAX] = '\0';
+    size_t size = strlen(out->agent);
+    if (size > 0 && !hfi_label_check(out->agent, size)) {
+        out->agent[0] = '\0';
+    }
+}
+
+bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_ending *out)
+{
+    const struct hfi_ending_note *note = &region->words[slot].ending;
+    *out = (struct hfi_ending){.uid = -1};
+    if (!read_what(atomic_load_explicit(&note->what, memory_order_relaxed), out)) {
+        return false;
+    }
+    read_rest(note, out);
+    return true;
+}
+
+/* A shared hold's note is in its seat. The name of the administrator's agent is in the slot's note,
+ * if that is still of the same ending. */
+static bool read_reader(const struct hfi_region *region, uint32_t slot, uint32_t seat,
+                        uint64_t cell, struct hfi_ending *out)
+{
+    const struct hfi_seat *shared = hfi_seat(region, seat);
+    const struct hfi_ending_note *note = &region->words[slot].ending;
+    uint64_t what = atomic_load_explicit(&shared->ending, memory_order_relaxed);
+    if (atomic_load_explicit(&shared->ended, memory_order_relaxed) != cell ||
+        !read_what(what, out)) {
+        return false;
+    }
+    if (atomic_load_explicit(&note->what, memory_order_relaxed) == what) {
+        read_rest(note, out);
+    }
+    return true;
+}
+
+bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t seat, uint64_t token,
+                     uint64_t cell, struct hfi_ending *out)
+{
+    const struct hfi_ending_note *note = &region->words[slot].ending;
+    uint64_t hold = (token & HFI_W_TOKEN) | HOLD_NOTED;
+    *out = (struct hfi_ending){.uid = -1};
+    if (cell != 0) {
+        return seat != HFI_SEAT_NONE && read_reader(region, slot, seat, cell, out);
+    }
+    if (atomic_load_explicit(&note->hold, memory_order_relaxed) != hold) {
+        return false;
+    }
+    return hfi_ending_last(region, slot, out);
+}

@@ -1,0 +1,215 @@
+/*
+ * Three real agents on this machine's loopback, one cell. A hold ends in each of the ways in which
+ * it can: its process is alive and must learn why, by the event, by hf_why, and by the line of
+ * `holdfast lock`. The agent's log and metric say the same.
+ */
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "holdfast/admin.h"
+#include "require.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+enum { HOSTS = 3, HERE = 1, OUTPUT = 65536 };
+
+static struct agent_process agents[HOSTS];
+static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP servers */
+static hf_client *client;         /* on host-b */
+static hf_lock *lock;
+
+static void start(void)
+{
+    char text[512];
+    agent_free_ports(ports, 2 * HOSTS);
+    for (int i = 0; i < HOSTS; i++) {
+        snprintf(text, sizeof(text),
+                 "[agent]\nname = host-%c\ncell = ended\nstate_dir = %%D/state\n"
+                 "socket = %%D/agent.sock\n[cell]\nsession_ttl = 3s\ngrace_period = 500ms\n"
+                 "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
+                 "host-c = tcp://127.0.0.1:%u\n[http]\nlisten = http://127.0.0.1:%u\n",
+                 'a' + i, ports[0], ports[1], ports[2], ports[HOSTS + i]);
+        agent_create(&agents[i], text);
+        agent_launch(&agents[i]);
+    }
+    for (int i = 0; i < HOSTS; i++) {
+        agent_await_socket(&agents[i]);
+    }
+    struct hf_options options = HF_OPTIONS_INIT;
+    options.socket = agents[HERE].socket;
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    ck_assert_int_ge(hf_event_fd(client), 0);
+}
+
+static void stop(void)
+{
+    hf_disconnect(client);
+    for (int i = HOSTS - 1; i >= 0; i--) {
+        agent_destroy(&agents[i]);
+    }
+}
+
+/* Takes the lock on host-b. */
+static void take(const struct hf_lock_options *options)
+{
+    ck_assert_int_eq(hf_open(client, "job", options, &lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, GUARD_MS * MS, NULL), 0);
+}
+
+/* Waits for LOST, which must have that reason, and returns what hf_why says of it. */
+static struct hf_reason lost_by(enum hf_reason_kind kind)
+{
+    struct hf_reason reason = HF_REASON_INIT;
+    struct hf_event event = {.kind = HF_EVENT_GRANTED};
+    struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (event.kind != HF_EVENT_LOST) {
+        REQUIRE(boottime_now() < end_ns, "the hold did not end");
+        if (hf_next_event(client, &event) != 1) {
+            poll(&polled, 1, 100);
+        }
+    }
+    ck_assert_ptr_eq(event.lock, lock);
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    REQUIRE(event.why == kind && reason.kind == kind, "%d, %d: %s", (int)event.why,
+            (int)reason.kind, reason.text);
+    return reason;
+}
+
+/* Returns the page with the metrics of host-b; "" if there is none. Static buffer. */
+static const char *metrics(void)
+{
+    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static char output[OUTPUT];
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((in_port_t)ports[HOSTS + HERE]),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    size_t used = 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
+        send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0) {
+        for (ssize_t got = 1; got > 0 && used < sizeof(output) - 1;) {
+            got = recv(fd, output + used, sizeof(output) - 1 - used, 0);
+            used += got > 0 ? (size_t)got : 0;
+        }
+    }
+    close(fd);
+    output[used] = '\0';
+    return output;
+}
+
+/* The log of host-b has a line with this, and its metric counts one hold lost by that cause. */
+static void await_report(const char *logged, const char *cause)
+{
+    char sample[80];
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    snprintf(sample, sizeof(sample), "\nholdfast_holds_lost_total{cause=\"%s\"} 1\n", cause);
+    while (agent_logged(&agents[HERE], logged) == 0 || strstr(metrics(), sample) == NULL) {
+        REQUIRE(boottime_now() < end_ns, "no %s in the log, or not %s: %s", logged, sample,
+                metrics());
+        sleep_ms(20);
+    }
+}
+
+static void run_break(int host)
+{
+    char command[256];
+    snprintf(command, sizeof(command), "exec %s -s %s break job", binary_path("holdfast"),
+             agents[host].socket);
+    int status = system(command);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+
+START_TEST(broken_from_another_host)
+{
+    char expected[64];
+    take(NULL);
+    run_break(0);
+    struct hf_reason reason = lost_by(HF_WHY_BROKEN);
+    ck_assert_str_eq(reason.agent, "host-a");
+    ck_assert_int_eq(reason.uid, getuid());
+    ck_assert_int_ge(reason.since_ns, 0);
+    snprintf(expected, sizeof(expected), "broken by user %d on host-a", (int)getuid());
+    ck_assert_str_eq(reason.text, expected);
+    snprintf(expected, sizeof(expected), " reason=broken by=host-a uid=%d", (int)getuid());
+    await_report(expected, "break");
+    ck_assert_int_eq(hf_release(lock), HF_ELOST);
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    ck_assert_int_eq(reason.kind, HF_WHY_BROKEN);
+}
+END_TEST
+
+START_TEST(broken_on_the_same_host)
+{
+    char expected[128];
+    const struct passwd *self = getpwuid(getuid());
+    ck_assert_ptr_nonnull(self);
+    snprintf(expected, sizeof(expected), "broken by user %s on host-b", self->pw_name);
+    take(NULL);
+    run_break(HERE);
+    ck_assert_str_eq(lost_by(HF_WHY_BROKEN).text, expected);
+    await_report(" reason=broken by=host-b ", "break");
+}
+END_TEST
+
+START_TEST(a_limit)
+{
+    struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
+    *(_i == 0 ? &options.lease_ns : &options.max_stall_ns) = 700 * MS;
+    take(&options);
+    ck_assert_str_eq(lost_by(_i == 0 ? HF_WHY_LEASE_OVER : HF_WHY_STALLED).text,
+                     _i == 0 ? "its lease is over: 0.7 s" : "no progress was reported for 0.7 s");
+    await_report(_i == 0 ? "event=lease_ended lock=job" : " reason=stalled",
+                 _i == 0 ? "lease" : "max_stall");
+}
+END_TEST
+
+START_TEST(the_agent_is_gone)
+{
+    take(NULL);
+    agent_kill(&agents[HERE]);
+    struct hf_reason reason = lost_by(HF_WHY_AGENT_GONE);
+    ck_assert_int_ge(reason.since_ns, 400 * MS); /* the grace period */
+}
+END_TEST
+
+START_TEST(no_majority)
+{
+    take(NULL);
+    agent_kill(&agents[0]);
+    agent_kill(&agents[2]);
+    (void)lost_by(HF_WHY_SESSION_LOST);
+    await_report("event=holds_lost number=1 reason=session_lost", "lapse");
+}
+END_TEST
+
+/* The agent stands still for longer than the lease, and goes on. */
+START_TEST(the_agent_was_stopped)
+{
+    take(NULL);
+    agent_pause(&agents[HERE]);
+    (void)lost_by(HF_WHY_SESSION_LOST);
+    agent_continue(&agents[HERE]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("ended");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, broken_from_another_host);
+    tcase_add_test(tests, broken_on_the_same_host);
+    tcase_add_loop_test(tests, a_limit, 0, 2);
+    tcase_add_test(tests, the_agent_is_gone);
+    tcase_add_test(tests, no_majority);
+    tcase_add_test(tests, the_agent_was_stopped);
+    return suite_main("ended", tests);
+}
