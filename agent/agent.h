@@ -34,6 +34,7 @@
 #include "observe/log.h"
 #include "observe/turns.h"
 #include "serve/anew.h"
+#include "serve/respite.h"
 
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
@@ -160,7 +161,8 @@ struct agent {
     uint64_t held;     /* bit i: one of its processes holds up threads that touch region i */
     uint8_t faults[HOST_NAMESPACES_MAX];    /* enum region_fault: why the region is unsound */
     uint8_t abandoned[HOST_NAMESPACES_MAX]; /* how many of its regions were, by this agent */
-    int64_t anew_ns[HOST_NAMESPACES_MAX];   /* for regions of rubbish: when to begin anew */
+    struct respite respites[HOST_NAMESPACES_MAX];
+    int64_t anew_ns[HOST_NAMESPACES_MAX]; /* for regions of rubbish: when to begin anew */
     uint64_t given_up; /* how many regions were given up; anew counts those begun anew */
     uint64_t anew;
     struct anew anew_work;

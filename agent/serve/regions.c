@@ -456,11 +456,14 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     agent_lend(agent);
     int64_t anew_ns = host_give_up_region(agent->host, space, promised_ns);
     agent_take_back(agent);
-    agent->anew_ns[space] = anew_ns;
+    struct respite *respite = &agent->respites[space];
+    int64_t respite_ns = now_ns + respite_count(respite, now_ns);
+    agent->anew_ns[space] = anew_ns > respite_ns ? anew_ns : respite_ns;
     memory_remove(agent, space, REMOVER_EMPTIED, agent->regions[space].own_name);
     log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
     log_text(&line, "namespace", agent->spaces[space]);
     log_seconds(&line, "anew_in", agent->anew_ns[space] - now_ns);
+    log_number(&line, "times", respite->given_up);
     log_text(&line, "text", text_of(fault));
     log_end(&line);
 }

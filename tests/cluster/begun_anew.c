@@ -26,7 +26,7 @@
 #include "proto/region.h"
 #include "require.h"
 
-enum { TTL_MS = 2000, DELAY_MS = 700 };
+enum { TTL_MS = 2000, QUICK_TTL_MS = 500, DELAY_MS = 700, RESPITE_FREE = 8 };
 
 enum fault { CHAIN, PUNCHED, COMMIT, HEADER, CUT, CUT_IN_HALF, FAULTS };
 
@@ -366,16 +366,51 @@ START_TEST(others_go_on_while_it_is_made)
 }
 END_TEST
 
-static void start_agent(bool with_faults)
+static void await_logged(const char *text, unsigned count)
 {
-    static char path[128];
+    for (unsigned ms = 0; ms < GUARD_MS && agent_logged(&agent, text) < count; ms += 10) {
+        sleep_ms(10);
+    }
+    ck_assert_uint_eq(agent_logged(&agent, text), count);
+}
+
+START_TEST(who_spoils_again_and_again_waits_longer)
+{
+    struct actor other;
+    for (unsigned i = 1; i <= RESPITE_FREE; i++) {
+        agent_region_path(&agent, "bad", region_path, sizeof(region_path));
+        spoil(CUT);
+        await_logged("event=region_begun_anew namespace=bad", i);
+    }
+    agent_region_path(&agent, "bad", region_path, sizeof(region_path));
+    spoil(CUT);
+    await_logged("event=region_rubbish namespace=bad", RESPITE_FREE + 1);
+    ck_assert_uint_eq(agent_logged(&agent, "event=region_rubbish namespace=bad anew_in=60.000"), 1);
+    sleep_ms(5 * QUICK_TTL_MS);
+    ck_assert_uint_eq(agent_logged(&agent, "event=region_begun_anew"), RESPITE_FREE);
+    actor_ready(&other, agent.socket);
+    ck_assert_int_eq(actor_open(&other, 0, "bad/a", DELAY_MS), HF_EUNSERVED);
+    ck_assert_int_eq(actor_open(&other, 1, "good/other", DELAY_MS), 0);
+    ck_assert_int_eq(actor_acquire(&other, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    actor_end(&other);
+}
+END_TEST
+
+static void create_agent(unsigned ttl_ms)
+{
     char config[600];
     snprintf(config, sizeof(config),
              "[agent]\nname = host-a\ncell = anew\nstate_dir = %%D/state\n"
-             "socket = %%D/agent.sock\n[cell]\nsession_ttl = %dms\n"
+             "socket = %%D/agent.sock\n[cell]\nsession_ttl = %ums\n"
              "[voters]\nhost-a = tcp://127.0.0.1:7411\n[namespace.good]\n[namespace.bad]\n",
-             TTL_MS);
+             ttl_ms);
     agent_create(&agent, config);
+}
+
+static void start_agent(bool with_faults)
+{
+    static char path[128];
+    create_agent(TTL_MS);
     if (with_faults) {
         snprintf(path, sizeof(path), "%s/faults", agent.folder);
         faults = faults_create(path);
@@ -409,11 +444,22 @@ static void start_with_faults(void)
     start_agent(true);
 }
 
+static void start_quick(void)
+{
+    create_agent(QUICK_TTL_MS);
+    agent_start(&agent);
+}
+
 static void stop(void)
 {
     actor_end(&holder);
     actor_end(&waiter);
     actor_end(&victim);
+    agent_destroy(&agent);
+}
+
+static void stop_quick(void)
+{
     agent_destroy(&agent);
 }
 
@@ -431,8 +477,13 @@ int main(void)
     tcase_add_checked_fixture(making, start_with_faults, stop);
     tcase_set_timeout(making, 120);
     tcase_add_loop_test(making, others_go_on_while_it_is_made, 0, 2);
+    TCase *again = tcase_create("again");
+    tcase_add_checked_fixture(again, start_quick, stop_quick);
+    tcase_set_timeout(again, 120);
+    tcase_add_test(again, who_spoils_again_and_again_waits_longer);
     Suite *suite = suite_create("begun anew");
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, making);
+    suite_add_tcase(suite, again);
     return suite_run(suite);
 }

@@ -1,3 +1,4 @@
+/* The cost of new locks: see new_locks.h. */
 #include "new_locks.h"
 
 #include <check.h>

@@ -25,9 +25,9 @@ bool new_locks_ask(const struct agent_process *agent, hf_client *client, const c
  * longer than the attack was meant to last. */
 bool new_locks_are_enough(void);
 
-/* Prints the samples. Checks that 999 of 1000 cost the agent's loop at most most_ms. One sample more
- * may be above: a virtual machine's host may take the processor away for a while, and the kernel
- * counts this as the loop's work. Forgets all samples. */
+/* Prints the samples. Checks that 999 of 1000 cost the agent's loop at most most_ms. One sample
+ * more may be above: a virtual machine's host may take the processor away for a while, and the
+ * kernel counts this as the loop's work. Forgets all samples. */
 void new_locks_judge(const char *what, int64_t most_ms);
 
 #endif
