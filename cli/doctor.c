@@ -93,6 +93,7 @@ static int take_fact(const struct hf_fact *sent, void *arg)
     struct doctor *doctor = arg;
     struct fact *fact = &doctor->facts[doctor->fact_count];
 
+    judged_take(&doctor->judged, sent);
     if (doctor->fact_count == DOCTOR_FACTS_MAX || sent->key == NULL) {
         return 0;
     }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "cli.h"
+#include "judged.h"
 
 enum {
     DOCTOR_FINDINGS_MAX = 128,
@@ -62,6 +63,7 @@ struct doctor {
     uint64_t clients;
     size_t voter_count;
     struct doctor_voter voters[DOCTOR_VOTERS_MAX];
+    struct judged judged;
     size_t fact_count;
     struct fact facts[DOCTOR_FACTS_MAX];
     size_t finding_count;

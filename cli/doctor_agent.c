@@ -18,6 +18,60 @@ enum {
 
 static const int64_t lately_ns = 600000000000; /* ten minutes */
 
+/* The agent's judgement, with the names of its reasons. The texts of most of them stand in the
+ * findings of the checks. */
+static void look_at_judgement(struct doctor *doctor)
+{
+    const struct judged *judged = &doctor->judged;
+    char list[DOCTOR_TEXT_MAX] = "";
+    size_t used = 0;
+
+    if (judged->word[0] == '\0') {
+        return; /* an older agent */
+    }
+    for (size_t i = 0; i < judged->count && used < sizeof list; i++) {
+        const struct judged_reason *reason = &judged->reasons[i];
+
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s%s", i > 0 ? ", " : ": ",
+                                 reason->name, reason->subject[0] != '\0' ? " " : "",
+                                 reason->subject);
+    }
+    enum finding_level level = judged->level >= JUDGED_FAILING    ? FINDING_ERROR
+                               : judged->level >= JUDGED_DEGRADED ? FINDING_WARN
+                                                                  : FINDING_OK;
+    struct finding *finding = doctor_find(doctor, level, "judgement", NULL, "%s%s", judged->word,
+                                          list);
+    if (level != FINDING_OK) {
+        doctor_advise(finding, "well: everything is served, and all is there that should be",
+                      "see the other findings; docs/METRICS.md has each reason");
+    }
+}
+
+/* Reasons that no check below looks at. */
+static void look_at_reasons(struct doctor *doctor)
+{
+    static const struct {
+        const char *name;
+        const char *check;
+        const char *expected;
+        const char *remedy;
+    } known[] = {
+        {"http_down", "http", "metrics and a status page at that address",
+         "see what has the address (ss -ltnp), or correct [http] listen; the agent tries again "
+         "within a minute"},
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const char *text = judged_text(&doctor->judged, known[i].name, NULL, NULL);
+
+        if (text != NULL) {
+            struct finding *finding = doctor_find(doctor, FINDING_WARN, known[i].check, NULL, "%s",
+                                                  text);
+            doctor_advise(finding, known[i].expected, known[i].remedy);
+        }
+    }
+}
+
 static void look_at_session(struct doctor *doctor)
 {
     static const char *const names[] = {"safe", "in jeopardy", "lost"};
@@ -135,6 +189,11 @@ static void look_at_state_dir(struct doctor *doctor)
                               path);
         doctor_advise(finding, "256 MiB: an agent that cannot write its store ends",
                       "make room on that disk");
+    } else if (judged_text(&doctor->judged, "disk_full", NULL, NULL) != NULL) {
+        finding = doctor_find(doctor, FINDING_ERROR, "state_dir", NULL, "%s",
+                              judged_text(&doctor->judged, "disk_full", NULL, ""));
+        doctor_advise(finding, "room for more files: the agent keeps one for each process",
+                      "remove files on that disk (df -i)");
     } else if ((mode & 077) == 0 && owner == uid) {
         doctor_find(doctor, FINDING_OK, "state_dir", NULL, "%s, %" PRId64 " MiB free", path,
                     free_mib);
@@ -242,6 +301,8 @@ void doctor_look_at_agent(struct doctor *doctor)
 {
     look_at_session(doctor);
     if (doctor->answered) {
+        look_at_judgement(doctor);
+        look_at_reasons(doctor);
         look_at_version(doctor);
         look_at_survivors(doctor);
         look_at_limits(doctor);

@@ -147,15 +147,19 @@ static void voter_is_refused(struct doctor *doctor, const char *name)
         return;
     }
     if (doctor_value(doctor, name, "rules_differ", 0) != 0) {
-        finding = doctor_find(doctor, FINDING_ERROR, "config", name,
-                              "it has other voters or times in its configuration than this agent");
+        finding = doctor_find(
+            doctor, FINDING_ERROR, "config", name, "%s",
+            judged_text(&doctor->judged, "rules_differ", name,
+                        "it has other voters or times in its configuration than this agent"));
         doctor_advise(finding, "the same [voters], session_ttl, grace_period and max_drift",
                       "compare the two files; rules_differ in this agent's log says what differs");
         return;
     }
-    finding = doctor_find(doctor, FINDING_ERROR, "voters", name,
-                          "it does not vote: its store is not the one that the cell knows, or an "
-                          "old copy");
+    finding = doctor_find(
+        doctor, FINDING_ERROR, "voters", name, "%s",
+        judged_text(
+            &doctor->judged, "voter_refused", name,
+            "it does not vote: its store is not the one that the cell knows, or an old copy"));
     doctor_advise(finding, "the store that it had",
                   majority_is_left(doctor)
                       ? "put its own state_dir back if it was mixed up; else, on that host: "

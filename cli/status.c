@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "help.h"
 #include "json.h"
+#include "judged.h"
 #include "options.h"
 #include "socket_path.h"
 #include "text.h"
@@ -41,7 +42,26 @@ static const char *voter_state_text(enum hf_voter_state state)
     return "down";
 }
 
-static void status_json(const struct hf_status *status, const struct socket_path *socket)
+/* An agent that is older sends no judgement: null, and no reasons. */
+static void judged_json(struct json *json, const struct judged *judged)
+{
+    json_text(json, "judgement", judged->word[0] != '\0' ? judged->word : NULL);
+    json_open_array(json, "reasons");
+    for (size_t index = 0; index < judged->count; index++) {
+        const struct judged_reason *reason = &judged->reasons[index];
+
+        json_open_object(json, NULL);
+        json_text(json, "name", reason->name);
+        json_text(json, "subject", reason->subject[0] != '\0' ? reason->subject : NULL);
+        json_text(json, "level", reason->level >= JUDGED_FAILING ? "failing" : "degraded");
+        json_text(json, "text", reason->text);
+        json_close_object(json);
+    }
+    json_close_array(json);
+}
+
+static void status_json(const struct hf_status *status, const struct socket_path *socket,
+                        const struct judged *judged)
 {
     struct json json;
 
@@ -72,6 +92,7 @@ static void status_json(const struct hf_status *status, const struct socket_path
     json_unsigned(&json, "waiters", status->waiters);
     json_text(&json, "socket", socket->path);
     json_text(&json, "socket_why", socket->from);
+    judged_json(&json, judged);
     json_close_object(&json);
     putchar('\n');
 }
@@ -81,7 +102,23 @@ static const char *text_or_unknown(const char *text)
     return text != NULL ? text : "?";
 }
 
-static void status_text(const struct hf_status *status, const struct socket_path *socket)
+static void judged_show(const struct judged *judged)
+{
+    if (judged->word[0] != '\0') {
+        printf("state    %s\n", judged->word);
+    }
+    for (size_t index = 0; index < judged->count; index++) {
+        const struct judged_reason *reason = &judged->reasons[index];
+
+        printf("reason   %s%s%s: ", reason->name, reason->subject[0] != '\0' ? " " : "",
+               reason->subject);
+        (void)text_write_clean(stdout, reason->text, 0);
+        putchar('\n');
+    }
+}
+
+static void status_text(const struct hf_status *status, const struct socket_path *socket,
+                        const struct judged *judged)
 {
     char left[TEXT_DURATION_SIZE];
 
@@ -91,6 +128,7 @@ static void status_text(const struct hf_status *status, const struct socket_path
     printf("socket   ");
     (void)text_write_clean(stdout, socket->path, 0);
     printf(" (%s)\n", socket->from);
+    judged_show(judged);
     printf("session  %s, epoch %" PRIu64 ", %s left\n", session_state_text(status->session_state),
            status->session_epoch, text_duration(left, status->session_remaining_ns));
     for (size_t index = 0; index < status->voter_count; index++) {
@@ -105,6 +143,7 @@ static void status_text(const struct hf_status *status, const struct socket_path
 
 struct status_answer {
     struct socket_path socket;
+    struct judged judged;
     bool json;
     bool safe;
 };
@@ -115,10 +154,16 @@ static void status_show(const struct hf_status *status, void *arg)
 
     answer->safe = status->session_state == HF_SESSION_SAFE;
     if (answer->json) {
-        status_json(status, &answer->socket);
+        status_json(status, &answer->socket, &answer->judged);
     } else {
-        status_text(status, &answer->socket);
+        status_text(status, &answer->socket, &answer->judged);
     }
+}
+
+static int take_fact(const struct hf_fact *fact, void *arg)
+{
+    judged_take(arg, fact);
+    return 0;
 }
 
 int command_status(struct cli *cli, int argc, char **argv)
@@ -139,6 +184,8 @@ int command_status(struct cli *cli, int argc, char **argv)
     }
     answer.json = cli->json;
     (void)socket_path_used(cli, hf_socket(client), &answer.socket);
+    /* Without an answer the judgement is not known, and the rest is shown. */
+    (void)!hf_facts(client, take_fact, &answer.judged);
     error = hf_status(client, status_show, &answer);
     hf_disconnect(client);
     if (error != 0) {

@@ -1,7 +1,8 @@
 /*
- * The facts for `holdfast doctor`: the state of this agent, its host and its cell, as numbers and
- * short texts by name (TOLD). This file judges nothing. The command compares the facts with bounds
- * and prints a remedy (cli/doctor_agent.c, cli/doctor_cell.c, cli/doctor_host.c).
+ * The facts for `holdfast doctor`: the judgement about this agent with its reasons, and the state
+ * of this agent, its host and its cell, as numbers and short texts by name (TOLD). The command
+ * compares the facts with bounds and prints a remedy (cli/doctor_agent.c, cli/doctor_cell.c,
+ * cli/doctor_host.c).
  *
  * Each fact is in memory, or the kernel gives it without waiting for a disk or another agent.
  */
@@ -18,6 +19,7 @@
 #include "driver/driver.h"
 #include "io/clock.h"
 #include "observe/files.h"
+#include "observe/judge.h"
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "proto/wire.h"
@@ -62,6 +64,25 @@ static int64_t to_int64(uint64_t value)
 static int64_t age_ns(int64_t at_ns)
 {
     return at_ns == 0 ? -1 : clock_boottime_ns() - at_ns;
+}
+
+/* ---- the judgement ---- */
+
+/* Each reason is a fact "reason_NAME", whose subject is a voter or a namespace. */
+static void tell_judgement(const struct agent *agent, struct hfi_facts_builder *builder)
+{
+    struct judgement judgement;
+    judge(agent, &judgement);
+    add(builder, NULL, "judgement", judgement.level, judgement_word(judgement.level));
+    for (uint32_t i = 0; i < judgement.count; i++) {
+        const struct reason *reason = &judgement.reasons[i];
+        struct message_agent subject;
+        char key[64];
+        snprintf(key, sizeof(key), "reason_%s", reason_name(reason->kind));
+        message_agent_set(&subject, reason->subject, strlen(reason->subject));
+        add(builder, subject.length > 0 ? &subject : NULL, key, reason_level(reason->kind),
+            reason->text);
+    }
 }
 
 /* ---- the agent and its host ---- */
@@ -215,17 +236,10 @@ static void tell_disk(const struct agent *agent, struct hfi_facts_builder *build
 
 static void tell_store(const struct agent *agent, struct hfi_facts_builder *builder)
 {
-    static const char *const statuses[] = {
-        [MESSAGE_STATUS_OBSERVER] = "observer", [MESSAGE_STATUS_EMPTY] = "empty",
-        [MESSAGE_STATUS_LISTED] = "listed",     [MESSAGE_STATUS_VOTING] = "voting",
-        [MESSAGE_STATUS_REFUSED] = "refused",   [MESSAGE_STATUS_REJOINING] = "rejoining",
-    };
-    if (agent->quorum == NULL) {
-        return;
+    if (agent->quorum != NULL) {
+        bool votes = quorum_voter_status(agent->quorum) == MESSAGE_STATUS_VOTING;
+        add(builder, NULL, "votes", votes, judge_vote(agent));
     }
-    unsigned status = (unsigned)quorum_voter_status(agent->quorum);
-    add(builder, NULL, "votes", status == MESSAGE_STATUS_VOTING,
-        status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[status] : NULL);
 }
 
 /* How many partitions each voter coordinates, as its heartbeats say. The only voter of a cell sends
@@ -309,6 +323,7 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     struct hfi_facts_builder builder;
     uint32_t partitions[MESSAGE_VOTERS_MAX];
     hfi_facts_begin(&builder, buffer, HFI_FRAME_MAX, request);
+    tell_judgement(agent, &builder);
     tell_configuration(agent, &builder);
     log_clock(agent, &builder);
     tell_memory(agent, &builder);

@@ -65,7 +65,7 @@ bool files_config_is_loose(const struct agent *agent)
             (status.st_uid != 0 && status.st_uid != agent->own));
 }
 
-uint32_t files_gone(const struct agent *agent, bool by_name, char *text)
+uint32_t files_state_gone(const struct agent *agent, bool by_name, char *text)
 {
     struct list list = {.text = text};
     uint32_t count = 0;
@@ -84,7 +84,19 @@ uint32_t files_gone(const struct agent *agent, bool by_name, char *text)
             count++;
         }
     }
-    if (is_unlinked(agent->door_fd)) {
+    return count;
+}
+
+bool files_socket_gone(const struct agent *agent)
+{
+    return is_unlinked(agent->door_fd);
+}
+
+uint32_t files_gone(const struct agent *agent, bool by_name, char *text)
+{
+    uint32_t count = files_state_gone(agent, by_name, text);
+    struct list list = {.text = text, .used = strlen(text)};
+    if (files_socket_gone(agent)) {
         add(&list, "the socket ", agent->config.socket);
         count++;
     }

@@ -13,9 +13,13 @@ void files_open(struct agent *agent);
 void files_open_socket(struct agent *agent);
 /* Returns whether a user other than root and the agent's may write to the configuration. */
 bool files_config_is_loose(const struct agent *agent);
-/* The number of files that are gone, of the folder, the store, the regions and the socket. text
- * (FILES_TEXT_MAX bytes) names them. by_name: also look whether the folder was moved, for which the
- * disk may have to be read. */
+/* The number of files that are gone, of the folder, the store and the regions. text (FILES_TEXT_MAX
+ * bytes) names them. by_name: also look whether the folder was moved, for which the disk may have
+ * to be read. */
+uint32_t files_state_gone(const struct agent *agent, bool by_name, char *text);
+/* Returns whether the socket's name was removed. */
+bool files_socket_gone(const struct agent *agent);
+/* files_state_gone() with the socket. */
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
 /* Called in each upkeep: logs the files that are gone. */
 void files_look(struct agent *agent);

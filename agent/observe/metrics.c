@@ -98,11 +98,36 @@ static void labelled(struct text *text, const char *name, const char *label,
     }
 }
 
+static void tell_judgement(struct text *text, const struct judgement *judgement)
+{
+    uint32_t counts[REASON_KINDS] = {0};
+    for (uint32_t i = 0; i < judgement->count; i++) {
+        counts[judgement->reasons[i].kind]++;
+    }
+    family(text, "holdfast_judgement", "gauge", "1 for the state that the agent is in");
+    for (uint32_t i = 0; i < JUDGEMENT_LEVELS; i++) {
+        add(text, "holdfast_judgement{state=\"%s\"} %d\n", judgement_word((enum judgement_level)i),
+            judgement->level == (enum judgement_level)i);
+    }
+    family(text, "holdfast_reasons", "gauge", "Reasons of the judgement, by name");
+    for (uint32_t i = 0; i < REASON_KINDS; i++) {
+        add(text, "holdfast_reasons{state=\"%s\",reason=\"%s\"} %u\n",
+            judgement_word(reason_level((enum reason_kind)i)), reason_name((enum reason_kind)i),
+            counts[i]);
+    }
+}
+
 static void tell_agent(struct text *text, const struct metrics *metrics)
 {
     family(text, "holdfast_info", "gauge", "Which agent this is, always 1");
     add(text, "holdfast_info{version=\"%s\",cell=\"%s\",agent=\"%s\",role=\"%s\"} 1\n",
         metrics->version, metrics->cell, metrics->agent, metrics->role);
+    tell_judgement(text, metrics->judgement);
+    if (metrics->tls_end_s != 0) {
+        gauge(text, "holdfast_certificate_end_timestamp_seconds",
+              "When the first of this agent's certificates ends, in seconds since 1970",
+              metrics->tls_end_s);
+    }
     seconds(text, "holdfast_uptime_seconds", "Since the agent began", metrics->uptime_ns);
     family(text, "holdfast_session_state", "gauge", "1 for the state that the session is in");
     for (uint32_t i = 0; i < sizeof(session_names) / sizeof(session_names[0]); i++) {
@@ -324,7 +349,7 @@ size_t metrics_text(const struct metrics *metrics, char *out)
     return text.size;
 }
 
-/* ---- health ---- */
+/* ---- the session ---- */
 
 /* The state of the session for people. The renewal counts a session that has not begun as one in
  * jeopardy. */
@@ -335,27 +360,6 @@ static const char *session_word(const struct metrics *metrics)
         return session_names[metrics->session];
     }
     return metrics->host->sessions_lost > 0 ? "lost" : "none yet";
-}
-
-bool metrics_health(const struct metrics *metrics, char *out, size_t size)
-{
-    if (metrics->session == RENEWAL_SAFE) {
-        snprintf(out, size, "ok\n");
-        return true;
-    }
-    if (metrics->astray) {
-        snprintf(out, size, "the kernel adjusts the clock by more than max_drift\n");
-    } else if (strcmp(session_word(metrics), "lost") == 0) {
-        snprintf(out, size, "the session is lost; a new one begins when a majority answers\n");
-    } else if (strcmp(session_word(metrics), "none yet") == 0) {
-        snprintf(out, size, "no majority of the voters has answered since the start\n");
-    } else {
-        snprintf(out, size,
-                 "in jeopardy: no majority of the voters has renewed the lease, which ran out "
-                 "%.1f s ago\n",
-                 -(double)metrics->remaining_ns / 1e9);
-    }
-    return false;
 }
 
 /* ---- the page ---- */
@@ -393,19 +397,57 @@ static void page_voters(struct text *text, const struct metrics *metrics)
     add(text, "</table>\n");
 }
 
-/* Names of cells, agents and roles have only a-z 0-9 _ -, so nothing in them needs escaping. */
+/* Adds a text from outside: of an error, or a path. */
+static void add_escaped(struct text *text, const char *from)
+{
+    for (; *from != '\0'; from++) {
+        switch (*from) {
+        case '<':
+            add(text, "&lt;");
+            break;
+        case '>':
+            add(text, "&gt;");
+            break;
+        case '&':
+            add(text, "&amp;");
+            break;
+        default:
+            add(text, "%c", *from);
+        }
+    }
+}
+
+static void page_judgement(struct text *text, const struct judgement *judgement)
+{
+    add(text, "<p><strong>%s</strong></p>\n", judgement_word(judgement->level));
+    if (judgement->count == 0) {
+        return;
+    }
+    add(text, "<ul>\n");
+    for (uint32_t i = 0; i < judgement->count; i++) {
+        const struct reason *reason = &judgement->reasons[i];
+        add(text, "<li>%s%s%s: ", reason_name(reason->kind), reason->subject[0] != '\0' ? " " : "",
+            reason->subject);
+        add_escaped(text, reason->text);
+        add(text, "</li>\n");
+    }
+    add(text, "</ul>\n");
+}
+
+/* Names of cells, agents, namespaces and roles have only a-z 0-9 _ -, so nothing in them needs
+ * escaping. */
 size_t metrics_page(const struct metrics *metrics, char *out)
 {
     struct text text = {.bytes = out};
     const struct host_survey *here = metrics->here;
-    char health[256];
-    bool well = metrics_health(metrics, health, sizeof(health));
     add(&text,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
         "<title>holdfast: %s</title>\n<style>body{font-family:sans-serif;margin:2em}"
         "th{text-align:left;padding-right:2em}</style></head><body>\n"
-        "<h1>%s, %s of cell %s</h1>\n<p><strong>%s</strong></p>\n<table>\n",
-        metrics->agent, metrics->agent, metrics->role, metrics->cell, well ? "well" : health);
+        "<h1>%s, %s of cell %s</h1>\n",
+        metrics->agent, metrics->agent, metrics->role, metrics->cell);
+    page_judgement(&text, metrics->judgement);
+    add(&text, "<table>\n");
     row(&text, "version", "%s", metrics->version);
     row(&text, "running for", "%.0f s", (double)metrics->uptime_ns / 1e9);
     if (metrics->was_safe && metrics->session != RENEWAL_LOST) {

@@ -1,6 +1,6 @@
 /*
- * The agent's answers to monitoring: figures as the text that Prometheus reads, a page for a
- * person, and one line that says whether it is well. docs/METRICS.md lists every figure.
+ * The agent's answers to monitoring: figures as the text that Prometheus reads, and a page for a
+ * person. docs/METRICS.md lists every figure.
  *
  * web.c fills in struct metrics, and metrics.c turns it into text. The figures have no name of a
  * lock and no user, for every user of this host may read them.
@@ -17,6 +17,7 @@
 #include "core/quorum.h"
 #include "core/session/renewal.h"
 #include "driver/driver.h"
+#include "observe/judgement.h"
 #include "observe/log.h"
 #include "peers/peers.h"
 
@@ -43,6 +44,8 @@ struct metrics {
     uint32_t epoch;
     int64_t remaining_ns; /* of the lease; negative: it ran out so long ago */
     bool astray;          /* the clock's rate is beyond max_drift */
+    const struct judgement *judgement;
+    int64_t tls_end_s; /* when the first of the certificates ends, wall clock; 0: no TLS */
     const struct host_counts *host;
     const struct host_survey *here;
     const struct quorum_counts *quorum; /* NULL for an observer, like voting */
@@ -72,9 +75,5 @@ size_t metrics_text(const struct metrics *metrics, char *out);
 /* Writes a page of HTML, without scripts and without anything from elsewhere. out and the result
  * are as in metrics_text(). */
 size_t metrics_page(const struct metrics *metrics, char *out);
-
-/* Writes one line: "ok", or why this agent's holds do not count. Returns true if they count. */
-bool metrics_health(const struct metrics *metrics, char *out, size_t size)
-    __attribute__((warn_unused_result));
 
 #endif

@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "io/clock.h"
 #include "io/http_thread.h"
+#include "observe/judge.h"
 #include "observe/metrics.h"
 #include "peers/peers.h"
 #include "turn.h"
@@ -18,10 +19,12 @@ static const int64_t survey_every_ns = 1000000000;
 
 struct web {
     struct http_thread *server; /* NULL: the agent does not listen for HTTP */
+    char error[HTTP_ERROR_MAX]; /* why not */
     int64_t surveyed_ns;        /* 0: never */
     struct host_survey here;
     struct quorum_survey voting;
     struct metrics metrics;
+    struct judgement judgement;
     char text[METRICS_TEXT_MAX];
 };
 
@@ -68,6 +71,7 @@ static void collect(struct agent *agent)
     int64_t now_ns = clock_boottime_ns();
     int64_t deadline_ns = renewal_deadline_ns(&agent->renewal);
     survey(web, agent, now_ns);
+    judge(agent, &web->judgement);
     web->metrics = (struct metrics){
         .version = HF_VERSION,
         .cell = agent->config.cell,
@@ -76,9 +80,11 @@ static void collect(struct agent *agent)
         .uptime_ns = now_ns - agent->began_ns,
         .session = renewal_state(&agent->renewal, now_ns),
         .was_safe = deadline_ns != 0,
+        .judgement = &web->judgement,
         .epoch = renewal_epoch(&agent->renewal),
         .remaining_ns = deadline_ns != 0 ? deadline_ns - now_ns : 0,
         .astray = agent->rate_ppm != 0,
+        .tls_end_s = agent->peers != NULL ? peers_view(agent).tls_end_s : 0,
         .host = host_counts(agent->host),
         .here = &web->here,
         .quorum = agent->quorum != NULL ? quorum_counts(agent->quorum) : NULL,
@@ -111,9 +117,9 @@ static void on_request(void *arg, const char *path, struct http_answer *out)
         out->type = "text/plain; version=0.0.4; charset=utf-8";
         out->size = metrics_text(&web->metrics, web->text);
     } else if (strcmp(path, "/healthz") == 0) {
-        collect(agent);
-        out->status = metrics_health(&web->metrics, web->text, sizeof(web->text)) ? 200 : 503;
-        out->size = strlen(web->text);
+        judge(agent, &web->judgement);
+        out->status = web->judgement.level < JUDGEMENT_FAILING ? 200 : 503;
+        out->size = judgement_text(&web->judgement, web->text, sizeof(web->text));
     } else if (strcmp(path, "/") == 0) {
         collect(agent);
         out->status = 200;
@@ -141,7 +147,6 @@ void web_open(struct agent *agent)
     const struct http_handler handler = {
         .name = agent->config.agent, .answer = on_request, .turn = on_turn, .arg = agent};
     struct http_address address;
-    char error[HTTP_ERROR_MAX];
     if (agent->config.http_listen[0] == '\0') {
         return;
     }
@@ -150,10 +155,16 @@ void web_open(struct agent *agent)
         log_failure(agent, agent->web == NULL ? "out of memory" : "no such address");
         return;
     }
-    agent->web->server = http_thread_open(&agent->loop, &address, &handler, error);
+    agent->web->server = http_thread_open(&agent->loop, &address, &handler, agent->web->error);
     if (agent->web->server == NULL) {
-        log_failure(agent, error);
+        log_failure(agent, agent->web->error);
     }
+}
+
+const char *web_down(const struct agent *agent)
+{
+    bool down = agent->web != NULL && agent->web->server == NULL;
+    return down ? agent->web->error : NULL;
 }
 
 void web_shut(struct agent *agent)

@@ -16,6 +16,8 @@ struct web;
 /* Begins to listen, if the configuration has [http]. On failure the agent goes on without HTTP, and
  * the log says why. */
 void web_open(struct agent *agent);
+/* Why this agent does not listen for HTTP although [http] says so; NULL: it does, or need not. */
+const char *web_down(const struct agent *agent);
 /* To be called before the loop is closed. */
 void web_shut(struct agent *agent);
 /* To be called after the loop is closed. */

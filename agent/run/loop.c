@@ -20,6 +20,7 @@
 #include "io/commit.h"
 #include "io/notify.h"
 #include "observe/files.h"
+#include "observe/judge.h"
 #include "observe/web.h"
 #include "peers/peers.h"
 #include "proto/check.h"
@@ -249,6 +250,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     regions_look(agent);
     files_look(agent);
     users_look(agent, now_ns);
+    judge_look(agent, now_ns);
     uint64_t commits = driver_commits(agent->driver);
     /* A checkpoint costs a flush or two, so it waits for a quiet moment. */
     bool quiet = commits != agent->idle_commits && commits == agent->seen_commits;

@@ -705,6 +705,7 @@ static int make_session(struct agent *agent)
 static void blank(struct agent *agent)
 {
     agent->own = geteuid();
+    agent->disk_free = agent->disk_inodes = -1;
     agent->state_fd = agent->store_fd = agent->door_fd = agent->clients_fd = -1;
     agent->lock_fd = agent->socket_lock_fd = agent->timer_fd = agent->shm_fd = -1;
     for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {

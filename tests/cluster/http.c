@@ -120,6 +120,14 @@ static void await_health(unsigned host, const char *status, const char *text)
     }
 }
 
+static void await_logged(unsigned host, const char *text)
+{
+    for (unsigned waited_ms = 0; agent_logged(&agents[host], text) == 0; waited_ms += 20) {
+        REQUIRE(waited_ms < GUARD_MS, "not logged: %s", text);
+        sleep_ms(20);
+    }
+}
+
 static void start(unsigned hosts)
 {
     char text[512];
@@ -141,7 +149,7 @@ static void start(unsigned hosts)
     }
     for (unsigned i = 0; i < hosts; i++) {
         agent_await_socket(&agents[i]);
-        await_health(i, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+        await_health(i, "HTTP/1.1 200 ", "\r\n\r\nwell\n");
     }
 }
 
@@ -188,16 +196,83 @@ START_TEST(health_goes_and_comes_with_the_majority)
 {
     static const char interruptions[] = "holdfast_session_interruptions_total";
     start(HOSTS);
-    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nwell\n");
     double before = metric(0, interruptions);
     agent_kill(&agents[1]);
     await_metric(0, "holdfast_voter_up{peer=\"host-c\"}", 1);
-    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\ndegraded\nvoter_down host-b: it cannot be reached");
+    await_metric(0, "holdfast_judgement{state=\"degraded\"}", 1);
+    await_metric(0, "holdfast_reasons{state=\"degraded\",reason=\"voter_down\"}", 1);
+    await_logged(0, "event=judgement_changed state=degraded reasons=\"voter_down host-b\"");
     agent_kill(&agents[2]);
-    await_health(0, "HTTP/1.1 503 ", "no majority");
+    await_health(0, "HTTP/1.1 503 ", "\r\n\r\nfailing\nsession_jeopardy: in jeopardy: no majority");
     await_metric(0, interruptions, before + 1);
+    await_metric(0, "holdfast_judgement{state=\"failing\"}", 1);
+    await_logged(
+        0, "event=judgement_changed state=failing reasons=\"session_jeopardy, voter_down host-b");
     agent_launch(&agents[1]);
-    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\ndegraded\nvoter_down host-c: it cannot be reached");
+    agent_launch(&agents[2]);
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nwell\n");
+    stop(HOSTS);
+}
+END_TEST
+
+/* What a command of `holdfast` says of that host's agent. Static buffer. */
+static const char *command(unsigned host, const char *words)
+{
+    static char output[OUTPUT];
+    char line[256];
+    snprintf(line, sizeof(line), "%s -s %s %s", binary_path("holdfast"), agents[host].socket,
+             words);
+    FILE *pipe = popen(line, "re");
+    REQUIRE(pipe != NULL, "popen");
+    output[fread(output, 1, sizeof(output) - 1, pipe)] = '\0';
+    (void)pclose(pipe);
+    return output;
+}
+
+static void expect(const char *where, const char *text, const char *expected)
+{
+    ck_assert_msg(strstr(text, expected) != NULL, "%s: no %s in %s", where, expected, text);
+}
+
+/* The page, /healthz, the metrics, status and doctor have one judgement, in the same words. */
+START_TEST(a_refused_voter_is_told_everywhere_in_the_same_words)
+{
+    static const char reason[] = "it does not vote: its store is not the one that the cell knows, "
+                                 "or an old copy";
+    char expected[256];
+    char line[256];
+    start(HOSTS);
+    expect("status", command(0, "status"), "\nstate    well\n");
+    agent_kill(&agents[2]);
+    snprintf(line, sizeof(line), "rm -r %s/state", agents[2].folder);
+    ck_assert_int_eq(system(line), 0);
+    agent_start(&agents[2]);
+    snprintf(expected, sizeof(expected), "\r\n\r\ndegraded\nvoter_refused host-c: %s\n", reason);
+    await_health(0, "HTTP/1.1 200 ", expected);
+    snprintf(expected, sizeof(expected),
+             "<strong>degraded</strong></p>\n<ul>\n"
+             "<li>voter_refused host-c: %s</li>",
+             reason);
+    expect("page", get(0, "/"), expected);
+    ck_assert(metric(0, "holdfast_judgement{state=\"degraded\"}") == 1);
+    ck_assert(metric(0, "holdfast_reasons{state=\"degraded\",reason=\"voter_refused\"}") == 1);
+    snprintf(expected, sizeof(expected), "\nstate    degraded\nreason   voter_refused host-c: %s\n",
+             reason);
+    expect("status", command(0, "status"), expected);
+    snprintf(expected, sizeof(expected),
+             "\"judgement\":\"degraded\",\"reasons\":[{\"name\":"
+             "\"voter_refused\",\"subject\":\"host-c\",\"level\":\"degraded\",\"text\":\"%s\"}",
+             reason);
+    expect("status --json", command(0, "status --json"), expected);
+    expect("doctor", command(0, "doctor"), "judgement    degraded: voter_refused host-c\n");
+    snprintf(expected, sizeof(expected), "error  voters       host-c: %s\n", reason);
+    expect("doctor", command(0, "doctor"), expected);
+    await_health(2, "HTTP/1.1 200 ",
+                 "\r\n\r\ndegraded\nnot_voting: this voter does not vote: its "
+                 "store is refused\n");
     stop(HOSTS);
 }
 END_TEST
@@ -212,7 +287,7 @@ START_TEST(a_lease_that_ran_out_without_an_agent_is_counted)
     agent_kill(&agents[0]);
     sleep_ms(5500);
     agent_start(&agents[0]);
-    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nok\n");
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nwell\n");
     ck_assert(metric(0, "holdfast_session_interruptions_total") == 1 ||
               metric(0, "holdfast_session_epoch") > epoch); /* if the start took so long */
     stop(1);
@@ -263,21 +338,21 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
 {
     int silent[SILENT];
     start(1);
-    await_health(0, "HTTP/1.1 200 ", "ok");
+    await_health(0, "HTTP/1.1 200 ", "well");
     unsigned before = agent_descriptors(&agents[0]);
     for (unsigned i = 0; i < SILENT; i++) {
         silent[i] = dial(0);
         REQUIRE(silent[i] >= 0, "dial");
         (void)!send(silent[i], "GET /metrics HTT", 16, MSG_NOSIGNAL);
     }
-    await_health(0, "HTTP/1.1 200 ", "ok");
+    await_health(0, "HTTP/1.1 200 ", "well");
     ck_assert_uint_le(agent_descriptors(&agents[0]), before + CONNECTIONS_MAX);
     for (unsigned i = 0; i < SILENT; i++) {
         char byte;
         ck_assert_int_le(recv(silent[i], &byte, 1, 0), 0); /* closed, by and by */
         close(silent[i]);
     }
-    await_health(0, "HTTP/1.1 200 ", "ok");
+    await_health(0, "HTTP/1.1 200 ", "well");
     ck_assert_uint_le(agent_descriptors(&agents[0]), before + 1);
     stop(1);
 }
@@ -369,6 +444,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, counters_move_with_a_lock_from_host_to_host);
     tcase_add_test(tests, health_goes_and_comes_with_the_majority);
+    tcase_add_test(tests, a_refused_voter_is_told_everywhere_in_the_same_words);
     tcase_add_test(tests, a_lease_that_ran_out_without_an_agent_is_counted);
     tcase_add_test(tests, what_is_no_request_for_a_page_is_refused);
     tcase_add_test(tests, silent_connections_cost_little_and_stop_nobody);

@@ -59,6 +59,7 @@ START_TEST(all_is_well)
     ck_assert_msg(ran.status == 0, "%s", ran.out);
     ck_assert_ptr_null(strstr(ran.out, "warn "));
     ck_assert_ptr_null(strstr(ran.out, "remedy"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "ok     judgement    well\n"));
     ck_assert_ptr_nonnull(strstr(ran.out, "voters       3 of 3 answer"));
     ck_assert_ptr_nonnull(strstr(ran.out, "dev 86, b 85, c 85"));
     ck_assert_ptr_nonnull(strstr(ran.out, "b: its clock against this one: -20 to +30 ppm"));
@@ -137,6 +138,18 @@ static const struct {
     {"voters=uuu,tls=1,tls_end_s=@200,tls_kept=1", 2,
      "tls          its files are no good now: host"},
     {"voters=uuu,others_admitted=1", 2, "socket       "},
+    {"voters=uuu,judgement=1,judgement.text=degraded,reason_http_down=1", 1,
+     "judgement    degraded: http_down"},
+    {"voters=uuu,judgement=1,judgement.text=degraded,reason_http_down=1", 1,
+     "http         [http] does not listen: the port is taken"},
+    {"voters=uuu,judgement=1,judgement.text=degraded,reason_disk_full=1", 2,
+     "state_dir    3 more files can be made"},
+    {"voters=uuu,judgement=2,judgement.text=failing,reason_session_lost=2,reason_http_down=1", 2,
+     "judgement    failing: http_down, session_lost"},
+    {"voters=uru,judgement=1,judgement.text=degraded,b.reason_voter_refused=1", 2,
+     "voters       b: it is refused, the agent says"},
+    {"voters=uuu,accounts_unknown=1", 1,
+     "users        this host does not know 1 of the names in the configuration: [agent] users: b"},
     {"voters=uuu,facts=-15", 1, "agent        it does not tell how it stands"},
 };
 

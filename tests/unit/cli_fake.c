@@ -481,6 +481,7 @@ static const struct {
     int64_t value;
     const char *text;
 } facts[] = {
+    {"judgement", 0, "well"},
     {"version", 0, "9.8.7"},
     {"wire_version", 3, NULL},
     {"uid", 0, NULL},
@@ -527,6 +528,7 @@ static const struct {
     {"c.round_trip_worst_ns", 3000000, NULL},
     {"agents_known", 4, NULL},
     {"agents_silent", 0, NULL},
+    {"accounts_unknown", 0, "[agent] users: bob"},
     {"listener_deaf", 0, NULL},
     {"refused_age_ns", 3600000000000, "10.0.0.9: it belongs to another cell"},
     {"listens_local", 1, NULL},
@@ -534,7 +536,17 @@ static const struct {
     {"tls_begin_s", 0, NULL},
     {"tls_end_s", 0, NULL},
     {"tls_kept", 0, "host-a.key: found mode 0644"},
+    /* These are there only if they are set. */
+    {"b.reason_voter_refused", 1, "it is refused, the agent says"},
+    {"reason_http_down", 1, "[http] does not listen: the port is taken"},
+    {"reason_disk_full", 1, "3 more files can be made"},
+    {"reason_session_lost", 2, "the session is lost"},
 };
+
+static bool is_optional(const char *name)
+{
+    return strstr(name, "reason_") != NULL;
+}
 
 int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
 {
@@ -551,6 +563,9 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
                         ? setting(facts[i].name, text, sizeof(text))
                         : facts[i].text};
 
+        if (is_optional(facts[i].name) && !is_set(facts[i].name)) {
+            continue;
+        }
         snprintf(text_key, sizeof(text_key), "%s.text", facts[i].name);
         if (is_set(text_key)) {
             fact.text = setting(text_key, text, sizeof(text));

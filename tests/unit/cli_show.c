@@ -241,7 +241,21 @@ START_TEST(test_status)
         "\"session\":{\"state\":\"safe\",\"epoch\":3,\"remaining_ms\":4200},\"voters\":["
         "{\"name\":\"dev\",\"address\":null,\"state\":\"up\"},{\"name\":\"b\",\"address\":"
         "\"tcp://10.0.0.2:7411\",\"state\":\"refused\"}],\"clients\":1,\"locks_held\":2,"
-        "\"waiters\":3,\"socket\":\"/run/holdfast/agent.sock\",\"socket_why\":\"the default\"}\n");
+        "\"waiters\":3,\"socket\":\"/run/holdfast/agent.sock\",\"socket_why\":\"the default\","
+        "\"judgement\":\"well\",\"reasons\":[]}\n");
+    run_command("judgement=1,judgement.text=degraded,b.reason_voter_refused=1", "status", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_ptr_nonnull(strstr(ran.out, "\nstate    degraded\n"
+                                          "reason   voter_refused b: it is refused, the agent "
+                                          "says\n"));
+    run_command("judgement=2,judgement.text=failing,reason_session_lost=2", "status --json", &ran);
+    ck_assert_ptr_nonnull(
+        strstr(ran.out,
+               "\"judgement\":\"failing\",\"reasons\":[{\"name\":\"session_lost\",\"subject\":null,"
+               "\"level\":\"failing\",\"text\":\"the session is lost\"}]}"));
+    run_command("facts=-15", "status --json", &ran); /* the agent is an older one */
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_ptr_nonnull(strstr(ran.out, "\"judgement\":null,\"reasons\":[]}"));
     run_command("session=1", "status", &ran);
     ck_assert_int_eq(ran.status, 75);
     ck_assert_ptr_nonnull(strstr(ran.out, "jeopardy"));

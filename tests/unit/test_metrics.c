@@ -16,6 +16,7 @@ static struct quorum_counts quorum;
 static struct quorum_survey voting;
 static struct driver_counts driver;
 static struct histogram durations;
+static struct judgement judgement;
 
 /* Fills in all metrics, with the longest possible numbers. */
 static struct metrics filled(void)
@@ -24,6 +25,8 @@ static struct metrics filled(void)
                               .cell = "prod",
                               .agent = "host-a",
                               .role = "voter",
+                              .judgement = &judgement,
+                              .tls_end_s = INT64_MAX,
                               .host = &host,
                               .here = &here,
                               .quorum = &quorum,
@@ -167,11 +170,30 @@ START_TEST(a_duration_falls_into_the_bucket_that_ends_at_it_or_above)
 }
 END_TEST
 
+/* The text of a reason stands in no list of messages; its name leads to its row. */
+START_TEST(every_reason_is_in_the_documentation)
+{
+    static char page[PAGE_MAX];
+    FILE *file = fopen(HF_METRICS_PAGE, "re");
+    ck_assert_ptr_nonnull(file);
+    page[fread(page, 1, sizeof(page) - 1, file)] = '\0';
+    ck_assert(feof(file));
+    fclose(file);
+    for (unsigned i = 0; i < REASON_KINDS; i++) {
+        char row[128];
+        snprintf(row, sizeof(row), "\n| `%s` | %s | ", reason_name((enum reason_kind)i),
+                 judgement_word(reason_level((enum reason_kind)i)));
+        ck_assert_msg(strstr(page, row) != NULL, "docs/METRICS.md has no row%s", row);
+    }
+}
+END_TEST
+
 START_TEST(an_observer_tells_nothing_of_votes)
 {
     struct metrics metrics = filled();
     metrics.quorum = NULL;
     metrics.voting = NULL;
+    metrics.tls_end_s = 0;
     text[metrics_text(&metrics, text)] = '\0';
     ck_assert_ptr_null(strstr(text, "holdfast_voting"));
     ck_assert_ptr_nonnull(strstr(text, "holdfast_voter_up"));
@@ -180,67 +202,61 @@ START_TEST(an_observer_tells_nothing_of_votes)
 }
 END_TEST
 
-START_TEST(health_is_one_line)
+/* The page has the judgement and its reasons; what comes from outside cannot add to it. */
+START_TEST(the_page_says_how_the_agent_is)
 {
     struct metrics metrics = filled();
-    char line[256];
-    ck_assert(metrics_health(&metrics, line, sizeof(line)));
-    ck_assert_str_eq(line, "ok\n");
-    metrics.session = RENEWAL_JEOPARDY;
-    host.sessions_lost = 0;
-    ck_assert(!metrics_health(&metrics, line, sizeof(line)));
-    ck_assert_ptr_nonnull(strstr(line, "since the start\n"));
-    host.sessions_lost = 1; /* it was, in a session before */
-    ck_assert(!metrics_health(&metrics, line, sizeof(line)));
-    ck_assert_ptr_nonnull(strstr(line, "the session is lost"));
-    metrics.was_safe = true;
-    metrics.remaining_ns = -1500000000;
-    ck_assert(!metrics_health(&metrics, line, sizeof(line)));
-    ck_assert_ptr_nonnull(strstr(line, "1.5 s ago\n"));
-    metrics.astray = true;
-    ck_assert(!metrics_health(&metrics, line, sizeof(line)));
-    ck_assert_ptr_nonnull(strstr(line, "max_drift\n"));
-    metrics.astray = false;
-    metrics.session = RENEWAL_LOST;
-    ck_assert(!metrics_health(&metrics, line, sizeof(line)));
-    ck_assert_ptr_nonnull(strstr(line, "lost"));
-    ck_assert_ptr_eq(strchr(line, '\n'), line + strlen(line) - 1);
     text[metrics_page(&metrics, text)] = '\0';
-    ck_assert_ptr_nonnull(strstr(text, line));
+    ck_assert_ptr_nonnull(strstr(text, "<strong>well</strong>"));
+    ck_assert_ptr_null(strstr(text, "<li>"));
+    judgement.level = JUDGEMENT_DEGRADED;
+    judgement.count = 2;
+    judgement.reasons[0] = (struct reason){
+        .kind = REASON_VOTER_REFUSED, .subject = "host-c", .text = "it does not vote"};
+    judgement.reasons[1] = (struct reason){.kind = REASON_HTTP_DOWN, .text = "<b> & \"c\""};
+    text[metrics_page(&metrics, text)] = '\0';
+    ck_assert_ptr_nonnull(strstr(text, "<strong>degraded</strong>"));
+    ck_assert_ptr_nonnull(strstr(text, "<li>voter_refused host-c: it does not vote</li>\n"
+                                       "<li>http_down: &lt;b&gt; &amp; \"c\"</li>"));
+    text[metrics_text(&metrics, text)] = '\0';
+    ck_assert_ptr_nonnull(strstr(text, "\nholdfast_judgement{state=\"well\"} 0\n"
+                                       "holdfast_judgement{state=\"degraded\"} 1\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nholdfast_reasons{state=\"degraded\",reason=\"voter_refused\"} 1\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nholdfast_reasons{state=\"failing\",reason=\"session_lost\"} 0\n"));
 }
 END_TEST
 
-/* Checks that the page's headline and its row give the same state of the session. */
-static void check_page(const struct metrics *metrics, const char *headline, const char *row)
+static void check_page(const struct metrics *metrics, const char *row)
 {
     char expected[128];
     text[metrics_page(metrics, text)] = '\0';
-    ck_assert_ptr_nonnull(strstr(text, headline));
     snprintf(expected, sizeof(expected), "<tr><th>session</th><td>%s", row);
     ck_assert_ptr_nonnull(strstr(text, expected));
 }
 
-START_TEST(the_pages_headline_says_what_its_rows_say)
+START_TEST(the_page_shows_the_session)
 {
     struct metrics metrics = filled();
     metrics.session = RENEWAL_SAFE;
     metrics.was_safe = true;
     metrics.remaining_ns = 1500000000;
-    check_page(&metrics, "<strong>well</strong>", "safe, epoch");
+    check_page(&metrics, "safe, epoch");
     metrics.session = RENEWAL_JEOPARDY;
     metrics.remaining_ns = -1500000000;
-    check_page(&metrics, "in jeopardy: no majority", "jeopardy, epoch");
+    check_page(&metrics, "jeopardy, epoch");
     metrics.was_safe = false; /* a session after the one that was lost */
     metrics.remaining_ns = 0;
     host.sessions_lost = 1;
-    check_page(&metrics, "the session is lost", "lost</td>");
+    check_page(&metrics, "lost</td>");
     ck_assert_ptr_null(strstr(text, "jeopardy"));
     host.sessions_lost = 0;
-    check_page(&metrics, "since the start", "none yet</td>");
+    check_page(&metrics, "none yet</td>");
     ck_assert_ptr_null(strstr(text, "jeopardy"));
     metrics.session = RENEWAL_LOST;
     metrics.was_safe = true;
-    check_page(&metrics, "the session is lost", "lost</td>");
+    check_page(&metrics, "lost</td>");
 }
 END_TEST
 
@@ -250,8 +266,9 @@ int main(void)
     tcase_add_test(tests, every_line_is_one_that_prometheus_reads);
     tcase_add_test(tests, every_metric_is_in_the_documentation_and_no_other);
     tcase_add_test(tests, a_duration_falls_into_the_bucket_that_ends_at_it_or_above);
+    tcase_add_test(tests, every_reason_is_in_the_documentation);
     tcase_add_test(tests, an_observer_tells_nothing_of_votes);
-    tcase_add_test(tests, health_is_one_line);
-    tcase_add_test(tests, the_pages_headline_says_what_its_rows_say);
+    tcase_add_test(tests, the_page_says_how_the_agent_is);
+    tcase_add_test(tests, the_page_shows_the_session);
     return suite_main("metrics", tests);
 }

@@ -1,0 +1,336 @@
+/* The judgement about an agent: see judgement.h. */
+#include "observe/judgement.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PPM_OF_PERCENT = 10000, MIB = 1024 * 1024, DAY_S = 86400 };
+
+static const char *const names[REASON_KINDS] = {
+    [REASON_SESSION_LOST] = "session_lost",
+    [REASON_SESSION_NONE] = "session_none",
+    [REASON_SESSION_JEOPARDY] = "session_jeopardy",
+    [REASON_NAMESPACE_DOWN] = "namespace_down",
+    [REASON_SOCKET_GONE] = "socket_gone",
+    [REASON_NOT_VOTING] = "not_voting",
+    [REASON_VOTER_REFUSED] = "voter_refused",
+    [REASON_VOTER_STARTS_OVER] = "voter_starts_over",
+    [REASON_VOTER_DOWN] = "voter_down",
+    [REASON_RULES_DIFFER] = "rules_differ",
+    [REASON_RENEWALS_SLOW] = "renewals_slow",
+    [REASON_CLOCK_ASTRAY] = "clock_astray",
+    [REASON_CLOCK_DIFFERS] = "clock_differs",
+    [REASON_FLUSH_SLOW] = "flush_slow",
+    [REASON_DISK_FULL] = "disk_full",
+    [REASON_STATE_DIR_OPEN] = "state_dir_open",
+    [REASON_FILES_GONE] = "files_gone",
+    [REASON_INBOX_DEAF] = "inbox_deaf",
+    [REASON_CERTIFICATE_OVER] = "certificate_over",
+    [REASON_CERTIFICATE_EARLY] = "certificate_early",
+    [REASON_CERTIFICATE_ENDS] = "certificate_ends",
+    [REASON_CERTIFICATE_KEPT] = "certificate_kept",
+    [REASON_HTTP_DOWN] = "http_down",
+    [REASON_DESCRIPTORS_FULL] = "descriptors_full",
+    [REASON_CLIENTS_FULL] = "clients_full",
+};
+
+const char *judgement_word(enum judgement_level level)
+{
+    static const char *const words[JUDGEMENT_LEVELS] = {"well", "degraded", "failing"};
+    return words[level];
+}
+
+const char *reason_name(enum reason_kind kind)
+{
+    return names[kind];
+}
+
+enum judgement_level reason_level(enum reason_kind kind)
+{
+    return kind < REASON_NOT_VOTING ? JUDGEMENT_FAILING : JUDGEMENT_DEGRADED;
+}
+
+/* The checks below go by the order of enum reason_kind, from the worst. */
+__attribute__((format(printf, 4, 5))) static void add(struct judgement *out, enum reason_kind kind,
+                                                      const char *subject, const char *format, ...)
+{
+    if (out->count == REASONS_MAX) {
+        return; /* seven voters and all namespaces do not have so many things wrong at once */
+    }
+    struct reason *reason = &out->reasons[out->count++];
+    va_list arguments;
+    reason->kind = kind;
+    snprintf(reason->subject, sizeof(reason->subject), "%s", subject != NULL ? subject : "");
+    va_start(arguments, format);
+    vsnprintf(reason->text, sizeof(reason->text), format, arguments);
+    va_end(arguments);
+    for (char *at = reason->text; *at != '\0'; at++) {
+        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at;
+    }
+    out->level = reason_level(kind) > out->level ? reason_level(kind) : out->level;
+}
+
+/* ---- what is not served ---- */
+
+/* The renewal counts a session that has not begun as one in jeopardy. */
+static void judge_session(const struct judgement_facts *facts, struct judgement *out)
+{
+    bool begun = facts->was_safe || facts->session == RENEWAL_LOST;
+    bool lost = facts->session == RENEWAL_LOST || (!begun && facts->session_ended);
+    if (facts->session == RENEWAL_SAFE) {
+        return;
+    }
+    if (facts->astray) {
+        add(out, lost ? REASON_SESSION_LOST : REASON_SESSION_JEOPARDY, NULL,
+            "the kernel adjusts the clock by more than max_drift: no hold of this host counts");
+    } else if (lost) {
+        add(out, REASON_SESSION_LOST, NULL,
+            "the session is lost; a new one begins when a majority answers");
+    } else if (!begun) {
+        add(out, REASON_SESSION_NONE, NULL,
+            "no majority of the voters has answered since the start");
+    } else {
+        add(out, REASON_SESSION_JEOPARDY, NULL,
+            "in jeopardy: no majority of the voters has renewed the lease, which ran out %.1f s "
+            "ago",
+            -(double)facts->remaining_ns / 1e9);
+    }
+}
+
+static void judge_namespaces(const struct judgement_facts *facts, struct judgement *out)
+{
+    for (uint32_t i = 0; i < facts->namespace_count; i++) {
+        if ((facts->down >> i & 1) != 0) {
+            add(out, REASON_NAMESPACE_DOWN, facts->namespaces[i],
+                "its region %s: no lock of it is served until it is begun anew",
+                (facts->roomless >> i & 1) != 0 ? "had a hole when /dev/shm was full"
+                                                : "was spoilt");
+        }
+    }
+}
+
+/* ---- the cell ---- */
+
+static void judge_own_vote(const struct judgement_facts *facts, struct judgement *out)
+{
+    static const struct {
+        const char *status;
+        const char *text;
+    } known[] = {
+        {"refused", "this voter does not vote: its store is refused"},
+        {"empty", "this voter does not vote yet: its store is empty, and it waits for all the "
+                  "others to make a new cell"},
+        {"listed", "this voter does not vote yet: it waits until a majority of the voters has said "
+                   "which commit of its store it saw last"},
+        {"rejoining", "this voter does not vote yet: it starts over, and waits for what the others "
+                      "have in their stores"},
+    };
+    for (size_t i = 0; facts->not_vote != NULL && i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(facts->not_vote, known[i].status) == 0) {
+            add(out, REASON_NOT_VOTING, NULL, "%s", known[i].text);
+        }
+    }
+}
+
+static bool is_refused(const struct judgement_voter *voter)
+{
+    return !voter->self && voter->refused && !voter->starts_over && !voter->rules_differ;
+}
+
+static bool is_down(const struct judgement_voter *voter)
+{
+    return !voter->self && !voter->up && !voter->refused && !voter->starts_over;
+}
+
+static void judge_voters(const struct judgement_facts *facts, struct judgement *out)
+{
+    const struct judgement_voter *end = facts->voters + facts->voter_count;
+    for (const struct judgement_voter *voter = facts->voters; voter < end; voter++) {
+        if (is_refused(voter)) {
+            add(out, REASON_VOTER_REFUSED, voter->name,
+                "it does not vote: its store is not the one that the cell knows, or an old copy");
+        }
+    }
+    for (const struct judgement_voter *voter = facts->voters; voter < end; voter++) {
+        if (!voter->self && voter->starts_over) {
+            add(out, REASON_VOTER_STARTS_OVER, voter->name,
+                "it starts over, and does not vote before it has everything from the others");
+        }
+    }
+    for (const struct judgement_voter *voter = facts->voters; voter < end; voter++) {
+        if (is_down(voter) && voter->connected) {
+            add(out, REASON_VOTER_DOWN, voter->name, "connected, but it answers nothing");
+        } else if (is_down(voter)) {
+            add(out, REASON_VOTER_DOWN, voter->name, "it cannot be reached%s%s",
+                voter->why_down[0] != '\0' ? ": " : "", voter->why_down);
+        }
+    }
+    for (const struct judgement_voter *voter = facts->voters; voter < end; voter++) {
+        if (!voter->self && voter->rules_differ) {
+            add(out, REASON_RULES_DIFFER, voter->name,
+                "it has other voters or times in its configuration than this agent");
+        }
+    }
+}
+
+/* A lease is renewed every third of the ttl. If a majority takes longer, the renewal is useless. */
+static void judge_renewals(const struct judgement_facts *facts, struct judgement *out)
+{
+    uint32_t measured = 0;
+    uint32_t quick = 0;
+    for (uint32_t i = 0; i < facts->voter_count; i++) {
+        int64_t worst_ns = facts->voters[i].round_trip_worst_ns;
+        measured += worst_ns >= 0;
+        quick += worst_ns >= 0 && worst_ns <= facts->session_ttl_ns / 3;
+    }
+    if (facts->session == RENEWAL_SAFE && measured > facts->voter_count / 2 &&
+        quick <= facts->voter_count / 2) {
+        add(out, REASON_RENEWALS_SLOW, NULL,
+            "a majority took longer for an acknowledgement than renewals are apart");
+    }
+}
+
+static void judge_clocks(const struct judgement_facts *facts, struct judgement *out)
+{
+    int64_t max_ppm = (int64_t)facts->max_drift_percent * PPM_OF_PERCENT;
+    if (facts->astray && facts->session == RENEWAL_SAFE) {
+        add(out, REASON_CLOCK_ASTRAY, NULL,
+            "the kernel adjusts the clock by more than max_drift: what is held on this host goes "
+            "on, but no session of another host ends until it is well");
+    }
+    for (uint32_t i = 0; i < facts->voter_count; i++) {
+        const struct judgement_voter *voter = &facts->voters[i];
+        if (!voter->self && voter->clock_least_ppm > max_ppm) {
+            add(out, REASON_CLOCK_DIFFERS, voter->name,
+                "its clock runs otherwise than this one by %" PRId64
+                " ppm at least; max_drift allows for %" PRId64 ", and leases rest on that",
+                voter->clock_least_ppm, max_ppm);
+        }
+    }
+}
+
+/* ---- the disk ---- */
+
+static void judge_disk(const struct judgement_facts *facts, struct judgement *out)
+{
+    int64_t slow_ns = facts->session_ttl_ns / 3;
+    int64_t took_ns = facts->flush_worst_ns > facts->flush_pending_ns ? facts->flush_worst_ns
+                                                                      : facts->flush_pending_ns;
+    if (took_ns > slow_ns) {
+        add(out, REASON_FLUSH_SLOW, NULL,
+            "a flush of the last minutes took %.1f s, more than a third of session_ttl",
+            (double)took_ns / 1e9);
+    }
+    if (facts->disk_free >= 0 && facts->disk_free / MIB < JUDGEMENT_DISK_FULL_MIB) {
+        add(out, REASON_DISK_FULL, NULL,
+            "%" PRId64 " MiB are free under %s: an agent that cannot write its store ends",
+            facts->disk_free / MIB, facts->state_dir);
+    } else if (facts->disk_inodes >= 0 && facts->disk_inodes < JUDGEMENT_INODES_FULL) {
+        add(out, REASON_DISK_FULL, NULL,
+            "%" PRId64 " more files can be made under %s: a new process needs one",
+            facts->disk_inodes, facts->state_dir);
+    }
+    if (facts->state_dir_open) {
+        add(out, REASON_STATE_DIR_OPEN, NULL, "others than the agent's user may write to %s",
+            facts->state_dir);
+    }
+    if (facts->files_gone != NULL) {
+        add(out, REASON_FILES_GONE, NULL, "moved or removed: %s", facts->files_gone);
+    }
+}
+
+/* ---- the network ---- */
+
+int64_t judgement_certificate_soon_s(int64_t begin_s, int64_t end_s)
+{
+    int64_t quarter_s = (end_s - begin_s) / 4;
+    int64_t most_s = (int64_t)JUDGEMENT_CERTIFICATE_DAYS * DAY_S;
+    return quarter_s < most_s ? quarter_s : most_s;
+}
+
+static void judge_certificates(const struct judgement_facts *facts, struct judgement *out)
+{
+    int64_t left_s = facts->tls_end_s - facts->now_s;
+    if (facts->tls_end_s != 0 && left_s <= 0) {
+        add(out, REASON_CERTIFICATE_OVER, NULL,
+            "a certificate has ended: no new connection to another agent comes up");
+    } else if (facts->tls_end_s != 0 && facts->tls_begin_s > facts->now_s) {
+        add(out, REASON_CERTIFICATE_EARLY, NULL,
+            "by this host's clock a certificate is not good yet");
+    } else if (facts->tls_end_s != 0 &&
+               left_s < judgement_certificate_soon_s(facts->tls_begin_s, facts->tls_end_s)) {
+        add(out, REASON_CERTIFICATE_ENDS, NULL, "a certificate ends in %" PRId64 " h",
+            left_s / 3600);
+    }
+    if (facts->tls_kept != NULL) {
+        add(out, REASON_CERTIFICATE_KEPT, NULL, "the files of [tls] are no good now: %s",
+            facts->tls_kept);
+    }
+}
+
+static bool is_full(int64_t used, int64_t max)
+{
+    return used >= 0 && max > 0 && used >= max - max / JUDGEMENT_FULL_PART;
+}
+
+/* ---- the whole ---- */
+
+void judgement_facts_init(struct judgement_facts *facts)
+{
+    *facts = (struct judgement_facts){.session = RENEWAL_SAFE,
+                                      .was_safe = true,
+                                      .disk_free = -1,
+                                      .disk_inodes = -1,
+                                      .flush_worst_ns = -1,
+                                      .flush_pending_ns = -1,
+                                      .socket = "",
+                                      .state_dir = "",
+                                      .descriptors_used = -1,
+                                      .clients = -1};
+}
+
+void judgement_make(const struct judgement_facts *facts, struct judgement *out)
+{
+    out->level = JUDGEMENT_WELL;
+    out->count = 0;
+    judge_session(facts, out);
+    judge_namespaces(facts, out);
+    if (facts->socket_gone) {
+        add(out, REASON_SOCKET_GONE, NULL, "%s was removed: no new process finds this agent",
+            facts->socket);
+    }
+    judge_own_vote(facts, out);
+    judge_voters(facts, out);
+    judge_renewals(facts, out);
+    judge_clocks(facts, out);
+    judge_disk(facts, out);
+    if (facts->deaf) {
+        add(out, REASON_INBOX_DEAF, NULL, "this agent's inbox takes no connections");
+    }
+    judge_certificates(facts, out);
+    if (facts->http_down != NULL) {
+        add(out, REASON_HTTP_DOWN, NULL, "[http] does not listen: %s", facts->http_down);
+    }
+    if (is_full(facts->descriptors_used, facts->descriptors_max)) {
+        add(out, REASON_DESCRIPTORS_FULL, NULL, "%" PRId64 " of %" PRId64 " descriptors in use",
+            facts->descriptors_used, facts->descriptors_max);
+    }
+    if (is_full(facts->clients, facts->clients_max)) {
+        add(out, REASON_CLIENTS_FULL, NULL, "%" PRId64 " of %" PRId64 " clients are connected",
+            facts->clients, facts->clients_max);
+    }
+}
+
+size_t judgement_text(const struct judgement *judgement, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "%s\n", judgement_word(judgement->level));
+    for (uint32_t i = 0; i < judgement->count && used < size; i++) {
+        const struct reason *reason = &judgement->reasons[i];
+        used += (size_t)snprintf(out + used, size - used, "%s%s%s: %s\n", reason_name(reason->kind),
+                                 reason->subject[0] != '\0' ? " " : "", reason->subject,
+                                 reason->text);
+    }
+    return used < size ? used : size - 1;
+}

@@ -1,0 +1,151 @@
+/*
+ * How this agent is: well, degraded or failing, and why.
+ *
+ *   well      everything is served, and all is there that should be
+ *   degraded  everything is served, but something is missing that should be there: with less to
+ *             spare, one more failure may be trouble
+ *   failing   something is not served: the holds of this host do not count, a namespace or new
+ *             processes are not served
+ *
+ * This is the only place that judges. The status page, /healthz, the metrics, the log, `holdfast
+ * status` and `holdfast doctor` show its judgement, so they cannot disagree. `holdfast doctor`
+ * shows more than reasons (things to look at when there is time, and its own tests of the host).
+ *
+ * Pure: a judgement follows from facts, which judge.c collects. Each reason has a stable name, for
+ * monitors; docs/METRICS.md lists them.
+ */
+#ifndef AGENT_OBSERVE_JUDGEMENT_H
+#define AGENT_OBSERVE_JUDGEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/session/renewal.h"
+#include "proto/message.h"
+#include "proto/region.h"
+
+enum judgement_level { JUDGEMENT_WELL, JUDGEMENT_DEGRADED, JUDGEMENT_FAILING, JUDGEMENT_LEVELS };
+
+enum reason_kind {
+    /* failing */
+    REASON_SESSION_LOST,
+    REASON_SESSION_NONE,
+    REASON_SESSION_JEOPARDY,
+    REASON_NAMESPACE_DOWN,
+    REASON_SOCKET_GONE,
+    /* degraded */
+    REASON_NOT_VOTING,
+    REASON_VOTER_REFUSED,
+    REASON_VOTER_STARTS_OVER,
+    REASON_VOTER_DOWN,
+    REASON_RULES_DIFFER,
+    REASON_RENEWALS_SLOW,
+    REASON_CLOCK_ASTRAY,
+    REASON_CLOCK_DIFFERS,
+    REASON_FLUSH_SLOW,
+    REASON_DISK_FULL,
+    REASON_STATE_DIR_OPEN,
+    REASON_FILES_GONE,
+    REASON_INBOX_DEAF,
+    REASON_CERTIFICATE_OVER,
+    REASON_CERTIFICATE_EARLY,
+    REASON_CERTIFICATE_ENDS,
+    REASON_CERTIFICATE_KEPT,
+    REASON_HTTP_DOWN,
+    REASON_DESCRIPTORS_FULL,
+    REASON_CLIENTS_FULL,
+    REASON_KINDS,
+};
+
+enum {
+    REASONS_MAX = 48,
+    REASON_TEXT_MAX = 192,
+    JUDGEMENT_DISK_FULL_MIB = 16,
+    JUDGEMENT_INODES_FULL = 64,
+    JUDGEMENT_FULL_PART = 20, /* less than a twentieth is left */
+    JUDGEMENT_CERTIFICATE_DAYS = 14,
+};
+
+struct judgement_voter {
+    const char *name;
+    bool self;
+    bool up;
+    bool refused;
+    bool starts_over;
+    bool rules_differ;
+    bool connected;
+    const char *why_down;        /* "": not known */
+    int64_t round_trip_worst_ns; /* of the last minutes; -1: none */
+    int64_t clock_least_ppm;     /* its clock differs at least by that; 0: it need not */
+};
+
+/* All pointers are borrowed. A number that is not known is -1, a text NULL. */
+struct judgement_facts {
+    int64_t session_ttl_ns;
+    uint32_t max_drift_percent;
+    enum renewal_state session;
+    bool was_safe;      /* in this epoch */
+    bool session_ended; /* one of this agent's sessions has ended */
+    int64_t remaining_ns;
+    bool astray;          /* the kernel adjusts the clock by more than max_drift */
+    const char *not_vote; /* the status of this voter's store, which does not vote */
+    uint32_t voter_count;
+    struct judgement_voter voters[MESSAGE_VOTERS_MAX];
+    uint32_t namespace_count;
+    const char *const *namespaces;
+    uint64_t down;     /* bit i: namespace i is not served */
+    uint64_t roomless; /* bit i, of down: for want of memory */
+    bool socket_gone;
+    const char *socket;
+    const char *files_gone; /* which */
+    int64_t disk_free;      /* bytes under state_dir, for this user */
+    int64_t disk_inodes;
+    int64_t flush_worst_ns;
+    int64_t flush_pending_ns;
+    bool state_dir_open; /* other users may write to it */
+    const char *state_dir;
+    bool deaf;
+    int64_t now_s;       /* wall clock */
+    int64_t tls_begin_s; /* 0: no TLS */
+    int64_t tls_end_s;
+    const char *tls_kept; /* why the present files are not taken */
+    const char *http_down;
+    int64_t descriptors_used;
+    int64_t descriptors_max;
+    int64_t clients;
+    int64_t clients_max;
+};
+
+struct reason {
+    enum reason_kind kind;
+    char subject[HFI_LABEL_MAX + 1]; /* the voter, or the namespace; "": this agent or its host */
+    char text[REASON_TEXT_MAX];      /* without control characters */
+};
+
+struct judgement {
+    enum judgement_level level;
+    uint32_t count;
+    struct reason reasons[REASONS_MAX]; /* the worst first */
+};
+
+/* Facts of an agent that is well, with nothing known. */
+void judgement_facts_init(struct judgement_facts *facts);
+
+void judgement_make(const struct judgement_facts *facts, struct judgement *out);
+
+/* "well", "degraded", "failing". */
+const char *judgement_word(enum judgement_level level);
+/* Such as "voter_refused". */
+const char *reason_name(enum reason_kind kind);
+enum judgement_level reason_level(enum reason_kind kind);
+
+/* For how many seconds before its end a certificate is a reason: two weeks, but not more than a
+ * quarter of its life. */
+int64_t judgement_certificate_soon_s(int64_t begin_s, int64_t end_s);
+
+/* Writes the judgement's word in a line, then a line "NAME: TEXT" or "NAME SUBJECT: TEXT" for each
+ * reason. Returns the size; the text is cut to size - 1 bytes. */
+size_t judgement_text(const struct judgement *judgement, char *out, size_t size);
+
+#endif
