@@ -576,6 +576,66 @@ START_TEST(who_starts_over_votes_with_everything)
 }
 END_TEST
 
+/* The voters that voter 2 has asked for the registers of each partition, by bit, and how many
+ * partitions it has asked each voter for. */
+static struct {
+    uint8_t voters[MESSAGE_PARTITIONS];
+    uint32_t count[CELL_NODES];
+} read_of;
+
+static void note_read(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    (void)arg;
+    if (from != 2 || message->kind != MESSAGE_SYNC ||
+        message->as.sync.what != MESSAGE_SYNC_REGISTERS) {
+        return;
+    }
+    uint8_t *voters = &read_of.voters[message->as.sync.partition];
+    read_of.count[to] += (*voters >> to & 1) == 0;
+    *voters |= (uint8_t)(1u << to);
+}
+
+/* A voter that starts over reads all voters that promised at once, eight partitions of each, and no
+ * partition from two of them. When answers arrive, it reads the rest. */
+START_TEST(who_starts_over_reads_the_others_at_once)
+{
+    cell_destroy(cell);
+    cell = cell_create(5, 1);
+    cell->natural = true;
+    memset(&read_of, 0, sizeof(read_of));
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_kill(cell, 2);
+    cell_wipe(cell, 2, true);
+    for (uint32_t node = 0; node < 5; node++) {
+        cell->drop[node][2] = KIND(MESSAGE_SYNCED);
+    }
+    cell->tap = note_read;
+    cell_start(cell, 2);
+    for (uint32_t i = 0; i < 5000 && read_of.count[0] + read_of.count[1] == 0; i++) {
+        cell_run(cell, CELL_MS);
+    }
+    cell_run(cell, 50 * CELL_MS);
+    uint32_t voters = 0;
+    for (uint32_t node = 0; node < 5; node++) {
+        ck_assert(read_of.count[node] == 0 || read_of.count[node] == 8);
+        voters += read_of.count[node] > 0;
+        cell->drop[node][2] = 0;
+    }
+    ck_assert_uint_eq(voters, 3);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ck_assert((read_of.voters[p] & (read_of.voters[p] - 1)) == 0);
+    }
+    for (uint32_t i = 0; i < 5000 && status(2) != MESSAGE_STATUS_VOTING; i++) {
+        cell_run(cell, CELL_MS);
+    }
+    expect_voting();
+    for (uint32_t node = 0; node < 5; node++) {
+        ck_assert(read_of.count[node] == 0 || read_of.count[node] == MESSAGE_PARTITIONS);
+    }
+}
+END_TEST
+
 static struct message kept; /* the last promise that host-b gave host-a */
 
 static void keep_promise(void *arg, uint32_t from, uint32_t to, const struct message *message)
@@ -676,6 +736,7 @@ int main(void)
     tcase_add_loop_test(tests, loss_and_reordering, 0, 10);
     tcase_add_test(tests, record_of_another_store_is_not_taken);
     tcase_add_test(tests, who_starts_over_votes_with_everything);
+    tcase_add_test(tests, who_starts_over_reads_the_others_at_once);
     tcase_add_test(tests, vote_under_another_record_does_not_count);
     tcase_add_test(tests, renewal_without_rules_is_refused);
     tcase_add_test(tests, idle_cell_writes_nothing);

@@ -41,7 +41,7 @@ struct rejoin {
     uint8_t synced[MESSAGE_PARTITIONS];
     uint8_t synced_marks;
     uint32_t seen_generation; /* the highest generation of any other store of this voter */
-    uint32_t next_sync;
+    uint16_t next_sync[MESSAGE_VOTERS_MAX]; /* SYNC: the listing of that voter to begin next */
     uint64_t ballot;
     int64_t next_ns; /* PREPARE, SYNC: when to send again */
 };

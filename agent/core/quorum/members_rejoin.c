@@ -7,7 +7,9 @@
  *   PREPARE  N/2 + 1 of the others promise a new ballot for every partition. Whatever the old store
  *            helped to choose is at one of them, and the old store's promises cannot help to choose
  *            anything more.
- *   SYNC     This voter adopts all registers, checkpoints and marks of each of those.
+ *   SYNC     This voter adopts all registers, checkpoints and marks of each of those, and reads
+ *            them all at once. What it adopts does not depend on the order (docs/PROTOCOL.md,
+ *            rule 26).
  *
  * The voter also waits for a full session time-to-live from the start. A mark may exist at one
  * other voter only. With the copy that PULL makes here it is at two voters, which can be a
@@ -136,7 +138,7 @@ static void start_exchanges(struct quorum *quorum)
     struct rejoin *rejoin = &quorum->members->rejoin;
     rejoin->phase = REJOIN_SYNC;
     rejoin->synced_all = 0;
-    rejoin->next_sync = 0;
+    memset(rejoin->next_sync, 0, sizeof(rejoin->next_sync));
     memset(rejoin->synced, 0, sizeof(rejoin->synced));
     rejoin->synced_marks = 0;
     wake_at(quorum, step_now_ns(quorum));
@@ -246,11 +248,34 @@ static bool all_synced(const struct rejoin *rejoin)
     return (rejoin->synced_all & rejoin->promised_all) == rejoin->promised_all;
 }
 
-/* The listings are numbered: all of the first voter, then all of the next. Each voter's marks come
- * after its partitions. Begins as many listings as may run at once, and begins lost ones again. */
-static void read_others(struct quorum *quorum)
+/*
+ * Begins as many listings of that voter as may run at once, and begins lost ones again. The voter's
+ * marks come after its partitions. Only one voter's listing of a partition is read at a time
+ * (sync.c), so each voter's listings begin with another partition. A partition that another voter's
+ * listing occupies has its turn again after the others.
+ */
+static void read_voter(struct quorum *quorum, uint32_t voter)
 {
     enum { OF_A_VOTER = MESSAGE_PARTITIONS + 1 };
+    struct rejoin *rejoin = &quorum->members->rejoin;
+    uint32_t first = voter * MESSAGE_PARTITIONS / quorum->config->voter_count;
+    for (uint32_t i = 0; i < OF_A_VOTER; i++) {
+        uint32_t at = rejoin->next_sync[voter];
+        uint32_t partition = (first + at) % MESSAGE_PARTITIONS;
+        bool marks = at == MESSAGE_PARTITIONS;
+        uint8_t had = marks ? rejoin->synced_marks : rejoin->synced[partition];
+        if ((had >> voter & 1) == 0 &&
+            !sync_read(quorum, voter, marks ? MESSAGE_SYNC_MARKS : MESSAGE_SYNC_REGISTERS,
+                       marks ? 0 : partition)) {
+            return;
+        }
+        rejoin->next_sync[voter] = (uint16_t)((at + 1) % OF_A_VOTER);
+    }
+}
+
+/* Reads all voters that promised, at once. */
+static void read_others(struct quorum *quorum)
+{
     struct rejoin *rejoin = &quorum->members->rejoin;
     int64_t lapsed_ns = quorum->members->since_ns +
                         rules_long_ns(quorum, quorum->config->session_ttl_ns);
@@ -262,20 +287,11 @@ static void read_others(struct quorum *quorum)
         }
         return;
     }
-    uint32_t total = OF_A_VOTER * quorum->config->voter_count;
     wake_at(quorum, step_now_ns(quorum) + PREPARE_AGAIN_MS * MS_NS);
-    for (uint32_t i = 0; i < total; i++) {
-        uint32_t at = rejoin->next_sync % total;
-        uint32_t voter = at / OF_A_VOTER;
-        uint32_t partition = at % OF_A_VOTER;
-        bool marks = partition == MESSAGE_PARTITIONS;
-        uint8_t had = marks ? rejoin->synced_marks : rejoin->synced[partition];
-        bool wanted = (rejoin->promised_all >> voter & 1) != 0 && (had >> voter & 1) == 0;
-        if (wanted && !sync_read(quorum, voter, marks ? MESSAGE_SYNC_MARKS : MESSAGE_SYNC_REGISTERS,
-                                 marks ? 0 : partition)) {
-            return; /* as many listings as allowed are running */
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        if ((rejoin->promised_all >> voter & 1) != 0) {
+            read_voter(quorum, voter);
         }
-        rejoin->next_sync = at + 1;
     }
 }
 

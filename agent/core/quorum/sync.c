@@ -187,15 +187,30 @@ static void restart(struct quorum *quorum, struct exchange *exchange)
     ask(quorum, exchange);
 }
 
-/* Returns false if no slot is free, or the step has no room. */
+/* A free slot for another listing; NULL if too many listings are being read already. A voter that
+ * starts over has to read everything, so it may read as many listings of each other voter as any
+ * other purpose may read in all. */
+static struct exchange *free_slot(struct quorum *quorum, enum exchange_purpose purpose,
+                                  uint32_t voter)
+{
+    struct exchange *slot = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
+        struct exchange *exchange = &quorum->sync->exchanges[i];
+        if (exchange->purpose == EXCHANGE_NONE) {
+            slot = slot == NULL ? exchange : slot;
+        } else if (purpose != EXCHANGE_REJOIN || exchange->voter == voter) {
+            count++;
+        }
+    }
+    return count < EXCHANGES_AT_ONCE ? slot : NULL;
+}
+
+/* Returns false if too many listings are being read already, or the step has no room. */
 static bool start(struct quorum *quorum, enum exchange_purpose purpose, uint32_t voter,
                   enum message_sync_what what, uint32_t partition)
 {
-    struct exchange *exchange = NULL;
-    for (uint32_t i = 0; i < EXCHANGES_MAX && exchange == NULL; i++) {
-        exchange = quorum->sync->exchanges[i].purpose == EXCHANGE_NONE ? &quorum->sync->exchanges[i]
-                                                                       : NULL;
-    }
+    struct exchange *exchange = free_slot(quorum, purpose, voter);
     if (exchange == NULL || !step_has_room(quorum, MESSAGE_VOTERS_MAX)) {
         return false;
     }

@@ -48,7 +48,8 @@ void sync_behind(struct quorum *quorum);
 /* Begins at once what has to be read. */
 void sync_at_once(struct quorum *quorum);
 /* Begins to read a listing for a voter that starts over; reaction_listing_read() reports its end.
- * Returns false if too many listings are being read, or the step has no room. */
+ * Does nothing if that partition is being read already, perhaps from another voter. Returns false
+ * if too many listings of that voter are being read, or the step has no room. */
 bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                uint32_t partition);
 int64_t sync_tick(struct quorum *quorum);

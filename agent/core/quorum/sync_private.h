@@ -4,7 +4,11 @@
 
 #include "sync.h"
 
-enum { EXCHANGES_MAX = 8 }; /* how many listings may be read at a time */
+enum {
+    EXCHANGES_AT_ONCE = 8, /* how many listings may be read at a time, or by a voter that starts
+                              over: how many of each other voter */
+    EXCHANGES_MAX = EXCHANGES_AT_ONCE * (MESSAGE_VOTERS_MAX - 1),
+};
 
 /* Why this voter reads from another one. */
 enum exchange_purpose {
