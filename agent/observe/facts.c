@@ -76,12 +76,14 @@ static void tell_judgement(const struct agent *agent, struct hfi_facts_builder *
     add(builder, NULL, "judgement", judgement.level, judgement_word(judgement.level));
     for (uint32_t i = 0; i < judgement.count; i++) {
         const struct reason *reason = &judgement.reasons[i];
+        bool about = reason->subject[0] != '\0';
         struct message_agent subject;
         char key[64];
         snprintf(key, sizeof(key), "reason_%s", reason_name(reason->kind));
-        message_agent_set(&subject, reason->subject, strlen(reason->subject));
-        add(builder, subject.length > 0 ? &subject : NULL, key, reason_level(reason->kind),
-            reason->text);
+        if (about) {
+            message_agent_set(&subject, reason->subject, strlen(reason->subject));
+        }
+        add(builder, about ? &subject : NULL, key, reason_level(reason->kind), reason->text);
     }
 }
 

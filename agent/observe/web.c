@@ -16,10 +16,14 @@
 
 /* Requests within this time get the same answer, because a look at every lock is costly. */
 static const int64_t survey_every_ns = 1000000000;
+static const int64_t retry_min_ns = 1000000000;
+static const int64_t retry_max_ns = 60000000000;
 
 struct web {
     struct http_thread *server; /* NULL: the agent does not listen for HTTP */
     char error[HTTP_ERROR_MAX]; /* why not */
+    int64_t retry_ns;           /* when it tries again to listen */
+    int64_t pause_ns;           /* after the last try */
     int64_t surveyed_ns;        /* 0: never */
     struct host_survey here;
     struct quorum_survey voting;
@@ -142,23 +146,56 @@ static void log_failure(const struct agent *agent, const char *why)
     log_end(&line);
 }
 
-void web_open(struct agent *agent)
+/* Returns whether the agent listens now. */
+static bool begin(struct agent *agent)
 {
     const struct http_handler handler = {
         .name = agent->config.agent, .answer = on_request, .turn = on_turn, .arg = agent};
+    struct web *web = agent->web;
     struct http_address address;
+    if (!http_address_read(agent->config.http_listen, &address)) {
+        snprintf(web->error, sizeof(web->error), "no such address");
+        return false;
+    }
+    web->server = http_thread_open(&agent->loop, &address, &handler, web->error);
+    return web->server != NULL;
+}
+
+void web_open(struct agent *agent)
+{
     if (agent->config.http_listen[0] == '\0') {
         return;
     }
     agent->web = calloc(1, sizeof(*agent->web));
-    if (agent->web == NULL || !http_address_read(agent->config.http_listen, &address)) {
-        log_failure(agent, agent->web == NULL ? "out of memory" : "no such address");
+    if (agent->web == NULL) {
+        log_failure(agent, "out of memory");
+    } else if (!begin(agent)) {
+        log_failure(agent, agent->web->error);
+        agent->web->pause_ns = retry_min_ns;
+        agent->web->retry_ns = clock_boottime_ns() + retry_min_ns;
+    }
+}
+
+void web_look(struct agent *agent, int64_t now_ns)
+{
+    struct web *web = agent->web;
+    char before[HTTP_ERROR_MAX];
+    if (web == NULL || web->server != NULL || now_ns < web->retry_ns) {
         return;
     }
-    agent->web->server = http_thread_open(&agent->loop, &address, &handler, agent->web->error);
-    if (agent->web->server == NULL) {
-        log_failure(agent, agent->web->error);
+    memcpy(before, web->error, sizeof(before));
+    if (begin(agent)) {
+        struct log_line line;
+        log_begin(&line, LOG_LEVEL_INFO, "http_listens");
+        log_text(&line, "listen", agent->config.http_listen);
+        log_end(&line);
+        return;
     }
+    if (strcmp(before, web->error) != 0) { /* the same failure is logged once */
+        log_failure(agent, web->error);
+    }
+    web->pause_ns = web->pause_ns * 2 < retry_max_ns ? web->pause_ns * 2 : retry_max_ns;
+    web->retry_ns = now_ns + web->pause_ns;
 }
 
 const char *web_down(const struct agent *agent)

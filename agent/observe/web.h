@@ -13,9 +13,12 @@
 struct agent;
 struct web;
 
-/* Begins to listen, if the configuration has [http]. On failure the agent goes on without HTTP, and
- * the log says why. */
+/* Begins to listen, if the configuration has [http]. On failure the agent goes on without HTTP, the
+ * log says why, and web_look() tries again. */
 void web_open(struct agent *agent);
+/* Called in each upkeep: tries again to listen, at first after a second, at last once a minute. The
+ * address may not be there yet, or another program may still have the port. */
+void web_look(struct agent *agent, int64_t now_ns);
 /* Why this agent does not listen for HTTP although [http] says so; NULL: it does, or need not. */
 const char *web_down(const struct agent *agent);
 /* To be called before the loop is closed. */

@@ -250,6 +250,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     regions_look(agent);
     files_look(agent);
     users_look(agent, now_ns);
+    web_look(agent, now_ns);
     judge_look(agent, now_ns);
     uint64_t commits = driver_commits(agent->driver);
     /* A checkpoint costs a flush or two, so it waits for a quiet moment. */

@@ -277,6 +277,42 @@ START_TEST(a_refused_voter_is_told_everywhere_in_the_same_words)
 }
 END_TEST
 
+/* Returns a socket that has the HTTP port of that host. */
+static int take_port(unsigned host)
+{
+    const int on = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((in_port_t)ports[HOSTS + host]),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0, "socket");
+    REQUIRE(bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, 1) == 0,
+            "the port is taken");
+    return fd;
+}
+
+/* The agent serves locks meanwhile, says what is missing, and takes the port once it is free. */
+START_TEST(a_port_that_is_taken_is_tried_again)
+{
+    start(1);
+    ck_assert_int_eq(agent_stop(&agents[0]), 0);
+    int fd = take_port(0);
+    agent_start(&agents[0]);
+    expect("status", command(0, "status"),
+           "\nstate    degraded\nreason   http_down: [http] does not "
+           "listen: ");
+    expect("doctor", command(0, "doctor"), "warn   http         [http] does not listen: ");
+    await_logged(0, "event=judgement_changed state=degraded reasons=http_down");
+    sleep_ms(3000); /* it tries again meanwhile, and logs that once */
+    ck_assert_uint_eq(agent_logged(&agents[0], "event=http_failed"), 1);
+    close(fd);
+    await_health(0, "HTTP/1.1 200 ", "\r\n\r\nwell\n");
+    await_logged(0, "event=http_listens");
+    expect("status", command(0, "status"), "\nstate    well\n");
+    stop(1);
+}
+END_TEST
+
 /* The session goes on within the grace period. While no agent ran, no agent could report the
  * interruption. */
 START_TEST(a_lease_that_ran_out_without_an_agent_is_counted)
@@ -445,6 +481,7 @@ int main(void)
     tcase_add_test(tests, counters_move_with_a_lock_from_host_to_host);
     tcase_add_test(tests, health_goes_and_comes_with_the_majority);
     tcase_add_test(tests, a_refused_voter_is_told_everywhere_in_the_same_words);
+    tcase_add_test(tests, a_port_that_is_taken_is_tried_again);
     tcase_add_test(tests, a_lease_that_ran_out_without_an_agent_is_counted);
     tcase_add_test(tests, what_is_no_request_for_a_page_is_refused);
     tcase_add_test(tests, silent_connections_cost_little_and_stop_nobody);
