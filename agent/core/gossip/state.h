@@ -102,7 +102,7 @@ struct author {
     bool down;                      /* its connection is broken */
     bool notified;                  /* the driver has its address */
     bool silent;                    /* it was silent for too long at the last check */
-    bool owned_counts;              /* owned counts */
+    bool owned_counts;              /* `owned` was published by the author's present process */
     uint32_t first[GOSSIP_BUCKETS]; /* the first item of each bucket */
     uint32_t hashes[GOSSIP_BUCKETS];
 };

@@ -143,7 +143,7 @@ static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
     return client;
 }
 
-/* Takes away the seats of one lock that dead processes had. */
+/* Ends what dead processes held and waited for in the seats of one lock. */
 static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
                         struct host_actions *actions)
 {

@@ -67,9 +67,12 @@ bool grant_lacks_delay(const struct host *host, struct lock_ref at)
            grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at);
 }
 
-/* Whether this agent has no knowledge of any grant of the lock. In a session that goes on, the
- * previous agent may have returned a grant that is not fresh. If the namespace was begun anew, such
- * a grant may have been in force in the region that was given up. */
+/*
+ * The first grant of a lock is doubtful if it is not fresh, and may have been used before. In a
+ * session that goes on, the previous agent may have returned it. If the namespace was begun anew,
+ * it may have been in force in the region that was given up. A lock whose word was in force, or
+ * whose last returned version is known, is not doubtful.
+ */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 {
     bool continued = host->lease.epoch == host->config.continued_epoch ||

@@ -475,7 +475,8 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_BREAK:
         queues_request(quorum, message);
         break;
-    default: /* an action of the host core: ignored, as only a driver's mistake brings it here */
+    /* An action of the host core is ignored here. Only a mistake of the driver could bring one. */
+    default:
         break;
     }
 }

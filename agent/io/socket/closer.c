@@ -16,7 +16,7 @@
 #include "proto/check.h"
 
 enum {
-    JOBS_MAX = 65536,      /* more than a process can have descriptors */
+    JOBS_MAX = 65536,      /* a process usually has fewer descriptors */
     HAND_OVER_TRIES = 500, /* each of a millisecond or two */
     SPARE_FDS = 16,        /* the standard streams, BESIDE_FD and a few more */
 };
