@@ -65,8 +65,8 @@ static void token_raise(struct host *host, struct lock_ref at, uint64_t token_fi
     }
 }
 
-/* Whether the value has a grant to this host's session, which goes on. Sets *version to the version
- * of that grant. */
+/* Returns whether the value has a grant to this host's session, which goes on. Sets *version to the
+ * version of that grant. */
 static bool own_grant(const struct host *host, const struct message_value *value,
                       struct message_order *version)
 {

@@ -41,7 +41,7 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
     }
 }
 
-/* Whether the grant's tokens have other high bits than the slot's. */
+/* Returns whether the grant's tokens have other high bits than the slot's. */
 static bool is_of_other_slot(const struct host *host, struct lock_ref at,
                              const struct message_grant *grant)
 {
@@ -78,9 +78,9 @@ static void recall_word(struct host *host, struct lock_ref at)
 }
 
 /*
- * Whether the quorum takes a grant for exclusive that this agent, or the previous one, has made
- * shared. Then the message that makes it shared may still arrive. The token that this message names
- * was used, and is of this range.
+ * Returns whether the quorum takes a grant for exclusive that this agent, or the previous one, has
+ * made shared. Then the message that makes it shared may still arrive. The token that this message
+ * names was used, and is of this range.
  */
 static bool stays_shared(const struct host *host, struct lock_ref at,
                          const struct message_grant *grant)
@@ -453,8 +453,8 @@ static void refused(struct host *host, const struct message_refused *refused,
     }
 }
 
-/* Whether the answer is for this host and may be acted on. Learns from it which voter coordinates
- * the name. */
+/* Returns whether the answer is for this host and may be acted on. Learns from it which voter
+ * coordinates the name. */
 static bool answers(struct host *host, const struct message *message,
                     const struct message_agent *agent, const struct message_name *name)
 {

@@ -95,7 +95,7 @@ bool attend_is_awaited(const struct host *host, struct lock_ref at)
     return attend_word_is_awaited(host, at) || pending_is_for(host, at);
 }
 
-/* Whether the agent has to ask for the lock's grant. */
+/* Returns whether the agent has to ask for the lock's grant. */
 static bool lock_is_missing(const struct host *host, struct lock_ref at)
 {
     return (lock_state(host, at) == LOCK_IDLE && !lock_is_full(host, at) &&

@@ -339,7 +339,7 @@ static bool has_readers(const struct host *host, struct lock_ref at)
            hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE);
 }
 
-/* Whether the lock is used, apart from readers that are inside. */
+/* Returns whether the lock is used, apart from readers that are inside. */
 static bool is_used_to_write(const struct host *host, struct lock_ref at)
 {
     struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);
@@ -390,7 +390,8 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
     return GRANT_IN_USE;
 }
 
-/* Whether no process waits to write: those that want to write only try, and readers are inside. */
+/* Returns whether no process waits to write: those that want to write only try, and readers are
+ * inside. */
 static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
 {
     const struct hfi_region *region = space_region(host, at.space);

@@ -50,7 +50,7 @@ void lease_leave(struct host *host, struct lock_ref at)
     host->lease_state->idle[at.space][at.slot] = 0;
 }
 
-/* Whether a process of this host holds the lock. */
+/* Returns whether a process of this host holds the lock. */
 static bool lock_is_held(const struct host *host, struct lock_ref at)
 {
     uint64_t word = atomic_load(lock_word(host, at));

@@ -107,7 +107,7 @@ void queues_resign(struct quorum *quorum)
     voters_heartbeat_soon(quorum);
 }
 
-/* Whether the partition's new coordinator has received all that is queued for its names. */
+/* Returns whether the partition's new coordinator has received all that is queued for its names. */
 static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 {
     const struct queue_partition *partition = &quorum->queues->partitions[p];

@@ -157,7 +157,7 @@ static void remove_dead(const struct quorum *quorum, struct plan *plan)
 
 /* ---- Requests other than acquires ---- */
 
-/* Whether the value is the exclusive grant that the request names. */
+/* Returns whether the value is the exclusive grant that the request names. */
 static bool names_grant(const struct plan *plan, const struct queued_request *request)
 {
     return plan->value.mode == MESSAGE_MODE_EXCLUSIVE && plan->value.owner == request->agent &&
@@ -209,7 +209,7 @@ static enum outcome upgrade(const struct quorum *quorum, struct plan *plan,
     return OUTCOME_AMENDED;
 }
 
-/* Whether the request's token tells how far the host has used its present range. */
+/* Returns whether the request's token tells how far the host has used its present range. */
 static bool names_used(const struct plan *plan, const struct queued_request *request)
 {
     return request->has_used
@@ -273,9 +273,9 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
 
 /* ---- Acquires ---- */
 
-/* Whether the session is over. Only a majority's marks end it. This voter's own mark does not: the
- * others may go on acknowledging the host's renewals. If the session does end later, nobody uses
- * the grant. */
+/* Returns whether the session is over. Only a majority's marks end it. This voter's own mark does
+ * not: the others may go on acknowledging the host's renewals. If the session does end later,
+ * nobody uses the grant. */
 static bool session_over(const struct quorum *quorum, const struct queued_request *request)
 {
     return sessions_has_ended(quorum, request->agent, request->epoch) ||
@@ -297,22 +297,22 @@ static struct share own_part(struct plan *plan, uint16_t agent)
     return own;
 }
 
-/* Whether this plan has just granted the host its part. Then the part was made for this request,
- * too. */
+/* Returns whether this plan has just granted the host its part. Then the part was made for this
+ * request, too. */
 static bool is_made_now(const struct plan *plan, const struct share *own)
 {
     return plan->fresh && (plan->value.mode == MESSAGE_MODE_EXCLUSIVE || own->version.ballot == 0);
 }
 
-/* Whether this process had proposed that part for this request. Another voter's ballot may have
- * interrupted the proposal, so this process may not know whether it was chosen. It has now read the
- * part, so the host can have it from now on. */
+/* Returns whether this process had proposed that part for this request. Another voter's ballot may
+ * have interrupted the proposal, so this process may not know whether it was chosen. It has now
+ * read the part, so the host can have it from now on. */
 static bool was_made(const struct queued_request *request, const struct share *own)
 {
     return request->version.ballot != 0 && message_order_equal(request->version, own->version);
 }
 
-/* Whether the request was answered before with a grant that is gone. */
+/* Returns whether the request was answered before with a grant that is gone. */
 static bool is_stale(const struct queued_request *request, const struct answered *before,
                      const struct share *own)
 {
@@ -321,11 +321,11 @@ static bool is_stale(const struct queued_request *request, const struct answered
 }
 
 /*
- * Whether the request's host seems to be gone. A live host repeats the request each second, through
- * one voter or another. The end of a session does not remove this request by itself: nobody asks
- * for the end of a session that holds nothing. Without this check, the lock would be granted to the
- * request for nothing, and the request would occupy a place (queues_quota.c) until then. The same
- * is true of the requests of an agent that was killed. If the host is there after all, it asks
+ * Returns whether the request's host seems to be gone. A live host repeats the request each second,
+ * through one voter or another. The end of a session does not remove this request by itself: nobody
+ * asks for the end of a session that holds nothing. Without this check, the lock would be granted
+ * to the request for nothing, and the request would occupy a place (queues_quota.c) until then. The
+ * same is true of the requests of an agent that was killed. If the host is there after all, it asks
  * again, and reports how long it has waited.
  */
 static bool is_unseen(const struct quorum *quorum, const struct queued_request *request)
@@ -336,8 +336,8 @@ static bool is_unseen(const struct quorum *quorum, const struct queued_request *
     return step_now_ns(quorum) - seen_ns > rules_long_ns(quorum, longest_ns);
 }
 
-/* Whether the present grant keeps the request from being granted: another host's part does, or a
- * part of an older session of the same host. */
+/* Returns whether the present grant keeps the request from being granted: another host's part does,
+ * or a part of an older session of the same host. */
 static bool in_the_way(struct plan *plan, const struct queued_request *request)
 {
     switch (plan->value.mode) {
@@ -392,7 +392,8 @@ static enum outcome grant_exclusive(struct plan *plan, const struct queued_reque
 
 /* ---- Tries ---- */
 
-/* Whether an owner in the request's way has answered a probe of it, and has that grant still. */
+/* Returns whether an owner in the request's way has answered a probe of it, and has that grant
+ * still. */
 static bool is_in_use(struct plan *plan, const struct queued_request *request)
 {
     const struct operation *operation = plan->operation;
@@ -408,7 +409,7 @@ static bool is_in_use(struct plan *plan, const struct queued_request *request)
     return false;
 }
 
-/* Whether a session in the request's way has ended, so that the lock is closed for its
+/* Returns whether a session in the request's way has ended, so that the lock is closed for its
  * lock-delay. */
 static bool is_closed(const struct quorum *quorum, const struct plan *plan)
 {
@@ -424,8 +425,8 @@ static bool is_closed(const struct quorum *quorum, const struct plan *plan)
     return false;
 }
 
-/* Whether those who only try are to be answered now: others wait before them, or the lock is in use
- * or closed. Readers wait for no readers. */
+/* Returns whether those who only try are to be answered now: others wait before them, or the lock
+ * is in use or closed. Readers wait for no readers. */
 static bool tries_in_vain(const struct quorum *quorum, struct plan *plan,
                           const struct queued_request *request)
 {
@@ -510,7 +511,8 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan,
 
 /* ---- The whole plan ---- */
 
-/* Whether the outcome depends on the value. Other outcomes are true whichever voter coordinates. */
+/* Returns whether the outcome depends on the value. Other outcomes are true whichever voter
+ * coordinates. */
 static bool is_of_value(enum outcome outcome)
 {
     return outcome == OUTCOME_GRANT || outcome == OUTCOME_AMENDED ||

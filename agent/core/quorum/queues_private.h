@@ -251,8 +251,8 @@ void wait_check_invariants(const struct quorum *quorum);
 
 /* ---- queues_quota.c ---- */
 
-/* Whether the agent may have one more request here. queued is how many of that kind it has in the
- * queue of that name. If not, the caller refuses the request; this call has logged it. */
+/* Returns whether the agent may have one more request here. queued is how many of that kind it has
+ * in the queue of that name. If not, the caller refuses the request; this call has logged it. */
 bool quota_admits(struct quorum *quorum, const struct queued_request *request, uint32_t queued);
 /* Counts a request that entered a queue, and one that left it. */
 void quota_take(struct quorum *quorum, const struct queued_request *request);

@@ -108,9 +108,9 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
     return true;
 }
 
-/* Whether the request came through a voter although the host sent it here directly a moment ago.
- * Then it is an old queue handed over, or a copy on a slower way. A host that really changes its
- * way waits for longer. */
+/* Returns whether the request came through a voter although the host sent it here directly a moment
+ * ago. Then it is an old queue handed over, or a copy on a slower way. A host that really changes
+ * its way waits for longer. */
 static bool is_detour(const struct quorum *quorum, const struct queued_request *queued,
                       const struct queued_request *request)
 {
@@ -138,9 +138,9 @@ static bool note_tries(struct queued_request *queued, const struct queued_reques
 }
 
 /*
- * Whether the request is in the queue already. If so, its answer will go the way of the latest
- * copy, and *changed is set if an acquire now asks for something else; it keeps its turn. If not,
- * *own is how many requests of that kind the agent has in the queue.
+ * Returns whether the request is in the queue already. If so, its answer will go the way of the
+ * latest copy, and *changed is set if an acquire now asks for something else; it keeps its turn. If
+ * not, *own is how many requests of that kind the agent has in the queue.
  */
 static bool is_queued(struct quorum *quorum, struct operation *operation,
                       const struct queued_request *request, bool *changed, uint32_t *own)

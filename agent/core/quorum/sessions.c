@@ -138,9 +138,9 @@ static void follow_epoch(struct session *agent, uint32_t epoch, const uint64_t s
 }
 
 /*
- * Whether another agent of the same name has this session: for example, a configuration was copied
- * to a second host. Both agents would be granted the same lock. Each voter acknowledges only the
- * agent that it heard first, so at most one of the two has a majority.
+ * Returns whether another agent of the same name has this session: for example, a configuration was
+ * copied to a second host. Both agents would be granted the same lock. Each voter acknowledges only
+ * the agent that it heard first, so at most one of the two has a majority.
  */
 static bool is_twin(struct quorum *quorum, struct session *agent, const struct message *message)
 {

@@ -50,7 +50,8 @@ int64_t voters_tick(struct quorum *quorum);
 
 /* ---- Which voters are there ---- */
 
-/* Whether, with this voter, the voters that vote and have echoed it lately are a majority. */
+/* Returns whether, with this voter, the voters that vote and have echoed it lately are a
+ * majority. */
 bool voters_majority(const struct quorum *quorum);
 /* The voters that may coordinate, by bit; this voter too if it may. */
 uint8_t voters_able(const struct quorum *quorum);
