@@ -2,8 +2,8 @@
  * Shared by the commands of `holdfast`: the exit codes that scripts rely on, the settings that
  * every command has, the way of connecting, and the way of reporting a failure.
  *
- * The program uses libholdfast's public header alone. It is single-threaded but for one thread that
- * listens for signals while `lock` waits (see taking.h).
+ * The program uses libholdfast's public header alone. It is single-threaded but for two threads
+ * while `lock` waits: one listens for signals (taking.h), one says why it waits (waiting.h).
  */
 #ifndef HOLDFAST_CLI_CLI_H
 #define HOLDFAST_CLI_CLI_H

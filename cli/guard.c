@@ -20,6 +20,7 @@
 #include "cli.h"
 #include "guard_process.h"
 #include "terminal.h"
+#include "why.h"
 
 enum { EVENTS_A_TURN = 64, CHILDREN_A_TURN = 1024, PROGRESS_BYTES = 4096 };
 
@@ -32,18 +33,19 @@ struct guard {
     struct terminal terminal;
     struct pollfd fds[FD_COUNT];
     struct guard_process process;
-    int event_fd;         /* the library's, which closes it */
-    pid_t pid;            /* CMD, and its process group */
-    int status;           /* CMD's exit status, once it is reaped */
-    bool reaped;          /* CMD has ended and its status was taken */
-    bool stop_asked;      /* a SIGTSTP was passed on: holdfast stops when CMD does */
-    bool lost;            /* a hold has ended; SIGTERM was sent */
-    bool killed;          /* SIGKILL was sent */
-    int64_t gone_by_ns;   /* unguarded: how long its group is waited for */
-    bool unguarded;       /* the guard process died, so CMD was ended */
-    bool reported_alone;  /* a line has said that CMD goes on without the lock */
-    int64_t deadline_ns;  /* CLOCK_BOOTTIME: the earliest end of a hold, as last known */
-    int64_t lease_end_ns; /* the end by --lease; INT64_MAX: none */
+    int event_fd;           /* the library's, which closes it */
+    pid_t pid;              /* CMD, and its process group */
+    int status;             /* CMD's exit status, once it is reaped */
+    bool reaped;            /* CMD has ended and its status was taken */
+    bool stop_asked;        /* a SIGTSTP was passed on: holdfast stops when CMD does */
+    bool lost;              /* a hold has ended; SIGTERM was sent */
+    hf_lock *reported_lost; /* of the event LOST; NULL: there was none */
+    bool killed;            /* SIGKILL was sent */
+    int64_t gone_by_ns;     /* unguarded: how long its group is waited for */
+    bool unguarded;         /* the guard process died, so CMD was ended */
+    bool reported_alone;    /* a line has said that CMD goes on without the lock */
+    int64_t deadline_ns;    /* CLOCK_BOOTTIME: the earliest end of a hold, as last known */
+    int64_t lease_end_ns;   /* the end by --lease; INT64_MAX: none */
 };
 
 static int64_t now_ns(void)
@@ -112,13 +114,22 @@ static void group_kill(struct guard *guard)
     timer_stop(guard);
 }
 
+/* Whether that lock's hold is the one that has ended. */
+static bool has_ended(const struct guard *guard, hf_lock *lock)
+{
+    return guard->reported_lost != NULL ? lock == guard->reported_lost : hf_remaining_ns(lock) <= 0;
+}
+
+/* Reports the hold that the library has reported as lost, or the first that does not count. */
 static void report_lost(const struct guard *guard)
 {
-    const char *names = getenv("HOLDFAST_LOCK");
+    const struct held *held = guard->options->held;
+    size_t lost = 0;
 
-    fprintf(stderr, "holdfast lock: the hold of %s ended%s: ending the command\n",
-            names == NULL ? "the lock" : names,
-            guard->options->lease_ns > 0 ? " (--lease is over, or it was lost)" : "");
+    while (lost + 1 < held->count && !has_ended(guard, held->locks[lost])) {
+        lost++;
+    }
+    why_lost(held, lost, ": ending the command", guard->options->json);
 }
 
 /* From the end of a hold to SIGKILL at the latest: see guard.h. */
@@ -246,6 +257,7 @@ static void on_event(struct guard *guard)
     for (unsigned turn = 0; turn < EVENTS_A_TURN && got == 1; turn++) {
         got = hf_next_event(guard->options->held->client, &event);
         if (got == 1 && event.kind == HF_EVENT_LOST) {
+            guard->reported_lost = guard->lost ? guard->reported_lost : event.lock;
             guard_lose(guard);
         }
     }

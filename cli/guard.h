@@ -35,6 +35,7 @@ struct guard_options {
     int64_t kill_after_ns; /* from SIGTERM to SIGKILL */
     int64_t lock_delay_ns; /* 0: none */
     int64_t lease_ns;      /* --lease; 0: renewed */
+    bool json;             /* the line about a lost hold is an object */
     int64_t max_stall_ns;  /* --max-stall: CMD gets a descriptor to report progress; 0: none */
 };
 

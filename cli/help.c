@@ -58,6 +58,9 @@ static const char lock_help[] =
     "  -c STRING          CMD is sh -c STRING\n"
     "  -x, -e             take the lock for this holder alone, which is the default\n"
     "  -o                 no effect: CMD inherits no descriptor of the lock anyway\n"
+    "  -v, --verbose      say at once why the lock is waited for, and again at each change;\n"
+    "                     default: one line on stderr after 1s of waiting\n"
+    "  -q, --quiet        no such line\n"
     "  --nested           if this is run by the CMD of a `holdfast lock` that holds all of the\n"
     "                     NAMEs, run CMD under that hold, and take nothing; the other options\n"
     "                     then have no effect. If that hold is over, or has none of the NAMEs,\n"
@@ -100,8 +103,9 @@ static const char lock_help[] =
     "127 CMD is not found; 75 the lock was not had in time (-E changes it); 74 it was not had\n"
     "because no majority of the voters answers; 76 the hold ended while CMD ran; 69 no agent at\n"
     "the start; 64 bad usage or name; 77 not allowed; 70 any other failure, or the guard was\n"
-    "killed. If the lock was not had, a line on stderr says why: who holds it, for how long it is\n"
-    "closed, or which voters are missing.\n"
+    "killed. If the lock was not had, a line on stderr says why: who holds it, for how long it\n"
+    "is closed, or which voters are missing. If the hold ended, a line says why, too: broken by\n"
+    "whom, its lease or --max-stall over, the session of this host lost, or its agent gone.\n"
     "\n"
     "Examples:\n"
     "  holdfast lock --no-wait backup -- /usr/local/bin/backup      from cron\n"
@@ -110,7 +114,11 @@ static const char lock_help[] =
     "  holdfast lock acct/1 acct/2 -- ./transfer 1 2                both or none, no deadlock\n"
     "  holdfast lock --max-stall 1m feed -- sh -c \\\n"
     "    'while read l; do work \"$l\"; echo >/dev/fd/$HOLDFAST_PROGRESS_FD; done <queue'\n"
-    "  (stdout has only the output of CMD, so --json changes nothing here.)\n";
+    "\n"
+    "stdout has only the output of CMD. With --json the lines on stderr that say why the lock is\n"
+    "waited for, was not had, or was lost are objects: event (waiting, not_had, lost), name,\n"
+    "error, and why (kind, agent, pid, uid, command, since_ms, closed_ms, holders, waiters,\n"
+    "text).\n";
 
 static const char ls_help[] =
     "holdfast ls [PREFIX]\n"

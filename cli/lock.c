@@ -17,6 +17,8 @@
 #include "lock_arguments.h"
 #include "nested.h"
 #include "taking.h"
+#include "text.h"
+#include "waiting.h"
 #include "why.h"
 
 static const int64_t agent_wait_min_ns = INT64_C(1) * 1000000000;
@@ -38,7 +40,7 @@ static int open_in_time(struct lock_arguments *arguments, hf_client *client, con
         error = hf_open(client, name, options, out);
     }
     arguments->wait_ns = for_ever || arguments->wait_ns > 0 ? arguments->wait_ns : 0;
-    return error == HF_EUNSERVED && !arguments->no_wait ? HF_ETIMEDOUT : error;
+    return error;
 }
 
 static int locks_open(struct lock_arguments *arguments, struct held *held)
@@ -55,8 +57,10 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
         int error = open_in_time(arguments, held->client, held->names[index], &options,
                                  &held->locks[index]);
 
-        if (error == HF_ETIMEDOUT) {
-            (void)cli_fail("lock", held->names[index], error);
+        if (error == HF_EUNSERVED && !arguments->no_wait) {
+            fprintf(stderr, "holdfast lock: ");
+            (void)text_write_clean(stderr, held->names[index], 0);
+            fprintf(stderr, ": %s: %s\n", hf_strerror(HF_ETIMEDOUT), hf_strerror(error));
             return arguments->not_now_status;
         }
         if (error != 0) {
@@ -79,13 +83,21 @@ static int not_taken(const struct lock_arguments *arguments, const struct held *
         return CLI_SIGNAL_BASE + signal_number;
     }
     if (error == HF_EBUSY || error == HF_ETIMEDOUT) {
-        return why_not_had(held, error, arguments->not_now_status);
+        return why_not_had(held, error, arguments->not_now_status, arguments->json);
     }
     if (error == HF_ELOST) {
         (void)cli_fail("lock", what, error);
         return CLI_FAILED; /* the first hold ended before the last one began, and CMD never ran */
     }
     return cli_fail("lock", what, error);
+}
+
+static enum waiting_lines waiting_lines(const struct lock_arguments *arguments)
+{
+    if (arguments->quiet || arguments->no_wait) {
+        return WAITING_NONE;
+    }
+    return arguments->verbose ? WAITING_ALL : WAITING_ONE;
 }
 
 /* Takes the locks, which are open, runs CMD, and releases. */
@@ -100,12 +112,19 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
         .lock_delay_ns = arguments->lock_delay_ns,
         .lease_ns = arguments->lease_ns == lock_unset_ns ? 0 : arguments->lease_ns,
         .max_stall_ns = arguments->max_stall_ns == lock_unset_ns ? 0 : arguments->max_stall_ns,
+        .json = arguments->json,
     };
     int64_t timeout_ns = arguments->wait_ns == lock_unset_ns ? HF_FOREVER : arguments->wait_ns;
+    struct waiting waiting;
     int signal_number;
-    int error = taking_run(held, arguments->shared ? HF_SHARED : HF_EXCLUSIVE,
-                           arguments->no_wait ? 0 : timeout_ns, &signal_number);
+    size_t lost = 0;
+    int error;
     int status;
+
+    waiting_begin(&waiting, held, waiting_lines(arguments), arguments->json);
+    error = taking_run(held, arguments->shared ? HF_SHARED : HF_EXCLUSIVE,
+                       arguments->no_wait ? 0 : timeout_ns, &signal_number);
+    waiting_end(&waiting);
 
     if (error != 0) {
         return not_taken(arguments, held, error, signal_number);
@@ -116,9 +135,9 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
     } else {
         status = guard_run(&options);
     }
-    error = taking_undo(held);
+    error = taking_undo(held, &lost);
     if (error == HF_ELOST && status != CLI_LOST) {
-        fputs("holdfast lock: the hold ended before the command did\n", stderr);
+        why_lost(held, lost, ", before the command did", arguments->json);
         status = CLI_LOST;
     }
     return status;
@@ -186,6 +205,7 @@ int command_lock(struct cli *cli, int argc, char **argv)
         lock_arguments_hint(cli);
         return status;
     }
+    arguments.json = cli->json;
     held.names = arguments.names;
     held.count = arguments.name_count;
     status = run_connected(&arguments, &held);

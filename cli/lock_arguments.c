@@ -73,6 +73,8 @@ int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_argu
         {"command", 'c', OPTION_TEXT, &out->line},
         {"close", 'o', OPTION_FLAG, &out->close},
         {"nested", '\0', OPTION_FLAG, &out->nested},
+        {"verbose", 'v', OPTION_FLAG, &out->verbose},
+        {"quiet", 'q', OPTION_FLAG, &out->quiet},
     };
     size_t count = sizeof(specs) / sizeof(specs[0]);
 
@@ -195,6 +197,9 @@ int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments
     }
     if (arguments->no_wait && arguments->wait_ns != lock_unset_ns) {
         return cli_usage_error("lock", "--wait beside --no-wait: expected one of them");
+    }
+    if (arguments->quiet && arguments->verbose) {
+        return cli_usage_error("lock", "--quiet beside --verbose: expected one of them");
     }
     if (arguments->lease_ns == 0 || arguments->max_stall_ns == 0) {
         return cli_usage_error("lock", "%s: expected more than 0",

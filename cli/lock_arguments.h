@@ -22,6 +22,9 @@ struct lock_arguments {
     bool exclusive;
     bool no_wait;
     bool nested;
+    bool json; /* of cli */
+    bool verbose;
+    bool quiet;
     bool close; /* -o of flock(1), which has no meaning here */
     int64_t wait_ns;
     int64_t lease_ns;

@@ -64,13 +64,14 @@ static int take(struct held *held, enum hf_mode mode, int64_t timeout_ns)
     return hf_acquire_all(held->locks, held->count, mode, timeout_ns, held->holds);
 }
 
-int taking_undo(struct held *held)
+int taking_undo(struct held *held, size_t *lost)
 {
     int error = 0;
 
     for (size_t index = held->count; index > 0; index--) {
         if (hf_release(held->locks[index - 1]) == HF_ELOST) {
             error = HF_ELOST;
+            *lost = index - 1;
         }
     }
     return error;
@@ -99,7 +100,7 @@ int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *si
     (void)pthread_join(thread, NULL);
     *signal_number = listener.signal_number;
     if (error == 0 && *signal_number != 0) {
-        (void)taking_undo(held);
+        (void)taking_undo(held, &(size_t){0});
         error = HF_ECANCELED;
     }
 out:

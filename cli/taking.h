@@ -20,7 +20,8 @@ void taking_signals(sigset_t *out);
 int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *signal_number)
     __attribute__((warn_unused_result));
 
-/* Releases everything. HF_ELOST if any hold had ended before; else 0. */
-int taking_undo(struct held *held);
+/* Releases everything. HF_ELOST if any hold had ended before; else 0. *lost: the first such hold,
+ * in the order of the arguments. */
+int taking_undo(struct held *held, size_t *lost);
 
 #endif

@@ -227,13 +227,6 @@ static void say_closing(struct inquiry *inquiry)
     }
 }
 
-/* "4.0 s" */
-static void say_limit(struct inquiry *inquiry, const char *before, int64_t limit_ns)
-{
-    say(inquiry, "%s ", before);
-    say_duration(inquiry, limit_ns);
-}
-
 /* Says why a hold ended. */
 static void say_end(struct inquiry *inquiry)
 {
@@ -243,10 +236,13 @@ static void say_end(struct inquiry *inquiry)
         say_breaker(inquiry, reason->agent, reason->uid);
         break;
     case HF_WHY_LEASE_OVER:
-        say_limit(inquiry, "its lease is over:", inquiry->lock->lease_ns);
+        say(inquiry, "its lease of ");
+        say_duration(inquiry, inquiry->lock->lease_ns);
+        say(inquiry, " is over");
         break;
     case HF_WHY_STALLED:
-        say_limit(inquiry, "no progress was reported for", inquiry->lock->max_stall_ns);
+        say(inquiry, "no progress was reported for ");
+        say_duration(inquiry, inquiry->lock->max_stall_ns);
         break;
     case HF_WHY_SESSION_LOST:
         say(inquiry, "this host's session was not renewed in time: no majority of the voters "

@@ -165,7 +165,7 @@ START_TEST(a_limit)
     *(_i == 0 ? &options.lease_ns : &options.max_stall_ns) = 700 * MS;
     take(&options);
     ck_assert_str_eq(lost_by(_i == 0 ? HF_WHY_LEASE_OVER : HF_WHY_STALLED).text,
-                     _i == 0 ? "its lease is over: 0.7 s" : "no progress was reported for 0.7 s");
+                     _i == 0 ? "its lease of 0.7 s is over" : "no progress was reported for 0.7 s");
     await_report(_i == 0 ? "event=lease_ended lock=job" : " reason=stalled",
                  _i == 0 ? "lease" : "max_stall");
 }
@@ -200,6 +200,127 @@ START_TEST(the_agent_was_stopped)
 }
 END_TEST
 
+/* ---- the same for `holdfast lock` ---- */
+
+static char line[2048]; /* what a command wrote to stderr */
+
+/* Starts `holdfast lock OPTIONS job` on host-b. running: waits until its command runs. */
+static pid_t run_holder(const char *options, bool running)
+{
+    char command[512];
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    snprintf(command, sizeof(command),
+             "cd %s && rm -f up && exec %s -s %s lock %s job -- sh -c 'echo >up; exec sleep 1000' "
+             "2>line",
+             agents[HERE].folder, binary_path("holdfast"), agents[HERE].socket, options);
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    snprintf(command, sizeof(command), "%s/up", agents[HERE].folder);
+    while (running && access(command, F_OK) != 0) {
+        REQUIRE(boottime_now() < end_ns, "the command does not run");
+        sleep_ms(10);
+    }
+    return pid;
+}
+
+static void read_line(void)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/line", agents[HERE].folder);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) { /* it has not begun */
+        line[0] = '\0';
+        return;
+    }
+    line[fread(line, 1, sizeof(line) - 1, file)] = '\0';
+    fclose(file);
+}
+
+/* Waits for its end, and expects that line. */
+static void expect_lost(pid_t pid, const char *expected)
+{
+    int status = wait_for(pid);
+    read_line();
+    REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 76, "status %x: %s", (unsigned)status,
+            line);
+    REQUIRE(strcmp(line, expected) == 0, "%s", line);
+}
+
+START_TEST(a_command_whose_lock_is_broken)
+{
+    char expected[256];
+    pid_t holder = run_holder("", true);
+    run_break(0);
+    snprintf(expected, sizeof(expected),
+             "holdfast lock: the hold of job ended: broken by user %d on host-a: ending the "
+             "command\n",
+             (int)getuid());
+    expect_lost(holder, expected);
+}
+END_TEST
+
+START_TEST(a_command_whose_lock_is_broken_in_json)
+{
+    pid_t holder = run_holder("--json", true);
+    run_break(0);
+    ck_assert_int_eq(WEXITSTATUS(wait_for(holder)), 76);
+    read_line();
+    REQUIRE(strstr(line, "{\"event\":\"lost\",\"name\":\"job\",\"error\":null,\"why\":{\"kind\":"
+                         "\"broken\",\"agent\":\"host-a\",") == line,
+            "%s", line);
+}
+END_TEST
+
+/* The guard process ends the command, while holdfast itself stands still. */
+START_TEST(a_command_that_is_stopped_beyond_its_lease)
+{
+    pid_t holder = run_holder("--lease 700ms", true);
+    ck_assert_int_eq(kill(holder, SIGSTOP), 0);
+    await_report("event=lease_ended lock=job", "lease");
+    ck_assert_int_eq(kill(holder, SIGCONT), 0);
+    expect_lost(holder, "holdfast lock: the hold of job ended: its lease of 0.7 s is over: ending "
+                        "the command\n");
+}
+END_TEST
+
+START_TEST(a_command_whose_agent_is_killed)
+{
+    pid_t holder = run_holder("", true);
+    agent_kill(&agents[HERE]);
+    expect_lost(holder, "holdfast lock: the hold of job ended: this host's session was not renewed "
+                        "in time: the agent has ended: ending the command\n");
+}
+END_TEST
+
+START_TEST(a_command_without_a_majority)
+{
+    pid_t holder = run_holder("", true);
+    agent_kill(&agents[0]);
+    agent_kill(&agents[2]);
+    expect_lost(holder, "holdfast lock: the hold of job ended: this host's session was not renewed "
+                        "in time: no majority of the voters answered, or the agent stood still: "
+                        "ending the command\n");
+}
+END_TEST
+
+START_TEST(a_command_that_waits)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    take(NULL);
+    pid_t waiter = run_holder("", false);
+    do {
+        REQUIRE(boottime_now() < end_ns, "no line");
+        sleep_ms(50);
+        read_line();
+    } while (strchr(line, '\n') == NULL);
+    REQUIRE(strncmp(line, "holdfast lock: job: waiting: held on host-b for ", 48) == 0, "%s", line);
+    kill_process(waiter);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("ended");
@@ -211,5 +332,11 @@ int main(void)
     tcase_add_test(tests, the_agent_is_gone);
     tcase_add_test(tests, no_majority);
     tcase_add_test(tests, the_agent_was_stopped);
+    tcase_add_test(tests, a_command_whose_lock_is_broken);
+    tcase_add_test(tests, a_command_whose_lock_is_broken_in_json);
+    tcase_add_test(tests, a_command_that_is_stopped_beyond_its_lease);
+    tcase_add_test(tests, a_command_whose_agent_is_killed);
+    tcase_add_test(tests, a_command_without_a_majority);
+    tcase_add_test(tests, a_command_that_waits);
     return suite_main("ended", tests);
 }

@@ -60,20 +60,6 @@ START_TEST(test_status)
 }
 END_TEST
 
-START_TEST(test_says_why_not_had)
-{
-    struct ran ran;
-
-    run_command("acquire=-2,why=1", "lock --wait 1s a b -- true", &ran);
-    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -2: because?[1m\n");
-    run_command("acquire=-1,why=0", "lock --no-wait a b -- true", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.log, "why a\nwhy b\n")); /* a is not in the way */
-    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1: because?[1m\n");
-    run_command("acquire=-1", "lock --no-wait a -- true", &ran);
-    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1\n");
-}
-END_TEST
-
 START_TEST(test_environment)
 {
     struct ran ran;
@@ -772,7 +758,6 @@ int main(void)
 
     tcase_set_timeout(lock, 60);
     tcase_add_loop_test(lock, test_status, 0, sizeof(statuses) / sizeof(statuses[0]));
-    tcase_add_test(lock, test_says_why_not_had);
     tcase_add_test(lock, test_environment);
     tcase_add_test(lock, test_options_reach_library);
     tcase_add_test(lock, test_waits_no_longer_for_the_agent);

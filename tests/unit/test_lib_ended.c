@@ -153,7 +153,7 @@ START_TEST(a_limit_that_the_agent_has_not_seen)
     take(HF_EXCLUSIVE);
     struct hf_reason reason = lost_by(_i == 0 ? HF_WHY_LEASE_OVER : HF_WHY_STALLED);
     ck_assert_str_eq(reason.text,
-                     _i == 0 ? "its lease is over: 0.1 s" : "no progress was reported for 0.1 s");
+                     _i == 0 ? "its lease of 0.1 s is over" : "no progress was reported for 0.1 s");
     ck_assert_int_ge(reason.since_ns, 0);
 }
 END_TEST

@@ -1,0 +1,140 @@
+/*
+ * `holdfast lock` as a process: the lines on stderr that say why a lock is waited for, was not had,
+ * or was lost. The library behind it is the one of cli_fake.c.
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../suite_main.h"
+#include "cli_run.h"
+
+START_TEST(test_says_why_not_had)
+{
+    struct ran ran;
+
+    run_command("acquire=-2,why=1", "lock --wait 1s a b -- true", &ran);
+    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -2: because?[1m\n");
+    run_command("acquire=-1,why=0", "lock --no-wait a b -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.log, "why a\nwhy b\n")); /* a is not in the way */
+    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1: because?[1m\n");
+    run_command("acquire=-1", "lock --no-wait a -- true", &ran);
+    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1\n");
+}
+END_TEST
+
+/* Runs a command that waits for ever, until it has asked for the reason; then ends it. */
+static void run_waiting(const char *fake, const char *line, struct ran *ran)
+{
+    struct run run;
+
+    run_start(&run, fake, line);
+    run_await_log(&run, "why a\n");
+    run_sleep_ms(100); /* the line follows, before the signal or behind it */
+    kill(run.pid, SIGTERM);
+    run_finish(&run, ran);
+    ck_assert_int_eq(ran->status, 128 + SIGTERM);
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+    size_t count = 0;
+
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
+        count++;
+    }
+    return count;
+}
+
+START_TEST(test_says_why_it_waits)
+{
+    struct ran ran = {.err = ""};
+
+    for (int tries = 0; tries < 20 && ran.err[0] == '\0'; tries++) {
+        run_waiting("block,why=1", "lock a -- true", &ran);
+        ck_assert_int_ge(ran.took_ms, 1000);
+    }
+    ck_assert_str_eq(ran.err, "holdfast lock: a: waiting: because?[1m\n");
+    run_waiting("block,why=0", "lock a -- true", &ran);
+    ck_assert_str_eq(ran.err, "");
+    run_command("block,why=1", "lock -q --wait 1300ms a -- true", &ran);
+    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -2: because?[1m\n");
+    run_command("block,why=1", "lock -v --wait 3s a -- true", &ran);
+    ck_assert_uint_le(count_of(ran.err, "a: waiting: because"), 1); /* there is no change */
+    run_command("", "lock -v a -- true", &ran);
+    ck_assert_str_eq(ran.err, "");
+    run_command("", "lock -v -q a -- true", &ran);
+    ck_assert_int_eq(ran.status, 64);
+}
+END_TEST
+
+START_TEST(test_verbose_says_it_at_once)
+{
+    struct ran ran = {.err = ""};
+
+    for (int tries = 0; tries < 20 && ran.err[0] == '\0'; tries++) {
+        run_waiting("block,why=1", "lock -v a -- true", &ran);
+    }
+    ck_assert_str_eq(ran.err, "holdfast lock: a: waiting: because?[1m\n");
+}
+END_TEST
+
+START_TEST(test_says_why_lost)
+{
+    struct ran ran;
+
+    run_command("lost_ms=200,why=7", "lock a b -- sleep 1000", &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_str_eq(ran.err,
+                     "holdfast lock: the hold of a ended: because?[1m: ending the command\n");
+    run_command("lost_ms=200", "lock a -- sleep 1000", &ran);
+    ck_assert_str_eq(ran.err, "holdfast lock: the hold of a ended: ending the command\n");
+    run_command("release=-4,why=8", "lock a -- true", &ran);
+    ck_assert_int_eq(ran.status, 76);
+    ck_assert_str_eq(ran.err,
+                     "holdfast lock: the hold of a ended: because?[1m, before the command did\n");
+    run_command("release=-4,why=1", "lock a -- true", &ran); /* no reason of an end */
+    ck_assert_str_eq(ran.err, "holdfast lock: the hold of a ended, before the command did\n");
+}
+END_TEST
+
+#define WHY_TAIL                                                                                   \
+    "\"agent\":null,\"pid\":0,\"uid\":0,\"command\":null,\"since_ms\":0,\"closed_ms\":0,"          \
+    "\"holders\":0,\"waiters\":0,\"text\":\"because\\u001b[1m\"}}\n"
+
+START_TEST(test_says_why_in_json)
+{
+    struct ran ran;
+
+    run_command("acquire=-2,why=4", "lock --json --wait 1s a -- true", &ran);
+    ck_assert_int_eq(ran.status, 74);
+    ck_assert_str_eq(ran.err, "{\"event\":\"not_had\",\"name\":\"a\",\"error\":\"fake error -2\","
+                              "\"why\":{\"kind\":\"no_majority\"," WHY_TAIL);
+    run_command("acquire=-2", "lock --json --wait 1s a b -- true", &ran);
+    ck_assert_str_eq(ran.err, "{\"event\":\"not_had\",\"name\":null,\"error\":\"fake error -2\","
+                              "\"why\":null}\n");
+    run_command("lost_ms=200,why=7", "lock --json a -- sleep 1000", &ran);
+    ck_assert_str_eq(ran.err, "{\"event\":\"lost\",\"name\":\"a\",\"error\":null,"
+                              "\"why\":{\"kind\":\"broken\"," WHY_TAIL);
+    ran.err[0] = '\0';
+    for (int tries = 0; tries < 20 && ran.err[0] == '\0'; tries++) {
+        run_waiting("block,why=1", "lock --json -v a -- true", &ran);
+    }
+    ck_assert_str_eq(ran.err, "{\"event\":\"waiting\",\"name\":\"a\",\"error\":null,"
+                              "\"why\":{\"kind\":\"held\"," WHY_TAIL);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *why = tcase_create("why");
+
+    tcase_set_timeout(why, 120);
+    tcase_add_test(why, test_says_why_not_had);
+    tcase_add_test(why, test_says_why_it_waits);
+    tcase_add_test(why, test_verbose_says_it_at_once);
+    tcase_add_test(why, test_says_why_lost);
+    tcase_add_test(why, test_says_why_in_json);
+    return suite_main("cli_why", why);
+}
