@@ -113,6 +113,8 @@ struct agent {
     int state_fd;
     int store_fd;            /* O_PATH: for fstat() only; -1: not known */
     int door_fd;             /* the same for the socket */
+    int door_folder_fd;      /* and for its folder */
+    bool door_told;          /* the log says why the socket's file is not made again */
     const char *config_path; /* NULL: --dev */
     int clients_fd;
     int shm_fd; /* its folder in /dev/shm: serve/memory.h */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent.h"
 
@@ -54,7 +55,17 @@ void files_open(struct agent *agent)
 
 void files_open_socket(struct agent *agent)
 {
+    char folder[CONFIG_SOCKET_MAX];
+    snprintf(folder, sizeof(folder), "%s", agent->config.socket);
+    *strrchr(folder, '/') = '\0'; /* the path begins with one */
+    if (agent->door_fd >= 0) {
+        close(agent->door_fd);
+    }
     agent->door_fd = open(agent->config.socket, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    if (agent->door_folder_fd < 0) {
+        agent->door_folder_fd = open(folder[0] != '\0' ? folder : "/",
+                                     O_PATH | O_CLOEXEC | O_DIRECTORY);
+    }
 }
 
 bool files_config_is_loose(const struct agent *agent)

@@ -8,7 +8,8 @@
 
 enum { FILES_TEXT_MAX = 300 };
 
-/* Note the identity of the store's file, and of the socket, once it exists. */
+/* Note the identity of the store's file; of the socket and its folder, each time that it was
+ * made. */
 void files_open(struct agent *agent);
 void files_open_socket(struct agent *agent);
 /* Returns whether a user other than root and the agent's may write to the configuration. */

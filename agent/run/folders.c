@@ -257,10 +257,16 @@ bool folders_check(struct agent *agent)
     return folder == NULL || access(folder, F_OK) != 0 || check_socket_folder(agent, folder);
 }
 
+int folders_lock_socket(struct agent *agent)
+{
+    char lock[CONFIG_SOCKET_MAX + 8];
+    snprintf(lock, sizeof(lock), "%s.lock", agent->config.socket);
+    return take_lock(agent, AT_FDCWD, lock, agent->config.socket);
+}
+
 int folders_open(struct agent *agent)
 {
     const struct config *config = &agent->config;
-    char socket_lock[CONFIG_SOCKET_MAX + 8];
     char error[SOCKET_ERROR_MAX];
     if (!check_way(agent, config->state_dir, true)) {
         return AGENT_EXIT_UNAVAILABLE;
@@ -277,8 +283,7 @@ int folders_open(struct agent *agent)
     if (agent->clients_fd < 0 || !make_socket_folder(agent)) {
         return AGENT_EXIT_UNAVAILABLE;
     }
-    snprintf(socket_lock, sizeof(socket_lock), "%s.lock", config->socket);
-    agent->socket_lock_fd = take_lock(agent, AT_FDCWD, socket_lock, config->socket);
+    agent->socket_lock_fd = folders_lock_socket(agent);
     if (agent->socket_lock_fd < 0) {
         return AGENT_EXIT_SOFTWARE;
     }

@@ -25,6 +25,7 @@
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "proto/probe.h"
+#include "run/door.h"
 #include "run/keeper.h"
 #include "run/start.h"
 #include "serve/clients.h"
@@ -249,6 +250,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     peers_look(agent);
     regions_look(agent);
     files_look(agent);
+    door_look(agent);
     users_look(agent, now_ns);
     web_look(agent, now_ns);
     judge_look(agent, now_ns);

@@ -707,6 +707,7 @@ static void blank(struct agent *agent)
     agent->own = geteuid();
     agent->disk_free = agent->disk_inodes = -1;
     agent->state_fd = agent->store_fd = agent->door_fd = agent->clients_fd = -1;
+    agent->door_folder_fd = -1;
     agent->lock_fd = agent->socket_lock_fd = agent->timer_fd = agent->shm_fd = -1;
     for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
         region_file_init(&agent->regions[i]);
@@ -829,6 +830,7 @@ void agent_release(struct agent *agent)
     close_fd(agent->socket_lock_fd);
     close_fd(agent->store_fd);
     close_fd(agent->door_fd);
+    close_fd(agent->door_folder_fd);
     close_fd(agent->state_fd);
     close_fd(agent->lock_fd);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
+#include "actor.h"
 #include "agent_process.h"
 #include "holdfast/holdfast.h"
 #include "io/store.h"
@@ -455,6 +456,8 @@ START_TEST(what_is_moved_or_removed_is_told)
     }
     ck_assert(agent_logged(&agent, "event=files_gone"));
     snprintf(said, sizeof(said), "the socket %s", agent.socket);
+    /* So the agent does not make it again, wherever the folder is: it would have to wait. */
+    ck_assert_int_eq(chmod(agent.folder, 0755), 0);
     ck_assert_int_eq(unlink(agent.socket), 0);
     end_ns = boottime_now() + GUARD_MS * MS;
     while (!agent_logged(&agent, said)) {
@@ -464,6 +467,65 @@ START_TEST(what_is_moved_or_removed_is_told)
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
     REQUIRE(strstr(said, "there is no such file") != NULL, "%s", said);
     agent_destroy(&agent);
+}
+END_TEST
+
+static void await_log(const char *text, unsigned count)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (agent_logged(&agent, text) < count) {
+        REQUIRE(boottime_now() < end_ns, "the log does not tell of %s", text);
+        sleep_ms(20);
+    }
+}
+
+/* In a folder in memory that others cannot list, the agent makes its socket again, alone or with
+ * the lock beside it. Who is connected notices nothing; a second agent is kept out as before. */
+START_TEST(a_removed_socket_is_made_again)
+{
+    char lock[160];
+    char said[8192];
+    char state[128];
+    struct actor actor;
+    struct stat status;
+    setenv("HOLDFAST_TEST_BASE", "/dev/shm", 1);
+    start_alone(state, sizeof(state));
+    snprintf(lock, sizeof(lock), "%s.lock", agent.socket);
+    actor_ready(&actor, agent.socket);
+    ck_assert_int_eq(actor_open(&actor, 0, "x", 0), 0);
+    ck_assert_int_eq(actor_acquire(&actor, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    unsigned descriptors = agent_descriptors(&agent);
+    for (unsigned i = 1; i <= 3; i++) {
+        ck_assert_int_eq(unlink(agent.socket), 0);
+        ck_assert_int_eq(i > 1 ? unlink(lock) : 0, 0);
+        await_log("event=socket_made_again", i);
+        ck_assert_int_eq(run_command("show --json x", said, sizeof(said)), 0);
+        ck_assert_ptr_nonnull(strstr(said, "\"exclusive\""));
+        ck_assert_int_eq(stat(agent.socket, &status), 0);
+        ck_assert_uint_eq(status.st_mode & 0777, 0600);
+    }
+    ck_assert_uint_eq(agent_descriptors(&agent), descriptors);
+    ck_assert_int_eq(actor_release(&actor, 0), 0);
+    /* Another agent at the same socket finds the lock taken. */
+    snprintf(lock, sizeof(lock), "%s/other.ini", agent.folder);
+    snprintf(said, sizeof(said), "[agent]\nname = b\ncell = c\nstate_dir = %s/other\nsocket = %s\n",
+             agent.folder, agent.socket);
+    write_file(lock, said);
+    const char *const other[] = {"holdfastd", "--config", lock, NULL};
+    ck_assert_int_eq(run(other, said, sizeof(said)), 70);
+    ck_assert_ptr_nonnull(strstr(said, "in use by another agent"));
+    /* Others may list the folder: the agent leaves it, says so once, and says it is failing. */
+    ck_assert_int_eq(chmod(agent.folder, 0755), 0);
+    ck_assert_int_eq(unlink(agent.socket), 0);
+    await_log("event=socket_gone", 1);
+    await_log("event=judgement_changed state=failing reasons=socket_gone", 1);
+    ck_assert_int_eq(chmod(agent.folder, 0711), 0);
+    await_log("event=socket_made_again", 4);
+    await_log("event=judgement_changed state=well", 1);
+    ck_assert_uint_eq(agent_logged(&agent, "event=socket_gone"), 1);
+    actor_end(&actor);
+    agent_destroy(&agent);
+    unsetenv("HOLDFAST_TEST_BASE");
 }
 END_TEST
 
@@ -632,6 +694,7 @@ int main(void)
     tcase_add_test(ends, a_hold_outlives_the_agent);
     tcase_add_test(ends, too_late_is_a_new_session);
     tcase_add_test(ends, what_is_moved_or_removed_is_told);
+    tcase_add_test(ends, a_removed_socket_is_made_again);
     tcase_add_test(ends, no_room_for_a_new_client_is_told);
     tcase_add_test(ends, the_doctor_tells_who_is_silent);
     tcase_add_test(ends, the_doctor_sees_an_agent_that_starts);

@@ -557,35 +557,78 @@ bool socket_needs_closer(void)
     return needed;
 }
 
-static bool listen_at(struct socket_server *server, char *error)
+/* Makes a listener at the path. Returns its descriptor, or -1 with error. */
+static int make_listener(const struct socket_config *config, char *error)
 {
     struct sockaddr_un address;
-    if (socket_path_error(server->config.path, error) != NULL) {
-        return false;
+    if (socket_path_error(config->path, error) != NULL) {
+        return -1;
     }
-    HF_CHECK(fill_address(server->config.path, &address));
-    memcpy(server->path, address.sun_path, sizeof(server->path));
-    server->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    unlink(server->path);
+    HF_CHECK(fill_address(config->path, &address));
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    unlink(config->path);
     /* Linux binds with the descriptor's mode: nothing is changed afterwards by its name, which may
      * be another file's by then. */
-    const mode_t mode = server->config.for_all ? 0666 : 0600;
+    const mode_t mode = config->for_all ? 0666 : 0600;
     const int on = 1;
     mode_t mask = umask(0777 & ~mode);
-    bool bound = server->fd >= 0 && fchmod(server->fd, mode) == 0 &&
-                 setsockopt(server->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
-                 bind(server->fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    bool bound = fd >= 0 && fchmod(fd, mode) == 0 &&
+                 setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
+                 bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
     int why = errno;
     umask(mask);
-    server->takes_rights = bound && !refuse_descriptors(server->fd);
-    if (!bound || listen(server->fd, SOMAXCONN) != 0) {
-        snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", server->path,
+    if (bound) {
+        (void)!refuse_descriptors(fd); /* before anybody can connect */
+    }
+    if (!bound || listen(fd, SOMAXCONN) != 0) {
+        snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", config->path,
                  strerror(bound ? errno : why));
-        if (server->fd >= 0) {
-            close(server->fd);
-            server->fd = -1;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return -1;
+    }
+    return fd;
+}
+
+static bool listen_at(struct socket_server *server, char *error)
+{
+    server->fd = make_listener(&server->config, error);
+    if (server->fd < 0) {
+        return false;
+    }
+    snprintf(server->path, sizeof(server->path), "%s", server->config.path);
+    server->takes_rights = !refuse_descriptors(server->fd); /* as make_listener() did */
+    return true;
+}
+
+bool socket_listen_again(struct socket_server *server, char *error)
+{
+    int fresh = make_listener(&server->config, error);
+    int old = fresh >= 0 ? fcntl(server->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (old < 0) {
+        if (fresh >= 0) {
+            snprintf(error, SOCKET_ERROR_MAX, "%s: %s", server->path, strerror(errno));
+            unlink(server->path);
+            close(fresh);
         }
         return false;
+    }
+    bool accepts = server->resume_ns == 0;
+    uv_poll_stop(&server->poll);
+    if (server->spare >= 0) { /* it is the old listener, too */
+        close(server->spare);
+        server->spare = -1;
+    }
+    HF_CHECK(dup3(fresh, server->fd, O_CLOEXEC) == server->fd);
+    close(fresh);
+    if (accepts) {
+        socket_accept_start(server);
+    }
+    if (server->takes_rights) { /* connections that were not accepted may have sent something */
+        socket_leave(server, old, NULL);
+    } else {
+        close(old);
     }
     return true;
 }

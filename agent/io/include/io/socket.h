@@ -123,6 +123,15 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
  * Else returns error, which says why not. */
 const char *socket_path_error(const char *path, char *error) __attribute__((warn_unused_result));
 
+/*
+ * Makes the socket's file again, after somebody removed it. Processes that connected at the old one
+ * and were not accepted yet find the end, and connect again. Whoever calls this makes sure of the
+ * same as for socket_open(). On failure returns false, error (SOCKET_ERROR_MAX bytes) says why, and
+ * the old listener stays.
+ */
+bool socket_listen_again(struct socket_server *server, char *error)
+    __attribute__((warn_unused_result));
+
 /* Closes the listener (and removes its path) and all connections, without callbacks. Its memory is
  * freed when the loop has run on. NULL is allowed. */
 void socket_shut(struct socket_server *server);

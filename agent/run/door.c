@@ -1,0 +1,77 @@
+/* The socket's file is made again: see run/door.h. */
+#include "run/door.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "observe/files.h"
+#include "run/folders.h"
+
+/* Returns why the file cannot be made without a chance to wait; NULL: it can. */
+static const char *why_unsafe(const struct agent *agent)
+{
+    struct stat status;
+    struct statfs system;
+    if (fstat(agent->door_folder_fd, &status) != 0 ||
+        fstatfs(agent->door_folder_fd, &system) != 0) {
+        return strerror(errno);
+    }
+    if (status.st_nlink == 0) {
+        return "its folder was removed, too: restart the agent";
+    }
+    if (system.f_type != TMPFS_MAGIC && system.f_type != RAMFS_MAGIC) {
+        return "its folder is on a disk, for which the agent would have to wait: restart the agent";
+    }
+    if ((status.st_mode & 066) != 0) {
+        return "others may list its folder, and could make the agent wait: restart the agent";
+    }
+    return NULL;
+}
+
+/* Returns why no socket is there; NULL: there is one again. */
+static const char *make_again(struct agent *agent)
+{
+    struct stat lock;
+    const char *why = why_unsafe(agent);
+    if (why != NULL) {
+        return why;
+    }
+    if (fstat(agent->socket_lock_fd, &lock) != 0 || lock.st_nlink == 0) {
+        int fd = folders_lock_socket(agent);
+        if (fd < 0) {
+            return agent->error;
+        }
+        close(agent->socket_lock_fd);
+        agent->socket_lock_fd = fd;
+    }
+    if (!socket_listen_again(agent->server, agent->error)) {
+        return agent->error;
+    }
+    files_open_socket(agent);
+    return NULL;
+}
+
+void door_look(struct agent *agent)
+{
+    if (agent->server == NULL || agent->stops_ns != 0 || !files_socket_gone(agent)) {
+        return;
+    }
+    const char *why = make_again(agent);
+    struct log_line line;
+    if (why == NULL) {
+        log_begin(&line, LOG_LEVEL_WARN, "socket_made_again");
+        log_text(&line, "socket", agent->config.socket);
+        log_text(&line, "text", "somebody had removed it; new processes find the agent again");
+        log_end(&line);
+    } else if (!agent->door_told) {
+        log_begin(&line, LOG_LEVEL_ERROR, "socket_gone");
+        log_text(&line, "socket", agent->config.socket);
+        log_text(&line, "text", why);
+        log_end(&line);
+    }
+    agent->door_told = why != NULL;
+}
