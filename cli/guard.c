@@ -83,9 +83,14 @@ static void timer_stop(struct guard *guard)
     (void)timerfd_settime(guard->fds[FD_TIMER].fd, 0, &never, NULL);
 }
 
+/* CMD may have left the group that it led, for another one of its session. It is unreaped, so its
+ * number is its own. */
 static void group_signal(const struct guard *guard, int signal_number)
 {
     (void)kill(-guard->pid, signal_number);
+    if (!guard->reaped && getpgid(guard->pid) != guard->pid) {
+        (void)kill(guard->pid, signal_number);
+    }
 }
 
 /* Whether any process of CMD's group is left: CMD itself, or one that it started. */
@@ -166,12 +171,13 @@ static void guard_unguarded(struct guard *guard)
     }
     guard->unguarded = true;
     guard->gone_by_ns = sum_ns(now_ns(), guard->options->kill_after_ns);
-    fputs("holdfast lock: the guard process was killed: ending the command, which nothing would "
-          "end if holdfast were killed, too\n",
-          stderr);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* as in guard_lose() */
     group_kill(guard);
     timer_set(guard, now_ns() + look_again_ns);
+    /* last: a stderr that nobody reads must not delay the kill */
+    fputs("holdfast lock: the guard process was killed: ending the command, which nothing would "
+          "end if holdfast were killed, too\n",
+          stderr);
     report_if_alone(guard);
 }
 

@@ -52,12 +52,16 @@ static void group_kill_by_number(pid_t leader, int leader_fd)
     (void)kill(-leader, SIGKILL);
 }
 
+/* Kills the group, and the leader, which may have left it for another group of its session. */
 static _Noreturn void group_kill(pid_t leader, int leader_fd)
 {
     if (leader_fd < 0 ||
         (syscall(SYS_pidfd_send_signal, leader_fd, SIGKILL, NULL, signal_process_group) != 0 &&
          (errno == EINVAL || errno == ENOSYS))) {
         group_kill_by_number(leader, leader_fd);
+    }
+    if (leader_fd >= 0) {
+        (void)syscall(SYS_pidfd_send_signal, leader_fd, SIGKILL, NULL, 0);
     }
     _exit(0);
 }

@@ -21,7 +21,8 @@
  *  - After fork() the child owns nothing: every call on an object of its parent is HF_EFORKED
  *    (hf_close and hf_disconnect then only free the child's memory). The child has to connect anew.
  *    After execve() the new program owns nothing either: the holds end as if the process had died.
- *    (If no agent runs at that moment, they end when the new program ends.)
+ *    (If no agent runs at that moment, or if a forked child still has the descriptor of the
+ *    connection, they end when the new program ends.)
  *  - A signal handler that runs during a call does not end the call: waits go on after EINTR until
  *    their own timeout. To end a wait from a handler, let the handler wake a thread that calls
  *    hf_cancel. Only hf_remaining_ns is async-signal-safe.

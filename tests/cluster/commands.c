@@ -209,6 +209,30 @@ START_TEST(lease_ends_the_child)
 }
 END_TEST
 
+/* A child that leaves the group that it leads, and ignores SIGTERM. */
+static _Noreturn void leave_group(void)
+{
+    (void)signal(SIGTERM, SIG_IGN);
+    if (setpgid(0, getpgid(getppid())) != 0 || getpgrp() == getpid()) {
+        _exit(1);
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+START_TEST(lease_ends_a_child_that_left_its_group)
+{
+    char path[256];
+    char words[512];
+    ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    ck_assert_int_gt(size, 0);
+    path[size] = '\0';
+    snprintf(words, sizeof(words), "lock|--lease|300ms|--lock-delay|500ms|job|--|%s|leave", path);
+    ck_assert_int_eq(run(words), 76);
+}
+END_TEST
+
 START_TEST(break_ends_the_child)
 {
     pid_t pid = begin("lock|--lock-delay|50ms|job|--|sleep|600");
@@ -330,9 +354,13 @@ START_TEST(check_answers_by_its_exit_code)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
-    TCase *tests = tcase_create("the command");
+    TCase *tests;
+    if (argc == 2 && strcmp(argv[1], "leave") == 0) {
+        leave_group();
+    }
+    tests = tcase_create("the command");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 90);
     tcase_add_test(tests, exit_codes);
@@ -341,6 +369,7 @@ int main(void)
     tcase_add_test(tests, child_sees_what_it_holds);
     tcase_add_test(tests, streams_that_are_closed);
     tcase_add_test(tests, lease_ends_the_child);
+    tcase_add_test(tests, lease_ends_a_child_that_left_its_group);
     tcase_add_test(tests, break_ends_the_child);
     tcase_add_test(tests, a_child_of_another_user_is_told_of);
     tcase_add_test(tests, trap_child_keeps_running_after_loss);

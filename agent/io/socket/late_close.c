@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
@@ -37,6 +38,29 @@ static void await_queue(int pidfd)
     (void)!poll(&pollfd, 1, 1);
 }
 
+/*
+ * Receives what lies unread in a socket. For each of the last packets (a quarter of the peer's
+ * SO_SNDBUF) the kernel walks all epoll entries by which the peer watches its end. A close would do
+ * all of these walks in one call, which keeps a processor from every other thread until it ends.
+ * Between two of these calls other threads run. A pidfd is no socket, so the first call refuses it.
+ */
+static void empty(int fd)
+{
+    bool there = shutdown(fd, SHUT_RDWR) == 0 || errno == ENOTCONN; /* nothing more comes */
+    while (there) {                                                 /* ends: the queue is bounded */
+        union {
+            struct cmsghdr header;
+            char space[CMSG_SPACE(sizeof(struct ucred))]; /* tells an empty packet from the end */
+        } control;
+        struct msghdr message = {.msg_control = control.space,
+                                 .msg_controllen = sizeof(control.space)};
+        ssize_t size = recvmsg(fd, &message, MSG_TRUNC | MSG_DONTWAIT);
+        /* An error of the socket is returned once, before what lies behind it. */
+        there = size < 0 ? errno == ECONNRESET || errno == EINTR
+                         : size > 0 || message.msg_controllen > 0;
+    }
+}
+
 static void *run(void *arg)
 {
     (void)arg;
@@ -50,6 +74,7 @@ static void *run(void *arg)
         if (one.watched) {
             await_queue(one.fd);
         }
+        empty(one.fd);
         close(one.fd);
         pthread_mutex_lock(&own.mutex);
         own.first = (own.first + 1) % WAITING_MAX;

@@ -115,10 +115,13 @@ static struct received receive(const struct socket_server *server, int fd, void 
     return receive_or_peek(fd, buffer, room, 0);
 }
 
-/* Empties a socket to which nothing more can be sent. false: the closer has to. */
+/* Empties a socket to which nothing more can be sent. Returns whether nothing is left in it. It
+ * stops early when that takes long: the kernel calls the peer's epoll entries for each of the last
+ * packets, and a close would do so for all that are left, in one call. */
 static bool drain(const struct socket_server *server, int fd)
 {
-    for (unsigned i = 0; i < DRAIN_MAX; i++) {
+    const int64_t until_ns = clock_boottime_ns() + SOCKET_CALL_MS * INT64_C(1000000);
+    for (unsigned i = 0; i < DRAIN_MAX && clock_boottime_ns() < until_ns; i++) {
         struct received received = receive(server, fd, NULL, 0);
         if (received.rights) {
             return false;
@@ -127,7 +130,7 @@ static bool drain(const struct socket_server *server, int fd)
             return true;
         }
     }
-    return !server->takes_rights; /* a sender of so much is reset */
+    return false;
 }
 
 void socket_leave(struct socket_server *server, int fd, const struct peer *peer)
@@ -168,7 +171,7 @@ void socket_dispose(struct socket_server *server, int fd, const struct peer *pee
         close(fd);
         (void)socket_called_once(server, share, now_ns);
     } else {
-        socket_leave(server, fd, peer);
+        socket_close_elsewhere(server, fd, peer);
     }
 }
 

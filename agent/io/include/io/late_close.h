@@ -5,6 +5,9 @@
  * process that has a descriptor of the file can place a million locks there, and then a close takes
  * 0.4 s. A client has its region's descriptor, and any user can get a pidfd of a client. So the
  * agent's loop closes none of these. Those that are open when the agent ends, the kernel closes.
+ * The loop also leaves a socket to this thread if it has many packets unread, or if its peer
+ * watches it by many epoll entries. The thread empties the socket packet by packet, and then closes
+ * it.
  *
  * Without late_close_start(), or when too many descriptors wait, a descriptor is closed at once.
  * Any thread may make these calls.
