@@ -60,7 +60,8 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
         if (error == HF_EUNSERVED && !arguments->no_wait) {
             fprintf(stderr, "holdfast lock: ");
             (void)text_write_clean(stderr, held->names[index], 0);
-            fprintf(stderr, ": %s: %s\n", hf_strerror(HF_ETIMEDOUT), hf_strerror(error));
+            fprintf(stderr, ": %s: ", hf_strerror(HF_ETIMEDOUT));
+            fprintf(stderr, "%s\n", hf_strerror(error));
             return arguments->not_now_status;
         }
         if (error != 0) {

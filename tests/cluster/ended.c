@@ -146,6 +146,31 @@ START_TEST(broken_from_another_host)
 }
 END_TEST
 
+/* What another process of this host learns while the lock-delay lasts. */
+START_TEST(closed_behind_a_broken_hold)
+{
+    char expected[128];
+    struct hf_reason reason = HF_REASON_INIT;
+    struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
+    hf_lock *second = NULL;
+    options.lock_delay_ns = GUARD_MS * MS;
+    take(&options);
+    run_break(0);
+    ck_assert_int_eq(hf_open(client, "job", &options, &second), 0);
+    ck_assert_int_eq(hf_acquire(second, HF_EXCLUSIVE, MS, NULL), HF_ETIMEDOUT);
+    ck_assert_int_eq(hf_why(second, &reason), 0);
+    ck_assert_int_eq(reason.kind, HF_WHY_CLOSED);
+    ck_assert_int_gt(reason.closed_ns, 0);
+    snprintf(expected, sizeof(expected),
+             " (lock-delay): its last hold was broken by user %d on "
+             "host-a",
+             (int)getuid());
+    REQUIRE(strstr(reason.text, "closed for another ") == reason.text &&
+                strstr(reason.text, expected) != NULL,
+            "%s", reason.text);
+}
+END_TEST
+
 START_TEST(broken_on_the_same_host)
 {
     char expected[128];
@@ -327,6 +352,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, broken_from_another_host);
+    tcase_add_test(tests, closed_behind_a_broken_hold);
     tcase_add_test(tests, broken_on_the_same_host);
     tcase_add_loop_test(tests, a_limit, 0, 2);
     tcase_add_test(tests, the_agent_is_gone);
