@@ -21,14 +21,15 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
     if (closed_until_ns <= agent->kernel->now_ns(agent->kernel->arg)) {
         return release_as(agent, slot, holder, token) == HFI_RELEASED;
     }
+    /* The dead holder may have died between clearing the waiters bit and its second look. One scan
+     * is enough: a waiter that joins later sets the bit itself. */
+    uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         if (!hfi_word_names(seen, holder, token)) {
             return false;
         }
         close_until(agent, slot, closed_until_ns);
-        /* The dead holder may have died between clearing the waiters bit and its second look. */
-        uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
         uint64_t closed = (seen & ~HFI_W_HOLDER) | HFI_W_CLOSED | waiters;
         /* seq_cst: compares holder and token, so no other hold is ended */
         if (atomic_compare_exchange_strong(word, &seen, closed)) {
@@ -229,18 +230,19 @@ bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_r
 {
     _Atomic uint64_t *word = word_of(agent, slot);
     bool closes = closed_until_ns > agent->kernel->now_ns(agent->kernel->arg);
+    /* One scan is enough: a waiter that joins later sets the bit itself. */
+    uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         uint64_t token = seen & HFI_W_TOKEN;
         if (token >= range->floor && token <= range->last) {
             return false;
         }
-        uint64_t next = (seen & ~(HFI_W_HOLDER | HFI_W_TOKEN)) | range->last;
+        uint64_t next = (seen & ~(HFI_W_HOLDER | HFI_W_TOKEN)) | range->last | waiters;
         if ((seen & HFI_W_HOLDER) && closes) {
             close_until(agent, slot, closed_until_ns);
             next |= HFI_W_CLOSED;
         }
-        next |= queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
         /* seq_cst: no process made this word, so only one that read the damaged bytes can act on
          * it */
         if (atomic_compare_exchange_strong(word, &seen, next)) {

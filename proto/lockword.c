@@ -423,7 +423,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
     bool counted = false;
     unsigned unhanded = 0;
     enum hfi_outcome result = HFI_GONE;
-    for (unsigned tries = 0; may_retry(actor, &tries); seen = atomic_load(word)) {
+    for (unsigned tries = 0; may_scan_again(actor, &tries); seen = atomic_load(word)) {
         if (!hfi_word_names(seen, holder, token)) {
             break;
         }
@@ -507,7 +507,7 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
     struct hfi_region *region = actor->region;
     _Atomic uint64_t *word = word_of(actor, slot);
     unsigned unhanded = 0;
-    for (unsigned tries = 0; may_retry(actor, &tries);) {
+    for (unsigned tries = 0; may_scan_again(actor, &tries);) {
         uint64_t seen = atomic_load(word);
         if (obstacle(region, slot, seen, true) != HFI_HELD) {
             return;

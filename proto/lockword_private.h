@@ -21,6 +21,16 @@ static inline bool may_retry(const struct hfi_actor *actor, unsigned *tries)
     return ++*tries < 1000 || actor->holder != HFI_HOLDER_AGENT;
 }
 
+/*
+ * The same, for a loop that scans the queue in each try. A scan of a long queue takes far longer
+ * than a swap, so a client that changes the word all the time makes each try fail. The agent gives
+ * up early, and looks at the lock again later.
+ */
+static inline bool may_scan_again(const struct hfi_actor *actor, unsigned *tries)
+{
+    return ++*tries < 32 || actor->holder != HFI_HOLDER_AGENT;
+}
+
 /* The chain of a slot's blocks and the owner of a seat: the agent's own copies if it has them. */
 static inline uint32_t first_block(const struct hfi_region *region, uint32_t slot)
 {

@@ -460,6 +460,31 @@ START_TEST(many_steps_do_the_work_of_one_tick)
 }
 END_TEST
 
+/* The same, and each of the handles has a seat. The agent looks through all seats of the lock for
+ * each dead handle, and one turn of the loop has few of these looks. */
+START_TEST(a_turn_buries_few_handles_of_a_lock_with_many_seats)
+{
+    enum { HANDLES = 2000, A_TURN = 200 };
+    struct rig *large = rig_create(2, 4, HANDLES + 1, HANDLES / HFI_BLOCK_SEATS + 1);
+    large->unchecked = true;
+    rig_begin(large);
+    uint32_t many = rig_connect(large, HOST_MAY_USE);
+    (void)rig_open_granted(large, many, "a", 0);
+    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
+    frame.open.name = (struct hfi_text){"a", 1};
+    frame.open.flags = HFI_OPEN_SEAT;
+    for (uint32_t i = 1; i < HANDLES; i++) {
+        large->reply_count = 0;
+        ck_assert_ptr_nonnull(rig_ask(large, many, &frame));
+    }
+    rig_step(large, (struct host_event){.kind = HOST_DIED, .client = many});
+    ck_assert_uint_gt(handles_count(large->host), HANDLES - A_TURN);
+    rig_pass(large, 2000 * RIG_MS);
+    ck_assert_uint_eq(handles_count(large->host), 0);
+    rig_destroy(large);
+}
+END_TEST
+
 /* A grant that is here ends by a give-back or with the session: no other state follows it. */
 START_TEST(a_state_that_cannot_follow_ends_the_agent)
 {
@@ -856,6 +881,7 @@ int main(void)
     tcase_add_test(tests, many_limits);
     tcase_add_test(tests, limits_that_are_always_due);
     tcase_add_test(tests, many_steps_do_the_work_of_one_tick);
+    tcase_add_test(tests, a_turn_buries_few_handles_of_a_lock_with_many_seats);
     tcase_add_test(tests, one_namespace_leaves_requests_to_others);
     tcase_add_test(tests, a_change_before_one_that_is_being_told);
     tcase_add_test(tests, a_change_of_the_one_that_is_being_told);

@@ -21,6 +21,8 @@ static uint32_t first_seat = 2, second_seat = 5;
 static uint64_t second_kind; /* flags of its cell */
 static bool spoils;          /* before each, a process writes a deadline long past into seat 0 */
 static bool rewrites;        /* before each, a process clears the reader's cell of seat 0 */
+static uint64_t flips;       /* if not 0: before each, a process changes two flags of the word */
+static uint64_t operations;  /* so far */
 
 static void join(uint32_t seat, uint32_t holder, uint64_t kind)
 {
@@ -37,6 +39,11 @@ void sim_point(void)
     }
     if (rewrites) {
         hfi_seat(&region, 0)->reader = 0;
+    }
+    operations++;
+    if (flips != 0) {
+        uint64_t flags = flips++ % 4 << 62; /* bargers and watched */
+        region.words[0].word = (region.words[0].word & ~(HFI_W_BARGERS | HFI_W_WATCHED)) | flags;
     }
     if (points >= 0 && points++ == join_at) {
         join(first_seat, FIRST, 0);
@@ -73,9 +80,10 @@ static void no_ring(void *arg)
 static const struct hfi_kernel kernel = {
     .sleep = no_sleep, .wake = no_wake, .now_ns = now, .ring = no_ring};
 
-static void *region_make(void)
+static void *region_make_with(uint32_t blocks)
 {
-    const struct hfi_region_sizes sizes = {.slot_count = 1, .holder_count = 8, .block_count = 1};
+    const struct hfi_region_sizes sizes = {
+        .slot_count = 1, .holder_count = 8, .block_count = blocks};
     const struct hfi_region_identity identity = {.cell = "c", .agent = "a"};
     uint64_t size = hfi_region_size(&sizes);
     void *memory = calloc(1, size);
@@ -84,7 +92,16 @@ static void *region_make(void)
     ck_assert_ptr_null(hfi_region_attach(memory, size, &region));
     region.header->lease = hfi_lease(100 * second_ns, 1);
     region.slots[0].blocks = 1;
+    for (uint32_t i = 0; i < blocks; i++) {
+        region.blocks[i].slot = 1;
+        region.blocks[i].next = i + 1 < blocks ? i + 2 : 0;
+    }
     return memory;
+}
+
+static void *region_make(void)
+{
+    return region_make_with(1);
 }
 
 /* No waiter is named before a waiter that was in the queue earlier, wherever the two join. */
@@ -228,6 +245,55 @@ START_TEST(a_cell_written_over_does_not_keep_a_reader_for_ever)
 }
 END_TEST
 
+/* Calls of the agent that look for waiters and swap the word. Each is one step of the agent. */
+static void evict_for_a_second(const struct hfi_actor *agent)
+{
+    hfi_evict(agent, 0, FIRST, 5, 2 * second_ns);
+}
+
+static void evict_at_once(const struct hfi_actor *agent)
+{
+    hfi_evict(agent, 0, FIRST, 5, 0);
+}
+
+static void use_up(const struct hfi_actor *agent)
+{
+    const struct hfi_range range = {.floor = 10, .last = 20};
+    uint64_t before = 0;
+    hfi_use_up(agent, 0, &range, 2 * second_ns, &before);
+}
+
+static void serve(const struct hfi_actor *agent)
+{
+    region.words[0].word &= ~HFI_W_HOLDER;
+    hfi_serve(agent, 0);
+}
+
+static void (*const steps[])(const struct hfi_actor *) = {evict_for_a_second, evict_at_once, use_up,
+                                                          serve};
+enum { STEPS = sizeof(steps) / sizeof(steps[0]), BLOCKS = 200, STEP_MAX = 100000 };
+
+/* The lock has 1,400 seats, and a process changes the word before each operation of the agent, so
+ * that none of the agent's swaps succeeds. The agent does not look through the whole queue again
+ * and again for that: it has done with the lock after some tens of looks. */
+START_TEST(a_word_that_always_changes_does_not_keep_the_agent)
+{
+    void *memory = region_make_with(BLOCKS);
+    const struct hfi_actor agent = {&region, &kernel, HFI_HOLDER_AGENT};
+    points = join_at = -1;
+    hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 100000);
+    join(BLOCKS * HFI_BLOCK_SEATS - 1, SECOND, 0);
+    region.words[0].word = (region.words[0].word & ~HFI_W_TOKEN) | 5 |
+                           (uint64_t)FIRST << HFI_W_HOLDER_SHIFT;
+    flips = 1;
+    operations = 0;
+    steps[_i](&agent);
+    flips = 0;
+    ck_assert_uint_lt(operations, STEP_MAX);
+    free(memory);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("order");
@@ -235,6 +301,7 @@ int main(void)
     tcase_add_test(tests, a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever);
     tcase_add_loop_test(tests, a_deadline_written_over_does_not_keep_a_waiter_for_ever, 0, 2);
     tcase_add_loop_test(tests, a_cell_written_over_does_not_keep_a_reader_for_ever, 0, 2);
+    tcase_add_loop_test(tests, a_word_that_always_changes_does_not_keep_the_agent, 0, STEPS);
     tcase_add_loop_test(tests, who_reads_is_not_let_in_past_a_writer_who_joined_before_him, 0, 2);
     return suite_main("lockqueue", tests);
 }

@@ -10,6 +10,7 @@
 #include "openings.h"
 #include "pending.h"
 #include "requests.h"
+#include "seats.h"
 #include "slots.h"
 #include "spaces.h"
 #include "watches.h"
@@ -18,6 +19,7 @@
 enum {
     RECLAIM_SCAN = 256,
     RECLAIM_MAX = 4,
+    LOOK_WALKS = 8, /* what a look at a lock may cost, in walks over its seats */
 };
 
 struct attend {
@@ -137,6 +139,9 @@ void attend_lock(struct host *host, struct lock_ref at, struct host_actions *act
         grant_ask_anew(host, at, actions);
     }
     limits_attend(host, at);
+    if (lock_is_named(host, at)) {
+        seats_count_walks(host, at, LOOK_WALKS);
+    }
     if ((word & HFI_W_WATCHED) && lock_is_named(host, at)) {
         watch_ring_arrived(host, at);
     }

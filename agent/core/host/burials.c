@@ -18,6 +18,7 @@
 enum {
     ZOMBIE_SWEEP_MS = 1000,
     SCAN_SLOTS = 4096, /* slots looked at in one piece of a scan */
+    HEAL_WALKS = 8,    /* what heal_lock() may cost, in walks over the lock's seats */
 };
 
 struct burials {
@@ -101,6 +102,7 @@ static void heal_lock(struct host *host, struct lock_ref at)
     }
     hfi_rouse(actor, at.slot);
     hfi_serve(actor, at.slot);
+    seats_count_walks(host, at, HEAL_WALKS);
 }
 
 void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *actions)

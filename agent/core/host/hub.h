@@ -69,7 +69,7 @@ struct host {
     struct host_lease lease; /* its epoch is that of the grants */
     struct host_counts counts;
     uint64_t last_request; /* the number of the last message that is to be answered */
-    uint32_t walked;       /* handles that pieces of work have looked at since the last tick */
+    uint32_t walked;       /* handles and seats that work has looked at since the last tick */
     struct work *work;
     struct spaces *spaces;
     struct locks *locks;

@@ -102,6 +102,17 @@ uint32_t seats_first_block(const struct host *host, struct lock_ref at)
     return host->seats->spaces[at.space].slot_blocks[at.slot];
 }
 
+void seats_count_walks(struct host *host, struct lock_ref at, uint32_t times)
+{
+    const struct seats_space *own = &host->seats->spaces[at.space];
+    uint32_t blocks = 0;
+    for (uint32_t block = own->slot_blocks[at.slot]; block != 0 && blocks < own->blocks_used;
+         blocks++) {
+        block = own->block_next[block - 1];
+    }
+    host->walked += blocks * HFI_BLOCK_SEATS * times;
+}
+
 bool seats_block_is_of(const struct host *host, struct lock_ref at, uint32_t block)
 {
     const struct seats_space *own = &host->seats->spaces[at.space];

@@ -54,6 +54,8 @@ uint32_t seat_orphan(const struct host *host, struct lock_ref at, uint32_t holde
 
 /* Returns the first block of the lock's chain, block + 1; 0: it has none. */
 uint32_t seats_first_block(const struct host *host, struct lock_ref at);
+/* Notes in host->walked that a piece of work goes through all seats of the lock, so often. */
+void seats_count_walks(struct host *host, struct lock_ref at, uint32_t times);
 /* Returns whether that block (block + 1) is one of the lock's. */
 bool seats_block_is_of(const struct host *host, struct lock_ref at, uint32_t block);
 /* Returns whether the slot has blocks, and all seats in them are free. */
