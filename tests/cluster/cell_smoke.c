@@ -178,6 +178,25 @@ START_TEST(a_try_has_what_is_idle_on_another_host)
 }
 END_TEST
 
+/* Three hosts have read the lock, so each has a share of it. A reader that wants to write waits for
+ * the readers of other hosts, and not for shares that nobody uses. */
+START_TEST(an_upgrade_waits_for_readers_on_other_hosts_only)
+{
+    struct actor_request open = {.kind = ACTOR_OPEN,
+                                 .options = {.size = sizeof(open.options), .flags = HF_REENTRANT}};
+    snprintf(open.name, sizeof(open.name), "upgraded");
+    for (int i = 0; i < HOSTS; i++) {
+        ck_assert_int_eq(actor_do(&actors[i], &open).result, 0);
+        ck_assert_int_eq(actor_acquire(&actors[i], 0, HF_SHARED, GUARD_MS, NULL), 0);
+    }
+    ck_assert_int_eq(actor_release(&actors[2], 0), 0);
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, 300, NULL), HF_ETIMEDOUT);
+    ck_assert_int_gt(actor_remaining(&actors[1], 0), 0);
+    ck_assert_int_eq(actor_release(&actors[1], 0), 0);
+    ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+}
+END_TEST
+
 /* The answer of a host about a sequencer. */
 static int check(int host, const char *sequencer)
 {
@@ -454,6 +473,7 @@ int main(void)
     tcase_add_test(calm, one_lock_on_three_hosts);
     tcase_add_loop_test(calm, a_try_of_what_another_host_holds_is_answered_at_once, 0, 6);
     tcase_add_test(calm, a_try_has_what_is_idle_on_another_host);
+    tcase_add_test(calm, an_upgrade_waits_for_readers_on_other_hosts_only);
     tcase_add_test(calm, sequencers_are_checked_on_every_host);
     tcase_add_test(calm, readers_on_three_hosts);
     tcase_add_test(calm, an_observer_takes_part);

@@ -464,18 +464,15 @@ END_TEST
  * each dead handle, and one turn of the loop has few of these looks. */
 START_TEST(a_turn_buries_few_handles_of_a_lock_with_many_seats)
 {
-    enum { HANDLES = 2000, A_TURN = 200 };
-    struct rig *large = rig_create(2, 4, HANDLES + 1, HANDLES / HFI_BLOCK_SEATS + 1);
+    enum { HANDLES = 2000, A_TURN = 200, BLOCKS = HANDLES / HFI_BLOCK_SEATS + 1 };
+    struct rig *large = rig_create(2, 4, HANDLES, BLOCKS);
     large->unchecked = true;
     rig_begin(large);
     uint32_t many = rig_connect(large, HOST_MAY_USE);
     (void)rig_open_granted(large, many, "a", 0);
-    struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
-    frame.open.name = (struct hfi_text){"a", 1};
-    frame.open.flags = HFI_OPEN_SEAT;
     for (uint32_t i = 1; i < HANDLES; i++) {
         large->reply_count = 0;
-        ck_assert_ptr_nonnull(rig_ask(large, many, &frame));
+        (void)rig_seat(large, many, rig_open(large, many, "a", 0)->frame.opened.handle, false);
     }
     rig_step(large, (struct host_event){.kind = HOST_DIED, .client = many});
     ck_assert_uint_gt(handles_count(large->host), HANDLES - A_TURN);

@@ -315,6 +315,12 @@ START_TEST(only_share_becomes_exclusive)
     const struct message *answer = amend(cell, 0, 2, &first, X, first.token_last);
     ck_assert_uint_eq(answer->kind, MESSAGE_REFUSED);
     ck_assert_uint_eq(answer->as.refused.reason, MESSAGE_REFUSED_VERSION);
+    /* The other host may have its share without using it: then it is to give it back. */
+    const struct message *recall = cell_got(cell, 1, MESSAGE_RECALL);
+    ck_assert_ptr_nonnull(recall);
+    ck_assert_uint_eq(recall->as.version.recall, MESSAGE_RECALL_IF_IDLE);
+    ck_assert(message_order_equal(recall->as.version.version, second.version));
+    ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_RECALL));
     give_back(cell, 1, 2, second.version);
     for (uint32_t i = 0; i < 2; i++) { /* the second time it is a repeat */
         answer = amend(cell, 0, 3, &first, X, first.token_last);

@@ -210,10 +210,20 @@ static void answer_one(struct quorum *quorum, const struct queued_request *reque
     }
 }
 
+/* Whether a reader's host was refused the exclusive grant, since other hosts have shares. */
+static bool is_vain_upgrade(const struct queued_request *request, const struct record *value)
+{
+    return request->kind == MESSAGE_AMEND && request->outcome == OUTCOME_REFUSED_VERSION &&
+           request->mode == MESSAGE_MODE_EXCLUSIVE && value != NULL &&
+           value->mode == MESSAGE_MODE_SHARED;
+}
+
 void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value)
 {
     struct message_name name;
     step_lock_name(quorum, operation->name, &name);
+    uint16_t upgrades = AGENTS_NONE;
+    bool broken = false;
     uint32_t *link = &operation->first;
     uint32_t last = NONE;
     while (*link != NONE) {
@@ -225,12 +235,18 @@ void answer_decided(struct quorum *quorum, struct operation *operation, const st
             continue;
         }
         answer_one(quorum, request, &name, value);
+        upgrades = is_vain_upgrade(request, value) ? request->agent : upgrades;
+        broken = broken || request->outcome == OUTCOME_BREAK;
         quota_leave(quorum, request);
         *link = request->next;
         request->next = quorum->queues->request_free;
         quorum->queues->request_free = at;
     }
     operation->last = last;
+    /* Hosts keep shares that nobody uses. Where a request waits, they are recalled for it. */
+    if (upgrades != AGENTS_NONE && operation->first == NONE && !broken) {
+        wait_recall_idle(quorum, operation, value, upgrades);
+    }
 }
 
 void answer_all(struct quorum *quorum, struct operation *operation, enum outcome outcome)

@@ -29,7 +29,8 @@ enum {
      * second for a grant: a free lock must not look busy. */
     ORDER_WAIT_ONLY_MS = 700,
     /* The most actions that one operation needs at once: the answers, one of which may be a break
-     * that goes to every owner; or recalls to every owner; and a round, or a new ballot. */
+     * that goes to every owner; or recalls to every owner (which answers to upgrades have only if
+     * nobody waits and there is no break); and a round, or a new ballot. */
     OPERATION_ACTIONS = OUTCOMES_MAX + MESSAGE_SHARES_MAX + 2 * (MESSAGE_VOTERS_MAX + 1),
 };
 
@@ -241,6 +242,10 @@ void wait_for_nobody(struct quorum *quorum, struct operation *operation);
  * sessions in its way be ended. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
+/* Sends the hosts that share the value with `agent` recalls of idle shares. Needs room for
+ * MESSAGE_SHARES_MAX actions. */
+void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
+                      const struct record *value, uint16_t agent);
 /* An owner answers a probe: its grant is in use. Notes that at the operation of the name, and
  * returns the operation, which the caller then looks at. Returns NULL if there is none, or if the
  * answer is an old one. */

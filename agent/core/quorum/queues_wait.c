@@ -227,6 +227,19 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     }
 }
 
+void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
+                      const struct record *value, uint16_t agent)
+{
+    struct share owners[MESSAGE_SHARES_MAX];
+    uint32_t count = record_shares(quorum, value, owners);
+    for (uint32_t i = 0; i < count; i++) {
+        if (owners[i].agent != agent &&
+            !sessions_has_ended(quorum, owners[i].agent, owners[i].epoch)) {
+            recall(quorum, operation, &owners[i], MESSAGE_RECALL_IF_IDLE, 0);
+        }
+    }
+}
+
 struct operation *wait_used(struct quorum *quorum, const struct message *message)
 {
     const struct message_amend *amend = &message->as.amend;
