@@ -217,10 +217,12 @@ struct agent {
     int64_t flush_begun_ns; /* when the batch on its way began; 0: none */
     struct recent flush;    /* durations of batches */
     /* For people. */
-    int64_t room_ns;     /* when the disk's room was last looked at; 0: never */
-    int64_t disk_free;   /* -1: not known */
-    int64_t disk_inodes; /* likewise */
-    char judged[512];    /* the reasons of the judgement that was logged last */
+    int64_t room_ns;          /* when the disk's room was last looked at; 0: never */
+    int64_t disk_free;        /* -1: not known */
+    int64_t disk_inodes;      /* likewise */
+    int64_t record_failed_ns; /* when a client's file could not be written; 0: one could since */
+    int record_failed_why;    /* errno of that */
+    char judged[512];         /* the reasons of the judgement that was logged last */
     struct log_limit judged_limit;
     struct web *web; /* NULL: no [http] */
     int64_t began_ns;

@@ -90,6 +90,10 @@ static void collect_files(const struct agent *agent, struct texts *texts,
     if (files_state_gone(agent, false, texts->files) > 0) {
         facts->files_gone = texts->files;
     }
+    if (agent->record_failed_ns != 0) {
+        facts->record_failed_age_ns = clock_boottime_ns() - agent->record_failed_ns;
+        facts->record_failed = strerror(agent->record_failed_why);
+    }
     facts->disk_free = agent->disk_free;
     facts->disk_inodes = agent->disk_inodes;
     facts->flush_worst_ns = agent->flush.count > 0 ? recent_worst_ns(&agent->flush) : -1;

@@ -8,12 +8,15 @@
 
 enum { PPM_OF_PERCENT = 10000, MIB = 1024 * 1024, DAY_S = 86400 };
 
+static const int64_t record_recent_ns = 60000000000;
+
 static const char *const names[REASON_KINDS] = {
     [REASON_SESSION_LOST] = "session_lost",
     [REASON_SESSION_NONE] = "session_none",
     [REASON_SESSION_JEOPARDY] = "session_jeopardy",
     [REASON_NAMESPACE_DOWN] = "namespace_down",
     [REASON_SOCKET_GONE] = "socket_gone",
+    [REASON_RECORDS_FAIL] = "records_fail",
     [REASON_NOT_VOTING] = "not_voting",
     [REASON_VOTER_REFUSED] = "voter_refused",
     [REASON_VOTER_STARTS_OVER] = "voter_starts_over",
@@ -281,6 +284,8 @@ void judgement_facts_init(struct judgement_facts *facts)
 {
     *facts = (struct judgement_facts){.session = RENEWAL_SAFE,
                                       .was_safe = true,
+                                      .record_failed_age_ns = -1,
+                                      .record_failed = "",
                                       .disk_free = -1,
                                       .disk_inodes = -1,
                                       .flush_worst_ns = -1,
@@ -300,6 +305,10 @@ void judgement_make(const struct judgement_facts *facts, struct judgement *out)
     if (facts->socket_gone) {
         add(out, REASON_SOCKET_GONE, NULL, "%s was removed: no new process finds this agent",
             facts->socket);
+    }
+    if (facts->record_failed_age_ns >= 0 && facts->record_failed_age_ns < record_recent_ns) {
+        add(out, REASON_RECORDS_FAIL, NULL,
+            "no file could be made for a new process, which was refused: %s", facts->record_failed);
     }
     judge_own_vote(facts, out);
     judge_voters(facts, out);

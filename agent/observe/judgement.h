@@ -34,6 +34,7 @@ enum reason_kind {
     REASON_SESSION_JEOPARDY,
     REASON_NAMESPACE_DOWN,
     REASON_SOCKET_GONE,
+    REASON_RECORDS_FAIL,
     /* degraded */
     REASON_NOT_VOTING,
     REASON_VOTER_REFUSED,
@@ -98,8 +99,10 @@ struct judgement_facts {
     uint64_t roomless; /* bit i, of down: for want of memory */
     bool socket_gone;
     const char *socket;
-    const char *files_gone; /* which */
-    int64_t disk_free;      /* bytes under state_dir, for this user */
+    int64_t record_failed_age_ns; /* since a new process was refused for want of a file */
+    const char *record_failed;    /* why */
+    const char *files_gone;       /* which */
+    int64_t disk_free;            /* bytes under state_dir, for this user */
     int64_t disk_inodes;
     int64_t flush_worst_ns;
     int64_t flush_pending_ns;

@@ -99,10 +99,12 @@ static void log_rules(struct agent *agent, const struct connection *connection, 
     log_misuse(agent, connection_peer(connection), LOG_LEVEL_WARN, event, why);
 }
 
-/* Logs errno, and leaves it as it is. */
+/* Logs and notes errno, and leaves it as it is. */
 static void log_record(struct agent *agent, const struct connection *connection)
 {
     int error = errno;
+    agent->record_failed_ns = clock_boottime_ns();
+    agent->record_failed_why = error;
     log_misuse(agent, connection_peer(connection), LOG_LEVEL_ERROR, "record_failed",
                strerror(error));
     errno = error;
@@ -467,6 +469,7 @@ static void welcomed(struct agent *agent, const struct host_action *action)
         if (client != NULL) {
             struct log_line line;
             note->client = action->client;
+            agent->record_failed_ns = 0;
             client->connection = connection_number(connection);
             connection_greeted(connection);
             log_begin_limited(&line, LOG_LEVEL_INFO, "client_connected", &agent->client_limit,

@@ -627,11 +627,16 @@ START_TEST(no_room_for_a_new_client_is_told)
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
     REQUIRE(strstr(said, "make room where state_dir is") != NULL, "%s", said);
     ck_assert(agent_logged(&agent, "level=error event=record_failed pid="));
+    await_log("event=judgement_changed state=failing reasons=records_fail", 1);
     long size = agent_log_size(&agent);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(run_command("status", said, sizeof(said)), 70);
     }
     ck_assert_int_lt(agent_log_size(&agent) - size, 600); /* not a line for each attempt */
+    agent_kill(&agent);
+    agent_start(&agent); /* it makes the folder again */
+    ck_assert_int_eq(run_command("status", said, sizeof(said)), 0);
+    REQUIRE(strstr(said, "\nstate    well\n") != NULL, "%s", said);
     agent_destroy(&agent);
 }
 END_TEST

@@ -92,6 +92,15 @@ static void set_socket(void)
 {
     facts.socket_gone = true;
 }
+static void set_record(void)
+{
+    facts.record_failed_age_ns = 59999999999;
+    facts.record_failed = "No space left on device";
+}
+static void set_record_before(void)
+{
+    facts.record_failed_age_ns = 60000000000;
+}
 static void set_refused(void)
 {
     facts.voters[2].refused = true;
@@ -245,6 +254,9 @@ static const struct {
                "lock of it is served until it is begun anew\n"},
     {set_socket, "failing\nsocket_gone: /run/a.sock was removed: no new process finds this "
                  "agent\n"},
+    {set_record, "failing\nrecords_fail: no file could be made for a new process, which was "
+                 "refused: No space left on device\n"},
+    {set_record_before, "well\n"},
     {set_refused, "degraded\nvoter_refused c: it does not vote: its store is not the one that the "
                   "cell knows, or an old copy\n"},
     {set_refused_self, "degraded\nnot_voting: this voter does not vote: its store is refused\n"},
