@@ -32,7 +32,7 @@ struct guard {
     const struct guard_options *options;
     struct terminal terminal;
     struct pollfd fds[FD_COUNT];
-    struct guard_process process;
+    struct guard_processes processes;
     int event_fd;           /* the library's, which closes it */
     pid_t pid;              /* CMD, and its process group */
     int status;             /* CMD's exit status, once it is reaped */
@@ -42,7 +42,7 @@ struct guard {
     hf_lock *reported_lost; /* of the event LOST; NULL: there was none */
     bool killed;            /* SIGKILL was sent */
     int64_t gone_by_ns;     /* unguarded: how long its group is waited for */
-    bool unguarded;         /* the guard process died, so CMD was ended */
+    bool unguarded;         /* a guard process died, so CMD was ended */
     bool reported_alone;    /* a line has said that CMD goes on without the lock */
     int64_t deadline_ns;    /* CLOCK_BOOTTIME: the earliest end of a hold, as last known */
     int64_t lease_end_ns;   /* the end by --lease; INT64_MAX: none */
@@ -143,7 +143,7 @@ static int64_t kill_delay_ns(const struct guard_options *options)
     return options->lock_delay_ns - options->lock_delay_ns / 10;
 }
 
-/* Tells the guard process when it must end the group even if holdfast is stopped: behind the
+/* Tells the guard processes when they must end the group even if holdfast is stopped: behind the
  * ends of the hold that no renewal moves. */
 static void guard_limits(struct guard *guard)
 {
@@ -156,12 +156,13 @@ static void guard_limits(struct guard *guard)
         end_ns = stall_end_ns < end_ns ? stall_end_ns : end_ns;
     }
     if (end_ns < INT64_MAX) {
-        guard_process_kill_at(&guard->process, sum_ns(end_ns, kill_delay_ns(options)));
+        guard_processes_kill_at(&guard->processes, sum_ns(end_ns, kill_delay_ns(options)));
     }
 }
 
 /*
- * The guard process has died. Nothing would end the group if holdfast died as well, so it ends now.
+ * A guard process has died. If holdfast and the other guard died as well, nothing would end the
+ * group, so it ends now.
  * The hold is good until it is released, and that waits until the group is gone.
  */
 static void guard_unguarded(struct guard *guard)
@@ -175,9 +176,9 @@ static void guard_unguarded(struct guard *guard)
     group_kill(guard);
     timer_set(guard, now_ns() + look_again_ns);
     /* last: a stderr that nobody reads must not delay the kill */
-    fputs("holdfast lock: the guard process was killed: ending the command, which nothing would "
-          "end if holdfast were killed, too\n",
-          stderr);
+    fputs(
+        "holdfast lock: a guard process was killed: ending the command, which needs both guards\n",
+        stderr);
     report_if_alone(guard);
 }
 
@@ -207,7 +208,7 @@ static void guard_lose(struct guard *guard)
         group_kill(guard);
     } else {
         timer_set(guard, kill_at);
-        guard_process_kill_at(&guard->process, kill_at);
+        guard_processes_kill_at(&guard->processes, kill_at);
     }
     report_lost(guard);
     report_if_alone(guard);
@@ -357,9 +358,9 @@ static void on_children(struct guard *guard)
         if (pid <= 0) {
             return;
         }
-        if (pid == guard->process.pid) {
+        if (guard_processes_have(&guard->processes, pid)) {
             /* One that has exited has ended the group: guard_look() finds the reason. */
-            if (guard_process_ended(&guard->process, status) && WIFSIGNALED(status)) {
+            if (guard_processes_ended(&guard->processes, pid, status) && WIFSIGNALED(status)) {
                 guard_unguarded(guard);
             }
             continue;
@@ -463,11 +464,11 @@ static void guard_close(struct guard *guard)
             (void)close(guard->fds[ours[index]].fd);
         }
     }
-    guard_process_stop(&guard->process);
+    guard_processes_stop(&guard->processes);
     terminal_close(&guard->terminal, guard->pid);
 }
 
-/* CMD runs only when its guard process is there. */
+/* CMD runs only when its guard processes are there. */
 static int command_start(struct guard *guard, const struct child_options *options)
 {
     struct child child;
@@ -476,8 +477,8 @@ static int command_start(struct guard *guard, const struct child_options *option
     if (status != 0) {
         return status;
     }
-    if (!guard_process_start(&guard->process, child.pid)) {
-        fprintf(stderr, "holdfast lock: starting the guard process: %s\n", strerror(errno));
+    if (!guard_processes_start(&guard->processes, child.pid)) {
+        fprintf(stderr, "holdfast lock: starting the guard processes: %s\n", strerror(errno));
         child_cancel(&child);
         return CLI_FAILED;
     }

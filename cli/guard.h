@@ -14,7 +14,7 @@
  * grants the lock next lengthens the lock-delay so that this is enough for any max_drift
  * (rules_closed_ns() in the agent).
  *
- * If holdfast is killed, a guard process ends CMD's group (guard_process.h).
+ * If holdfast is killed, a guard process ends CMD's group (guard_process.h). There are two.
  *
  * A stopped holdfast could do none of this. So a stop key stops CMD first, and holdfast stops only
  * after CMD. When holdfast is continued, it looks at the hold before it continues CMD.

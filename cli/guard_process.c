@@ -1,7 +1,7 @@
 /*
- * The guard of CMD's process group: see guard_process.h.
+ * The guards of CMD's process group: see guard_process.h.
  *
- * The guard is a fork without an exec, so it needs no file. Its parent may have threads, so it
+ * A guard is a fork without an exec, so it needs no file. Its parent may have threads, so it
  * makes only async-signal-safe calls.
  */
 #include "guard_process.h"
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Not "holdfast...": `pkill -9 holdfast` must not end both at once. */
+/* Not "holdfast...": `pkill -9 holdfast` must not end all at once. */
 static const char guard_name[] = "hf-guard";
 
 /* Of pidfd_send_signal(), since Linux 6.9: to the process group that the pidfd's process leads. */
@@ -91,7 +91,7 @@ static void descriptors_keep(int fds[GUARD_FD_COUNT])
 /* Sets the timer to the page's time. Ends the group if that time has come. */
 static void timer_look(const int fds[GUARD_FD_COUNT], struct guard_page *page, pid_t leader)
 {
-    /* acquire: pairs with the release in guard_process_kill_at() */
+    /* acquire: pairs with the release in guard_processes_kill_at() */
     int64_t kill_at_ns = atomic_load_explicit(&page->kill_at_ns, memory_order_acquire);
     const struct itimerspec when = {
         .it_value = {.tv_sec = kill_at_ns / 1000000000, .tv_nsec = kill_at_ns % 1000000000},
@@ -150,103 +150,135 @@ static pid_t guard_fork(int fds[GUARD_FD_COUNT], struct guard_page *page, int li
     return pid;
 }
 
-static bool start_with(struct guard_process *guard, int fds[GUARD_FD_COUNT], pid_t leader)
+static bool start_one(struct guard_processes *guards, int index, int fds[GUARD_FD_COUNT],
+                      pid_t leader)
 {
     int life[2];
     pid_t pid;
+    int problem;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, life) != 0) {
         return false;
     }
     fds[GUARD_LIFE] = life[0];
-    pid = guard_fork(fds, guard->page, life[1], leader);
+    pid = guard_fork(fds, guards->page, life[1], leader);
+    problem = errno;
+    (void)close(life[0]);
     if (pid <= 0) {
-        int problem = errno;
-
         (void)close(life[1]);
         errno = problem;
         return false;
     }
-    guard->pid = pid;
-    guard->life_fd = life[1];
+    guards->each[index].pid = pid;
+    guards->each[index].life_fd = life[1];
     return true;
 }
 
-bool guard_process_start(struct guard_process *guard, pid_t leader)
+/* Each guard gets a timer of its own. (A guard closes what it inherits of the one before it.) */
+static bool start_with_timer(struct guard_processes *guards, int index, int leader_fd, pid_t leader)
 {
-    int fds[GUARD_FD_COUNT] = {-1, -1, -1};
-    bool started = false;
+    int fds[GUARD_FD_COUNT] = {[GUARD_LEADER] = leader_fd};
+    bool started;
     int problem;
 
-    *guard = (struct guard_process){.life_fd = -1, .kill_at_ns = INT64_MAX};
-    guard->page = mmap(NULL, sizeof(*guard->page), PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (guard->page == MAP_FAILED) {
-        guard->page = NULL;
-        return false;
-    }
-    atomic_init(&guard->page->kill_at_ns, INT64_MAX);
     fds[GUARD_TIMER] = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    fds[GUARD_LEADER] = (int)syscall(SYS_pidfd_open, leader, 0); /* -1: there are none here */
-    if (fds[GUARD_TIMER] >= 0) {
-        started = start_with(guard, fds, leader);
-    }
+    started = fds[GUARD_TIMER] >= 0 && start_one(guards, index, fds, leader);
     problem = errno;
-    for (int index = 0; index < GUARD_FD_COUNT; index++) {
-        if (fds[index] >= 0) {
-            (void)close(fds[index]);
-        }
-    }
-    if (!started) {
-        (void)munmap(guard->page, sizeof(*guard->page));
-        guard->page = NULL;
+    if (fds[GUARD_TIMER] >= 0) {
+        (void)close(fds[GUARD_TIMER]);
     }
     errno = problem;
     return started;
 }
 
-void guard_process_kill_at(struct guard_process *guard, int64_t kill_at_ns)
+bool guard_processes_start(struct guard_processes *guards, pid_t leader)
 {
-    bool earlier = kill_at_ns < guard->kill_at_ns;
+    bool started = true;
+    int leader_fd;
+    int problem;
 
-    if (guard->pid == 0) {
-        return;
-    }
-    guard->kill_at_ns = kill_at_ns;
-    /* release: pairs with the acquire in timer_look() */
-    atomic_store_explicit(&guard->page->kill_at_ns, kill_at_ns, memory_order_release);
-    if (earlier) {
-        /* The guard reads a later time when its timer fires, but an earlier one must be read now.
-         * A full socket wakes it just as well. */
-        (void)send(guard->life_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
-}
-
-static void forget(struct guard_process *guard)
-{
-    guard->pid = 0;
-    (void)close(guard->life_fd);
-    (void)munmap(guard->page, sizeof(*guard->page));
-    guard->page = NULL;
-}
-
-bool guard_process_ended(struct guard_process *guard, int status)
-{
-    if (WIFSTOPPED(status)) {
-        (void)kill(guard->pid, SIGCONT);
+    *guards = (struct guard_processes){.kill_at_ns = INT64_MAX};
+    guards->page = mmap(NULL, sizeof(*guards->page), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (guards->page == MAP_FAILED) {
+        guards->page = NULL;
         return false;
     }
-    forget(guard);
+    atomic_init(&guards->page->kill_at_ns, INT64_MAX);
+    leader_fd = (int)syscall(SYS_pidfd_open, leader, 0); /* -1: there are none here */
+    for (int index = 0; index < GUARD_PROCESSES && started; index++) {
+        started = start_with_timer(guards, index, leader_fd, leader);
+    }
+    problem = errno;
+    if (leader_fd >= 0) {
+        (void)close(leader_fd);
+    }
+    if (!started) {
+        guard_processes_stop(guards);
+    }
+    errno = problem;
+    return started;
+}
+
+void guard_processes_kill_at(struct guard_processes *guards, int64_t kill_at_ns)
+{
+    bool earlier = kill_at_ns < guards->kill_at_ns;
+
+    if (guards->page == NULL) {
+        return;
+    }
+    guards->kill_at_ns = kill_at_ns;
+    /* release: pairs with the acquire in timer_look() */
+    atomic_store_explicit(&guards->page->kill_at_ns, kill_at_ns, memory_order_release);
+    for (int index = 0; index < GUARD_PROCESSES && earlier; index++) {
+        /* A guard reads a later time when its timer fires, but an earlier one must be read now.
+         * A full socket wakes it just as well. */
+        if (guards->each[index].pid != 0) {
+            (void)send(guards->each[index].life_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+    }
+}
+
+bool guard_processes_have(const struct guard_processes *guards, pid_t pid)
+{
+    for (int index = 0; index < GUARD_PROCESSES; index++) {
+        if (guards->each[index].pid == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool guard_processes_ended(struct guard_processes *guards, pid_t pid, int status)
+{
+    if (WIFSTOPPED(status)) {
+        (void)kill(pid, SIGCONT);
+        return false;
+    }
+    for (int index = 0; index < GUARD_PROCESSES; index++) {
+        if (guards->each[index].pid == pid) {
+            guards->each[index].pid = 0;
+            (void)close(guards->each[index].life_fd);
+        }
+    }
     return true;
 }
 
-void guard_process_stop(struct guard_process *guard)
+void guard_processes_stop(struct guard_processes *guards)
 {
-    if (guard->pid == 0) {
-        return;
+    for (int index = 0; index < GUARD_PROCESSES; index++) {
+        pid_t pid = guards->each[index].pid;
+
+        if (pid != 0) {
+            (void)kill(pid, SIGKILL);
+            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+            }
+            guards->each[index].pid = 0;
+            (void)close(guards->each[index].life_fd);
+        }
     }
-    (void)kill(guard->pid, SIGKILL);
-    while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR) {
+    if (guards->page != NULL) {
+        (void)munmap(guards->page, sizeof(*guards->page));
+        guards->page = NULL;
     }
-    forget(guard);
 }

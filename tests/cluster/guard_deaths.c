@@ -1,5 +1,5 @@
 /*
- * `holdfast lock` and its guard process are killed at random instants, either or both: no two
+ * `holdfast lock` and its guard processes are killed at random instants, alone or together: no two
  * groups are ever at work.
  *
  * CMD is a shell with children that ignore signals. A file lock (flock) that the whole group
@@ -7,8 +7,10 @@
  * waiting, and reports an overlap if it cannot. That next holder waits for its turn from before the
  * kill on, so its CMD starts as early as it can.
  *
- * If both are killed before either could act, CMD dies, but its children do not (guard_process.h).
- * That alone may happen, in rounds that kill both. The test then ends the group and counts it.
+ * There are two guards, so no process of the group may be left when one of them dies, with or
+ * without `holdfast`, or is stopped when `holdfast` dies. If all three are killed before any could
+ * act, CMD dies, but its children do not (guard_process.h). That may happen in rounds that kill
+ * all. The test then ends the group and counts it.
  *
  * HOLDFAST_TEST_ROUNDS sets the number of rounds, HOLDFAST_TEST_SEED the instants.
  */
@@ -28,7 +30,26 @@
 
 enum { ROUNDS = 24, LOCK_DELAY_MS = 500, INSTANT_US_MAX = 60000, GAP_US_MAX = 4000 };
 
-enum victim { HOLDER, GUARD, HOLDER_THEN_GUARD, GUARD_THEN_HOLDER, VICTIM_COUNT };
+enum victim {
+    HOLDER,
+    GUARD,
+    HOLDER_THEN_GUARD,
+    GUARD_THEN_HOLDER,
+    GUARD_STOPPED,
+    ALL,
+    VICTIM_COUNT
+};
+
+enum { GUARDS = 2 };
+
+static const char *const victim_names[VICTIM_COUNT] = {
+    "the holder",
+    "a guard",
+    "the holder, then a guard",
+    "a guard, then the holder",
+    "the holder, with a guard stopped",
+    "all three",
+};
 
 /* The work of a group: $1 is the folder, $2 the number of the holder. */
 static const char work[] =
@@ -40,7 +61,7 @@ static const char work[] =
     "wait\n";
 
 static struct agent_process agent;
-static unsigned left_count[VICTIM_COUNT];
+static unsigned left_count; /* of ALL: how often children of CMD were left */
 static unsigned count[VICTIM_COUNT];
 
 static void start(void)
@@ -104,23 +125,33 @@ static pid_t await_group(unsigned number)
     return group;
 }
 
-static pid_t guard_of(pid_t holder)
+/* Returns how many guards the holder has now. */
+static unsigned look_for_guards(pid_t holder, pid_t guards[GUARDS])
 {
     char path[64];
     char text[256];
+    unsigned found = 0;
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)holder, (int)holder);
-    for (int64_t end_ns = boottime_now() + GUARD_MS * MS;; sleep_ms(2)) {
-        read_text(path, text, sizeof(text));
-        for (char *at = text; *at >= '0' && *at <= '9'; at += *at == ' ') {
-            char name[32];
-            char comm[64];
-            long pid = strtol(at, &at, 10);
-            snprintf(comm, sizeof(comm), "/proc/%ld/comm", pid);
-            if (read_text(comm, name, sizeof(name)) && strcmp(name, "hf-guard\n") == 0) {
-                return (pid_t)pid;
-            }
+    read_text(path, text, sizeof(text));
+    for (char *at = text; *at >= '0' && *at <= '9'; at += *at == ' ') {
+        char name[32];
+        char comm[64];
+        long pid = strtol(at, &at, 10);
+        snprintf(comm, sizeof(comm), "/proc/%ld/comm", pid);
+        if (read_text(comm, name, sizeof(name)) && strcmp(name, "hf-guard\n") == 0 &&
+            found < GUARDS) {
+            guards[found++] = (pid_t)pid;
         }
-        REQUIRE(boottime_now() < end_ns, "holder %d has no guard", (int)holder);
+    }
+    return found;
+}
+
+static void find_guards(pid_t holder, pid_t guards[GUARDS])
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (look_for_guards(holder, guards) < GUARDS) {
+        REQUIRE(boottime_now() < end_ns, "holder %d has too few guards", (int)holder);
+        sleep_ms(2);
     }
 }
 
@@ -154,30 +185,49 @@ static bool is_left(pid_t group, pid_t waiter, int64_t by_ns)
     return false;
 }
 
-static void kill_victims(enum victim victim, pid_t holder, pid_t guard)
+static void kill_victims(enum victim victim, pid_t holder, const pid_t guards[GUARDS])
 {
-    pid_t first = victim == HOLDER || victim == HOLDER_THEN_GUARD ? holder : guard;
-    pid_t second = first == holder ? guard : holder;
-    kill(first, SIGKILL);
-    if (victim >= HOLDER_THEN_GUARD) {
-        sleep_us(random() % 2 * (random() % GAP_US_MAX));
-        kill(second, SIGKILL);
+    unsigned chosen = (unsigned)random() % GUARDS;
+    pid_t guard = guards[chosen];
+    long gap_us = random() % 2 * (random() % GAP_US_MAX);
+    if (victim == GUARD_STOPPED) {
+        kill(guard, SIGSTOP);
+    } else if (victim == GUARD || victim == GUARD_THEN_HOLDER || victim == ALL) {
+        kill(guard, SIGKILL);
+    }
+    if (victim == ALL) {
+        kill(guards[1 - chosen], SIGKILL);
+    }
+    if (victim == GUARD_THEN_HOLDER) {
+        sleep_us(gap_us);
+    }
+    if (victim != GUARD) {
+        kill(holder, SIGKILL);
+    }
+    if (victim == HOLDER_THEN_GUARD) {
+        sleep_us(gap_us);
+        kill(guard, SIGKILL);
+    }
+    if (victim == GUARD_STOPPED) { /* it must not outlive the test */
+        sleep_ms(LOCK_DELAY_MS / 2);
+        kill(guard, SIGKILL);
     }
 }
 
 static void play_round(enum victim victim, pid_t holder, pid_t group, pid_t waiter)
 {
-    pid_t guard = guard_of(holder);
+    pid_t guards[GUARDS];
+    find_guards(holder, guards);
     sleep_us(random() % INSTANT_US_MAX);
-    kill_victims(victim, holder, guard);
+    kill_victims(victim, holder, guards);
     int64_t killed_ns = boottime_now();
     wait_for(holder);
     count[victim]++;
     /* The holder that lost its guard has released by now, so its group must be gone already. */
     if (is_left(group, waiter, victim == GUARD ? killed_ns : killed_ns + LOCK_DELAY_MS / 2 * MS)) {
         kill(-group, SIGKILL);
-        REQUIRE(victim >= HOLDER_THEN_GUARD, "the group is left");
-        left_count[victim]++;
+        REQUIRE(victim == ALL, "the group is left: killed %s", victim_names[victim]);
+        left_count++;
     }
 }
 
@@ -202,11 +252,11 @@ START_TEST(never_two_groups)
     REQUIRE(!read_text(path, text, sizeof(text)), "two groups at work: %s", text);
     kill(-group, SIGKILL);
     wait_for(holder);
-    printf("%u rounds, seed %u: killed the holder %u, its guard %u, holder then guard %u, guard "
-           "then holder %u times; no two groups at work; of both, %u and %u times CMD's children "
-           "were left\n",
-           rounds, seed, count[HOLDER], count[GUARD], count[HOLDER_THEN_GUARD],
-           count[GUARD_THEN_HOLDER], left_count[HOLDER_THEN_GUARD], left_count[GUARD_THEN_HOLDER]);
+    printf("%u rounds, seed %u, no two groups at work. Killed:", rounds, seed);
+    for (unsigned victim = 0; victim < VICTIM_COUNT; victim++) {
+        printf(" %s %u times;", victim_names[victim], count[victim]);
+    }
+    printf(" of all three, %u times CMD's children were left\n", left_count);
 }
 END_TEST
 
