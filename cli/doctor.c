@@ -138,7 +138,7 @@ static void ask(struct cli *cli, struct doctor *doctor)
     hf_disconnect(client);
     if (error != 0) {
         struct finding *finding = doctor_find(doctor, FINDING_WARN, "agent", NULL,
-                                              "it does not tell how it stands: %s",
+                                              "it does not report its state: %s",
                                               hf_strerror(error));
         doctor_advise(finding, "an agent that answers this version of `holdfast doctor`",
                       "run the agent of the same version, then restart it");

@@ -278,8 +278,8 @@ static void look_at_region(struct doctor *doctor)
     }
 }
 
-/* Processes that survived a restart of the agent, and which it can neither see nor tell from
- * others. */
+/* Clients of the previous agent that keep their holds although this agent cannot see whether they
+ * live. */
 static void look_at_survivors(struct doctor *doctor)
 {
     const struct fact *unproven = doctor_fact(doctor, NULL, "survivors_unproven");
@@ -289,12 +289,13 @@ static void look_at_survivors(struct doctor *doctor)
     }
     struct finding *finding = doctor_find(
         doctor, FINDING_WARN, "clients", NULL,
-        "%" PRId64 " of the agent before cannot be told from others, or not be seen from its pid "
-        "namespace: %s",
+        "%" PRId64
+        " of the previous agent: this agent cannot see whether they live (another process "
+        "may have the number, or they are in another pid namespace): %s",
         unproven->value, unproven->text);
     doctor_advise(finding, "clients that have connected again",
-                  "they keep their holds: if such a process is dead, holdfast break its locks; "
-                  "restart programs that run since an earlier release");
+                  "they keep their holds: if such a process has ended, run holdfast break for its "
+                  "locks; restart programs that run since an earlier release");
 }
 
 void doctor_look_at_agent(struct doctor *doctor)

@@ -134,8 +134,8 @@ static void look_at_stores(struct doctor *doctor)
                           starting, doctor->voter_count);
     doctor_advise(
         finding, "one at a time",
-        "on the host that was told to start over last, with its agent stopped: holdfast member "
-        "rejoin --undo (--help has more); then the others go on");
+        "on the host whose voter began to start over last, with its agent stopped: holdfast "
+        "member rejoin --undo (--help has more); then the others go on");
 }
 
 static void voter_is_refused(struct doctor *doctor, const char *name)
@@ -238,7 +238,7 @@ static void look_at_own_vote(struct doctor *doctor)
          "start those that do not answer; voter_waits in this agent's log names them"},
         {"listed", FINDING_WARN,
          "this voter does not vote yet: it waits until a majority of the voters, itself included, "
-         "has said which commit of its store it saw last",
+         "has reported which commit of this voter's store it saw last",
          "their answers, soon after the start",
          "start those that do not answer; voter_waits in this agent's log names them"},
         {"rejoining", FINDING_WARN,
@@ -290,7 +290,8 @@ static void look_at_coordinators(struct doctor *doctor)
                                           "of %d partitions: %s", PARTITIONS, list);
     doctor_advise(
         finding, "one for every partition",
-        "wait a few seconds after a start or a death; else see the findings about voters");
+        "wait a few seconds after an agent has started or ended; else see the findings about "
+        "voters");
 }
 
 /* ---- times ---- */
@@ -385,7 +386,7 @@ static void look_at_inbox(struct doctor *doctor)
     struct finding *finding;
     char ago[TEXT_DURATION_SIZE];
 
-    if (doctor_value(doctor, NULL, "listener_deaf", 0) != 0) {
+    if (doctor_value(doctor, NULL, "inbox_unreachable", 0) != 0) {
         finding = doctor_find(doctor, FINDING_ERROR, "inbox", NULL,
                               "this agent's inbox takes no connections");
         doctor_advise(finding, "an inbox that the agent itself can reach",
@@ -400,7 +401,7 @@ static void look_at_inbox(struct doctor *doctor)
                       "one understands",
                       "find out which program that is: an agent of another version, another cell, "
                       "a wrong certificate, or a stranger");
-    } else if (doctor_fact(doctor, NULL, "listener_deaf") != NULL) {
+    } else if (doctor_fact(doctor, NULL, "inbox_unreachable") != NULL) {
         doctor_find(doctor, FINDING_OK, "inbox", NULL, "nobody was refused lately");
     }
 }
@@ -415,8 +416,8 @@ static void look_at_tls_files(struct doctor *doctor)
     if (kept == NULL || kept->value == 0) {
         return;
     }
-    finding = doctor_find(doctor, FINDING_ERROR, "tls", NULL, "its files are no good now: %s",
-                          kept->text);
+    finding = doctor_find(doctor, FINDING_ERROR, "tls", NULL,
+                          "an agent could not start with its files now: %s", kept->text);
     doctor_advise(finding, "files that an agent can start with",
                   "put them right: the agent takes them within seconds. Until then do not restart "
                   "it: it would not start");
@@ -495,10 +496,11 @@ static void look_at_handshakes(struct doctor *doctor)
         struct finding *finding = doctor_find(doctor, FINDING_WARN, "tls", name,
                                               "its certificate is not of this cell's CA, not its "
                                               "own, or not good today; or it refuses this agent's");
-        doctor_advise(finding, "certificates of one CA on both hosts, each with its agent's name",
-                      "on each host: openssl verify -CAfile CA CERT, with the other's CERT; "
-                      "`openssl x509 -noout -subject -dates`; `holdfast doctor` there tells of its "
-                      "dates and clock (docs/TLS.md)");
+        doctor_advise(
+            finding, "certificates of one CA on both hosts, each with its agent's name",
+            "on each host: openssl verify -CAfile CA CERT, with the other's CERT; `openssl x509 "
+            "-noout -subject -dates`; `holdfast doctor` there shows its dates and its clock "
+            "(docs/TLS.md)");
     }
 }
 
@@ -512,12 +514,12 @@ static void look_at_agents(struct doctor *doctor)
     }
     if (silent == 0) {
         doctor_find(doctor, FINDING_OK, "agents", NULL,
-                    "%" PRId64 " known, all were heard of lately", known);
+                    "%" PRId64 " known, all have reported lately", known);
         return;
     }
     struct finding *finding = doctor_find(doctor, FINDING_WARN, "agents", NULL,
                                           "%" PRId64 " of %" PRId64
-                                          " known were not heard of for longer than a lease",
+                                          " known have reported nothing for longer than a lease",
                                           silent, known);
     doctor_advise(finding, "agents that run",
                   "start them, unless their hosts were taken out of the cell (they are forgotten "

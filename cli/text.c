@@ -170,9 +170,9 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
         fputc('\n', out);
     }
     if (info->age_ns > 0) {
-        fprintf(out, "heard        %s ago\n", text_duration(duration, info->age_ns));
+        fprintf(out, "reported     %s ago\n", text_duration(duration, info->age_ns));
     } else if (info->age_ns < 0) {
-        fputs("heard        nothing for too long: another host may hold it\n", out);
+        fputs("reported     nothing for too long: another host may hold it\n", out);
     }
 }
 

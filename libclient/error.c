@@ -24,10 +24,10 @@ static const struct error_text error_texts[] = {
     {HF_ENAMETOOLONG, "the lock's name is longer than 255 bytes"},
     {HF_EFULL, "a table of the agent is full, or it has no disk or descriptors left"},
     {HF_EVERSION, "the agent speaks another version of the socket's protocol, expected 3"},
-    {HF_EPROTO, "the agent's answer makes no sense, or this process is in another time namespace"},
+    {HF_EPROTO, "the agent's answer is malformed, or this process is in another time namespace"},
     {HF_ENOMEM, "out of memory or file descriptors"},
     {HF_ESTALE, "the sequencer is not held now"},
-    {HF_EUNKNOWN, "cannot be known now"},
+    {HF_EUNKNOWN, "it cannot be known now whether the sequencer is held"},
     {HF_EUNSERVED, "the agent serves no lock of this namespace until it has begun it anew"},
 };
 

@@ -93,7 +93,7 @@ const char *wire_error_text(enum wire_error error)
     case WIRE_OK:
         return "nothing is wrong with it";
     case WIRE_MALFORMED:
-        return "it is not what the protocol says";
+        return "it is malformed";
     case WIRE_TOO_LARGE:
         return "it is larger than the protocol allows";
     case WIRE_OTHER_VERSION:

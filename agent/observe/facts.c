@@ -305,7 +305,7 @@ static void tell_peers(const struct agent *agent, struct hfi_facts_builder *buil
         return;
     }
     struct peers_view view = peers_view(agent);
-    tell_number(builder, "listener_deaf", view.deaf);
+    tell_number(builder, "inbox_unreachable", view.deaf);
     tell_number(builder, "listens_local", config_is_local(agent->config.listen));
     tell_number(builder, "tls", view.tls_end_s != 0);
     if (view.tls_end_s != 0) {

@@ -123,8 +123,9 @@ void files_look(struct agent *agent)
         log_begin(&line, LOG_LEVEL_ERROR, "files_gone");
         log_text(&line, "files", text);
         log_text(&line, "text",
-                 "somebody removed them while this agent uses them: it goes on, but what is in "
-                 "them is lost when it ends, and without its socket nobody new finds it");
+                 "somebody removed them while this agent uses them. The agent goes on, but their "
+                 "contents are lost when it ends, and without its socket no further process can "
+                 "connect");
         log_end(&line);
     }
     agent->files_gone = count;

@@ -138,11 +138,11 @@ static void tell_agent(struct text *text, const struct metrics *metrics)
     counter(text, "holdfast_session_interruptions_total",
             "How often the session stopped being safe", metrics->interruptions);
     seconds(text, "holdfast_lease_remaining_seconds",
-            "What is left of the lease; negative since it ran out", metrics->remaining_ns);
+            "Time left of the lease; negative after its deadline", metrics->remaining_ns);
     gauge(text, "holdfast_clock_astray", "1 while the clock's rate is beyond max_drift",
           metrics->astray);
     histogram(text, "holdfast_renewal_round_trip_seconds",
-              "From the sending of a renewal to each voter's acknowledgement", metrics->round_trip);
+              "Time from sending a renewal to each voter's acknowledgement", metrics->round_trip);
     histogram(text, "holdfast_loop_turn_seconds", "How long the loop's turns took", metrics->turn);
     counter(text, "holdfast_stalls_total", "How often this process found that it had stood still",
             metrics->stalls);
@@ -193,29 +193,30 @@ static void tell_locks(struct text *text, const struct metrics *metrics)
 static void tell_host(struct text *text, const struct metrics *metrics)
 {
     const struct host_counts *host = metrics->host;
-    histogram(text, "holdfast_acquire_seconds", "From asking the cell for a grant to having it",
-              &host->acquire);
+    histogram(text, "holdfast_acquire_seconds",
+              "Time from asking the cell for a grant to having it", &host->acquire);
     histogram(text, "holdfast_hold_seconds",
               "Age of the exclusive holds that were found, one look at each renewal",
               &host->hold_age);
     histogram(text, "holdfast_wait_seconds",
               "Age of the first waits that were found, one look at each renewal", &host->wait_age);
     counter(text, "holdfast_opens_total", "Handles that clients asked for", host->opens);
-    counter(text, "holdfast_opens_refused_total", "Of them, answered with an error",
+    counter(text, "holdfast_opens_refused_total", "Handles that clients asked for and did not get",
             host->opens_refused);
     counter(text, "holdfast_grants_total", "Grants that came to this host", host->grants);
     counter(text, "holdfast_recalls_total", "Grants of this host that were recalled",
             host->recalls);
     counter(text, "holdfast_handoffs_total", "Grants given back because another host waits",
             host->handoffs);
-    counter(text, "holdfast_give_backs_total", "Grants given back, and that acknowledged",
-            host->give_backs);
+    counter(text, "holdfast_give_backs_total",
+            "Grants given back whose return the cell has acknowledged", host->give_backs);
     counter(text, "holdfast_token_ranges_total", "Ranges of tokens leased to this host",
             host->ranges);
     counter(text, "holdfast_sessions_lost_total", "Sessions of this agent that ended",
             host->sessions_lost);
     counter(text, "holdfast_region_repairs_total",
-            "What a region said against what the agent knows, and was put right", host->repairs);
+            "Contradictions between a region and what the agent knows, each repaired",
+            host->repairs);
     family(text, "holdfast_holds_lost_total", "counter", "Holds that were taken away");
     labelled(text, "holdfast_holds_lost_total", "cause", loss_names, host->losses, HOST_LOSS_COUNT);
     family(text, "holdfast_requests_refused_total", "counter",
@@ -231,7 +232,8 @@ static void tell_driver(struct text *text, const struct metrics *metrics)
     const struct driver_counts *driver = metrics->driver;
     const struct driver_queues *queues = &metrics->queues;
     histogram(text, "holdfast_flush_seconds",
-              "From handing a batch over until it is known to be durable", &driver->flush);
+              "Time from handing a batch to the disk until it is known to be durable",
+              &driver->flush);
     counter(text, "holdfast_commits_total", "Batches made durable", metrics->commits);
     gauge(text, "holdfast_inbox_messages", "Messages that wait for this agent's cores",
           queues->inbox);
@@ -251,7 +253,7 @@ static void tell_quorum(struct text *text, const struct metrics *metrics)
         return;
     }
     histogram(text, "holdfast_coordinator_wait_seconds",
-              "From a request's arrival at this coordinator to its grant", &quorum->wait);
+              "Time from a request's arrival at this coordinator to its grant", &quorum->wait);
     counter(text, "holdfast_coordinator_grants_total", "Grants that this coordinator made",
             quorum->grants);
     family(text, "holdfast_coordinator_refused_total", "counter",
@@ -262,23 +264,26 @@ static void tell_quorum(struct text *text, const struct metrics *metrics)
             quorum->taken_over);
     counter(text, "holdfast_partitions_left_total", "Partitions that it ceased to coordinate",
             quorum->left);
-    counter(text, "holdfast_sessions_ended_total", "Sessions that this coordinator found dead",
-            quorum->deaths);
+    counter(text, "holdfast_sessions_ended_total",
+            "Sessions that this coordinator ended, because they had expired", quorum->deaths);
     counter(text, "holdfast_promises_total", "Promises of this voter's acceptor",
             metrics->driver->promises);
-    counter(text, "holdfast_accepts_total", "Values that it accepted", metrics->driver->accepts);
+    counter(text, "holdfast_accepts_total", "Values that this voter's acceptor accepted",
+            metrics->driver->accepts);
     gauge(text, "holdfast_partitions", "Partitions that this voter coordinates",
           voting->partitions);
-    gauge(text, "holdfast_partitions_incomplete", "Of them, not complete yet", voting->incomplete);
+    gauge(text, "holdfast_partitions_incomplete",
+          "Partitions that this voter coordinates but has not completed yet", voting->incomplete);
     gauge(text, "holdfast_registers", "Lock names that this voter's store has", voting->registers);
-    gauge(text, "holdfast_registers_max", "Lock names that it has room for", voting->registers_max);
-    gauge(text, "holdfast_agents_known", "Names of agents that it has heard of", voting->agents);
-    gauge(text, "holdfast_coordinator_requests", "Requests of hosts that wait here",
+    gauge(text, "holdfast_registers_max", "Lock names that this voter's store has room for",
+          voting->registers_max);
+    gauge(text, "holdfast_agents_known", "Names of agents that this voter knows", voting->agents);
+    gauge(text, "holdfast_coordinator_requests", "Requests of hosts that wait at this coordinator",
           voting->requests);
     seconds(text, "holdfast_patience_seconds", "For how long a voter's silence is borne",
             voting->suspicion_ns);
-    gauge(text, "holdfast_voting", "1 if this voter's store counts", voting->votes);
-    gauge(text, "holdfast_majority", "1 if a majority of the voters hears this one",
+    gauge(text, "holdfast_voting", "1 if this voter votes", voting->votes);
+    gauge(text, "holdfast_majority", "1 if a majority of the voters answers this voter",
           voting->majority);
 }
 
@@ -302,18 +307,20 @@ static void each_link(struct text *text, const struct metrics *metrics, const ch
 
 static void tell_peers(struct text *text, const struct metrics *metrics)
 {
-    family(text, "holdfast_voter_up", "gauge", "1 if that voter answers and its link is there");
+    family(text, "holdfast_voter_up", "gauge",
+           "1 if that voter answers and the connection to it is up");
     for (uint32_t i = 0; i < metrics->voter_count; i++) {
         add(text, "holdfast_voter_up{peer=\"%s\"} %d\n", metrics->voters[i].name,
             metrics->voters[i].up);
     }
-    family(text, "holdfast_voter_refused", "gauge", "1 if that voter may not vote or refuses us");
+    family(text, "holdfast_voter_refused", "gauge",
+           "1 if that voter may not vote, or refuses this agent");
     for (uint32_t i = 0; i < metrics->voter_count; i++) {
         add(text, "holdfast_voter_refused{peer=\"%s\"} %d\n", metrics->voters[i].name,
             metrics->voters[i].refused);
     }
     family(text, "holdfast_voter_answer_age_seconds", "gauge",
-           "Since that voter's last acknowledgement; absent: there was none");
+           "Time since that voter's last acknowledgement; absent before the first one");
     for (uint32_t i = 0; i < metrics->voter_count; i++) {
         if (metrics->voters[i].answer_age_ns >= 0) {
             add(text, "holdfast_voter_answer_age_seconds{peer=\"%s\"} %.9g\n",
@@ -323,17 +330,18 @@ static void tell_peers(struct text *text, const struct metrics *metrics)
     each_link(text, metrics, "holdfast_peer_packets_sent_total", "counter", "Packets sent",
               offsetof(struct peers_figures, packets_sent));
     each_link(text, metrics, "holdfast_peer_packets_dropped_total", "counter",
-              "Packets not sent: no link, or too much waited",
+              "Packets not sent: no connection, or too many bytes waited",
               offsetof(struct peers_figures, packets_dropped));
     each_link(text, metrics, "holdfast_peer_packets_received_total", "counter", "Packets received",
               offsetof(struct peers_figures, packets_received));
     each_link(text, metrics, "holdfast_peer_waiting_bytes", "gauge", "Bytes that wait to be sent",
               offsetof(struct peers_figures, waiting_bytes));
-    each_link(text, metrics, "holdfast_peer_connected", "gauge", "Links that are there",
-              offsetof(struct peers_figures, connected));
-    family(text, "holdfast_strangers_refused_total", "counter",
-           "Who was not listened to on the inbox, or by whom we dialled");
-    labelled(text, "holdfast_strangers_refused_total", "reason", stranger_names, metrics->strangers,
+    each_link(text, metrics, "holdfast_peer_connected", "gauge",
+              "Connections to that agent that are up", offsetof(struct peers_figures, connected));
+    family(text, "holdfast_senders_refused_total", "counter",
+           "Senders that this agent refused, on connections to its inbox and on those that it "
+           "dialled");
+    labelled(text, "holdfast_senders_refused_total", "reason", stranger_names, metrics->strangers,
              PEERS_REFUSAL_COUNT);
 }
 

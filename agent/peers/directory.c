@@ -169,7 +169,8 @@ static const char *address_error(const struct agent *agent, const char *address)
         error = "expected an IP address: names are looked up only for voters";
     }
     for (uint32_t i = 0; error == NULL && i < config->voter_count; i++) {
-        error = config_is_same(config->addresses[i], address) ? "it is that of a voter" : NULL;
+        error = config_is_same(config->addresses[i], address) ? "the address is that of a voter"
+                                                              : NULL;
     }
     return error;
 }
@@ -178,9 +179,11 @@ static void contradicted(struct peers *peers, struct peer_agent *peer, const cha
 {
     char text[MESSAGE_ADDRESS_MAX + 128];
     if (log_limit_add(&peer->kept_limit, &log_once_a_minute, clock_boottime_ns()) > 0) {
-        snprintf(text, sizeof(text),
-                 "it is connected at %s and stays there: two agents of one name, or somebody lies",
-                 peer->address);
+        snprintf(
+            text, sizeof(text),
+            "it is connected at %s and stays there: two agents have this name, or a sender uses a "
+            "false name",
+            peer->address);
         log_address(peers, "peer_address_refused", &peer->name, address, text);
     }
 }
@@ -224,7 +227,7 @@ void peers_address(void *arg, const struct message_agent *name, const char *addr
         contradicted(peers, peer, address);
         break;
     case ADDRESS_FULL:
-        not_added(peers, name, address, "too many agents that nobody can connect to, of one host");
+        not_added(peers, name, address, "too many agents of one host that nobody can connect to");
         if (peer->listens.home.link == ADDRESSES_LINK_NONE) {
             remove_peer(peers, peer);
         }

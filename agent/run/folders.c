@@ -92,7 +92,9 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
             return true; /* the code that needs it reports the fault */
         }
         if (S_ISLNK(status.st_mode) && shared && !is_own(agent, status.st_uid)) {
-            fail(agent, 0, "%s: found a link of user %u in a folder of everybody, expected none",
+            fail(agent, 0,
+                 "%s: found a symbolic link of user %u in a folder that every user may write to, "
+                 "expected none",
                  upto, (unsigned)status.st_uid);
             return false;
         }
@@ -104,7 +106,7 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
         }
         if (S_ISDIR(status.st_mode) && is_open(&status)) {
             fail(agent, 0,
-                 "%s: found a folder that everybody may write to (mode %04o), expected one that "
+                 "%s: found a folder that every user may write to (mode %04o), expected one that "
                  "others may not write to, or the sticky bit",
                  upto, (unsigned)(status.st_mode & 07777));
             return false;

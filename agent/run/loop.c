@@ -180,8 +180,8 @@ static void end_if_resigned(struct agent *agent)
     if (!done) {
         log_text(
             &line, "text",
-            "no other voter coordinates in time what this one did: waiters of this host may be "
-            "passed over while it is away");
+            "no other voter took over this voter's partitions in time: waiters of this host may "
+            "be passed over while it is away");
     }
     log_end(&line);
     agent_end(agent, AGENT_EXIT_OK);
@@ -226,13 +226,15 @@ static void look_at_rate(struct agent *agent)
         log_begin(&line, beyond ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "clock_rate");
         log_number(&line, "ppm", ppm);
         log_number(&line, "max_ppm", bound_ppm);
-        log_text(&line, "text",
-                 !beyond ? "the clock is well again"
-                 : alone ? "the kernel adjusts its clock by more than max_drift: what this host "
-                           "holds is counted by one clock, and goes on; no session of another "
-                           "host is ended until it is well"
-                         : "the kernel adjusts its clock by more than max_drift: no lease can be "
-                           "counted by it, nothing that this host holds counts until it is well");
+        log_text(
+            &line, "text",
+            !beyond ? "the clock is well again"
+            : alone
+                ? "the kernel adjusts its clock by more than max_drift: the holds of this host "
+                  "depend on this one clock and go on, but no session of another host is ended "
+                  "until the clock is well"
+                : "the kernel adjusts its clock by more than max_drift: no lease can be measured "
+                  "with it, and no hold of this host counts until the clock is well");
         log_end(&line);
     }
     agent->rate_ppm = beyond ? ppm : 0;

@@ -359,7 +359,8 @@ static int make_cores(struct agent *agent)
         return code;
     }
     if (!quorum_load_round(agent->quorum, agent->meta.round)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s/holdfast.db: round %u makes no sense",
+        return fail(agent, AGENT_EXIT_SOFTWARE,
+                    "%s/holdfast.db: found round %u, which no ballot can have",
                     agent->config.state_dir, agent->meta.round);
     }
     if (!store_load(agent->store, &reader)) {
@@ -411,9 +412,11 @@ static int check_rules(struct agent *agent)
                     agent->config.state_dir, differs);
     }
     if (!found && !alone && agent->meta.commit > 1 && !agent->meta.rejoin) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s/holdfast.db is of a cell of one host, found [voters] with %u",
-                    agent->config.state_dir, agent->rules.voter_count);
+        return fail(
+            agent, AGENT_EXIT_CONFIG,
+            "%s/holdfast.db is of a cell of one host: found %u in [voters], expected one (or an "
+            "empty state_dir)",
+            agent->config.state_dir, agent->rules.voter_count);
     }
     if (found && message_rules_digest(&stored) == message_rules_digest(&agent->rules)) {
         return AGENT_EXIT_OK;

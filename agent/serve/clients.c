@@ -210,7 +210,7 @@ static void log_ended(struct agent *agent, const struct client_record *record)
                       clock_boottime_ns());
     log_unsigned(&line, "client", record->client);
     log_number(&line, "pid", record->pid);
-    log_text(&line, "how", "its process had ended when this agent came");
+    log_text(&line, "how", "its process had ended before this agent started");
     log_end(&line);
 }
 
@@ -235,7 +235,7 @@ static void load_record(struct agent *agent, const struct client_record *record)
                                       ? client_create(agent, record->client, process)
                                       : NULL;
     if (client == NULL) {
-        log_not_loaded(record->client, "found no room for it");
+        log_not_loaded(record->client, "found no room for it in the table of clients");
         return;
     }
     bool seen = record->numbers == 0 || record->numbers == agent->numbers;
@@ -278,9 +278,9 @@ static void log_unproven(const struct agent *agent)
     log_unsigned(&line, "number", agent->unproven);
     log_text(
         &line, "text",
-        "so many clients of the agent before cannot be told apart from processes that have their "
-        "numbers now, or cannot be seen from here: they keep what they hold (holdfast doctor "
-        "names them)");
+        "so many clients of the previous agent keep their holds, although this agent cannot see "
+        "whether they live: other processes may have their numbers now, or they are in another "
+        "pid namespace (holdfast doctor names them)");
     log_end(&line);
 }
 

@@ -164,7 +164,7 @@ static bool open_one(struct agent *agent, uint32_t space, char *error)
     }
     if (!memory_is_reached(agent, space, identity.incarnation, hfi_region_size(&sizes))) {
         snprintf(error, REGION_ERROR_MAX,
-                 "a process of this namespace holds up whoever touches its region");
+                 "a process of this namespace makes each access to its region take long");
         return false;
     }
     if (!region_file_adopt(file, agent->shm_fd, &sizes, &identity, error)) {
@@ -212,7 +212,7 @@ static const char *contradiction(struct agent *agent, uint32_t space)
     case REGION_ROOMLESS:
         return "/dev/shm has no room for a page of it";
     case REGION_SWOLLEN:
-        return "a process put memory behind its end";
+        return "a process allocated memory behind its end";
     case REGION_SOUND:
     case REGION_HEADER:
     case REGION_HELD:
@@ -245,7 +245,7 @@ static bool open_all(struct agent *agent)
             continue;
         }
         if (atomic_load(&agent->notes[i]->given_up) != 0) {
-            bar(agent, i, "an agent before this one gave its region up, and has made no other one");
+            bar(agent, i, "a previous agent gave its region up, and made no new one");
         } else if (!open_one(agent, i, error)) {
             bar(agent, i, error);
         }
@@ -308,7 +308,7 @@ enum regions_result regions_adopt(struct agent *agent)
     lease_file_count_notes(&agent->lease_file);
     bool opened = open_all(agent);
     if (all_barred(agent)) {
-        set_error(agent, "the region of no namespace can be gone on with");
+        set_error(agent, "no region of a namespace can be used any further");
         return REGIONS_OVER;
     }
     if (!opened) {
@@ -340,9 +340,10 @@ void regions_log_holes(const struct agent *agent)
             log_begin(&line, LOG_LEVEL_WARN, "region_has_holes");
             log_text(&line, "namespace", agent->spaces[i]);
             log_unsigned(&line, "number", missing);
-            log_text(&line, "text",
-                     "so many bytes of its region have no memory, and /dev/shm has no room for "
-                     "them: if it is full when one is wanted, the namespace is begun anew");
+            log_text(
+                &line, "text",
+                "so many bytes of its region have no memory, and /dev/shm has no room for them: "
+                "if it is still full when one of them is needed, the namespace is begun anew");
             log_end(&line);
         }
     }
@@ -403,13 +404,13 @@ static const char *text_of(enum region_fault fault)
     case REGION_CUT:
         return "a process of this namespace truncated its region";
     case REGION_ROOMLESS:
-        return "a page of its region could not be had: /dev/shm is full, and the region had a hole "
-               "there, of a release before or made by a process of this namespace";
+        return "a page of its region could not be allocated: /dev/shm is full, and the region had "
+               "a hole there, left by an earlier release or made by a process of this namespace";
     case REGION_HELD:
         return "a process of this namespace held this agent up in its region, which it has mapped "
                "many times, with holes that it punches";
     case REGION_SWOLLEN:
-        return "a process of this namespace put memory behind the end of its region";
+        return "a process of this namespace allocated memory behind the end of its region";
     default:
         return "a process of this namespace punched a hole into its region";
     }

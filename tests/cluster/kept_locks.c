@@ -303,7 +303,8 @@ START_TEST(memory_behind_the_end)
     ck_assert_int_eq(fallocate(fd, FALLOC_FL_KEEP_SIZE, status.st_size, GIB), 0);
     await_log("event=region_rubbish namespace=bad", 1);
     ck_assert_uint_eq(
-        agent_logged(&agent, "a process of this namespace put memory behind the end of its region"),
+        agent_logged(&agent,
+                     "a process of this namespace allocated memory behind the end of its region"),
         1);
     await_log("event=region_begun_anew namespace=bad", 1);
     neighbour_is_well();

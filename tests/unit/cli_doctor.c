@@ -127,7 +127,7 @@ static const struct {
     {"voters=uuu,survivors_unproven=1", 1, "clients      1 of the agent before cannot be told"},
     {"voters=uuu,stall_age_ns=60000000000,stall_ns=3", 1, "stalls       the agent stood still"},
     {"voters=uuu,agents_silent=1", 1, "agents       1 of 4 known"},
-    {"voters=uuu,listener_deaf=1", 2, "inbox        this agent's inbox takes no"},
+    {"voters=uuu,inbox_unreachable=1", 2, "inbox        this agent's inbox takes no"},
     {"voters=uuu,refused_age_ns=60000000000", 1, "inbox        refused 1 m 00 s ago: 10.0.0.9"},
     {"voters=uuu,listens_local=0", 1, "tls          none: this agent believes"},
     {"voters=uuu,tls=1,tls_end_s=@20", 1, "tls          certificates are good for "},

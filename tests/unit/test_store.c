@@ -558,7 +558,7 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     ck_assert_msg(start_over(kept[1]), "%s", error);
     ck_assert_int_eq(rename(kept[0], kept[1]), 0);
     ck_assert(!undo(kept[2]));
-    ck_assert_ptr_nonnull(strstr(error, "is another one than was replaced"));
+    ck_assert_ptr_nonnull(strstr(error, "is not the store that was replaced"));
     /* A new store that other voters know is not replaced either. */
     put_own_line();
     ck_assert_msg(start_over(kept[0]), "%s", error);

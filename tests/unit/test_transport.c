@@ -776,7 +776,7 @@ END_TEST
 
 /* Without descriptors no connection is accepted. The transport reports when that begins and
  * ends. */
-START_TEST(test_listener_deaf)
+START_TEST(test_inbox_unreachable)
 {
     char address[ADDRESS_SIZE];
     struct transport_config config = {.listen = address, .packet_max = PACKET_MAX, .check_ms = 50};
@@ -791,11 +791,11 @@ START_TEST(test_listener_deaf)
     none = (struct rlimit){.rlim_cur = 1, .rlim_max = limit.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     PUMP_UNTIL(a->trouble_count == 1);
-    ck_assert_str_eq(a->events[0], "listener_deaf");
+    ck_assert_str_eq(a->events[0], "inbox_unreachable");
     ck_assert_str_eq(a->addresses[0], a->address);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     PUMP_UNTIL(a->trouble_count == 2);
-    ck_assert_str_eq(a->events[1], "listener_hears");
+    ck_assert_str_eq(a->events[1], "inbox_reachable");
     nodes_close();
 }
 END_TEST
@@ -892,7 +892,7 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, test_guests_expire);
     tcase_add_test(tcase, test_namesakes);
     tcase_add_test(tcase, test_listener_checked);
-    tcase_add_test(tcase, test_listener_deaf);
+    tcase_add_test(tcase, test_inbox_unreachable);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -593,7 +593,7 @@ START_TEST(test_tls_deaf)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     /* The process gets no further descriptor; poll(2) still takes two. */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){2, limit.rlim_max}), 0);
-    PUMP_UNTIL(told(a, "listener_deaf", a->address));
+    PUMP_UNTIL(told(a, "inbox_unreachable", a->address));
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     nodes_close();
     certificates_remove();

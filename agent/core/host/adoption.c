@@ -26,7 +26,7 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
     }
     if (base->slot_count != host->config.limits.locks ||
         base->block_count != host->config.limits.blocks || base->holder_count != HUB_HOLDER_IDS) {
-        return "its size is not the one that [limits] asks for";
+        return "its size is not the one that [limits] ask for";
     }
     struct hfi_region region = *base;
     seats_attach(host, index, &region);
@@ -116,7 +116,7 @@ void host_load_grant(struct host *host, const struct message_name *name,
 const char *host_check_region(struct host *host, uint32_t index)
 {
     if (space_is_used(host, index) && space_is_adopted(host, index) && !seats_adopt(host, index)) {
-        return "its seats do not lie where its slots say";
+        return "its seats are not at the positions that its slots name";
     }
     return NULL;
 }

@@ -473,7 +473,7 @@ bool region_file_adopt(struct region_file *file, int folder, const struct hfi_re
                  other != NULL ? "made under another " : "",
                  wrong != NULL   ? wrong
                  : other != NULL ? other
-                                 : "its parts are not as large as the [limits] have it");
+                                 : "its parts have other sizes than the [limits] ask for");
         goto failed;
     }
     note_made(file, sizes, identity);

@@ -63,7 +63,7 @@ static bool make_room(struct socket_server *server)
     struct connection *oldest = server->silent_oldest;
     if (server->greeting_count >= SOCKET_GREETING_MAX &&
         oldest->greet_by_ns <= clock_boottime_ns() + sure_ns) {
-        socket_close_because(oldest, "found no HELLO, and others want its place");
+        socket_close_because(oldest, "found no HELLO, and other processes want to connect");
     }
     return server->greeting_count < SOCKET_GREETING_MAX;
 }
@@ -75,12 +75,12 @@ static const char *why_refused(struct socket_server *server, uid_t account)
         return "too many connections";
     }
     if (share != NULL && share->greeting >= SOCKET_GREETING_MAX_PER_USER) {
-        return "too many connections of this user that have said nothing yet";
+        return "too many connections of this user that have sent no HELLO yet";
     }
     if (share != NULL && share->behind >= SOCKET_BEHIND_MAX_PER_USER) {
         return "too many connections of this user that ended with regions unread";
     }
-    return make_room(server) ? NULL : "too many connections that have said nothing yet";
+    return make_room(server) ? NULL : "too many connections that have sent no HELLO yet";
 }
 
 static struct connection *connection_create(struct socket_server *server, int fd,

@@ -99,7 +99,9 @@ static void add(const struct reading *reading, struct range range)
         if (range.first < next) {
             range.last = next - 1;
             if (!insert(at, &range)) {
-                tell(reading, "found too many ranges; the rest is left out");
+                tell(reading,
+                     "found more ranges than the agent has room for; it ignores this one and the "
+                     "ones that follow");
                 return;
             }
             at++;
@@ -108,7 +110,9 @@ static void add(const struct reading *reading, struct range range)
             return;
         }
         if (own.ranges[at].account != range.account) {
-            tell(reading, "found numbers that a line before gives to another user, who has them");
+            tell(reading,
+                 "found numbers that an earlier line gives to another user; the earlier line "
+                 "counts");
         }
         if (own.ranges[at].last >= last) {
             return;
@@ -203,11 +207,11 @@ static void take_line(const struct reading *reading, char *line)
     }
     if (!read_number(fields[1], &first) || !read_number(fields[2], &count) || count == 0 ||
         first + count - 1 > number_max) {
-        tell(reading, "expected numbers of users");
+        tell(reading, "expected a first user number and a count, all numbers below 4294967295");
         return;
     }
     if (!find_owner(reading, fields[0], &range.account)) {
-        tell(reading, "found a user that there is not");
+        tell(reading, "found an unknown user, expected a user of this host");
         return;
     }
     uint32_t least = range.account == 0 ? SUBIDS_BLOCK : 1;

@@ -205,7 +205,7 @@ static bool look_at_fresh(const char *path, const struct store_identity *identit
                 find_replaced(store, replaced, error);
     if (!meta->rejoin) {
         snprintf(error, STORE_ERROR_MAX,
-                 "%.256s: does not start over, or is done with it: there is nothing to take back",
+                 "%.256s: does not start over, or has done so already: there is nothing to undo",
                  path);
     }
     store_close(store);
@@ -228,7 +228,7 @@ static struct store *open_kept(const char *path, const struct store_identity *id
             return NULL;
         }
         if (memcmp(meta->store_id, replaced.id, sizeof(replaced.id)) != 0) {
-            snprintf(error, STORE_ERROR_MAX, "%.256s: is another one than was replaced", kept);
+            snprintf(error, STORE_ERROR_MAX, "%.256s: is not the store that was replaced", kept);
         } else if (!meta->rejoin) {
             return store;
         } else if (is_unknown(store, kept, identity, error) &&
@@ -240,7 +240,8 @@ static struct store *open_kept(const char *path, const struct store_identity *id
         return NULL;
     }
     snprintf(error, STORE_ERROR_MAX,
-             "%.256s.replaced-N: there is none: what this voter had is not kept here", path);
+             "%.256s.replaced-N: found none: the store that was replaced is not in this folder",
+             path);
     return NULL;
 }
 

@@ -316,9 +316,10 @@ static bool load_table(struct store *store, const struct store_reader *reader, c
     struct row_key before = {.length = -1};
     int result = sqlite3_step(row);
     for (; done && result == SQLITE_ROW; result = done ? sqlite3_step(row) : SQLITE_DONE) {
-        const char *expected = is_in_order(row, &before, read == read_slot)
-                                   ? read(reader, row)
-                                   : "one behind the row before: a page is in another's place";
+        const char *expected =
+            is_in_order(row, &before, read == read_slot)
+                ? read(reader, row)
+                : "a row whose key follows that of the previous row: two pages are mixed up";
         count++;
         if (expected != NULL) {
             const char *key = (const char *)sqlite3_column_text(row, 0);

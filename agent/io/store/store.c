@@ -424,8 +424,7 @@ static bool fail_format(struct store *store, sqlite3_int64 format)
                       "has format %lld, expected at most %d: it was written by Holdfast %s, this "
                       "is %s; start that one again, or see docs/OPERATIONS.md, going back",
                       (long long)format, (int)STORE_FORMAT,
-                      release[0] != '\0' ? release : "of a version that it does not tell",
-                      HF_VERSION);
+                      release[0] != '\0' ? release : "of an unknown version", HF_VERSION);
 }
 
 /* An older store is migrated only if it is this agent's, is whole, and may_migrate() allows it. */
@@ -546,7 +545,8 @@ bool store_begin(struct store *store)
 {
     HF_CHECK(!store->open);
     if (store->failed) {
-        return store_fail(store, "an earlier batch failed: nothing is written any more");
+        return store_fail(store,
+                          "an earlier write failed: nothing is written to this store any more");
     }
     if (!store_finish(store, BEGIN)) {
         return false;

@@ -286,7 +286,7 @@ static size_t take_greeting(struct transport_link *link, const unsigned char *by
 
     if (memcmp(bytes, magic, size < MAGIC_SIZE ? size : MAGIC_SIZE) != 0 ||
         (size >= VERSION_AT && get_u32(bytes + ROLE_AT) != role)) {
-        transport_link_break(link, NNG_EPROTO, "it does not speak as an agent does");
+        transport_link_break(link, NNG_EPROTO, "it does not send what an agent sends");
         return 0;
     }
     if (size < GREETING_SIZE) {

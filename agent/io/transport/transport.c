@@ -132,9 +132,9 @@ static void note_broken(struct transport_peer *peer)
 
     snprintf(peer->why, sizeof peer->why, "%s",
              refused                ? "no TLS handshake succeeds with it"
-             : link->reason != NULL ? "it does not greet as an agent that this one understands"
+             : link->reason != NULL ? "it sends no greeting that this agent understands"
              : peer->up             ? "the connection was closed"
-                                    : "it closes connections before it greets");
+                                    : "it closes connections before it has sent a greeting");
 }
 
 static void peer_down(struct transport_peer *peer)
@@ -183,7 +183,7 @@ static void log_full(struct transport *transport)
     if (!transport->full) {
         transport->full = true;
         log_link(transport, "inbox_full", transport->listen,
-                 "as many connections as there can be: further ones are closed");
+                 "all connections of the inbox are in use: further ones are closed");
     }
 }
 
@@ -278,7 +278,7 @@ static bool make_room(struct transport *transport)
     }
     transport_link_break(
         victim, NNG_ETIMEDOUT,
-        victim->sender.name == 0 ? "it sent nothing, and too many others did not either" : NULL);
+        victim->sender.name == 0 ? "it sent nothing, and other senders want to connect" : NULL);
     inbound_gone(transport, victim);
     return true;
 }
@@ -419,11 +419,11 @@ static void check_due(struct transport *transport, int64_t now_ns)
         transport->check_at_ns = now_ns + transport->check_ns;
         if (transport->deaf) {
             transport->deaf = false;
-            log_link(transport, "listener_hears", transport->listen, "it accepts again");
+            log_link(transport, "inbox_reachable", transport->listen, "it accepts again");
         }
     } else if (!transport->deaf && late_ns < check_late_ns && !check_is_slow(transport, now_ns)) {
         transport->deaf = true;
-        log_link(transport, "listener_deaf", transport->listen,
+        log_link(transport, "inbox_unreachable", transport->listen,
                  transport->secure
                      ? "the agent cannot reach its own inbox; expected an answer within 5 s, or a "
                        "minute if it accepts"

@@ -124,7 +124,7 @@ bool transport_is_up(const struct transport *transport, uint32_t peer);
 /* For display: why the peer is not connected; "" if it is, or if no attempt has ended yet. Valid
  * until the next transport_dispatch(). */
 const char *transport_why_down(const struct transport *transport, uint32_t peer);
-/* Returns whether the agent's own inbox was found not to accept (listener_deaf). */
+/* Returns whether the agent's own inbox was found not to accept (inbox_unreachable). */
 bool transport_is_deaf(const struct transport *transport);
 /* The version in use with the peer; 0 while the link is down. */
 uint32_t transport_version(const struct transport *transport, uint32_t peer);
