@@ -16,7 +16,7 @@
 
 enum {
     AGAIN_S = 1,
-    INHERITED_MAX = 65536, /* the highest descriptor that is looked for */
+    INHERITED_MAX = 65536, /* close_others() looks for open descriptors up to this number */
 };
 
 union control {
@@ -64,7 +64,7 @@ ssize_t beside_receive(int socket, void *bytes, size_t size, int fds[BESIDE_FDS]
 void beside_reap(void (*ended)(pid_t pid))
 {
     pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) { /* no more than there are */
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) { /* no more children than the process has */
         ended(pid);
     }
 }
@@ -81,11 +81,11 @@ bool beside_wait(bool takes, bool again)
 
 static void on_child(int number)
 {
-    (void)number; /* it ends ppoll() */
+    (void)number; /* this end of a child interrupts ppoll() */
 }
 
-/* Closes whatever the agent was started with, and the agent's end of the pair: with that open the
- * process would never notice that the agent is gone. */
+/* Closes all descriptors that the agent was started with, and the agent's end of the socket pair.
+ * If that end stayed open here, this process would never notice that the agent is gone. */
 static void close_others(void)
 {
     if (syscall(SYS_close_range, BESIDE_FD + 1, UINT_MAX, 0) == 0) {
@@ -102,7 +102,7 @@ static void take_name(const char *name, char **arguments)
     if (arguments != NULL) {
         char *last = arguments[0];
         for (char **each = arguments; *each != NULL; each++) {
-            last = *each + strlen(*each); /* they lie behind each other */
+            last = *each + strlen(*each); /* the arguments lie one behind the other in memory */
         }
         size_t room = (size_t)(last - arguments[0]);
         size_t size = strlen(name) + 1;
@@ -111,7 +111,7 @@ static void take_name(const char *name, char **arguments)
     }
 }
 
-/* It keeps none of the agent's standard streams, signals, folder, name and system calls. */
+/* Gives up the agent's standard streams, signals, working folder, process name and system calls. */
 __attribute__((noreturn)) static void become(const struct beside *process, int fd, char **arguments)
 {
     const struct sigaction action = {.sa_handler = on_child};

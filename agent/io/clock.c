@@ -78,7 +78,8 @@ bool clock_adjustment_ppm(int64_t *ppm)
         return false;
     }
     int64_t nominal_us = 1000000 / user_hz;
-    /* tick: microseconds in a USER_HZ tick; freq: ppm, with 16 bits behind the point. */
+    /* tick: microseconds in a tick of USER_HZ; freq: ppm, as a fixed-point number with 16 bits
+     * after the binary point */
     *ppm = (timex.tick - nominal_us) * 1000000 / nominal_us + timex.freq / 65536;
     return true;
 }
@@ -92,7 +93,7 @@ void clock_timer_set(int fd, int64_t due_ns)
 {
     struct itimerspec when = {.it_value = {0}};
     if (due_ns != INT64_MAX) {
-        int64_t at_ns = due_ns > 0 ? due_ns : 1; /* zero would disarm the timer */
+        int64_t at_ns = due_ns > 0 ? due_ns : 1; /* a time of zero would disarm the timer */
         when.it_value.tv_sec = at_ns / second_ns;
         when.it_value.tv_nsec = at_ns % second_ns;
     }
@@ -103,5 +104,5 @@ void clock_timer_drain(int fd)
 {
     uint64_t fired;
     ssize_t got = read(fd, &fired, sizeof(fired));
-    (void)got; /* to find nothing there is fine */
+    (void)got; /* it is no error if nothing is readable */
 }

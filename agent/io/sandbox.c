@@ -95,7 +95,7 @@ static const char *const allowed[] = {
     "ppoll_time64", "select", "pselect6", "_newselect", "eventfd2", "timerfd_create",
     "timerfd_settime", "timerfd_settime64", "timerfd_gettime", "signalfd4", "inotify_init1",
     "inotify_add_watch", "inotify_rm_watch", "restart_syscall",
-    /* sockets; the families below bound which kinds */
+    /* sockets; a rule below bounds the address families */
     "bind", "listen", "connect", "accept", "accept4", "getsockname", "getpeername", "getsockopt",
     "setsockopt", "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg", "shutdown",
     /* time */
@@ -107,7 +107,7 @@ static const char *const allowed[] = {
     "sched_getaffinity", "sched_getparam", "sched_getscheduler", "getcpu", "gettid", "getpid",
     "getppid", "set_tid_address", "exit", "exit_group", "rt_sigaction", "rt_sigprocmask",
     "rt_sigreturn", "sigreturn", "rt_sigtimedwait", "sigaltstack", "prctl", "arch_prctl",
-    /* users and places */
+    /* user numbers and working folders */
     "getuid", "getuid32", "geteuid", "geteuid32", "getgid", "getgid32", "getegid", "getegid32",
     "uname", "sysinfo", "getrlimit", "ugetrlimit", "getrusage", "getrandom", "pidfd_open"};
 
@@ -205,7 +205,7 @@ static const char *const removes[] = {
     "mkdirat",   "mmap",         "mmap2",     "munmap",  "brk",        "pread64",     "flock",
     "prctl",     "rt_sigaction", "sendmsg",   "geteuid", "geteuid32",  "futex_time64"};
 
-static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* getaddrinfo() */};
+static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* for getaddrinfo() */};
 
 static const unsigned requests[] = {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, TCGETS, SIOCOUTQ};
 
@@ -214,7 +214,7 @@ static bool add_all(scmp_filter_ctx filter, uint32_t action, const char *const *
     for (size_t i = 0; i < count; i++) {
         int number = seccomp_syscall_resolve_name(names[i]);
         if (number == __NR_SCMP_ERROR) {
-            continue; /* newer than libseccomp */
+            continue; /* newer than libseccomp 2.5.4 */
         }
         int result = seccomp_rule_add(filter, action, number, 0);
         if (result != 0 && result != -EDOM &&
@@ -252,7 +252,7 @@ static bool add_rules(scmp_filter_ctx filter)
                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1, family) == 0);
     }
     for (size_t i = 0; good && i < sizeof(requests) / sizeof(requests[0]); i++) {
-        /* The kernel uses the lower 32 bits of the request. */
+        /* The kernel uses only the lower 32 bits of the request. */
         const struct scmp_arg_cmp request = SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, requests[i]);
         good = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, request) == 0;
     }
@@ -287,7 +287,8 @@ const char *sandbox_filter(void)
     if (filter == NULL) {
         return "out of memory";
     }
-    /* Makes a tree instead of a list. libseccomp before 2.5 cannot. */
+    /* Asks libseccomp for a binary tree instead of a list of comparisons. Versions before 2.5
+     * cannot do that. */
     (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0 || !add_rules(filter)) {
         why = "libseccomp does not take its rules";

@@ -142,7 +142,7 @@ START_TEST(the_next_agent_starts_in_time)
     start_punchers(fd);
     agent_start(&agent);
     ck_assert_uint_eq(agent_logged(&agent, "event=session_continued"), 1);
-    ck_assert_uint_eq(agent_logged(&agent, "holds up whoever touches its region"), 1);
+    ck_assert_uint_eq(agent_logged(&agent, "makes each access to its region take long"), 1);
     for (unsigned ms = 0; ms < 2 * TTL_MS; ms += 50) {
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
         sleep_ms(50);

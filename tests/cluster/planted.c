@@ -246,7 +246,7 @@ START_TEST(a_link_for_the_state)
     make_folder("elsewhere", AGENT_USER, 0700);
     make_link("shared/state", "elsewhere", OTHER_USER);
     configure("shared/state", "own/run/agent.sock");
-    refuses(69, "found a link of user 65534");
+    refuses(69, "found a symbolic link of user 65534");
     ck_assert_int_eq(rmdir(path_of("elsewhere")), 0); /* empty */
 }
 END_TEST
@@ -258,7 +258,7 @@ START_TEST(a_folder_for_the_state)
     refuses(69, "shared/state: found");
     make_folder("everybodys", 0, 0777);
     configure("everybodys/state", "own/run/agent.sock");
-    refuses(69, "everybodys: found a folder that everybody may write to");
+    refuses(69, "everybodys: found a folder that every user may write to");
     make_folder("others", OTHER_USER, 0755); /* a user that could put another folder in its place */
     make_folder("others/state", AGENT_USER, 0700);
     configure("others/state", "own/run/agent.sock");
@@ -344,11 +344,11 @@ START_TEST(a_folder_for_the_socket)
     refuses(69, "sticky: expected a folder of this agent's user or root");
     make_folder("everybodys", 0, 0777);
     configure("own/state", "everybodys/agent.sock");
-    refuses(69, "everybodys: found a folder that everybody may write to");
+    refuses(69, "everybodys: found a folder that every user may write to");
     make_folder("theirs", OTHER_USER, 0777);
     make_link("shared/run", "theirs", OTHER_USER);
     configure("own/state", "shared/run/agent.sock");
-    refuses(69, "found a link of user 65534");
+    refuses(69, "found a symbolic link of user 65534");
 }
 END_TEST
 

@@ -372,8 +372,8 @@ START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
     }
     sleep_ms(TTL_MS); /* two looks at the clock, and more */
     REQUIRE(actor_remaining(&holders[0], 0) > 0, "the hold was lost");
-    REQUIRE(agent_logged(&agent, "is counted by one clock, and goes on"), "the wrong was told");
-    REQUIRE(!agent_logged(&agent, "nothing that this host holds counts"), "the wrong was told");
+    REQUIRE(agent_logged(&agent, "depend on this one clock and go on"), "the wrong was told");
+    REQUIRE(!agent_logged(&agent, "no hold of this host counts"), "the wrong was told");
     snprintf(said, sizeof(said), FAULTS_FILE "=%s " FAULTS_HOST "=%u LD_PRELOAD=%s", path,
              agent.host, binary_path("../tests/libholdfast_faults.so"));
     size_t used = strlen(said); /* binary_path() has one buffer */

@@ -319,7 +319,7 @@ START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
     for (unsigned ms = 0; ms < GUARD_MS && !agent_logged(&agent, "region_rubbish"); ms += 10) {
         sleep_ms(10);
     }
-    ck_assert(agent_logged(&agent, "a page of its region could not be had"));
+    ck_assert(agent_logged(&agent, "a page of its region could not be allocated"));
     ck_assert_int_eq(hf_open(client, "open/d", NULL, &lock), HF_EUNSERVED);
     ck_assert_int_eq(run_lock("open/b"), 70);
     ck_assert_int_eq(run_lock("both/b"), 0);

@@ -578,7 +578,7 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     ck_assert_msg(start_over(kept[0]), "%s", error);
     ck_assert_str_eq(kept[0], "");
     ck_assert(!undo(kept[2]));
-    ck_assert_ptr_nonnull(strstr(error, "replaced-N: there is none"));
+    ck_assert_ptr_nonnull(strstr(error, "replaced-N: found none"));
 }
 END_TEST
 
@@ -618,7 +618,7 @@ START_TEST(a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_ke
     ck_assert_ptr_nonnull(strstr(error, "damaged"));
     remove_kept(kept);
     ck_assert(!undo(back));
-    ck_assert_ptr_nonnull(strstr(error, "replaced-N: there is none"));
+    ck_assert_ptr_nonnull(strstr(error, "replaced-N: found none"));
     uint64_t fresh = meta.store_id[0];
     store_close(open_store());
     ck_assert(meta.rejoin && meta.store_id[0] != fresh); /* nothing has changed */

@@ -492,7 +492,7 @@ START_TEST(test_strangers_are_told)
 
     ck_assert_int_eq(send(fd, "GET / HTTP", 10, MSG_NOSIGNAL), 10);
     ck_assert_uint_eq(await_end(fd, said, sizeof said), 0);
-    ck_assert_uint_eq(told(a, "greeting_refused", "does not speak as an agent"), 1);
+    ck_assert_uint_eq(told(a, "greeting_refused", "does not send what an agent sends"), 1);
     ck_assert_int_eq(strncmp(a->addresses[0], "127.0.0.1:", 10), 0);
     fd = connect_raw(a->address);
     ck_assert_int_eq(send(fd, other_version, 16, MSG_NOSIGNAL), 16);
@@ -547,9 +547,9 @@ START_TEST(test_dialled_stranger_is_told)
     static const struct {
         const char *answer, *text;
     } kinds[] = {
-        {"220 mail.example", "does not speak as an agent"},
+        {"220 mail.example", "does not send what an agent sends"},
         {"holdfast\0\0\0\2\0\0\0\x63", "another version of the protocol: 99, this agent at most 1"},
-        {"holdfast\0\0\0\1\0\0\0\1", "does not speak as an agent"},
+        {"holdfast\0\0\0\1\0\0\0\1", "does not send what an agent sends"},
     };
     struct node *a = node_plain();
     char address[ADDRESS_SIZE];

@@ -2,9 +2,9 @@
  * The HTTP server: see io/http.h.
  *
  * The server reads a connection until the request's head is whole, answers, and shuts the
- * connection for writing. Then it reads until the other side closes, too: to close a socket with
- * unread bytes resets the connection, and the client might never read the answer. One deadline
- * bounds all of that.
+ * connection for writing. Then it reads until the client closes the connection. It does not close
+ * first, because closing a socket with unread bytes resets the connection, and the client might
+ * never read the answer. One deadline bounds the whole exchange.
  */
 #include "io/http.h"
 
@@ -23,8 +23,9 @@
 enum {
     BACKLOG = 64,
     ACCEPTS_PER_TURN = 8,
-    PAUSE_MS = 100, /* the pause after the system has no descriptor or memory left */
-    HEAD_MAX = 512, /* bytes of an answer's head */
+    PAUSE_MS = 100, /* how long accepting pauses after the system ran out of descriptors or
+                     * memory */
+    HEAD_MAX = 512, /* bytes of the header lines of an answer */
     LINGER_READS_MAX = 16,
 };
 
@@ -35,14 +36,14 @@ enum state { READING, WRITING, LINGERING };
 struct connection {
     uv_poll_t poll;
     struct http_server *server;
-    struct connection *next; /* the next newer one */
+    struct connection *next; /* the next newer connection */
     struct connection *previous;
     int fd;
     enum state state;
     int64_t end_ns;
-    size_t used; /* bytes of request */
+    size_t used; /* bytes of the request received so far */
     char request[HTTP_REQUEST_MAX + 1];
-    unsigned char *output; /* NULL: no answer yet */
+    unsigned char *output; /* NULL: no answer was made yet */
     size_t output_size;
     size_t output_sent;
 };
@@ -57,9 +58,9 @@ struct http_server {
     uint32_t handles;  /* poll handles that libuv has not closed yet */
     int64_t second_ns; /* when the present second of accepts began */
     uint32_t accepted;
-    int64_t resume_ns; /* when to accept again; 0: it does accept */
+    int64_t resume_ns; /* when to accept again after a pause; 0: there is no pause */
     bool shut;
-    bool named; /* it answers only requests that name it as is_own_name() allows */
+    bool named; /* the server answers only requests whose Host passes is_own_name() */
     char name[HTTP_NAME_MAX];
 };
 
@@ -178,7 +179,7 @@ static void close_connection(struct connection *connection)
 
 static void on_ready(uv_poll_t *poll, int status, int events);
 
-/* Reads and drops bytes behind the request. Returns false if the connection is gone. */
+/* Reads and drops the bytes that follow the request. Returns false if the connection is gone. */
 static bool linger(struct connection *connection)
 {
     char rubbish[1024];
@@ -195,7 +196,8 @@ static bool linger(struct connection *connection)
 
 static void write_on(struct connection *connection)
 {
-    while (connection->output_sent < connection->output_size) { /* each round sends something */
+    while (connection->output_sent < connection->output_size) { /* the loop ends: each round sends
+                                                                 * at least one byte */
         ssize_t sent = send(connection->fd, connection->output + connection->output_sent,
                             connection->output_size - connection->output_sent,
                             MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -236,7 +238,8 @@ static const char *status_text(int status)
     }
 }
 
-/* head_only: the answer to HEAD, with the body's size and without the body. */
+/* Sends the answer. head_only: it is the answer to HEAD, which has the body's size but not the
+ * body. */
 static void answer(struct connection *connection, const struct http_answer *answer, bool head_only)
 {
     size_t body = head_only ? 0 : answer->size;
@@ -272,9 +275,10 @@ static void refuse(struct connection *connection, int status, bool head_only)
     answer(connection, &out, head_only);
 }
 
-/* Returns whether Host names this server by an address, localhost or its own name. A foreign page
- * whose name was made to resolve to this host sends that name, and must not read the answer (DNS
- * rebinding). host: HOST, HOST:PORT or [ADDRESS]:PORT; it is changed. */
+/* Returns whether Host names this server by an address, localhost or its own name. This stops DNS
+ * rebinding: a foreign web page whose name was made to resolve to this host sends that name as
+ * Host, and must not read the answer. host: HOST, HOST:PORT or [ADDRESS]:PORT; this call changes
+ * it. */
 static bool is_own_name(const struct http_server *server, char *host)
 {
     struct in6_addr six;
@@ -316,8 +320,8 @@ static bool is_for_here(const struct http_server *server, const char *head)
     return true;
 }
 
-/* The request's head is whole: METHOD PATH HTTP/1.x, and header lines of which only Host
- * matters. */
+/* Handles a request whose head is complete: METHOD PATH HTTP/1.x, and header lines, of which only
+ * Host matters. */
 static void serve(struct connection *connection)
 {
     struct http_handler *handler = &connection->server->handler;
@@ -403,7 +407,7 @@ static void pause_until(struct http_server *server, int64_t resume_ns)
     uv_poll_stop(&server->poll);
 }
 
-/* Takes the socket over. */
+/* Makes a connection of an accepted socket. */
 static void begin(struct http_server *server, int fd, int64_t now_ns)
 {
     struct connection *connection = calloc(1, sizeof(*connection));
@@ -413,7 +417,7 @@ static void begin(struct http_server *server, int fd, int64_t now_ns)
         return;
     }
     if (server->count == HTTP_CONNECTIONS_MAX) {
-        close_connection(server->first); /* the oldest makes room */
+        close_connection(server->first); /* the oldest connection makes room */
     }
     connection->poll.data = connection;
     connection->server = server;
@@ -431,7 +435,7 @@ static void begin(struct http_server *server, int fd, int64_t now_ns)
     uv_poll_start(&connection->poll, UV_READABLE, on_ready);
 }
 
-/* Returns whether one more may be accepted in this second. */
+/* Returns whether the server may accept one more connection in this second. */
 static bool may_accept(struct http_server *server, int64_t now_ns)
 {
     const int64_t second_ns = 1000 * millisecond_ns;
@@ -462,7 +466,7 @@ static void on_connect(uv_poll_t *poll, int status, int events)
             pause_until(server, now_ns + PAUSE_MS * millisecond_ns);
             return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
-            return; /* no connection waits */
+            return; /* no connection waits to be accepted */
         }
     }
 }

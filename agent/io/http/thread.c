@@ -1,4 +1,5 @@
-/* The HTTP server's thread: see io/http_thread.h. The two loops share one answer, under a mutex. */
+/* The HTTP server's thread: see io/http_thread.h. The agent's loop and the thread's loop share one
+ * answer, under a mutex. */
 #include "io/http_thread.h"
 
 #include <errno.h>
@@ -13,23 +14,24 @@
 
 enum {
     END_MS = 1000
-}; /* how long closing waits: a client can delay a call of the thread for as long as it likes */
+}; /* how long http_thread_close() waits for the thread: a client can delay a call of the thread for
+    * as long as it likes */
 
 enum phase { NOTHING, ASKED, ANSWERED };
 
 struct http_thread {
-    /* For the thread only, once it runs. */
+    /* Only the thread uses these fields, once it runs. */
     uv_loop_t loop;
     uv_prepare_t prepare;
     uv_timer_t timer;
     uv_async_t end;
     struct http_server *server;
-    /* For the agent's loop. */
+    /* Only the agent's loop uses these. */
     struct http_handler handler;
     uv_async_t asked;
     pthread_t thread;
     bool gone; /* the thread has ended */
-    /* Under the mutex: */
+    /* The mutex protects these: */
     pthread_mutex_t mutex;
     pthread_cond_t answered;
     enum phase phase;
@@ -43,7 +45,7 @@ struct http_thread {
 
 static void on_turn(void *arg)
 {
-    (void)arg; /* turns of this loop are not watched */
+    (void)arg; /* the agent does not watch how long turns of this loop take */
 }
 
 /* Lets the agent's loop write the answer, and waits for it. */
@@ -101,7 +103,7 @@ static void on_end(uv_async_t *end)
 static void *run(void *arg)
 {
     struct http_thread *self = arg;
-    uv_run(&self->loop, UV_RUN_DEFAULT); /* until all handles of this loop are closed */
+    uv_run(&self->loop, UV_RUN_DEFAULT); /* runs until libuv has closed all handles of this loop */
     return NULL;
 }
 
@@ -134,7 +136,7 @@ static bool start(struct http_thread *self)
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the agent's loop */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the agent's loop gets all signals */
     int error = pthread_create(&self->thread, NULL, run, self);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0) {
@@ -223,7 +225,7 @@ void http_thread_shut(struct http_thread *self)
 void http_thread_close(struct http_thread *self)
 {
     if (self == NULL || !self->gone) {
-        return; /* otherwise it stays with the thread until the process ends */
+        return; /* otherwise the thread keeps the memory until the process ends */
     }
     (void)uv_loop_close(&self->loop);
     pthread_mutex_destroy(&self->mutex);

@@ -20,14 +20,14 @@
 enum {
     RESERVE_TRIES_MAX = 100,
     SLIM_PIECE = 4096,
-    OBJECT_PATH_MAX = REGION_OWN_MAX + 8, /* in the agent's folder */
+    OBJECT_PATH_MAX = REGION_OWN_MAX + 8, /* the object's name in the agent's folder */
 };
 
-/* ---- pages that are gone ---- */
+/* ---- missing pages ---- */
 
 struct watched {
     _Atomic bool taken;
-    _Atomic uintptr_t begin; /* 0: nothing is there to be watched */
+    _Atomic uintptr_t begin; /* 0: this entry is free */
     _Atomic uintptr_t end;
     _Atomic bool rubbish;
 };
@@ -63,7 +63,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
             return;
         }
     }
-    signal(number, SIG_DFL); /* the access is repeated, and ends the process */
+    signal(number, SIG_DFL); /* the thread repeats the access, and that ends the process */
 }
 
 bool region_try(void (*touch)(void *arg), void *arg)
@@ -107,7 +107,7 @@ bool region_file_is_rubbish(const struct region_file *file)
 
 /* ---- objects ---- */
 
-static const char region_object[] = "region"; /* in its folder */
+static const char region_object[] = "region"; /* the object's name in its folder */
 
 void region_file_init(struct region_file *file)
 {
@@ -169,7 +169,7 @@ bool region_file_abandon(struct region_file *file)
     }
     memcpy(memory, file->made, sizeof(file->made));
     const char *wrong = hfi_region_attach(memory, file->region.size, &zeros);
-    HF_CHECK(wrong == NULL); /* it was written by hfi_region_format() */
+    HF_CHECK(wrong == NULL); /* hfi_region_format() wrote it */
     file->region = zeros;
     file->memory = memory;
     /* The old mapping's entry in `watched` stays taken: another thread may still touch a missing
@@ -214,7 +214,7 @@ static int reserve(int fd, uint64_t size)
     for (unsigned i = 0; error == EINTR && i < RESERVE_TRIES_MAX; i++) {
         error = fallocate(fd, 0, 0, (off_t)size) == 0 ? 0 : errno;
     }
-    if (error == EOPNOTSUPP) { /* a ramfs: it has no size that others could fill */
+    if (error == EOPNOTSUPP) { /* a ramfs, which has no size that other files could fill */
         error = ftruncate(fd, (off_t)size) == 0 ? 0 : errno;
     }
     return error;
@@ -267,7 +267,7 @@ uint64_t region_file_missing(const struct region_file *file)
     return there < size ? size - there : 0;
 }
 
-/* Maps size bytes of the descriptor and watches over them. */
+/* Maps size bytes of the descriptor, and enters the mapping into the handler's list. */
 static bool map(struct region_file *file, uint64_t size, char *error)
 {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
@@ -373,8 +373,8 @@ bool region_file_create(struct region_file *file, int folder, const struct hfi_r
     return true;
 }
 
-/* Returns whether it has more memory than it was made with: behind its end, where that bounds
- * nothing. */
+/* Returns whether the object has more memory than it was made with. Memory behind its end is
+ * bounded by nothing else. */
 static bool is_swollen(const struct stat *status, uint64_t size)
 {
     uint64_t piece = status->st_blksize > 0 ? (uint64_t)status->st_blksize : 0; /* a huge page */
@@ -382,7 +382,7 @@ static bool is_swollen(const struct stat *status, uint64_t size)
     return (uint64_t)status->st_blocks * 512 > size + slack;
 }
 
-/* The owner, mode and size of what was left. */
+/* Checks the owner, mode and size of an object that an earlier agent left. */
 static bool check_object(const struct region_file *file, uint64_t size, char *error)
 {
     struct stat status;
@@ -477,7 +477,7 @@ bool region_file_adopt(struct region_file *file, int folder, const struct hfi_re
         goto failed;
     }
     note_made(file, sizes, identity);
-    region_file_mend(file); /* who came first may have written another incarnation */
+    region_file_mend(file); /* an earlier agent may have written another incarnation */
     return true;
 failed:
     region_file_close(file);
@@ -512,7 +512,7 @@ void region_file_slim(const struct region_file *file)
 {
     static const unsigned char none[SLIM_PIECE];
     unsigned char bytes[SLIM_PIECE];
-    /* Read, not looked at in the mapping: where that is rubbish it has zeros. */
+    /* Reads the file, not the mapping: an unusable mapping has only zeros. */
     for (uint64_t at = 0; at < file->region.size; at += SLIM_PIECE) {
         if (pread(file->fd, bytes, SLIM_PIECE, (off_t)at) == SLIM_PIECE &&
             memcmp(bytes, none, SLIM_PIECE) == 0) {
@@ -526,7 +526,7 @@ static uint32_t layout_of(int fd)
 {
     struct {
         uint64_t magic;
-        uint32_t version; /* as in every layout's header */
+        uint32_t version; /* as in the header of every layout */
     } seen = {.magic = 0};
     struct stat status;
     bool read_whole = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&

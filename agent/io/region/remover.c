@@ -1,4 +1,4 @@
-/* The process that removes: see io/remover.h. */
+/* The process that removes regions: see io/remover.h. */
 #include "io/remover.h"
 
 #include <errno.h>
@@ -267,7 +267,7 @@ __attribute__((noreturn)) static void be_child(const struct order *order, int an
     _exit(0);
 }
 
-/* Returns false if no process can be made now. */
+/* Returns false if no child can be made now. */
 static bool start_child(const struct order *order, int answer)
 {
     pid_t pid = fork();

@@ -1,4 +1,4 @@
-/* Waking, and the thread that wakes where it is dear: see io/wake.h. */
+/* Waking, and the thread that makes costly wakes: see io/wake.h. */
 #include "io/wake.h"
 
 #include <errno.h>
@@ -28,8 +28,9 @@ static void wake_futex(_Atomic uint32_t *word, int count)
 
 static struct {
     wake_fn *wake;
-    /* relaxed: both threads set them, and to see an old one costs a call on the wrong thread */
-    _Atomic int64_t suspect_until_ns[WAKE_SPACES]; /* a wake took long; 0: none did */
+    /* relaxed: both threads set these fields; a thread that reads an old value only makes a wake
+     * that the other one should make */
+    _Atomic int64_t suspect_until_ns[WAKE_SPACES]; /* when a wake last took long; 0: none has */
     _Atomic int64_t late_until_ns[WAKE_SPACES];
     pthread_mutex_t mutex;
     pthread_cond_t given;
@@ -40,8 +41,9 @@ static struct {
 } own = {.wake = wake_futex, .mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
 /*
- * Makes it. What it cost, if it was dear; else 0. Processor time counts: a busy machine makes
- * nothing dear. To read that takes as long as a wake, so it is read after a wake that took long.
+ * Makes the wake. Returns its cost if it was costly, else 0. The cost is processor time, so a busy
+ * machine makes no wake costly. Reading the processor time takes as long as a wake, so it is read
+ * only after a wake that took long.
  */
 static int64_t make(const struct waking *one)
 {
@@ -67,13 +69,14 @@ static void *run(void *arg)
 {
     (void)arg;
     pthread_mutex_lock(&own.mutex);
-    for (;;) { /* to the end of the process */
+    for (;;) { /* runs until the process ends */
         while (own.count == 0) {
             pthread_cond_wait(&own.given, &own.mutex);
         }
         struct waking one = own.items[own.first];
         own.first = (own.first + 1) %
-                    WAKE_QUEUE; /* first: what is given now comes after this one */
+                    WAKE_QUEUE; /* taken first: a word that is queued from now on is woken after
+                                 * this one */
         own.count--;
         pthread_mutex_unlock(&own.mutex);
         (void)make(&one);
@@ -89,7 +92,7 @@ bool wake_start(wake_fn *wake)
     sigset_t before;
     own.wake = wake != NULL ? wake : wake_futex;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread gets the signals */
     int error = pthread_create(&thread, NULL, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0) {
@@ -112,7 +115,7 @@ static struct waking *find_waiting(const _Atomic uint32_t *word)
     return NULL;
 }
 
-/* Returns false if too many wait. */
+/* Queues a wake. Returns false if too many wait. */
 static bool give(const struct waking *one)
 {
     pthread_mutex_lock(&own.mutex);

@@ -1,11 +1,12 @@
 /*
  * Lets clients in at the agent's Unix socket: see io/socket.h and private.h.
  *
- * The user of a connection is known only when it has been accepted. So a turn accepts until
- * SOCKET_ACCEPTS_PER_TURN are kept or SOCKET_ACCEPTS_MS are over. A user that connects without end
- * has all its places filled at once and its further connections refused cheaply, and does not delay
- * those behind it in the kernel's queue. The time is charged to the user's share. The first packet
- * of a connection is served in the connection's own turn, like every other packet.
+ * The user of a connection is known only when it has been accepted. So a turn accepts connections
+ * until it has kept SOCKET_ACCEPTS_PER_TURN of them or SOCKET_ACCEPTS_MS are over. If a user
+ * connects without end, all its slots are soon full, and its further connections are refused
+ * cheaply. So they do not delay connections of other users that are behind them in the kernel's
+ * queue. The time is charged to the user's share. The first packet of a connection is served in the
+ * connection's own turn, like every other packet.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,9 @@
 #include "proto/check.h"
 
 enum {
-    ACCEPT_PAUSE_MS = 100, /* when the system has no descriptor or memory left */
-    SILENT_PER_TICK = 64,  /* so many connections that did not greet are closed at once */
+    ACCEPT_PAUSE_MS = 100, /* how long accepting pauses when the system has no descriptor or memory
+                            * left */
+    SILENT_PER_TICK = 64,  /* how many connections without a HELLO are closed at once */
 };
 
 static const int64_t millisecond_ns = 1000000;
@@ -54,8 +56,8 @@ void socket_is_not_silent(struct connection *connection)
 }
 
 /*
- * Many users together fill all places: so of those that have said nothing the oldest makes room for
- * the next. An honest client says HELLO at once.
+ * Many users together can fill all slots. Then the oldest connection that has sent no HELLO is
+ * closed for the next one. An honest client sends HELLO at once.
  */
 static bool make_room(struct socket_server *server)
 {
@@ -103,7 +105,7 @@ static struct connection *connection_create(struct socket_server *server, int fd
     connection->peer = *peer;
     uint32_t slot = server->free_slots[--server->free_count];
     connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
-    if (connection->number == 0) { /* nobody's number */
+    if (connection->number == 0) { /* a user number that no user has */
         connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
     }
     server->slots[slot] = connection;
@@ -116,7 +118,8 @@ static struct connection *connection_create(struct socket_server *server, int fd
     return connection;
 }
 
-/* -1: errno. *full: it is there in the place of the spare descriptor, and cannot stay. */
+/* Accepts a connection. On failure returns -1 with errno. Sets *full if the connection uses the
+ * spare descriptor, and so cannot stay. */
 static int accept_socket(struct socket_server *server, bool *full)
 {
     int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -129,7 +132,7 @@ static int accept_socket(struct socket_server *server, bool *full)
     return fd;
 }
 
-/* Any descriptor will do that needs no path and no memory of ours. */
+/* The spare may be any descriptor that needs no path and no memory of the agent. */
 static void spare_make(struct socket_server *server)
 {
     if (server->spare < 0) {
@@ -143,7 +146,7 @@ void socket_pause_accepting(struct socket_server *server)
     server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
 }
 
-/* After a pause: whether the closer has room for what it had none for. */
+/* After a pause: finds out whether the closer has room again. */
 static bool closer_has_room(struct socket_server *server, int64_t now_ns)
 {
     struct socket_handler *handler = &server->config.handler;
@@ -160,7 +163,7 @@ static bool closer_has_room(struct socket_server *server, int64_t now_ns)
     return false;
 }
 
-/* Has no place for it. */
+/* There is no memory for the connection. */
 static void turn_away(struct socket_server *server, int fd, const struct peer *peer,
                       const char *why)
 {
@@ -175,14 +178,15 @@ static void turn_away(struct socket_server *server, int fd, const struct peer *p
     }
     socket_dispose(server, fd, peer);
     server->served = NULL;
-    socket_share_leave(share); /* its debt stays */
+    socket_share_leave(share); /* the user's debt stays */
     spare_make(server);
 }
 
 /* The result of an attempt to accept one. */
 enum accepted { NOBODY_THERE, TURNED_AWAY, LET_IN };
 
-/* NOBODY_THERE: nobody is waiting, or it cannot be now. *peer: the process that connected. */
+/* NOBODY_THERE: no connection waits, or accepting is not possible now. *peer: the process that
+ * connected. */
 static enum accepted accept_one(struct socket_server *server, struct peer *peer)
 {
     struct socket_handler *handler = &server->config.handler;
@@ -235,7 +239,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
         int64_t before_ns = now_ns;
         now_ns = clock_boottime_ns();
         struct socket_share *share = socket_share_find(server->shares, peer.account);
-        if (share != NULL) { /* else nothing of this user is here */
+        if (share != NULL) { /* otherwise the agent has nothing of this user */
             (void)socket_share_spend(share, now_ns - before_ns);
         }
     }

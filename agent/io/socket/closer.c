@@ -1,4 +1,4 @@
-/* The process that closes: see io/closer.h. */
+/* The process that closes sockets: see io/closer.h. */
 #include "io/closer.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 /*
- * A process beside the agent, for calls that may block for ever. io/closer.h and io/remover.h both
- * use it.
+ * A helper process of the agent, for system calls that may block for ever. io/closer.h and
+ * io/remover.h both use it.
  *
  * The agent forks it before there are threads and before anything of the agent's is open. It has
- * /dev/null, one end of a socket pair and a filter of system calls. Its children make the calls; so
- * nobody waits for them, not the agent that ends, nor the next one. When the agent closes its end
- * of the pair, or is gone, the process ends.
+ * /dev/null, one end of a socket pair and a filter of system calls. Its children make the calls. So
+ * neither an agent that ends nor the next agent waits for such a call. When the agent closes its
+ * end of the pair, or has ended, the process ends.
  */
 #ifndef IO_BESIDE_H
 #define IO_BESIDE_H
@@ -16,21 +16,24 @@
 
 enum {
     BESIDE_FD = 3,  /* the process's end of the pair: SOCK_SEQPACKET */
-    BESIDE_FDS = 2, /* descriptors with one message */
+    BESIDE_FDS = 2, /* the most descriptors in one message */
 };
 
 struct beside {
-    const char *name; /* for ps(1) */
-    int signal; /* a signal that is not blocked; 0: none. beside_wait() also lets SIGCHLD in */
-    /* Called first, while the agent's descriptors are open. If it returns false, the process ends.
-     */
+    const char *name; /* the process name that ps(1) shows */
+    int signal; /* a signal that is not blocked; 0: all are blocked. beside_wait() also lets SIGCHLD
+                 * in */
+    /* Called first, while the agent's descriptors are still open here. If it returns false, the
+     * process ends. */
     bool (*prepare)(void);
-    bool (*filter)(void); /* installs the filter of system calls; its result is ignored */
-    void (*serve)(void);  /* never returns */
+    bool (*filter)(void); /* installs the filter of system calls. The process goes on if that
+                           * fails */
+    void (*serve)(void);  /* does the work of the process; never returns */
 };
 
-/* Starts the process. Returns the agent's end of the pair, close-on-exec. `arguments` are main()'s,
- * which the process overwrites with its name; NULL: it does not. On failure returns -1 with errno.
+/* Starts the process. Returns the agent's end of the pair, close-on-exec. `arguments` is main()'s
+ * argv, which the process overwrites with its own name; NULL: it keeps the agent's. On failure
+ * returns -1 with errno.
  */
 int beside_start(const struct beside *process, char **arguments)
     __attribute__((warn_unused_result));
@@ -52,9 +55,9 @@ ssize_t beside_receive(int socket, void *bytes, size_t size, int fds[BESIDE_FDS]
 void beside_reap(void (*ended)(pid_t pid));
 
 /*
- * Waits until the agent has something to say, a child has ended or, if `again`, a second is over.
- * `takes`: another message can be received; else the call waits only for the agent to end. Returns
- * true if there is something on BESIDE_FD.
+ * Waits until a message of the agent can be received, a child has ended or, if `again`, a second is
+ * over. takes: false if the caller has no room for another message; then the call does not wait for
+ * messages, only for the agent's end. Returns true if BESIDE_FD is readable or the agent has ended.
  */
 bool beside_wait(bool takes, bool again) __attribute__((warn_unused_result));
 

@@ -1,9 +1,9 @@
 /*
  * Client records: a file for each client, in state_dir/clients, named by its first holder id.
  *
- * Only the agent opens them. An agent writes them for the next agent, to which they say which
- * process each client is. The format is lines of text, to which lines are only appended. A last
- * line without its newline does not count:
+ * Only agents open them. An agent writes them so that the next agent knows which process each
+ * client is. The format is lines of text, to which lines are only appended. A last line without its
+ * newline does not count:
  *
  *   pid 4711
  *   uid 1000
@@ -15,8 +15,9 @@
  *   command sh -c make
  *   holder 5                  (one line for each of its holder ids, its own first)
  *
- * Another process may have the same pid by the time that the next agent reads this; inode and start
- * tell the two apart (processes.h). Records of older releases have neither.
+ * By the time that the next agent reads this, another process may have the same pid. The lines
+ * inode and start tell the two processes apart (processes.h). Records of older releases have
+ * neither line.
  *
  * Only one thread may call this. Failures leave errno.
  */
@@ -32,8 +33,8 @@
 #include "proto/frame.h"
 
 struct client_record {
-    uint32_t client; /* the name of the file */
-    pid_t pid;       /* 0: the agent that wrote it could not see the process */
+    uint32_t client; /* the number in the file's name */
+    pid_t pid;       /* 0: the agent that wrote the record could not see the process */
     uid_t uid;
     uint64_t nonce;
     struct peer_process process;
@@ -44,13 +45,13 @@ struct client_record {
     uint32_t holder_count;
 };
 
-/* Makes the file anew, and replaces one of that name. The holders are not written:
- * client_record_add() adds each. */
+/* Makes an empty record of that client, and replaces a file of that name. The holders are not
+ * written: client_record_add() adds each. */
 bool client_record_create(int directory, const struct client_record *record)
     __attribute__((warn_unused_result));
 
-/* On failure returns false with errno, and the record is as it was. EINVAL: the file is not a
- * record. */
+/* Appends a holder id. On failure returns false with errno, and the record is as it was. EINVAL:
+ * the file is not a record. */
 bool client_record_add(int directory, uint32_t client, uint32_t holder)
     __attribute__((warn_unused_result));
 
@@ -61,7 +62,7 @@ bool client_record_read(int directory, uint32_t client, struct client_record *ou
     __attribute__((warn_unused_result));
 void client_record_free(struct client_record *record);
 
-/* Calls visit for each file that is named like a record. visit may remove the file. On failure
+/* Calls visit for each file whose name is that of a record. visit may remove the file. On failure
  * returns false with errno. */
 bool client_record_each(int directory, void (*visit)(void *arg, uint32_t client), void *arg)
     __attribute__((warn_unused_result));

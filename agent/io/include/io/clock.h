@@ -1,8 +1,8 @@
 /*
  * Time, randomness and the boot id, from the kernel.
  *
- * All times that matter are of CLOCK_BOOTTIME. libuv's timers use CLOCK_MONOTONIC, which stands
- * still while the machine is suspended, so the agent's one timer is a timerfd on CLOCK_BOOTTIME.
+ * All deadlines are times of CLOCK_BOOTTIME. libuv's timers use CLOCK_MONOTONIC, which stands still
+ * while the machine is suspended. So the agent's one timer is a timerfd on CLOCK_BOOTTIME instead.
  */
 #ifndef IO_CLOCK_H
 #define IO_CLOCK_H
@@ -15,15 +15,16 @@ int64_t clock_boottime_ns(void);
 /* The processor time of the calling thread in ns. This is a system call. */
 int64_t clock_thread_ns(void);
 
-/* Random bits, from a small buffer that getrandom(2) fills. Only one thread may call this. */
+/* Returns random bits, from a small buffer that getrandom(2) fills. Only one thread may call
+ * this. */
 uint64_t clock_random(void);
 
-/* Sets out to the kernel's boot id. Returns false if it cannot be read. */
+/* Writes the kernel's boot id to out. Returns false if it cannot be read. */
 bool clock_boot_id(uint8_t out[16]) __attribute__((warn_unused_result));
 
 /*
- * How many millionths faster (positive) or slower the kernel lets its clocks run than the hardware
- * (adjtimex(2)). Returns false if that is not known.
+ * Sets *ppm to how many millionths faster (positive) or slower (negative) the kernel runs its
+ * clocks than the hardware counts (adjtimex(2)). Returns false if that is not known.
  */
 bool clock_adjustment_ppm(int64_t *ppm) __attribute__((warn_unused_result));
 
@@ -31,7 +32,7 @@ bool clock_adjustment_ppm(int64_t *ppm) __attribute__((warn_unused_result));
 int clock_timer_open(void) __attribute__((warn_unused_result));
 /* Sets the timer to due_ns (at once if that is past); INT64_MAX: never. */
 void clock_timer_set(int fd, int64_t due_ns);
-/* Makes the descriptor unreadable after the timer has fired. */
+/* Reads the timer's expiry, so that the descriptor is not readable any more. */
 void clock_timer_drain(int fd);
 
 #endif

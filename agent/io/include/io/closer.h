@@ -1,6 +1,6 @@
 /*
- * A process beside the agent (io/beside.h) that closes sockets in which descriptors of clients lie
- * unread.
+ * A helper process (io/beside.h) that closes sockets that clients sent descriptors to, while these
+ * descriptors are still unread.
  *
  * The kernel closes such a descriptor with the socket, and that may wait for as long as its maker
  * likes: the last close of a TCP socket with SO_LINGER waits for the peer, each close of a file of
@@ -25,27 +25,29 @@
 #include <sys/types.h>
 
 enum {
-    CLOSER_PER_USER = 4,   /* children */
-    CLOSER_CHILDREN = 64,  /* of all users */
-    CLOSER_SOCKETS = 4096, /* sockets that wait; at most half of RLIMIT_NOFILE */
+    CLOSER_PER_USER = 4,   /* the most children of one user at a time */
+    CLOSER_CHILDREN = 64,  /* the most children at a time, for all users together */
+    CLOSER_SOCKETS = 4096, /* the most sockets that wait; at most half of RLIMIT_NOFILE */
 };
 
 struct closer;
 
-/* Starts the process. `room` is the number of sockets that may wait in the agent; arguments: as in
- * beside_start(). On failure returns NULL with errno. */
+/* Starts the process. `room` is how many sockets may wait in the agent until closer_push() hands
+ * them over; arguments: as in beside_start(). On failure returns NULL with errno. */
 struct closer *closer_open(uint32_t room, char **arguments) __attribute__((warn_unused_result));
 
-/* Takes a socket of that user's process, for closer_push(). It is a bug to give more than
- * `room`. */
+/* Accepts a socket that a process of that user sent descriptors to; closer_push() hands it over.
+ * Giving more than `room` sockets is a bug. */
 void closer_give(struct closer *closer, int socket, uid_t uid);
 
-/* Takes a listener, for closer_push(). Closing it would close its connections, so the process keeps
- * it open until it ends. No other socket may be given after it. */
+/* Accepts a listening socket, which closer_push() hands over. Closing it would also close the
+ * connections that wait at it, so the process keeps it open until it ends. No other socket may be
+ * given after it. */
 void closer_keep(struct closer *closer, int socket);
 
-/* Hands over the sockets, without blocking. If the process has ended, this call closes them,
- * which may block. Returns false if so many wait that the agent should accept no more connections.
+/* Hands the accepted sockets to the process, without blocking. If the process has ended, this call
+ * closes them itself, which may block. Returns false if so many sockets wait that the agent should
+ * accept no more connections.
  */
 bool closer_push(struct closer *closer) __attribute__((warn_unused_result));
 
@@ -53,10 +55,11 @@ bool closer_push(struct closer *closer) __attribute__((warn_unused_result));
  * their number. */
 uid_t closer_most(const struct closer *closer, uint32_t *count);
 
-/* Returns whether the process ended by itself (was killed). */
+/* Returns whether the process has ended although the agent did not end it (it was killed). */
 bool closer_ended(const struct closer *closer);
 
-/* Hands over the rest, for about a second at most. Then the process ends. NULL is allowed. */
+/* Hands over the sockets that are left, for about a second at most. Then the process ends. closer
+ * may be NULL. */
 void closer_close(struct closer *closer);
 
 #endif

@@ -5,13 +5,14 @@
  * under way at a time, and a descriptor becomes readable when it is done. Checkpoints of the store
  * (store_idle()) are made between batches.
  *
- * On a fast disk the two changes of threads take a good part of the time of a small batch. So the
- * thread that runs the loop may write a batch itself (committer_write()). A disk can stand still
- * for seconds, and the loop must not. So the other thread watches, and if the write takes too long,
- * it runs the loop on. The thread that wrote then finds that it has lost the loop, and does the
- * other thread's work from then on: the two have exchanged their roles. Signals go to the thread
- * with the loop, except while it writes. When the loop has ended, the thread that opened the
- * committer always goes on, and until then the other one touches nothing.
+ * On a fast disk, switching from the loop's thread to the other one and back takes a good part of a
+ * small batch's time. So the thread that runs the loop may write a batch itself
+ * (committer_write()). But a disk can stand still for seconds, and the loop must not wait for it.
+ * So the other thread watches the write, and if it takes too long, the other thread continues the
+ * loop. When the write ends, the thread that wrote finds that it has lost the loop. From then on it
+ * does the other thread's work: the two have exchanged their roles. Signals go to the thread with
+ * the loop, except while it writes. When the loop has ended, the thread that opened the committer
+ * always goes on, and until then the other one touches nothing.
  *
  * Only the thread that runs the loop may call these functions; at first that is the one that opened
  * the committer.
@@ -27,11 +28,11 @@
 struct committer;
 
 struct committer_config {
-    struct store *store; /* borrowed until committer_close() */
-    /* Puts a batch into the store's open batch. Called on either thread. */
+    struct store *store; /* borrowed until committer_close() has returned */
+    /* Puts the rows of a batch into the store's open transaction. Either thread may call it. */
     bool (*put)(void *arg, struct store *store, const void *batch);
-    /* Runs the loop on. Returns true when the loop has ended, false as soon as committer_write()
-     * has returned COMMITTER_REPLACED. NULL: committer_write() never writes. */
+    /* Continues the loop. Returns true when the loop has ended, false as soon as committer_write()
+     * has returned COMMITTER_REPLACED. If it is NULL, committer_write() never writes. */
     bool (*loop)(void *arg);
     void *arg;
 };
@@ -48,16 +49,17 @@ void committer_close(struct committer *committer);
  * result. */
 int committer_fd(const struct committer *committer);
 
-/* Begins a batch, which is borrowed until it is done. None may be under way. */
+/* Begins to write a batch, which is borrowed until it is done. No batch may be under way. */
 void committer_begin(struct committer *committer, const void *batch);
 
 enum committer_wrote {
-    COMMITTER_BUSY,     /* nothing was done: the other thread has work, or the disk is slow */
-    COMMITTER_WRITTEN,  /* written; committer_finish() returns the result */
-    COMMITTER_REPLACED, /* written, but now the other thread has the loop, and the result */
+    COMMITTER_BUSY,     /* nothing was written: the other thread is busy, or the disk is slow */
+    COMMITTER_WRITTEN,  /* the batch is written; committer_finish() returns the result */
+    COMMITTER_REPLACED, /* the batch is written, but the other thread now runs the loop, and
+                         * receives the result */
 };
 
-/* Writes a batch on this thread. None may be under way. */
+/* Writes a batch on this thread. No batch may be under way. */
 enum committer_wrote committer_write(struct committer *committer, const void *batch)
     __attribute__((warn_unused_result));
 /* After COMMITTER_REPLACED, on the thread that opened the committer: returns when the loop has
@@ -68,12 +70,12 @@ void committer_stand_by(struct committer *committer);
  * it is not certain to be durable. */
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)
     __attribute__((warn_unused_result));
-/* Waits until the batch is done. Returns false if none was begun. */
+/* Waits until the batch is done. Returns false if no batch was under way. */
 bool committer_wait(struct committer *committer) __attribute__((warn_unused_result));
 
-/* Has the store checkpointed when no batch is under way. */
+/* Orders a checkpoint of the store, which is made when no batch is under way. */
 void committer_idle(struct committer *committer);
-/* Why the last checkpoint failed, returned once; else NULL. */
+/* Returns why the last checkpoint failed, once for each failure; else NULL. */
 const char *committer_idle_error(struct committer *committer);
 
 #endif

@@ -3,12 +3,12 @@
  *
  * Any user of the host can have a million epoll entries on pidfds of a process. When that process
  * ends the kernel calls them all, with the lock of the pidfd's queue held (0.1 to 0.6 s). Adding a
- * pidfd to an epoll set, or removing it, waits for that lock, so the loop does neither. This thread
- * adds and waits. It never removes: while an entry is removed no event comes out of the set.
- * A pidfd leaves the set when it is closed, by the thread of io/late_close.h, which first waits
- * until the kernel has called all entries.
+ * pidfd to an epoll set, or removing it, waits for that lock. So the loop does neither; this thread
+ * adds the pidfds and waits for events. It never removes an entry, because the set delivers no
+ * event while an entry is removed. A pidfd leaves the set when it is closed, by the thread of
+ * io/late_close.h, which first waits until the kernel has called all entries.
  *
- * There is one such thread in a process. Only the loop's thread may call these functions.
+ * A process has at most one such thread. Only the loop's thread may call these functions.
  */
 #ifndef IO_DEATHS_H
 #define IO_DEATHS_H
@@ -20,8 +20,9 @@
 
 struct death_watch;
 
-/* Reports the processes with these tags, which have ended. Each tag comes once, even if its watch
- * was forgotten just now. Returns true if the loop is to make this call again in its next turn. */
+/* Reports the processes with these tags, which have ended. Each tag is reported once, even if its
+ * watch was forgotten just before. Returns true if more is to be reported, so that the loop is to
+ * make this call again in its next turn. */
 typedef bool deaths_fn(void *arg, const uint64_t *tags, uint32_t count);
 
 /* Starts the thread. No call waits for the thread's end. On failure returns false with errno. */

@@ -3,8 +3,8 @@
  * and closes. This part reads requests, sends answers and bounds what clients can cost. It does not
  * know what the answers say.
  *
- * It runs on the thread of the loop that it is given, and does nothing while nobody asks. These
- * bounds hold for a process that may connect:
+ * It runs on the thread of the loop that it is given, and does nothing while no client asks. The
+ * left column has what a client can do; the right one has the bound:
  *
  *   connecting and saying nothing,       HTTP_TIMEOUT_MS for the whole exchange
  *   or a byte a second, or not reading
@@ -47,32 +47,32 @@ bool http_address_read(const char *text, struct http_address *out)
     __attribute__((warn_unused_result));
 
 struct http_answer {
-    int status;       /* 200, 404 or 503; the server itself sends others */
+    int status;       /* 200, 404 or 503; the server itself sends all other statuses */
     const char *type; /* the type of the body, such as text/plain; static */
     const void *body; /* borrowed until the next call of answer() */
     size_t size;
 };
 
 struct http_handler {
-    /* The name that a request's Host may have, beside the addresses. Copied. */
+    /* The name that a request's Host may have, besides the addresses. Copied. */
     const char *name;
-    /* A request for that path came. A part behind `?` is cut off. */
+    /* Answers a request for that path. A query, from `?` on, is cut off already. */
     void (*answer)(void *arg, const char *path, struct http_answer *out);
-    /* Called first in each callback from the event loop. */
+    /* May be NULL. Called first in each callback from the event loop. */
     void (*turn)(void *arg);
     void *arg;
 };
 
 struct http_server;
 
-/* Listens. On failure returns NULL, and error (HTTP_ERROR_MAX bytes) says why. */
+/* Begins to listen. On failure returns NULL, and error (HTTP_ERROR_MAX bytes) says why. */
 struct http_server *http_open(uv_loop_t *loop, const struct http_address *address,
                               const struct http_handler *handler, char *error)
     __attribute__((warn_unused_result));
-/* Closes everything. The loop must then run on to free the memory. NULL is allowed. */
+/* Closes all connections. The loop must then run on to free the memory. NULL is allowed. */
 void http_shut(struct http_server *server);
 
-/* When http_tick() is due; INT64_MAX: never. */
+/* Returns when http_tick() is due; INT64_MAX: never. */
 int64_t http_next_tick_ns(const struct http_server *server);
 void http_tick(struct http_server *server, int64_t now_ns);
 

@@ -9,8 +9,8 @@
  * watches it by many epoll entries. The thread empties the socket packet by packet, and then closes
  * it.
  *
- * Without late_close_start(), or when too many descriptors wait, a descriptor is closed at once.
- * Any thread may make these calls.
+ * If late_close_start() was not called, or too many descriptors wait, late_close() closes the
+ * descriptor at once. Any thread may make these calls.
  */
 #ifndef IO_LATE_CLOSE_H
 #define IO_LATE_CLOSE_H
@@ -30,7 +30,8 @@ void late_close(int fd, uid_t uid);
 /* Does what late_close() does, for a pidfd that is in an epoll set (io/deaths.h). */
 void late_close_watched(int pidfd, uid_t uid);
 
-/* Returns whether so many closes of that user wait that the agent should open no more for it. */
+/* Returns whether so many closes of that user wait that the agent should open no further
+ * descriptors for it. */
 bool late_close_is_busy(uid_t uid);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Messages of a service to systemd (sd_notify(3)). They do nothing if the agent does not run under
- * systemd, or was built without libsystemd.
+ * Messages to systemd from a service (sd_notify(3)). These calls do nothing if the agent does not
+ * run under systemd, or was built without libsystemd.
  */
 #ifndef IO_NOTIFY_H
 #define IO_NOTIFY_H
@@ -11,8 +11,8 @@ void notify_ready(const char *status);
 void notify_stopping(void);
 void notify_alive(void);
 
-/* The longest pause that systemd's watchdog allows between two notify_alive(); 0: there is no
- * watchdog. */
+/* Returns the longest pause that systemd's watchdog allows between two calls of notify_alive(); 0:
+ * there is no watchdog. */
 int64_t notify_alive_interval_ns(void);
 
 #endif

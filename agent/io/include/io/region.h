@@ -11,20 +11,20 @@
  *
  * A region is a file there, mode 0600; clients get its descriptor over the socket.
  *
- * A region has all its memory from the moment it is made: the first touch of a page for which
- * /dev/shm, where everybody may write, has no room would raise SIGBUS, here and in each client. One
- * that is adopted with holes (an earlier release's, or punched) gets what is missing if there is
- * room.
+ * A region has all its memory from the moment it is made. Otherwise the first touch of a page for
+ * which /dev/shm has no room would raise SIGBUS, here and in each client; and every user may fill
+ * /dev/shm. A region that is adopted with holes (an earlier release left them, or a process punched
+ * them) gets the missing memory if there is room.
  *
- * A process that has a region may truncate it, or punch holes. Touching what is gone raises SIGBUS;
- * the handler here maps zero pages over the whole mapping and notes that the region is rubbish
- * (region_file_fault). A hole that somebody punched and nobody refilled yet is found by the memory
- * that the object has. An access that cannot be explained that way ends the process as it would
- * have without the handler. Since a signal handler has no argument, the list of mappings is this
- * file's one global.
+ * A process that has a region may truncate it, or punch holes. Touching a missing page raises
+ * SIGBUS. The handler here then maps zero pages over the whole mapping and notes that the region
+ * cannot be used (region_file_fault). A hole that was punched and not yet refilled is found by the
+ * amount of memory that the object has. An access that cannot be explained that way ends the
+ * process as it would have without the handler. Since a signal handler has no argument, the list of
+ * mappings is this file's one global.
  *
- * One thread, but for region_file_make(). Errors are one line of text: what, where, what was
- * expected.
+ * Only one thread may call these functions, except region_file_make(). An error is one line of
+ * text: what was found, where, and what was expected.
  */
 #ifndef IO_REGION_H
 #define IO_REGION_H
@@ -38,72 +38,77 @@
 enum {
     REGION_ERROR_MAX = 512,
     REGION_NAME_MAX = 200,
-    REGION_FOLDER_MAX = 128,             /* of a cell's, an agent's and a store's name */
-    REGION_OWN_MAX = HFI_LABEL_MAX + 18, /* NAMESPACE.INCARNATION */
-    REGION_ABANDONED_MAX = 4,            /* of a namespace, see region_file_abandon() */
-    REGION_FILES_MAX = 70 + 64 * REGION_ABANDONED_MAX, /* that are mapped at once */
-    REGION_SLACK = 64 << 20, /* bytes that one may have behind its end, or a piece of its memory */
+    REGION_FOLDER_MAX = 128,             /* bytes of a cell's, an agent's and a store's name */
+    REGION_OWN_MAX = HFI_LABEL_MAX + 18, /* bytes of NAMESPACE.INCARNATION */
+    REGION_ABANDONED_MAX = 4,            /* how many regions of a namespace may be abandoned: see
+                                          * region_file_abandon() */
+    REGION_FILES_MAX = 70 + 64 * REGION_ABANDONED_MAX, /* regions that are mapped at once */
+    REGION_SLACK = 64 << 20, /* bytes of memory that a region may have behind its end */
 };
 
 /* What is wrong with a region. */
 enum region_fault {
     REGION_SOUND = 0,
-    REGION_HEADER,   /* what never changes in its header was changed: region_file_mend() */
+    REGION_HEADER,   /* a constant field of its header was changed: region_file_mend() */
     REGION_CUT,      /* it has another size */
-    REGION_SWOLLEN,  /* somebody put memory behind its end. Removing that memory blocks every
+    REGION_SWOLLEN,  /* a process allocated memory behind its end. Removing that memory blocks every
                       * process that touches the region meanwhile: 0.25 s for each GiB */
-    REGION_PUNCHED,  /* memory that it had is gone */
-    REGION_ROOMLESS, /* a page that had no memory was touched, and could not be had */
-    REGION_HELD,     /* somebody makes each touch of it wait; region_file_fault() cannot tell */
+    REGION_PUNCHED,  /* memory that the region had is gone */
+    REGION_ROOMLESS, /* a page without memory was touched, and no memory could be allocated for
+                      * it */
+    REGION_HELD,     /* a process makes each touch of it wait; region_file_fault() cannot detect
+                      * this */
 };
 
 struct region_file {
     struct hfi_region region;
-    void *memory;    /* NULL: not mapped */
-    int fd;          /* for clients too */
-    int watched;     /* its place in the handler's list */
-    uint64_t blocks; /* of 512 bytes: its memory when it was made or adopted */
-    unsigned char made[offsetof(struct hfi_header, lease)]; /* what never changes in its header */
-    char shm_name[REGION_NAME_MAX]; /* where it is in /dev/shm; begins with a slash */
-    char own_name[REGION_OWN_MAX];  /* of its folder, in the agent's */
+    void *memory;    /* NULL: the region is not mapped */
+    int fd;          /* the descriptor, also for clients */
+    int watched;     /* its index in the SIGBUS handler's list */
+    uint64_t blocks; /* blocks of 512 bytes: its memory when it was made or adopted */
+    unsigned char made[offsetof(struct hfi_header, lease)]; /* the constant fields of its header */
+    char shm_name[REGION_NAME_MAX]; /* its path in /dev/shm; begins with a slash */
+    char own_name[REGION_OWN_MAX];  /* the name of its folder, in the agent's folder */
     char namespace_name[HFI_LABEL_MAX + 1];
 };
 
 /* Sets all fields to -1 and NULL: nothing is open. */
 void region_file_init(struct region_file *file);
 
-/* Sets out to the name in /dev/shm of that agent's folder. The name begins with a slash. */
+/* Writes the name of that agent's folder in /dev/shm to out. The name begins with a slash. */
 void region_folder_name(const struct hfi_region_identity *identity, char out[REGION_FOLDER_MAX]);
-/* Sets out to the name, in the agent's folder, of the folder of one region. */
+/* Writes the name of the folder of one region, in the agent's folder, to out. */
 void region_own_name(const char *space, uint64_t incarnation, char out[REGION_OWN_MAX]);
 
-/* Installs the SIGBUS handler, once. */
+/* Installs the SIGBUS handler; later calls do nothing. */
 bool region_file_guard(void) __attribute__((warn_unused_result));
 
-/* Makes a region, with a folder of its own in that one. Without room for all of it,
- * error says how much it takes, and what to do. */
+/* Makes a region, in a new folder in the agent's folder. If /dev/shm has no room for the whole
+ * region, error says how much it takes, and what to do. */
 bool region_file_create(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
                         const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
-/* Do the two halves of region_file_create(). region_file_make() takes long (15 ms for 27 MiB), and
- * any thread may call it. What it made may only go to region_file_take(), which replaces what is
- * open in `file` by it, or to region_file_drop(), which removes it again. */
+/* These do the two halves of region_file_create(). region_file_make() takes long (15 ms for 27
+ * MiB), and any thread may call it. The region that it made may only be passed to
+ * region_file_take(), which replaces the region that is open in `file`, or to region_file_drop(),
+ * which removes the new region again. */
 bool region_file_make(struct region_file *made, int folder, const struct hfi_region_sizes *sizes,
                       const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 void region_file_take(struct region_file *file, struct region_file *made);
 void region_file_drop(struct region_file *made, int folder);
 
-/* Which layout (HFI_REGION_VERSION) an object of this user's has, as its first bytes say; 0: it is
- * not there, or no region. The other one: of a release before, which had no folder. */
+/* Returns the layout (HFI_REGION_VERSION) in the first bytes of an object that belongs to this
+ * user; 0: there is none, or it is no region. The second call is for an object of an earlier
+ * release, which had no folder. */
 uint32_t region_file_layout(int folder, const char *own_name);
 uint32_t region_flat_layout(const char *shm_name);
 
 /*
- * Opens the region that was left under that identity's name and incarnation, if it is the one that
- * belongs to it: owner, mode, size, and everything else in identity. false: error says why not. It
- * may have holes afterwards still: region_file_missing().
+ * Opens the region that a previous agent left under that identity's name and incarnation. Its
+ * owner, mode, size and constant fields must be those of the identity. Returns false if they are
+ * not; error says why. The region may still have holes afterwards: region_file_missing().
  */
 bool region_file_adopt(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
                        const struct hfi_region_identity *identity, char *error)
@@ -114,33 +119,33 @@ void region_file_close(struct region_file *file);
 void region_file_leave(struct region_file *file);
 
 /*
- * Zeros take the place of what is mapped, which is never touched or unmapped again: both may wait
- * for as long as a client likes. Other threads may still be at it. file->region is another one
- * afterwards. false: there is no memory, and nothing was done. The mapping that is left behind
- * stays until the process ends: REGION_ABANDONED_MAX of a namespace, of which the caller keeps
- * count.
+ * Abandons the mapping of the region: the agent never touches or unmaps it again, because a client
+ * could make either wait for as long as it likes. Other threads may still be using the old mapping.
+ * file->region points to a new mapping of zeros afterwards. Returns false if there is no memory;
+ * nothing was done then. The old mapping stays until the process ends. So a namespace may have
+ * REGION_ABANDONED_MAX of them; the caller counts them.
  */
 bool region_file_abandon(struct region_file *file) __attribute__((warn_unused_result));
 
-/* Gives back the memory of what has only zeros in it, which adopting takes again. Nobody else may
- * map it: what is written meanwhile is lost. */
+/* Gives back the memory of pages that have only zeros; adopting the region allocates it again. No
+ * other process may have the region mapped: what it writes meanwhile would be lost. */
 void region_file_slim(const struct region_file *file);
 
 /* Returns the number of bytes of the region that have no memory yet. */
 uint64_t region_file_missing(const struct region_file *file);
 
-/* Calls touch(arg), which touches regions and leaves nothing else half done if it is cut short.
- * Returns false if a page was gone and touch() was cut short. The mapping stays as it is. Any
- * thread may call this. */
+/* Calls touch(arg), which reads or writes regions. If a page is missing, touch() is cut short where
+ * it is, so it must leave nothing else half done; the call then returns false. The mapping stays as
+ * it is. Any thread may call this. */
 bool region_try(void (*touch)(void *arg), void *arg);
 
-/* Returns whether a page of the region was gone when it was touched. */
+/* Returns whether a touched page of the region was missing. */
 bool region_file_is_rubbish(const struct region_file *file);
 
 /* Returns what is wrong with the region, at the cost of one system call. If this returns
- * REGION_SOUND, what was read before is not the zeros of the SIGBUS handler. */
+ * REGION_SOUND, what was read before was not the zero pages of the SIGBUS handler. */
 enum region_fault region_file_fault(const struct region_file *file);
-/* Writes what never changes into the region's header again. */
+/* Writes the constant fields into the region's header again. */
 void region_file_mend(struct region_file *file);
 
 #endif

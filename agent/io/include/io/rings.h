@@ -1,20 +1,22 @@
 /*
  * A bound on what the RING frames of one user cost the agent.
  *
- * A ring asks for a look at the dirty bits of some regions, and has no answer. Each is a debt of
- * its user that time pays off. A user whose debt is too large is not answered until it has paid a
- * part of it: what its clients ring meanwhile is noted, by region, and answered at once then. Each
- * connection that rings meanwhile is not read until then either, since to receive rings costs
- * something, too; if very many ring, they are read again one by one, RINGS_SLOT_US apart. As long
- * as one is not read, all regions that the user ever rang are looked at in the same intervals. So a
- * ring waits for RINGS_DEBT_MS at most, on whichever connection, and what the user's other
- * connections ask for does not wait.
+ * A RING frame (a ring) asks the agent to look at the dirty bits of some regions. It has no answer
+ * of its own. Each ring adds to a debt of its user, which falls as time passes. The rings of a user
+ * whose debt is too large wait until the debt has fallen: meanwhile the agent notes the regions
+ * that the user's clients ring for, and then looks at all of them at once. The agent also stops
+ * reading each connection that rings in this time, since receiving rings costs time, too. If very
+ * many connections ring, it reads them again one by one, RINGS_SLOT_US apart. While a connection is
+ * not read, the agent looks at all regions that the user ever rang for, at the same intervals. So a
+ * ring waits for RINGS_DEBT_MS at most, whichever connection it came on. Requests on the user's
+ * other connections do not wait.
  *
- * A ring has a cause if a lock of the regions had asked to be looked at since this user's ring
- * before (a bit in the region). Rings with one may cost RINGS_CAUSE_PERCENT of a processor, those
- * without RINGS_NOTHING_PERCENT; more than that only in bursts of some milliseconds. An honest
- * client has rings without a cause, too: what rang was seen with the ring before. So as many as
- * there were rings with one count as such. Below half of a processor nobody's ring is ever late.
+ * A ring has a cause if a lock in the regions has set its dirty bit since this user's previous
+ * ring. Rings with a cause may cost RINGS_CAUSE_PERCENT of a processor, and rings without one
+ * RINGS_NOTHING_PERCENT. They may cost more only in bursts of some milliseconds. An honest client
+ * also sends rings without a cause: the look for its previous ring had already found the change. So
+ * for each ring with a cause, one ring without a cause counts as if it had one. A user whose rings
+ * cost less than half of a processor never waits.
  */
 #ifndef IO_RINGS_H
 #define IO_RINGS_H
@@ -25,55 +27,58 @@
 enum {
     RINGS_CAUSE_PERCENT = 50,
     RINGS_NOTHING_PERCENT = 2,
-    RINGS_BURST_MS = 20, /* a debt that has no consequence */
-    RINGS_DEBT_MS = 60,  /* none is larger: nobody waits longer than this less half the burst */
-    RINGS_CREDIT = 256,  /* rings without a cause that count as ones with */
-    RINGS_TURN_US = 20,  /* what a turn of the loop costs that nothing but a ring began */
-    RINGS_READ_US = 3,   /* and to receive one in a turn that began already */
+    RINGS_BURST_MS = 20, /* up to this debt, rings are answered at once */
+    RINGS_DEBT_MS = 60,  /* no debt is larger: a ring waits at most for this time less half the
+                          * burst */
+    RINGS_CREDIT = 256,  /* rings without a cause that count as rings with a cause */
+    RINGS_TURN_US = 20,  /* what a turn of the loop costs that was begun only for a ring */
+    RINGS_READ_US = 3,   /* and what receiving a ring costs in a turn that had begun anyway */
     RINGS_SLOT_US = 1000,
     RINGS_TOGETHER_MS = 10,
 };
 
 struct rings {
-    int64_t debt_ns; /* at as_of_ns */
+    int64_t debt_ns; /* the debt at as_of_ns */
     int64_t as_of_ns;
-    int64_t resume_ns; /* it is answered again then; 0: it is answered at once */
-    int64_t slot_ns;   /* when the last of the connections that ring is read again */
-    uint64_t waiting;  /* bits: the regions that it rang meanwhile */
-    uint64_t rung;     /* bits: all that it ever rang */
-    uint64_t causes;   /* of those, as seen with the last answer */
+    int64_t resume_ns; /* when the user's rings are answered again; 0: they are answered at once */
+    int64_t slot_ns;   /* when the last of the connections that rang is read again */
+    uint64_t waiting;  /* bits: the regions that wait for an answer */
+    uint64_t rung;     /* bits: all regions that the user ever rang for */
+    uint64_t causes;   /* how often locks of those regions had asked for a look, at the last
+                        * answer */
     uint32_t credit;
-    uint32_t turn; /* in which a ring was charged last */
-    /* Since the last line about it. */
+    uint32_t turn; /* the turn in which a ring was last charged */
+    /* Counted since the last log line about this user. */
     uint64_t count;
-    uint64_t nothings; /* of them, without a cause */
+    uint64_t nothings; /* how many of these had no cause */
     uint64_t pauses;
     int64_t told_ns;
 };
 
 void rings_init(struct rings *rings);
 
-/* Notes that the user rang these regions. Returns whether that waits until resume_ns; else the
- * caller is to answer it now. */
+/* Notes that the user rang for these regions. Returns true if the answer has to wait until
+ * resume_ns; otherwise the caller is to answer the ring now. */
 bool rings_wait(struct rings *rings, uint64_t regions, int64_t now_ns);
 
-/* Returns until when a connection is not read that rang, and made or met a pause. */
+/* For a connection that rang during a pause, or whose ring began one: returns until when it is not
+ * read. */
 int64_t rings_hold(struct rings *rings, int64_t now_ns);
 
-/* Returns the regions, as bits, that are to be answered now. The user's pause is over. */
+/* Ends the user's pause, and returns the regions (bits) that are to be looked at now. */
 uint64_t rings_resume(struct rings *rings, int64_t now_ns);
 
 /* Charges the user for an answer that took took_ns, in that turn of the loop. `causes` is how often
- * locks of the regions in .rung were looked at. Returns resume_ns, when the user is answered again;
- * 0: at once. */
+ * locks of the regions in .rung have asked for a look. Returns resume_ns, when the user's rings are
+ * answered again; 0: at once. */
 int64_t rings_answered(struct rings *rings, int64_t now_ns, int64_t took_ns, uint64_t causes,
                        uint32_t turn);
 
-/* Returns whether the user has a debt or waiting rings, which must not be forgotten. */
+/* Returns whether the user has a debt or waiting rings, so that its account must be kept. */
 bool rings_owe(const struct rings *rings, int64_t now_ns);
 
-/* Return whether it is time to log that the user's rings were delayed; and begin the counts anew
- * once that is logged. */
+/* The first returns whether it is time to log that the user's rings were delayed. The second starts
+ * the counts anew once that is logged. */
 bool rings_are_to_be_told(const struct rings *rings, int64_t now_ns);
 void rings_told(struct rings *rings, int64_t now_ns);
 

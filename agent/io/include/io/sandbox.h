@@ -3,8 +3,8 @@
  * little.
  *
  * Both calls are irreversible, and every later thread inherits their effect. Each is made once,
- * while the process has one thread: before libuv and NNG are set up, and so before a byte from a
- * client or another agent is read. Files and the resolver go on working.
+ * while the process has one thread: before libuv and NNG are set up, and so before it reads a byte
+ * from a client or another agent. Files and the resolver go on working.
  */
 #ifndef IO_SANDBOX_H
 #define IO_SANDBOX_H
@@ -13,8 +13,9 @@
 
 /*
  * Drops every capability, from the bounding set, too, except the one to listen on ports below 1024.
- * A program that the agent might start could not get any back. If the agent is not root, it has
- * none to drop, and the call only ensures that. Returns NULL, or what failed (static).
+ * A program that the agent might start cannot regain them. An agent that is not root has no
+ * capabilities to drop; then the call only ensures that it gains none. Returns NULL, or what failed
+ * (static).
  */
 const char *sandbox_drop(void) __attribute__((warn_unused_result));
 
@@ -29,11 +30,11 @@ const char *sandbox_drop(void) __attribute__((warn_unused_result));
  */
 const char *sandbox_filter(void) __attribute__((warn_unused_result));
 
-/* The filter for the process that closes (io/closer.h), which may receive, fork and kill its
+/* Installs the filter for the process of io/closer.h, which may receive, fork and kill its
  * children. Returns false on failure. */
 bool sandbox_filter_closer(void) __attribute__((warn_unused_result));
 
-/* The filter for the process that removes (io/remover.h), which may also open, make, cut, empty and
+/* Installs the filter for the process of io/remover.h, which may also open, make, cut, empty and
  * remove files. */
 bool sandbox_filter_remover(void) __attribute__((warn_unused_result));
 

@@ -1,21 +1,24 @@
 /*
- * The account of the work that users cause: each has SOCKET_TURN_MS of a turn of the loop, and all
- * users together SOCKET_TURN_ALL_MS. Members of a share are a user's connections, and its known
- * processes (agent/serve/clients.c). Their requests, connects, hang-ups and deaths are charged.
+ * The account of the time that users cost: each user has SOCKET_TURN_MS of a turn of the loop, and
+ * all users together have SOCKET_TURN_ALL_MS. The members of a user's share are its connections,
+ * and its known processes (agent/serve/clients.c). The agent charges the share for their requests,
+ * connects, disconnects and ends.
  *
- * A turn that serves every client with a packet may be a long one, if there are many of them and
- * their requests cost much; and meanwhile no lease is renewed. So time is counted, by user; else a
- * connection behind a thousand others waits for them. A member that is ready and had no turn when
- * the time was over has its turn before the others have their next one (epoll returns the same ones
- * first again). Of one user's connections that is a round, of users a lap. A round is mostly one
- * turn, and so is a lap. Each ends, since a newcomer joins as one that had its turn.
+ * Without shares, a turn that serves every client with a packet could take long, if there are many
+ * clients and their requests cost much; and meanwhile the agent renews no lease. Time is counted by
+ * user, so that one user's connection need not wait for a thousand connections of another user. A
+ * member that is ready when the time of a turn is over is served before any other member is served
+ * again (epoll would return the same ones first again). When each ready connection of one user has
+ * been served once, that is a round; when each user has been served once, that is a lap. A round
+ * and a lap mostly take one turn. Both end, since a new member counts as already served.
  *
- * **Debts.** One system call on a socket can take a second, since the kernel calls, in the agent,
- * all epoll entries by which the peer watches its own end (docs/SECURITY.md). It cannot be cut
- * short. So what calls on a user's sockets cost beyond its share of a turn, and each call above
- * SOCKET_CALL_MS, is a debt of SOCKET_DEBT_TIMES that time: until it is over nothing is received
- * from, sent to or closed of this user's connections on the loop. Processor time counts, so a busy
- * machine blames nobody. A debt outlives the connections that made it.
+ * **Debts.** One system call on a socket can take a second: the kernel calls all epoll entries by
+ * which the peer watches its own end, and does so in the agent's time (docs/SECURITY.md). The call
+ * cannot be cut short. So a user has a debt for what calls on its sockets cost beyond its share of
+ * a turn, and for each call that takes longer than SOCKET_CALL_MS. The debt lasts SOCKET_DEBT_TIMES
+ * as long as that time. Until it is over, the loop receives nothing from this user's connections,
+ * sends nothing to them, and closes none. Only processor time counts, so a busy machine puts no
+ * user in debt. A debt outlives the connections that made it.
  *
  * Users are distinguished by their whole number. Only the loop's thread may call these functions.
  */
@@ -30,77 +33,82 @@
 
 enum {
     SOCKET_SHARE_HEADS = 256,
-    SOCKET_CALL_FREE_US = 20, /* how long a call may take without a look at its cost */
-    SOCKET_CALL_MS = 2,       /* an honest one takes some microseconds */
-    SOCKET_DEBT_TIMES = 20,   /* so a user's costly calls have a twentieth of the loop */
+    SOCKET_CALL_FREE_US = 20, /* how long calls may take before their cost is measured */
+    SOCKET_CALL_MS = 2,       /* an honest call takes some microseconds */
+    SOCKET_DEBT_TIMES = 20,   /* so a user's costly calls take at most a twentieth of the loop's
+                               * time */
     SOCKET_DEBT_MAX_MS = 60000,
 };
 
 struct socket_shares;
 
-/* One user's, for as long as it has a connection, a process, or a debt, or a ring waits. */
+/* One user's share. It is kept while the user has a connection, a process, a debt or a waiting
+ * ring. */
 struct socket_share {
     struct socket_shares *shares;
-    struct socket_share *next; /* of those with the same low bits */
+    struct socket_share *next; /* the next share whose user number has the same low bits */
     uid_t uid;
     uint32_t members;
-    uint32_t greeting; /* its connections that have not greeted; the socket counts them */
-    uint32_t behind;   /* of them, those that ended with descriptors unread; likewise */
-    uint32_t turn;     /* of the loop, the latest that is counted here */
-    uint32_t lap;      /* in which spent_ns was spent */
+    uint32_t greeting; /* its connections that have sent no HELLO; the socket counts them */
+    uint32_t behind;   /* its connections that ended with descriptors unread; the socket counts
+                        * them */
+    uint32_t turn;     /* the loop's turn that was last counted here */
+    uint32_t lap;      /* the turn in which spent_ns was spent */
     uint32_t round;    /* each connection of the user that is ready is served once in each */
-    bool cut;          /* the time was over before all had been */
+    bool cut;          /* the turn's time was over before all ready connections had been served */
     int64_t spent_ns;
     uint32_t spent_turn; /* the turn of spent_in_turn_ns */
     int64_t spent_in_turn_ns;
     uint32_t called_turn; /* the turn of called_ns */
     int64_t called_ns;    /* the cost of calls on its sockets in that turn */
-    int64_t owes_ns;      /* until then, by the boot's clock */
+    int64_t owes_ns;      /* when the debt is over, in CLOCK_BOOTTIME */
     struct rings rings;
 };
 
 struct socket_shares {
     struct socket_share *heads[SOCKET_SHARE_HEADS];
-    /* The user that spent most in this turn, for the log. */
+    /* The user that spent the most time in this turn, for the log. */
     int64_t most_ns;
     uid_t most_uid;
     uint32_t turn;
     uint32_t lap;
-    bool cut; /* the time of all was over before every user had its turn */
+    bool cut; /* the time for all users was over before every user had its turn */
     int64_t spent_ns;
-    /* The thread's processor time at a moment of the boot's clock; 0: not known yet. */
+    /* The thread's processor time, and when it was read (CLOCK_BOOTTIME); 0: not read yet. */
     int64_t sample_ns;
     int64_t sample_cpu_ns;
 };
 
-/* Adds a connection of that user to its share, and returns the share; NULL: no memory. *served: see
- * socket_share_turn(). */
+/* Adds a connection of that user to its share, and returns the share; NULL: there is no memory.
+ * *served: see socket_share_turn(). */
 struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, uint32_t *served);
 
-/* Returns that user's share; NULL: it has none. */
+/* Returns that user's share; NULL: the user has none. */
 struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid);
 
-/* Takes one of the user's connections out of the share. NULL is allowed. */
+/* Takes one of the user's members out of the share. NULL is allowed. */
 void socket_share_leave(struct socket_share *share);
 
 /* Returns whether a ready connection may be served now. *served is the round in which it was last
  * served; if it may be served, sets *served to the present round. */
 bool socket_share_turn(struct socket_share *share, uint32_t *served);
 
-/* Counts processor time that was spent on the user. Returns whether any is left in this turn. */
+/* Counts processor time that was spent on the user. Returns whether the user has time left in this
+ * turn. */
 bool socket_share_spend(struct socket_share *share, int64_t took_ns);
 
 /* Begins a turn. cpu_ns is the processor time that this thread has had at now_ns. */
 void socket_shares_begin(struct socket_shares *shares, int64_t now_ns, int64_t cpu_ns);
 
-/* Counts a call on one of this user's sockets. Returns the least processor time that the call can
- * have cost. The user's part of the turn is another account: socket_share_spend(). */
+/* Counts a call on one of this user's sockets, which began at began_ns. Returns the least processor
+ * time that the call can have cost. The user's share of the turn is a separate account:
+ * socket_share_spend(). */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns);
 
-/* Charges the user for a call of that cost. For socket_share_call(), and for tests. */
+/* Charges the user for a call of that cost. For socket_share_call() and tests. */
 void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t now_ns);
 
-/* Returns until when the user has a debt; 0: it has none. */
+/* Returns when the user's debt is over; 0: it has none. */
 int64_t socket_share_owes(const struct socket_share *share, int64_t now_ns);
 
 /* Calls resume() for each user whose rings have waited long enough; resume() takes the rings
@@ -108,7 +116,7 @@ int64_t socket_share_owes(const struct socket_share *share, int64_t now_ns);
 int64_t socket_shares_resume(struct socket_shares *shares, int64_t now_ns,
                              void (*resume)(void *arg, struct socket_share *share), void *arg);
 
-/* Frees what is kept for debts alone, at the end. */
+/* At the end: frees the shares that are kept only for debts. */
 void socket_shares_forget(struct socket_shares *shares);
 
 /* Ends the turn. */

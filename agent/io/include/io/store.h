@@ -1,10 +1,10 @@
 /*
- * The store: what an agent must not forget, in one SQLite database that anyone can open with
+ * The store: what an agent must not forget, kept in one SQLite database that anyone can open with
  * `sqlite3 holdfast.db`.
  *
  * WAL mode, synchronous=FULL: a commit is one write and one flush of the log. The whole database is
- * locked for as long as it is open, so a second agent on the same state_dir is refused. All puts
- * and deletes between store_begin() and store_commit() become durable together, or not at all.
+ * locked while it is open, so a second agent on the same state_dir cannot open it. All puts and
+ * deletes between store_begin() and store_commit() become durable together, or not at all.
  *
  * A call that fails leaves one line of text (what, where, what was expected) in store_error().
  * After a failed store_put_...(), store_del_...() or store_commit() nothing of the batch is durable
@@ -30,11 +30,12 @@ enum { STORE_ERROR_MAX = 512, STORE_FORMAT = 2 };
 struct store_identity {
     struct message_agent cell; /* by the rules of an agent's name */
     struct message_agent agent;
-    /* For a new store. epoch: the epoch of the agent's last session, if it may have had one (its
-     * store was lost), for no epoch may be used twice; 0: it had none. */
+    /* For a new store. epoch: the epoch of the agent's last session, if it may have had one before
+     * its store was lost; 0: it had none. No epoch may be used twice. */
     uint32_t epoch;
     bool rejoin;
-    uint32_t kept;       /* if rejoin: N of PATH.replaced-N, the old store; 0: there was none */
+    uint32_t kept;       /* if rejoin is set: N of PATH.replaced-N, the old store; 0: there is
+                          * none */
     uint64_t kept_id[2]; /* and the old store's id; zeros: it could not be read */
     /* Called for each region in a store of an older format before that is migrated. If it returns
      * false, the store stays as it is and is not opened. NULL: it may be migrated. */
@@ -50,13 +51,13 @@ struct store_meta {
     uint32_t round;         /* the coordinator's last round; 0: none yet */
     uint64_t commit;        /* number of the last commit; every store_commit adds 1 */
     bool rejoin;            /* the store starts over, and has not finished */
-    bool created;           /* this call made the store */
+    bool created;           /* store_open() made this store */
     uint32_t migrated_from; /* the format before a migration; 0: none took place */
     bool held;              /* store_open() failed: may_migrate() returned false */
 };
 
 struct store_slot {
-    const char *space; /* the namespace, terminated */
+    const char *space; /* the namespace, with its final zero */
     uint32_t slot;
     const uint8_t *name;
     size_t length;
@@ -64,7 +65,7 @@ struct store_slot {
 
 /* Each function is called once for each row, in the order promise, register, mark, region, slot,
  * checkpoint, member, seen. A table whose function is NULL is not read. If a function returns
- * false, the load fails with "...: does not fit". Strings are valid during the call. */
+ * false, the load fails, and the error says "does not fit". Strings are valid during the call. */
 struct store_reader {
     void *arg;
     void (*registers)(void *arg, uint64_t count); /* how many registers follow */
@@ -95,10 +96,10 @@ enum { STORE_KEPT_MAX = 4096 + 32 };
 /*
  * Lets a voter start over: replaces the database at path (which may be missing or damaged) by an
  * empty one with a new store id and meta.rejoin, in one step. The old one is kept beside it, and
- * kept (STORE_KEPT_MAX bytes) receives its path, PATH.replaced-N, or "" if there was none. The
- * epoch of the last session is taken from the old one, or from identity->epoch if that is higher.
- * On failure nothing has changed, and error (STORE_ERROR_MAX bytes) says why: the database is in
- * use or belongs to another agent, or a system call failed.
+ * kept (STORE_KEPT_MAX bytes) receives its path, PATH.replaced-N, or "" if there was none. The new
+ * database continues the epoch of the old one, or identity->epoch if that is higher. On failure
+ * nothing has changed, and error (STORE_ERROR_MAX bytes) says why: the database is in use or
+ * belongs to another agent, or a system call failed.
  */
 bool store_start_over(const char *path, const struct store_identity *identity, char *kept,
                       char *error) __attribute__((warn_unused_result));
@@ -109,19 +110,20 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
  * the old one had. This is safe, for the new store has promised nothing. The old store's session
  * does not go on. On failure the store is still the new one, and error says why: the database is in
  * use or does not start over, other voters know of it, or the old one is missing or cannot be read.
- * Only if the folder cannot be made durable, as error then says, the store is the old one already.
+ * There is one exception: if the folder cannot be made durable (error says so), the store is
+ * already the old one.
  */
 bool store_undo_start_over(const char *path, const struct store_identity *identity, char *kept,
                            char *error) __attribute__((warn_unused_result));
 
-/* Rolls an open batch back. NULL is allowed. */
+/* Closes the database; an open batch is rolled back. NULL is allowed. */
 void store_close(struct store *store);
 
 /* The text of the last failure; valid until the next call. */
 const char *store_error(const struct store *store);
 
-/* Hands over the rows that the reader asks for. A value that this program would never have written
- * is an error, which names the table and what was expected. */
+/* Reads the rows and gives them to the reader's functions. A value that this program would never
+ * have written is an error, which names the table and what was expected. */
 bool store_load(struct store *store, const struct store_reader *reader)
     __attribute__((warn_unused_result));
 
@@ -139,11 +141,11 @@ bool store_put_session_epoch(struct store *store, uint32_t epoch)
 bool store_put_membership(struct store *store, uint32_t membership)
     __attribute__((warn_unused_result));
 
-/* The rules of the cell when the agent first ran with this store. *found is false if it never ran
- * with rules (a new store, or one of format 1). Returns false on an error. */
+/* Reads the rules of the cell that the agent had when it first ran with this store. *found is false
+ * if it never ran with rules (a new store, or one of format 1). Returns false on an error. */
 bool store_rules(struct store *store, struct message_rules *rules, bool *found)
     __attribute__((warn_unused_result));
-/* To be called within a batch. */
+/* Writes the rules. To be called within a batch. */
 bool store_put_rules(struct store *store, const struct message_rules *rules)
     __attribute__((warn_unused_result));
 

@@ -1,15 +1,16 @@
 /*
  * The account to which a user's number is charged.
  *
- * A user to whom /etc/subuid gives a range of numbers can take each of them (newuidmap(1)), so what
- * one user may have of the agent is counted for all of them together, by the owner's number.
- * Rights are never looked up here: a subordinate number has its own, or none.
+ * A user to whom /etc/subuid gives a range of numbers can run processes under each of them
+ * (newuidmap(1)). So these numbers count as one user, the owner of the range, where the agent
+ * bounds what one user may have. This table does not decide about rights: a subordinate number has
+ * its own rights, or none.
  *
- * Lines that make no sense are reported and left out. Where two owners have the same numbers, the
- * first line counts. Root's ranges are for containers. Containers are not to be one account, and
- * not root's either, which has no bound. So each 65,536 numbers of such a range are one account,
- * named by the first number. Numbers below 65,536 in such a range are the host's own users, each an
- * account of its own. Number 0 is always an account of its own.
+ * Malformed lines are reported and left out. Where two owners have the same numbers, the first line
+ * counts. Root's ranges are for containers. All containers together must not be one account, and
+ * must not belong to root's account, which has no bound. So each 65,536 numbers of such a range are
+ * one account, named by the first number. Numbers below 65,536 in such a range are users of the
+ * host, each with its own account. Number 0 is always an account of its own.
  *
  * The table is made before there are threads, and only read afterwards.
  */
@@ -20,17 +21,17 @@
 #include <sys/types.h>
 
 enum {
-    SUBIDS_RANGES_MAX = 16384, /* what is beyond is reported and left out */
-    SUBIDS_BLOCK = 65536,      /* of root's ranges */
+    SUBIDS_RANGES_MAX = 16384, /* ranges; further ones are reported and left out */
+    SUBIDS_BLOCK = 65536,      /* numbers of one account in root's ranges */
 };
 
 /* Called for each line that is left out, wholly or in part. `why` is a static text. */
 typedef void subids_wrong_fn(void *arg, unsigned line, const char *why);
 
 /*
- * Reads "NAME-OR-NUMBER:FIRST:COUNT" lines in the stead of what was read before; empty ones and
- * those that begin with # say nothing. A file that is not there is an empty one. On failure returns
- * false with errno; then each number is its own account.
+ * Reads "NAME-OR-NUMBER:FIRST:COUNT" lines, and replaces the table. Empty lines and lines that
+ * begin with # are skipped. A missing file counts as empty. On failure returns false with errno;
+ * then each number is its own account.
  */
 bool subids_load(const char *path, subids_wrong_fn *wrong, void *arg)
     __attribute__((warn_unused_result));

@@ -4,20 +4,20 @@
  * There is one kind of link: this agent's inbox is one listener, and each peer to which it sends
  * has one dialer, made once and kept until the peer is forgotten. Packets go from the agent that
  * dialled to the one that listens. Sending never blocks: a packet for a peer that is absent, or
- * whose queue is full, is lost (transport_send() returns false), and the cores survive that by
- * design. The transport uses NNG's byte streams, for tcp and TLS alike, and not its sockets: so a
- * packet wakes no thread but the receiver's loop (over TLS one or two of NNG's on each side, too).
- * This works with NNG 1.5.2 (Debian 12) and 1.10.
+ * whose queue is full, is lost (transport_send() returns false); the cores are designed for that.
+ * The transport uses NNG's byte streams, for tcp and TLS alike, and not its sockets: so a packet
+ * wakes no thread but the receiver's loop (over TLS one or two of NNG's on each side, too). This
+ * works with NNG 1.5.2 (Debian 12) and 1.10.
  *
  * Everything happens on the loop's thread, in transport_dispatch(), which is to be called when
  * transport_fd() is readable. Without that call no connection is accepted or dialled, either.
  *
- * Both ends have to greet at once (proto/SCHEMA.md). The agent refuses and logs a program that does
- * not greet as an agent, and an agent with which it shares no version. It closes a connection that
- * sends nothing for 5 s; with TLS for up to 30 s, as the handshake takes longer on a starved
- * machine, if there are not too many of them. A link is up when both ends have greeted. The inbox
- * has 4,096 places: a connection that greets and then sends no valid packet is closed after 60 s,
- * or sooner if a newcomer needs its place (inbox.h).
+ * Both ends have to send a greeting at once (proto/SCHEMA.md). The agent refuses and logs a program
+ * that sends another greeting, and an agent with which it shares no version. It closes a connection
+ * that sends nothing for 5 s; With TLS it waits for up to 30 s, if there are not too many such
+ * connections, because the handshake takes longer on a machine without free processor time. A link
+ * is up when both ends have greeted. The inbox has 4,096 places: a connection that greets and then
+ * sends no valid packet is closed after 60 s, or sooner if a newcomer needs its place (inbox.h).
  *
  * tcp://HOST:PORT, or tls+tcp://HOST:PORT with mutual TLS: the handshake refuses a peer without a
  * certificate of the cell's CA. The listener must show the certificate of the agent that the
@@ -41,18 +41,19 @@ struct transport;
 #define TRANSPORT_PEER_NONE UINT32_MAX
 
 /*
- * A greeting has the newest version of the packets' contents that its agent knows, and the
- * connection uses the older of both. TRANSPORT_VERSION_FIRST stands for the releases that knew only
- * one version: they hang up on any other number, and are then dialled again with the first.
+ * A greeting has the newest version of the packets' contents that its agent knows. The connection
+ * uses the older of the two ends' versions. TRANSPORT_VERSION_FIRST is the version of the releases
+ * that knew only one: they hang up on any other number, and are then dialled again with this one.
  */
 enum { TRANSPORT_VERSION_FIRST = 1, TRANSPORT_VERSION_SECOND = 4 };
 
 enum {
-    TRANSPORT_TURN_MS = 20, /* for packets in one transport_dispatch(); one receive may exceed it */
+    TRANSPORT_TURN_MS = 20, /* time for packets in one transport_dispatch(); one receive may exceed
+                             * it */
     TRANSPORT_ERROR_MAX = 512,
     TRANSPORT_PEERS_MAX = 2048,
-    TRANSPORT_NAME_SIZE = 65,  /* bytes of a name in a certificate, with its zero */
-    TRANSPORT_REMOTE_MAX = 64, /* bytes of "[2001:db8::1]:41234", with its zero */
+    TRANSPORT_NAME_SIZE = 65,  /* bytes of a name in a certificate, with its final zero */
+    TRANSPORT_REMOTE_MAX = 64, /* bytes of "[2001:db8::1]:41234", with its final zero */
 };
 
 struct transport_tls {
@@ -68,9 +69,9 @@ struct transport_config {
     size_t packet_max;        /* a larger packet closes its link */
     uint32_t check_ms;        /* the pause between checks of the listener; 0: 10 s */
     uint32_t inbound_max;     /* the most connections to the listener; 0: 4096 */
-    uint32_t greet_ms;        /* how long a greeting without TLS may take; 0: 5 s */
+    uint32_t greet_ms;        /* how long an end without TLS may take to greet; 0: 5 s */
     uint32_t guest_ms;        /* until when a peer must send a valid packet; 0: 60 s */
-    uint32_t version;         /* the newest to speak; 0: TRANSPORT_VERSION_FIRST */
+    uint32_t version;         /* the newest version to speak; 0: TRANSPORT_VERSION_FIRST */
 };
 
 /* The sender of a packet, as the packet names it. */
@@ -91,8 +92,8 @@ struct transport_handler {
     /* The link to a peer came up, or broke. A packet that is sent while it is down is lost. */
     void (*link)(void *arg, uint32_t peer, bool up);
     /* Something that a person should know: the TLS handshake (reported once in check_ms for the
-     * listener and for each peer) or the greeting refused a peer; the listener no longer accepts,
-     * or accepts again; there is no room for another connection. event: static, as in
+     * listener and for each peer) or the greeting with a peer failed; the listener no longer
+     * accepts, or accepts again; there is no room for another connection. event: static, as in
      * docs/LOG.md. */
     void (*trouble)(void *arg, const char *event, const char *address, const char *text);
 };
@@ -121,17 +122,17 @@ uint32_t transport_peer(struct transport *transport, const char *address, const 
 void transport_forget(struct transport *transport, uint32_t peer);
 /* Returns whether the link to the peer is up. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
-/* For display: why the peer is not connected; "" if it is, or if no attempt has ended yet. Valid
- * until the next transport_dispatch(). */
+/* For display: why the peer is not connected. It is "" if the peer is connected, or if no attempt
+ * has ended yet. Valid until the next transport_dispatch(). */
 const char *transport_why_down(const struct transport *transport, uint32_t peer);
 /* Returns whether the agent's own inbox was found not to accept (inbox_unreachable). */
 bool transport_is_deaf(const struct transport *transport);
 /* The version in use with the peer; 0 while the link is down. */
 uint32_t transport_version(const struct transport *transport, uint32_t peer);
-/* Bytes that wait to be sent to the peer. */
+/* The number of bytes that wait to be sent to the peer. */
 size_t transport_waiting(const struct transport *transport, uint32_t peer);
-/* Sends at least one byte; the bytes are copied if need be. Returns false if they are lost, as the
- * link is down or more than 4 MiB wait already. */
+/* Sends a packet of at least one byte; the bytes are copied if need be. Returns false if they are
+ * lost, because the link is down or more than 4 MiB wait already. */
 bool transport_send(struct transport *transport, uint32_t peer, const void *bytes, size_t size);
 
 /* Totals since the start: for status, tests and metrics. */
@@ -149,11 +150,12 @@ bool transport_tls_renew(struct transport *transport, char *error)
 int64_t transport_tls_begin_s(const struct transport *transport);
 int64_t transport_tls_end_s(const struct transport *transport);
 /* Returns whether agent `name` can use the three files (not NULL). On failure error says what is
- * wrong; errno is EINVAL if the files are, and any other errno may pass (no memory, say). */
+ * wrong. errno is EINVAL if the files are wrong; a fault with any other errno may pass (no memory,
+ * say). */
 bool transport_tls_check(const struct transport_tls *tls, const char *name, char *error)
     __attribute__((warn_unused_result));
 
-/* What is wrong with an address of the configuration (static); NULL if it is good. */
+/* Returns what is wrong with an address of the configuration (static); NULL if it is valid. */
 const char *transport_address_error(const char *address);
 /* Returns whether the host of a valid address is an IP address or localhost, so that no name must
  * be looked up. */
