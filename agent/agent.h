@@ -39,9 +39,9 @@
 enum {
     AGENT_CLIENT_IDS = HFI_HOLDER_MAX + 1,
     AGENT_ERROR_MAX = 1024,
-    AGENT_MISUSES = 64,         /* (user, event) pairs whose latest log lines are kept */
-    AGENT_MISUSES_LOGGED = 4,   /* lines a minute */
-    AGENT_EPOCHS_FEW = 1 << 20, /* from so few left on, each start logs a warning */
+    AGENT_MISUSES = 64,         /* how many (user, event) pairs have their latest log lines kept */
+    AGENT_MISUSES_LOGGED = 4,   /* lines a minute for each pair */
+    AGENT_EPOCHS_FEW = 1 << 20, /* if so few session numbers are left, each start logs a warning */
 };
 
 /* Exit codes. */
@@ -49,7 +49,7 @@ enum {
     AGENT_EXIT_OK = 0,
     AGENT_EXIT_USAGE = 64,
     AGENT_EXIT_UNAVAILABLE = 69, /* the system lacks something that is needed */
-    AGENT_EXIT_SOFTWARE = 70,    /* in use by another agent, or anything else */
+    AGENT_EXIT_SOFTWARE = 70,    /* another agent uses it, or any other failure */
     AGENT_EXIT_CONFIG = 78,
 };
 
@@ -71,12 +71,12 @@ struct web;
 struct agent_client {
     struct agent *agent;
     struct agent_client *next; /* the next client of the same process */
-    struct process *process;   /* NULL: it cannot be seen from here, or it has ended */
+    struct process *process;   /* NULL: the process cannot be seen from here, or has ended */
     struct peer_process is;
     uint64_t nonce;
     uint32_t id;         /* its first holder id */
     uint32_t connection; /* 0: none */
-    pid_t pid;           /* 0: no number that this agent sees */
+    pid_t pid;           /* 0: it has no number that this agent sees */
     uid_t uid;
     bool unproven; /* it is from before this agent, which cannot know whether its process lives */
     bool dead;     /* the host core has received HOST_DIED */
@@ -87,7 +87,7 @@ struct misuse {
     uid_t account;
     const char *event; /* static; NULL: this entry is free */
     int64_t since_ns;  /* when its minute began */
-    uint32_t logged;   /* lines logged in this minute */
+    uint32_t logged;   /* lines that were logged in this minute */
     uint32_t left_out; /* lines left out since the last line */
     struct {
         pid_t pid;
@@ -117,23 +117,24 @@ struct agent {
     bool door_told;          /* the log says why the socket's file is not made again */
     const char *config_path; /* NULL: --dev */
     int clients_fd;
-    int shm_fd; /* its folder in /dev/shm: serve/memory.h */
+    int shm_fd; /* the agent's folder in /dev/shm: serve/memory.h */
     char shm_folder[REGION_FOLDER_MAX];
     int lock_fd;
     int socket_lock_fd;
     /* The durable state. */
     struct store *store;
     struct store_meta meta;
-    struct message_rules rules;  /* of the cell, as configured */
+    struct message_rules rules;  /* the rules of the cell, as configured */
     struct committer *committer; /* NULL: batches are written within the turn */
     uv_poll_t disk;
-    bool may_write;                       /* the loop is one that another thread can go on with */
-    const struct driver_batch *unwritten; /* the batch to be written behind the turn; NULL: none */
+    bool may_write;                       /* the thread that runs the loop can be replaced:
+                                           * io/commit.h */
+    const struct driver_batch *unwritten; /* the batch to be written after the turn; NULL: none */
     struct peers *peers;                  /* NULL: this agent does not listen */
     struct lease_file lease_file;
     struct lease_record left; /* what the previous agent left */
     uint8_t boot_id[16];
-    uint64_t numbers; /* peer_numbers() */
+    uint64_t numbers; /* set by peer_numbers() */
     /* The cores. */
     struct block names_block;
     struct block quorum_block;
@@ -147,17 +148,18 @@ struct agent {
     struct host_config host_config;
     struct hfi_kernel kernel;
     struct driver *driver;
-    struct keeper *keeper;   /* NULL: not there yet, or no more */
+    struct keeper *keeper;   /* NULL: it does not exist yet, or no more */
     struct prolong *prolong; /* likewise */
-    bool prolonged; /* its threads may read the regions to the process's end: they stay mapped */
+    bool prolonged; /* its threads may read the regions until the process ends, so the regions stay
+                     * mapped */
     /* Regions, by namespace. */
     struct region_file regions[HOST_NAMESPACES_MAX];
     const char *spaces[HOST_NAMESPACES_MAX];
     uint64_t region_rows; /* bit i: the store has a row for the region of namespace i */
     bool strange_region;  /* the store has a row for a namespace that is not configured */
-    struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* in the lease page */
+    struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* the notes in the lease page */
     uint64_t rubbish;  /* bit i: region i was given up and is not begun anew yet */
-    uint64_t roomless; /* bit i, of rubbish: a page of it had no memory */
+    uint64_t roomless; /* bit i of rubbish: a page of region i had no memory */
     uint64_t unsound;  /* bit i: found unusable, to be given up when the turn ends */
     uint64_t mended;   /* bit i: its header was written again in this turn */
     uint64_t held;     /* bit i: one of its processes holds up threads that touch region i */
@@ -169,8 +171,8 @@ struct agent {
     uint64_t anew;
     struct anew anew_work;
     int64_t regions_ns;   /* when the regions were last looked at */
-    bool removals_logged; /* the log has said that something stays in /dev/shm */
-    int64_t promised_ns;  /* the deadline promised last */
+    bool removals_logged; /* the log has reported that files stay in /dev/shm */
+    int64_t promised_ns;  /* the deadline that was promised last */
     bool adopted;
     bool unheard; /* this start began the epoch, and no other agent or client knows of it */
     uint32_t epoch;
@@ -191,11 +193,11 @@ struct agent {
     bool ending;
     int exit_code;
     /* The clients. */
-    uint64_t costly;             /* how often a client was logged as costly */
-    struct socket_shares shares; /* how much time each user costs this agent */
+    uint64_t costly;             /* how often a connection was logged as costly */
+    struct socket_shares shares; /* how much of the agent's time each user costs */
     struct socket_server *server;
-    struct agent_client **by_id; /* AGENT_CLIENT_IDS of them */
-    uint32_t id_high;            /* no client has a higher one */
+    struct agent_client **by_id; /* an array of AGENT_CLIENT_IDS */
+    uint32_t id_high;            /* no client has a higher id */
     uint32_t unproven;           /* number of clients with unproven set */
     struct processes *processes;
     int64_t upkeep_ns;
@@ -204,7 +206,7 @@ struct agent {
     uint64_t seen_commits; /* commits at the last upkeep */
     int64_t alive_interval_ns;
     int64_t alive_ns;
-    int64_t rate_ppm;    /* the clock's rate that was logged last */
+    int64_t rate_ppm;    /* the rate of the clock that was logged last */
     uint32_t files_gone; /* the number of missing files that was logged last */
     bool session_logged; /* session_safe holds a logged state */
     bool session_safe;

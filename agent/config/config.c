@@ -46,7 +46,7 @@ struct reading {
 
 /* ---- errors ---- */
 
-/* The value for an error message: cut, and without control characters. */
+/* Writes the value for an error message: cut, and without control characters. */
 static const char *quoted(const char *value, char out[QUOTED_MAX + 8])
 {
     size_t length = 0;
@@ -71,7 +71,7 @@ __attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading,
         va_start(arguments, format);
         vsnprintf(reading->error + used, CONFIG_ERROR_MAX - (size_t)used, format, arguments);
         va_end(arguments);
-        for (char *at = reading->error; *at != '\0'; at++) { /* it is shown on a terminal */
+        for (char *at = reading->error; *at != '\0'; at++) { /* the error is shown on a terminal */
             *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at;
         }
     }
@@ -285,7 +285,7 @@ struct key {
     const char *section;
     const char *name;
     bool (*read)(const char *value, void *out);
-    size_t offset; /* in struct config, of the field that read() fills in */
+    size_t offset; /* offset in struct config of the field that read() fills in */
     const char *expected;
 };
 
@@ -525,7 +525,7 @@ static bool unknown(struct reading *reading, const char *section, const char *ke
 
 static bool was_seen(struct reading *reading, const char *section, const char *key)
 {
-    /* Section and key are hashed apart, for no buffer is certain to hold both. */
+    /* Section and key are hashed separately, since no buffer is certain to have room for both. */
     uint64_t hash = hfi_name_hash(section, strlen(section)) * UINT64_C(0x100000001b3) ^
                     hfi_name_hash(key, strlen(key));
     for (uint32_t i = 0; i < reading->seen_count; i++) {
@@ -618,7 +618,7 @@ static char *read_line(char *line, int size, void *stream)
     return line;
 }
 
-/* ---- the whole ---- */
+/* ---- checks of the whole file ---- */
 
 void config_defaults(struct config *config)
 {
@@ -736,8 +736,8 @@ static bool check_tls(struct reading *reading)
     return true;
 }
 
-/* Without TLS the agent believes any process that reaches the port: the file has to ask for that in
- * so many words. */
+/* Without TLS the agent believes any process that reaches the port: so the file has to allow that
+ * explicitly. */
 static bool check_exposed(struct reading *reading)
 {
     const struct config *config = reading->config;

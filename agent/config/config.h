@@ -60,16 +60,16 @@ struct config_voter {
 struct config {
     bool dev;
     bool observer;
-    bool seccomp; /* a filter of system calls */
+    bool seccomp; /* whether a filter of system calls is to be installed */
     char agent[HFI_LABEL_MAX + 1];
     char cell[HFI_LABEL_MAX + 1];
     char state_dir[PATH_MAX];
     char socket[CONFIG_SOCKET_MAX];
-    char listen[MESSAGE_ADDRESS_MAX];    /* "": this agent talks to no other */
-    char advertise[MESSAGE_ADDRESS_MAX]; /* "": as listen */
+    char listen[MESSAGE_ADDRESS_MAX];    /* "": this agent has no connections to others */
+    char advertise[MESSAGE_ADDRESS_MAX]; /* "": the same as listen */
     bool insecure;                       /* it may listen without TLS beyond the loopback */
     uint32_t voter_count;                /* 1, 3, 5 or 7 */
-    struct config_voter voters[MESSAGE_VOTERS_MAX]; /* ascending by name; address "": none */
+    struct config_voter voters[MESSAGE_VOTERS_MAX]; /* sorted by name; address "": none was given */
     char tls_ca[PATH_MAX];                          /* all three are given, or all are "" */
     char tls_cert[PATH_MAX];
     char tls_key[PATH_MAX];
@@ -81,7 +81,7 @@ struct config {
     uint32_t protocol; /* the newest version of the wire protocol that this agent uses */
     struct host_limits limits;
     char subuids[PATH_MAX];          /* a file in the format of /etc/subuid: io/subids.h */
-    struct config_access everywhere; /* of [agent] */
+    struct config_access everywhere; /* the rights in [agent] */
     uint32_t namespace_count;        /* [0] is "default" */
     struct config_namespace namespaces[HOST_NAMESPACES_MAX];
     uint32_t account_count;

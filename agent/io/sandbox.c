@@ -214,7 +214,7 @@ static bool add_all(scmp_filter_ctx filter, uint32_t action, const char *const *
     for (size_t i = 0; i < count; i++) {
         int number = seccomp_syscall_resolve_name(names[i]);
         if (number == __NR_SCMP_ERROR) {
-            continue; /* newer than libseccomp 2.5.4 */
+            continue; /* the call is newer than this libseccomp */
         }
         int result = seccomp_rule_add(filter, action, number, 0);
         if (result != 0 && result != -EDOM &&

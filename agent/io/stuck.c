@@ -1,4 +1,4 @@
-/* See io/stuck.h. */
+/* Detecting a blocked thread: see io/stuck.h. */
 #include "io/stuck.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 static const int64_t stuck_ns = STUCK_MS * INT64_C(1000000);
 static const int64_t look_ns_max = STUCK_LOOK_MS * INT64_C(1000000);
 
-/* Reads the begin of a file. Returns false if there is none. */
+/* Reads the beginning of a file. Returns false if it is missing. */
 static bool read_text(const char *path, char *text, size_t text_size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -22,8 +22,8 @@ static bool read_text(const char *path, char *text, size_t text_size)
     return size > 0;
 }
 
-/* Returns whether the thread's state is D. *disk_reads: pages that it had read from a disk. See
- * proc(5), stat. */
+/* Returns whether the thread's state is D (uninterruptible). *disk_reads: how many pages it has
+ * read from a disk. See proc(5), stat. */
 static bool waits(const char *stat, unsigned long *disk_reads)
 {
     char line[512];
@@ -38,8 +38,8 @@ static bool waits(const char *stat, unsigned long *disk_reads)
            state == 'D';
 }
 
-/* For how long at least one thread of the machine was stalled for memory, in us; 0: the kernel does
- * not tell. proc(5), pressure. */
+/* Returns for how long, in us, at least one thread of the machine was stalled for memory; 0: the
+ * kernel does not count that. See proc(5), pressure. */
 static uint64_t memory_stalled_us(const char *pressure)
 {
     char text[512];
@@ -58,7 +58,8 @@ bool stuck_look(struct stuck *stuck, const char *stat, const char *pressure, int
     bool waited = waits(stat, &disk_reads);
     uint64_t stalled_us = waited ? memory_stalled_us(pressure) : stuck->stalled_us;
     bool stalled = (int64_t)(stalled_us - stuck->stalled_us) * 1000 > since_ns / 2;
-    /* While the thread that looks had no processor itself, the other one may have waited twice. */
+    /* If this thread got no processor itself since the last look, the watched one may have waited
+     * twice. */
     since_ns = since_ns < look_ns_max ? since_ns : look_ns_max;
     if (waited && stuck->waited && disk_reads == stuck->disk_reads && !stalled) {
         stuck->stuck_ns += since_ns;

@@ -152,7 +152,8 @@ static void tell_memory(const struct agent *agent, struct hfi_facts_builder *bui
     tell_room(builder, "shm_free", agent->regions[0].fd);
 }
 
-/* Clients of the previous agent that may or may not live: their number, and the names of some. */
+/* Adds the clients of the previous agent that may or may not live: their number, and the names of
+ * some. */
 static void log_unproven(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[FILES_TEXT_MAX] = "";
@@ -204,7 +205,7 @@ static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *bu
 static void tell_limits(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct rlimit limit;
-    /* The lowest free number: about as many descriptors are in use. */
+    /* Returns the lowest free descriptor number: about as many descriptors are in use. */
     int lowest = dup(agent->timer_fd);
     if (lowest >= 0) {
         close(lowest);
@@ -244,8 +245,8 @@ static void tell_store(const struct agent *agent, struct hfi_facts_builder *buil
     }
 }
 
-/* How many partitions each voter coordinates, as its heartbeats say. The only voter of a cell sends
- * none, so all partitions count as its own. */
+/* Adds how many partitions each voter coordinates, as its heartbeats report. The only voter of a
+ * cell sends none, so all partitions count as its own. */
 static void count_partitions(const struct agent *agent, uint32_t counts[MESSAGE_VOTERS_MAX])
 {
     const struct host_config *config = &agent->host_config;

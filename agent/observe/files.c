@@ -4,7 +4,7 @@
  * is lost when it ends. If the socket's name is removed, the agent serves connected clients, and no
  * other can connect. So the agent logs a missing name while something can be done about it.
  *
- * Upkeep looks at open descriptors only, for a look at a name may wait for a disk that stands
+ * Upkeep looks at open descriptors only, because looking up a name may wait for a disk that stands
  * still.
  */
 #include "observe/files.h"

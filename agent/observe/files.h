@@ -22,7 +22,7 @@ uint32_t files_state_gone(const struct agent *agent, bool by_name, char *text);
 bool files_socket_gone(const struct agent *agent);
 /* files_state_gone() with the socket. */
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
-/* Called in each upkeep: logs the files that are gone. */
+/* Called in each upkeep: logs the files that are missing. */
 void files_look(struct agent *agent);
 
 #endif

@@ -108,7 +108,8 @@ void log_begin_limited(struct log_line *line, enum log_level level, const char *
     }
 }
 
-/* Returns whether the character may hide, or change how the line looks. */
+/* Returns whether a terminal may show the character as nothing, or change the look of the line
+ * because of it. */
 static bool is_escaped(const struct hfi_utf8 *unit)
 {
     return !unit->valid || hfi_utf8_is_control(unit->code_point) ||
@@ -127,7 +128,7 @@ static bool is_plain(const char *bytes, size_t size)
     return size > 0;
 }
 
-/* The character, as it stands between quotes. */
+/* Writes the character as it stands between quotes. */
 static void escape(char escaped[ESCAPED_MAX], const char *bytes, const struct hfi_utf8 *unit)
 {
     if (bytes[0] == '"' || bytes[0] == '\\') {

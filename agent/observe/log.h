@@ -5,9 +5,9 @@
  *   level=info event=client_connected client=3 pid=4711 uid=1000 command="sh -c make"
  *
  * Values that are not plain words are quoted: \" \\ \n \t and \xHH stand for bytes that would break
- * the line, that are not UTF-8, or that nobody would see. A line is one write, at most LOG_LINE_MAX
- * bytes; longer ones are cut. Each line begins with the wall clock's time, which is for people
- * only, unless journald adds its own.
+ * the line, that are not UTF-8, or that are invisible. A line is one write, at most LOG_LINE_MAX
+ * bytes; longer ones are cut. Each line begins with the wall clock's time (which only people use),
+ * unless journald adds its own.
  *
  * Lines that strangers can cause at will go through log_begin_limited(), so that a flood of them
  * cannot fill a disk. The next line of that kind has the number of lines that were left out.
@@ -42,8 +42,8 @@ void log_open(int fd, bool with_time);
 /* Sends lines to standard error, with the time unless the journal reads them. */
 void log_open_stderr(void);
 
-/* For display: lines since the start that were not written. A limit left them out, their reader did
- * not take them, or writing failed. */
+/* For display: lines since the start that were not written. A limit left them out, their reader had
+ * no room for them, or writing failed. */
 struct log_missing {
     uint64_t left_out;
     uint64_t lost;

@@ -2,8 +2,8 @@
  * The agent's answers to monitoring: figures as the text that Prometheus reads, and a page for a
  * person. docs/METRICS.md lists every figure.
  *
- * web.c fills in struct metrics, and metrics.c turns it into text. The figures have no name of a
- * lock and no user, for every user of this host may read them.
+ * web.c fills in struct metrics, and metrics.c turns it into text. The figures name no lock and no
+ * user, because every user of this host may read them.
  */
 #ifndef AGENT_METRICS_H
 #define AGENT_METRICS_H
@@ -42,7 +42,7 @@ struct metrics {
     enum renewal_state session;
     bool was_safe; /* the session was safe in this epoch */
     uint32_t epoch;
-    int64_t remaining_ns; /* of the lease; negative: it ran out so long ago */
+    int64_t remaining_ns; /* time left of the lease; negative: it ended so long ago */
     bool astray;          /* the clock's rate is beyond max_drift */
     const struct judgement *judgement;
     int64_t tls_end_s; /* when the first of the certificates ends, wall clock; 0: no TLS */

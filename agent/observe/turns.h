@@ -1,11 +1,12 @@
 /*
  * A watchdog of the loop: how long each turn took, which part took longest, and for which user.
  *
- * While a turn lasts no lease is renewed and nobody is answered. The requests of users are bounded,
- * in time and by user (io/socket_share.h). If a bound is ever missing, this shows where: a turn of
- * more than a twentieth of session_ttl is logged (turn_slow), with its longest part.
+ * While a turn lasts, the agent renews no lease and answers no client. The requests of users are
+ * bounded, in time and by user (io/socket_share.h). If a bound is ever missing, the watchdog shows
+ * where: a turn of more than a twentieth of session_ttl is logged (turn_slow), with its longest
+ * part.
  *
- * The clock is read where a part begins, and every callback of the loop begins with that. The
+ * The clock is read at the begin of each part, and every callback of the loop begins a part. The
  * processor time of the turn shows whether the agent was busy. If it was not (it was stopped, got
  * no processor, or waited for the kernel), no user is blamed.
  */
@@ -38,7 +39,7 @@ struct turns {
     int64_t spent_ns[TURN_PARTS];
     /* Counts over all turns. */
     uint64_t slow;
-    struct log_limit limit; /* of lines about slow turns */
+    struct log_limit limit; /* counts the lines about slow turns */
 };
 
 /* The user that took most of a turn. */

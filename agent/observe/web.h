@@ -1,9 +1,9 @@
 /*
  * [http]: /metrics, /healthz, and / for a person. See metrics.h, io/http_thread.h, docs/METRICS.md.
  *
- * A thread handles the connections, and the loop writes the answers. So HTTP costs nothing while
- * nobody asks. An agent whose loop stands still does not answer, and a monitor must take that for
- * unhealthy, too.
+ * A thread handles the connections, and the loop writes the answers. So HTTP costs nothing while no
+ * client asks. An agent whose loop stands still does not answer; a monitor must treat a missing
+ * answer as unhealthy, too.
  */
 #ifndef AGENT_WEB_H
 #define AGENT_WEB_H

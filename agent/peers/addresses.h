@@ -2,7 +2,7 @@
  * The addresses of agents that are no voters of the configuration.
  *
  * An agent announces its own address, and gossip announces addresses of others. Either may be a
- * lie. So this agent believes an address only as far as it can see: something there answers with an
+ * lie. So this agent uses an address only after it has checked it: a program there answers with an
  * agent's greeting and, with TLS, shows that agent's certificate.
  *
  *   home    the address that packets go to. It stays as long as its connection is up. Another
@@ -14,10 +14,10 @@
  *
  * A trial or a guest for which nobody answers is forgotten after ADDRESSES_TRIAL_MS. An address
  * counts against the quota of the host that announced it. A host has ADDRESSES_GUESTS_MAX trials
- * and guests at a time and ADDRESSES_ANNOUNCED_MAX entries in all. After a trial of a host that
- * came to nothing, that host gets no other one for the same agent for ADDRESSES_AGAIN_MS. So an
- * agent that lies can have this one dial some addresses for a while; it neither fills the table nor
- * takes another agent's entry.
+ * and guests at a time and ADDRESSES_ANNOUNCED_MAX entries in all. After a trial that a host
+ * announced has failed, that host gets no other trial for the same agent for ADDRESSES_AGAIN_MS. So
+ * a lying agent can make this one dial some addresses for a while, but it can neither fill the
+ * table nor take over another agent's entry.
  */
 #ifndef AGENT_ADDRESSES_H
 #define AGENT_ADDRESSES_H
@@ -33,7 +33,7 @@ enum {
     ADDRESSES_TRIAL_MS = 10000,
     ADDRESSES_MOVE_MS = 60000,
     ADDRESSES_AGAIN_MS = 60000,
-    ADDRESSES_FORGET_MS = 600000, /* after so long without an answer a known agent is forgotten */
+    ADDRESSES_FORGET_MS = 600000, /* a known agent that has not answered for so long is forgotten */
     ADDRESSES_HOSTS = 256,        /* the quotas are kept by a hash of the host, modulo this */
 };
 
@@ -41,7 +41,8 @@ enum {
 
 struct addresses_operations {
     void *arg;
-    /* Dials from now on. Returns the link, or ADDRESSES_LINK_NONE if that is not possible. */
+    /* Dials an address from now on. Returns the link, or ADDRESSES_LINK_NONE if that is not
+     * possible. */
     uint32_t (*dial)(void *arg, const struct message_agent *agent, const char *address);
     void (*forget)(void *arg, uint32_t link);
     bool (*is_up)(void *arg, uint32_t link);
@@ -56,23 +57,23 @@ struct addresses {
 
 struct address_claim {
     uint32_t link;
-    uint64_t host;    /* the host that announced it: a hash */
+    uint64_t host;    /* a hash of the host that announced it */
     int64_t since_ns; /* when it was dialled */
     char text[MESSAGE_ADDRESS_MAX];
 };
 
 /* The state of one agent. */
 struct address_entry {
-    struct address_claim home; /* link NONE: nothing is known */
+    struct address_claim home; /* if its link is NONE, no home is known */
     struct address_claim trial;
     bool known;      /* its home has answered once: it is no guest */
-    int64_t down_ns; /* since when the home does not answer, if it does not */
+    int64_t down_ns; /* since when the home has not answered; 0: it answers */
     uint64_t refused_host;
     int64_t refused_until_ns;
 };
 
 enum address_verdict {
-    ADDRESS_KEPT = 0, /* nothing new, or it has to wait */
+    ADDRESS_KEPT = 0, /* the address is not new, or has to wait */
     ADDRESS_DIALLED,
     ADDRESS_CONTRADICTED, /* the connection is up, so another address is refused */
     ADDRESS_FULL,         /* the host's quota is used up, or the address cannot be dialled */

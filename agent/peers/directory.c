@@ -131,7 +131,7 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
     return peer != NULL && peer->link != TRANSPORT_PEER_NONE;
 }
 
-/* Messages to the agent go to its current address from now on. */
+/* Sends messages for the agent to its current address from now on. */
 static void follow(struct peers *peers, struct peer_agent *peer)
 {
     const struct address_claim *current = address_current(&peers->addresses, &peer->listens);
@@ -159,7 +159,7 @@ static void log_address(struct peers *peers, const char *event, const struct mes
     log_end(&line);
 }
 
-/* Why an announced address is refused; NULL if it is good. */
+/* Returns why an announced address is refused; NULL if it is accepted. */
 static const char *address_error(const struct agent *agent, const char *address)
 {
     const struct host_config *config = &agent->host_config;

@@ -43,7 +43,8 @@ static void leave_buffer(struct peers *peers, unsigned char *buffer)
     }
 }
 
-/* The version of the wire protocol that the peer reads; the oldest one while its link is down. */
+/* Returns the version of the wire protocol that the peer reads; the oldest one while its link is
+ * down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer)
 {
     return wire_greeted_version(transport_version(peers->transport, peer->link));
@@ -69,8 +70,8 @@ static void send_packet(struct peers *peers, struct peer_agent *peer)
         peer->packets_dropped++;
         return; /* the link is a new one, and the agent there may read older versions only */
     }
-    /* The packet is lost if the peer is gone or its queue is full: the cores repeat what
-     * matters. */
+    /* The packet is lost if the peer is not connected or its queue is full; the cores repeat every
+     * message that matters. */
     bool sent = transport_send(peers->transport, peer->link, peer->buffer, size);
     peer->packets_sent += sent;
     peer->packets_dropped += !sent;
@@ -88,8 +89,8 @@ void peers_drop_buffer(struct peers *peers, struct peer_agent *peer)
     }
 }
 
-/* The open packet to that agent, whose header has the commit of the last message. NULL if the agent
- * cannot be reached. */
+/* Returns the open packet to that agent. Its header has the commit of the last message. NULL if the
+ * agent cannot be reached. */
 static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to)
 {
     struct peer_agent *peer = peers_find(peers, to);
@@ -105,7 +106,7 @@ static struct peer_agent *open_packet(struct peers *peers, const struct message_
         begin_packet(peers, peer);
     } else if (peer->commit < peers->commit || peer->membership != peers->membership) {
         /* The header's commit and record of stores are those of the first message in a packet. A
-         * promise must not be sent under older ones, so it gets a new packet. */
+         * promise must not be sent with older values of these, so it gets a new packet. */
         send_packet(peers, peer);
         begin_packet(peers, peer);
     }
@@ -116,7 +117,7 @@ void peers_send(void *arg, const struct message_agent *to, const struct message 
 {
     struct peers *peers = ((struct agent *)arg)->peers;
     if (peers == NULL) {
-        return; /* there is nobody */
+        return; /* no other agent is there */
     }
     peers->commit = message->commit > peers->commit ? message->commit : peers->commit;
     peers->membership = message->membership;
@@ -377,8 +378,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     peers_directory_look(agent->peers);
 }
 
-/* A hash of the three files' identities and times of change: it differs once a file has changed. 0:
- * one of them cannot be looked at. */
+/* Returns a hash of the three files' identities and times of change, which changes with each file.
+ * 0: one of them cannot be looked at. */
 static uint64_t sum_of_files(const struct config *config)
 {
     const char *const paths[] = {config->tls_ca, config->tls_cert, config->tls_key};
@@ -395,8 +396,8 @@ static uint64_t sum_of_files(const struct config *config)
     return sum;
 }
 
-/* changed: the files are new, or SIGHUP asked for it. Otherwise this is another try of files that
- * were refused, and that refusal is in the log already. */
+/* changed: the files are new, or SIGHUP asked for it. If changed is false, this is another attempt
+ * with files that were refused before, and that refusal is in the log already. */
 static void renew_certificates(struct agent *agent, bool changed)
 {
     struct peers *peers = agent->peers;
@@ -486,7 +487,7 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
     bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
-    /* An agent that was silent before the stall still is. */
+    /* An agent that was silent before the stall still counts as silent. */
     bool silent = up && !answers && !starts_over && (long_so || peer->silent);
     bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {

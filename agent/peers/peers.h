@@ -1,14 +1,14 @@
 /*
  * The other agents of the cell, by name: where they listen, and what is on its way to them.
  *
- * The configuration has the voters' addresses. Any other agent announces its own
- * (driver_operations.address), and is believed within the bounds of addresses.h: a wrong address
- * loses only messages.
+ * The configuration has the voters' addresses. Any other agent announces its own address
+ * (driver_operations.address). This agent uses it within the bounds of addresses.h: a wrong address
+ * only loses messages.
  *
- * All that goes to one agent in one turn of the loop is one packet; peers_flush() sends them. What
- * arrives is checked whole (proto/wire.h), then given to the driver, item by item. A packet of
- * another cell or protocol version is refused, and so is one that is malformed. Such a refusal is
- * logged once a minute for each remote.
+ * All messages to one agent in one turn of the loop make one packet; peers_flush() sends these
+ * packets. What arrives is checked whole (proto/wire.h), then given to the driver, item by item. A
+ * packet of another cell or protocol version is refused, and so is one that is malformed. Such a
+ * refusal is logged once a minute for each remote.
  *
  * An agent that does not listen (the cell of one host) has none of this: agent->peers is NULL.
  */
@@ -46,9 +46,10 @@ void peers_address(void *arg, const struct message_agent *agent, const char *add
 /* Reads the files of [tls] again, and logs the result. */
 void peers_renew_certificates(struct agent *agent);
 
-/* Gives what has arrived to the driver. Nothing if the agent does not listen. */
+/* Gives packets that have arrived to the driver. Does nothing if the agent does not listen. */
 void peers_receive(struct agent *agent);
-/* Readable when something may have arrived; -1: the agent does not listen. */
+/* Returns a descriptor that is readable when packets may have arrived; -1: the agent does not
+ * listen. */
 int peers_fd(const struct agent *agent);
 
 /* Sends the packets that the turn has filled. Called at the end of each turn. */
@@ -95,7 +96,7 @@ enum peers_refusal {
 /* voters: MESSAGE_VOTERS_MAX entries, by index. The entry of this agent stays empty. */
 void peers_figures(const struct agent *agent, struct peers_figures *voters,
                    struct peers_figures *others);
-/* How often that happened since the start; 0 for an agent that does not listen. */
+/* Returns how often that happened since the start; 0 for an agent that does not listen. */
 uint64_t peers_refused(const struct agent *agent, enum peers_refusal why);
 
 /* For display: logs how many messages of each kind were sent and received since the start. */

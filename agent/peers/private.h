@@ -27,7 +27,7 @@ struct peer_agent {
     uint32_t link;         /* the transport's number of its link */
     unsigned char *buffer; /* the packet that is being filled; NULL: none */
     struct wire_writer writer;
-    uint64_t commit; /* of the packet's header */
+    uint64_t commit; /* commit and record in the packet's header */
     uint32_t membership;
     char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as announced last; "": not yet */
     int64_t up_ns;                     /* since when the connection is up, or down */
@@ -35,7 +35,8 @@ struct peer_agent {
     bool starts_over;                  /* logged: it starts over */
     bool unreachable;                  /* logged: without a connection for too long */
     struct pace_watch clock;           /* of a voter: what was logged of its clock */
-    struct log_limit kept_limit;       /* of lines about an address of its that was refused */
+    struct log_limit kept_limit;       /* limits log lines about an address of this agent that was
+                                        * refused */
     uint64_t packets_sent;
     uint64_t packets_dropped;
     uint64_t packets_received;
@@ -64,11 +65,11 @@ struct peers {
     uint16_t dirty[TRANSPORT_PEERS_MAX]; /* indices of peers with a buffer */
     unsigned char *kept[PEERS_BUFFERS_KEPT];
     uint32_t kept_count;
-    uint64_t files_sum; /* of [tls]: see sum_of_files() */
+    uint64_t files_sum; /* a sum of the files of [tls]: see sum_of_files() */
     int64_t files_ns;   /* when the files were last looked at */
     bool files_kept;    /* they were refused then; the same files may be good later */
     char kept_text[TRANSPORT_ERROR_MAX]; /* why they were refused */
-    uint64_t commit;                     /* of the last message */
+    uint64_t commit;                     /* the commit in the last message */
     uint32_t membership;
     struct peers_refused_host refused[PEERS_REFUSED_MAX];
     int64_t refused_ns; /* for display: when a peer was last refused; 0: never */
@@ -90,10 +91,10 @@ struct peer_agent *peers_find(struct peers *peers, const struct message_agent *n
 uint32_t peers_find_voter(const struct agent *agent, const struct message_agent *name);
 /* The version of the wire protocol that the peer reads; the oldest one while its link is down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer);
-/* Dials a voter from now on. Returns false if there is no memory. */
+/* Begins to dial a voter. Returns false if there is no memory. */
 bool peers_dial(struct peers *peers, const struct message_agent *name, const char *address);
 void peers_directory_init(struct peers *peers);
-/* Forgets addresses where nobody answers any more. Called once a second. */
+/* Forgets addresses at which no agent answers any more. Called once a second. */
 void peers_directory_look(struct peers *peers);
 /* Drops the packet to the peer that is being filled. */
 void peers_drop_buffer(struct peers *peers, struct peer_agent *peer);

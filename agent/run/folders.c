@@ -6,9 +6,9 @@
  * socket, nobody else may write to them, and nobody else may be able to replace a folder on the way
  * to them. The agent opens the files in them without following links, and checks each file after it
  * was opened, never before. A folder of root with the sticky bit (/tmp, /dev/shm) is good enough
- * for a socket: the agent checks the owner of what it finds there, and refuses what others made.
- * The owner of a folder can replace everything in it, sticky bit or not. docs/SECURITY.md has the
- * table.
+ * for a socket: the agent checks the owner of what it finds there, and refuses what other users
+ * made. The owner of a folder can replace everything in it, sticky bit or not. docs/SECURITY.md has
+ * the table.
  */
 #include "run/folders.h"
 
@@ -71,16 +71,16 @@ static bool check_folder(struct agent *agent, const struct stat *status, const c
 }
 
 /*
- * Checks each folder and link on the way to path. In a folder that others can write to, a link must
- * be of root or of the agent's user. A folder must be of one of these two, and not writable by
- * everybody without the sticky bit. If the last folder is to be the agent's alone, check_folder()
- * checks it instead. On failure returns false with agent->error.
+ * Checks each folder and link on the way to path. In a folder that other users can write to, a link
+ * must belong to root or the agent's user. Each folder must belong to one of these two, and if
+ * every user may write to it, it must have the sticky bit. If the last folder is to be the agent's
+ * alone, check_folder() checks it instead. On failure returns false with agent->error.
  */
 static bool check_way(struct agent *agent, const char *path, bool alone)
 {
     char upto[PATH_MAX];
     struct stat status;
-    bool shared = false; /* others can write to the folder before */
+    bool shared = false; /* other users can write to the previous folder */
     for (size_t at = 1; path[0] == '/' && at < sizeof(upto); at++) {
         if (path[at] != '/' && path[at] != '\0') {
             continue;
@@ -89,7 +89,7 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
         memcpy(upto, path, at);
         upto[at] = '\0';
         if (lstat(upto, &status) != 0) {
-            return true; /* the code that needs it reports the fault */
+            return true; /* the code that needs the file reports the fault */
         }
         if (S_ISLNK(status.st_mode) && shared && !is_own(agent, status.st_uid)) {
             fail(agent, 0,
@@ -229,7 +229,7 @@ static bool make_socket_folder(struct agent *agent)
     return check_socket_folder(agent, folder);
 }
 
-/* A user that checks a file need not be the user that the agent will run as. That one owns
+/* A user that checks a file need not be the user that the agent will run as. The agent's user owns
  * state_dir. */
 bool folders_check(struct agent *agent)
 {
@@ -246,7 +246,7 @@ bool folders_check(struct agent *agent)
     for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
         snprintf(path, sizeof(path), "%s%s", state_dir, inner[i]);
         if (stat(path, &status) != 0) {
-            continue; /* it does not exist yet, or this user may not look */
+            continue; /* the path does not exist yet, or this user may not look at it */
         }
         if (!S_ISDIR(status.st_mode)) {
             fail(agent, 0, "%s: %s", path, strerror(ENOTDIR));

@@ -20,18 +20,18 @@
 #include "turn.h"
 
 enum {
-    PAUSE_MS = 20,     /* between two looks while the loop is held up */
+    PAUSE_MS = 20,     /* the pause between two looks while the loop is held up */
     SUSPECT_MS = 3000, /* how long the keeper looks for the cause of a slow turn */
 };
 
 struct keeper {
-    sem_t turn;     /* 0: the loop has the driver, or the keeper does */
-    uint32_t depth; /* how often the loop has lent it */
+    sem_t turn;     /* 0: the loop may use the driver, or the keeper does */
+    uint32_t depth; /* how often the loop has lent the driver */
     pthread_t thread;
     pthread_mutex_t mutex; /* of end */
     pthread_cond_t changed;
     bool end;
-    /* relaxed, both: an old value costs one look */
+    /* relaxed, both: a thread that reads an old value only looks once more */
     _Atomic int64_t due_ns;
     _Atomic int64_t suspects_ns; /* until then the keeper looks which thread is stuck */
 };
@@ -80,7 +80,7 @@ void keeper_suspect(struct agent *agent, int64_t now_ns)
 {
     struct keeper *keeper = agent->keeper;
     if (keeper != NULL) {
-        pthread_mutex_lock(&keeper->mutex); /* the keeper has it only while it looks at these */
+        pthread_mutex_lock(&keeper->mutex); /* protects the fields below, which the keeper uses */
         atomic_store_explicit(&keeper->suspects_ns, now_ns + SUSPECT_MS * INT64_C(1000000),
                               memory_order_relaxed);
         pthread_cond_signal(&keeper->changed);
@@ -119,8 +119,8 @@ static void keep(struct agent *agent)
     }
 }
 
-/* late: a renewal is overdue, so the loop is held up, starved, or just about to go on. Otherwise a
- * turn was slow, and only its cause is looked for. */
+/* late: a renewal is overdue, so the loop is held up, gets no processor, or is just about to go on.
+ * If late is false, a turn was slow, and the keeper only looks for its cause. */
 static void help(struct agent *agent, bool late)
 {
     struct pollfd packets = {.fd = late ? peers_fd(agent) : -1, .events = POLLIN};
@@ -136,7 +136,7 @@ static void help(struct agent *agent, bool late)
     (void)nanosleep(&pause, NULL);
 }
 
-/* With the mutex held. Returns when it is time to look, or at the end. */
+/* The caller holds the mutex. Returns when it is time to look, or at the end. */
 static void rest_until(struct keeper *keeper, int64_t due_ns)
 {
     int64_t left_ns = due_ns - clock_boottime_ns();
@@ -202,7 +202,7 @@ bool keeper_open(struct agent *agent)
     keeper->due_ns = clock_boottime_ns() + agent->config.session_ttl_ns / 3;
     agent->keeper = keeper;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread gets the signals */
     int error = pthread_create(&keeper->thread, NULL, run, agent);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {

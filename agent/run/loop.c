@@ -37,14 +37,17 @@
 #include "turn.h"
 
 enum {
-    DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* descriptors that belong to no client */
+    DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* descriptors for other purposes than
+                                                     * clients */
     DESCRIPTORS_PER_CLIENT = 3,
-    COMMITS_UNTIL_CHECKPOINT = 4096, /* then a checkpoint follows without a quiet moment */
+    COMMITS_UNTIL_CHECKPOINT = 4096, /* bytes of log after which a checkpoint is made even without a
+                                      * quiet moment */
     START_ROUNDS_MAX = 1000,
-    TURN_SLOW_PART = 20,   /* of session_ttl: a turn longer than that part is logged */
+    TURN_SLOW_PART = 20,   /* a turn longer than this part of session_ttl is logged */
     RESIGN_MS = 1000,      /* how long an orderly end waits for other coordinators */
-    SUSPECT_MS = 50,       /* a longer turn may be one that a client held up */
-    KEEPER_LATE_PART = 20, /* of session_ttl: a renewal that late is made by the keeper */
+    SUSPECT_MS = 50,       /* in a longer turn a client may have held up the loop */
+    KEEPER_LATE_PART = 20, /* a renewal that is late by this part of session_ttl is made by the
+                            * keeper */
 };
 
 /* Set by the handler of SIGCONT: this process was stopped. Nothing else shows that. */
@@ -71,7 +74,7 @@ static void note_stall(struct agent *agent, const char *measure, int64_t took_ns
     agent->stall_ns = took_ns;
 }
 
-/* Only logs and counts: the driver does what follows from a stall. */
+/* This only logs and counts; the driver decides what follows from a stall. */
 static void on_stalled(void *arg, int64_t turn_ns)
 {
     note_stall(arg, "turn", turn_ns);
@@ -131,14 +134,15 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
                                     .took_ns = agent->shares.most_ns};
     turns_end(&agent->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART, user);
     keeper_turned(agent, now_ns);
-    /* Not later than the next renewal would be: at times none is wanted, and then one is. */
+    /* The loop wakes no later than a renewal would be due, even at times when none is due: a
+     * renewal may become due meanwhile. */
     int64_t renewal_ns = earlier(driver_renewal_ns(agent->driver),
                                  now_ns + agent->config.session_ttl_ns / 3);
     keeper_expect(agent,
                   later(renewal_ns, now_ns) + agent->config.session_ttl_ns / KEEPER_LATE_PART);
     due_ns = due_ns > now_ns
                  ? due_ns
-                 : now_ns; /* what is overdue already does not make the next turn late */
+                 : now_ns; /* time that was overdue before does not make the next turn late */
     if (due_ns != agent->armed_ns) {
         clock_timer_set(agent->timer_fd, due_ns);
         agent->armed_ns = due_ns;
@@ -285,7 +289,7 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     (void)events;
     agent_turn(agent, TURN_TIMER);
     clock_timer_drain(agent->timer_fd);
-    agent->armed_ns = INT64_MAX; /* it has fired */
+    agent->armed_ns = INT64_MAX; /* the timer has fired */
     agent->fired = true;
 }
 
@@ -653,10 +657,10 @@ static void serve(struct agent *agent)
     notify_stopping();
 }
 
-/* A development cell often runs only once, and nobody removes its files in /dev/shm. If no process
- * uses its regions, they give their memory back, and get it again when the next agent adopts them.
- * Other cells keep theirs, so that a process which fills /dev/shm between two agents takes nothing
- * from them. */
+/* A development cell often runs only once, and no later agent removes its files in /dev/shm. If no
+ * process uses its regions, they give their memory back, and get it again when the next agent
+ * adopts them. Other cells keep theirs, so that a process which fills /dev/shm between two agents
+ * takes nothing from them. */
 static void slim_regions(const struct agent *agent)
 {
     if (!agent->config.dev || agent->exit_code != AGENT_EXIT_OK || agent->host == NULL ||

@@ -41,12 +41,12 @@
 #include "serve/regions.h"
 
 enum {
-    REGISTERS_MAX = 1 << 22, /* lock names that the acceptor can know */
+    REGISTERS_MAX = 1 << 22, /* lock names for which the acceptor has room */
     AGENTS_MAX = 1024,
     REQUESTS_MAX = 65536,
     SHARES_MAX = 65536,
-    KEPT_MAX = 4096,          /* requests that are kept for the next agent */
-    GOSSIP_AGENTS_MAX = 4096, /* in gossip; ITEMS and CHUNKS are for locks that are held */
+    KEPT_MAX = 4096,          /* requests that are noted for the next agent */
+    GOSSIP_AGENTS_MAX = 4096, /* gossip's tables; ITEMS and CHUNKS are for locks that are held */
     GOSSIP_ITEMS_MAX = 1 << 17,
     GOSSIP_CHUNKS_MAX = 1 << 19,
 };
@@ -242,7 +242,7 @@ static bool load_seen(void *arg, const struct quorum_seen *seen)
 static bool load_region(void *arg, const char *space, const char *shm_name)
 {
     struct agent *agent = arg;
-    (void)shm_name; /* the name follows from the configuration */
+    (void)shm_name; /* the name follows from the configuration alone */
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (strcmp(agent->spaces[i], space) == 0) {
             agent->region_rows |= UINT64_C(1) << i;
@@ -431,8 +431,8 @@ static int check_rules(struct agent *agent)
 
 /* ---- regions ---- */
 
-/* Why the session before cannot go on, as far as that is known without its regions. NULL: it
- * may. */
+/* Returns why the previous session cannot go on, as far as that is known without its regions; NULL:
+ * it may go on. */
 static const char *why_over(const struct agent *agent)
 {
     uint64_t all = agent->config.namespace_count == 64
@@ -464,7 +464,7 @@ static const char *why_over(const struct agent *agent)
     return NULL;
 }
 
-/* The regions that the store knows. */
+/* Reads the regions that the store has rows for. */
 struct old_regions {
     uint32_t count;
     struct {
@@ -486,9 +486,10 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
     return true;
 }
 
-/* Deletes the rows of the session before, which nobody needs any more. Until this voter votes again
- * its messages name no newer commit than the one that the store was opened with
- * (disk_keep_opened()): a start that is killed must not make an old copy look newer. */
+/* Deletes the rows of the previous session, which are not needed any more. This makes a commit. An
+ * old copy of the store must not look newer because of a start that is killed here. So until this
+ * voter votes again, its messages name no newer commit than the one with which the store was opened
+ * (disk_keep_opened()). */
 static bool leave_session(struct agent *agent)
 {
     struct old_regions old = {.count = 0};
@@ -606,7 +607,7 @@ static void log_numbers(const struct agent *agent)
     }
 }
 
-/* Programs of this host do not find an agent of --dev beside the system's. */
+/* Warns that programs of this host do not find an agent of --dev beside the system's agent. */
 static void log_system_agent(const struct agent *agent)
 {
     static const char system_socket[] = "/run/holdfast/agent.sock";
@@ -642,7 +643,7 @@ static int make_cores_anew(struct agent *agent)
     return make_cores(agent);
 }
 
-/* Tries to go on with the session before. Each round that returns REGIONS_AGAIN has found one more
+/* Tries to continue the previous session. Each round that returns REGIONS_AGAIN has found one more
  * region that cannot be adopted. *adopted: the session goes on; else why holds the reason. */
 static int adopt_session(struct agent *agent, bool *adopted, char *why)
 {
@@ -771,7 +772,8 @@ int agent_prepare(struct agent *agent)
                                         .now_ns = kernel_now_ns,
                                         .ring = kernel_ring,
                                         .arg = agent};
-    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the size limit fails instead */
+    (void)signal(SIGXFSZ, SIG_IGN); /* then a write beyond the size limit fails instead of ending
+                                     * the process */
     if (uv_loop_init(&agent->loop) != 0 || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }

@@ -11,7 +11,7 @@
 /* Raises the limit of descriptors as far as the process may. To be called before the filter of
  * system calls. */
 void agent_raise_limits(void);
-/* Does everything up to a loaded and adopted state, which is not started yet. Returns
+/* Does all that is needed up to a loaded and adopted state, but starts nothing. Returns
  * AGENT_EXIT_OK, or the exit code with one line in agent->error. */
 int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));
 /* If no other agent or client knows of the epoch that this start began, the next start begins the

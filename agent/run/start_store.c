@@ -42,10 +42,10 @@ __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int c
 struct living {
     struct agent *agent;
     uint32_t count;
-    uint32_t first; /* pid of one living process, as recorded; 0: not known */
+    uint32_t first; /* the pid of one living process, as recorded; 0: not known */
 };
 
-/* Counts the processes that live. One that cannot be seen counts, too. */
+/* Counts the processes that live. A process that cannot be seen counts, too. */
 static void look_at(void *arg, uint32_t client)
 {
     struct living *living = arg;
@@ -131,7 +131,7 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
     struct living living = {.agent = agent};
     if (agent->left.epoch != 0 &&
         memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) != 0) {
-        return true; /* no process of another boot lives */
+        return true; /* no process of an earlier boot lives */
     }
     uint32_t layout = other_layout(agent, space, shm_name);
     if (layout == 0) {
@@ -159,8 +159,8 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
 
 /* ---- the store ---- */
 
-/* If the store is lost, the lease file may still have the last epoch. If it has not, a majority of
- * the voters has (renewal_config.asks_epoch). */
+/* If the store is lost, the lease file may still have the last epoch. If it does not, a majority of
+ * the voters knows it (renewal_config.asks_epoch). */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity)
 {
     memset(identity, 0, sizeof(*identity));
@@ -216,7 +216,7 @@ int agent_open_store(struct agent *agent)
     snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
     agent->store = store_open(path, &identity, &agent->meta, error);
     if (agent->store == NULL && agent->meta.held) {
-        return AGENT_EXIT_UNAVAILABLE; /* layout_allows() has said why */
+        return AGENT_EXIT_UNAVAILABLE; /* layout_allows() has written the error */
     }
     if (agent->store == NULL) {
         return fail(agent, agent->meta.foreign ? AGENT_EXIT_CONFIG : AGENT_EXIT_SOFTWARE, "%s",

@@ -12,7 +12,8 @@ static void *run(void *arg)
     struct anew *anew = arg;
     anew->good = region_file_make(&anew->file, anew->folder, &anew->sizes, &anew->identity,
                                   anew->error);
-    atomic_store(&anew->done, true); /* seq_cst: with anew_is_done(); publishes what was made */
+    atomic_store(&anew->done, true); /* seq_cst: pairs with anew_is_done(); publishes the new
+                                      * region */
     uv_async_send(&anew->made);
     return NULL;
 }
@@ -35,7 +36,7 @@ bool anew_begin(struct anew *anew)
 
 bool anew_is_done(const struct anew *anew)
 {
-    return anew->runs && atomic_load(&anew->done); /* seq_cst: with run() */
+    return anew->runs && atomic_load(&anew->done); /* seq_cst: pairs with run() */
 }
 
 void anew_end(struct anew *anew)

@@ -1,7 +1,7 @@
 /*
  * Makes a fresh region on a thread of its own, one at a time. That takes 15 ms for 27 MiB and 0.2 s
- * for 400 MB, and on the loop's thread no lease would be renewed meanwhile. The thread is not of
- * libuv's pool: libuv aborts if it cannot start one.
+ * for 400 MB, and if the loop's thread did it, no lease would be renewed meanwhile. The thread is
+ * not of libuv's pool: libuv aborts if it cannot start one.
  */
 #ifndef AGENT_SERVE_ANEW_H
 #define AGENT_SERVE_ANEW_H
@@ -34,8 +34,8 @@ bool anew_begin(struct anew *anew) __attribute__((warn_unused_result));
 /* Returns whether the attempt that anew_begin() started has ended, well or not. */
 bool anew_is_done(const struct anew *anew);
 
-/* Waits for the thread. If good is true, the caller takes or drops file; else error says why there
- * is none. */
+/* Waits for the thread. If good is true, the caller passes file to region_file_take() or
+ * region_file_drop(); otherwise error says why there is no file. */
 void anew_end(struct anew *anew);
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * The clients that the host core knows: the process of each, and its record.
  *
- * A client lives as long as its process. The process's pidfd says when it ends (processes.h). A
- * hang-up ends the client's holds, but it keeps its ids. Its nonce and its process are kept here
- * for its return, so that a client that resumes needs no look at /proc.
+ * A client lives as long as its process. The process's pidfd says when it ends (processes.h). When
+ * the connection ends, the client's holds end, but the client keeps its ids. This file keeps its
+ * nonce and its process for its return, so that a client that resumes needs no look at /proc.
  *
  * The next agent finds the process by the client's record (io/client_record.h). A process that the
- * next agent cannot see, or cannot tell from others, counts as alive. It keeps its holds until a
- * process that may be it ends, until the holds are broken (holdfast break), or until the session
- * ends. When it connects again, it is known again. The log says how many such clients there are,
- * and doctor names them.
+ * next agent cannot see, or cannot distinguish from others, counts as alive. It keeps its holds
+ * until a process that may be the same one ends, until the holds are broken (holdfast break), or
+ * until the session ends. When it connects again, it counts as known again. The log says how many
+ * such clients there are, and doctor names them.
  */
 #include "serve/clients.h"
 
@@ -98,7 +98,7 @@ static bool is_of(const struct agent_client *client, const struct process *proce
                        client->is.start == process->is.start;
         return client->process == NULL && client->pid == process->pid && started;
     }
-    return client->uid == uid; /* it knows the nonce, and no other proof can be had */
+    return client->uid == uid; /* the client knows the nonce, and there is no other proof */
 }
 
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
@@ -107,7 +107,7 @@ bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
     const struct agent_client *client = hello->client > 0 && hello->client < AGENT_CLIENT_IDS
                                             ? agent->by_id[hello->client]
                                             : NULL;
-    /* The uid is not compared: a process may have changed its user, and still holds. */
+    /* The uid is not compared: a process that has changed its user still has its holds. */
     return client != NULL && !client->dead && client->nonce == hello->nonce &&
            is_of(client, process, peer->uid);
 }
@@ -188,7 +188,7 @@ static bool announce(struct agent *agent, const struct client_record *record)
 {
     struct host_peer peer = {
         .pid = record->pid, .uid = record->uid, .account = subids_account(record->uid)};
-    struct config_user user = {.uid = record->uid}; /* the next HELLO brings its groups */
+    struct config_user user = {.uid = record->uid}; /* the next HELLO gives its groups */
     snprintf(peer.command, sizeof(peer.command), "%s", record->command);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         peer.rights[i] = config_rights(&agent->config, i, agent->own, &user);
@@ -202,7 +202,7 @@ static bool announce(struct agent *agent, const struct client_record *record)
     return true;
 }
 
-/* Only logs: the host core takes an id that was not loaded for one of an ended process. */
+/* Only logs. The host core treats an id that was not loaded as one of an ended process. */
 static void log_ended(struct agent *agent, const struct client_record *record)
 {
     struct log_line line;

@@ -6,8 +6,8 @@
  *       NAMESPACE.INCARNATION/region                  io/region.h
  *
  * The lease page, which no client maps, names the incarnation of each namespace's region. Any other
- * folder is left over: from a region that was given up and could not be removed yet, or from an
- * agent that was killed while it made one. The next start has them removed.
+ * folder belongs to a region that was given up and could not be removed yet, or to one that an
+ * agent was making when it was killed. The next start orders the removal of these folders.
  */
 #include "serve/memory.h"
 
@@ -23,8 +23,9 @@
 #include "observe/log.h"
 
 enum {
-    OPEN_FIRST_MS = 5000,  /* then the log says what the agent waits for */
-    OPEN_LATER_MS = 10000, /* then it ends; less than TimeoutStartSec in systemd/ */
+    OPEN_FIRST_MS = 5000,  /* after this time the log says what the agent waits for */
+    OPEN_LATER_MS = 10000, /* after this time the agent ends; less than TimeoutStartSec in
+                            * systemd/ */
     SWEEP_MAX = 1 << 16,
 };
 

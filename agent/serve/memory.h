@@ -12,26 +12,26 @@
  * line in agent->error. */
 int memory_open(struct agent *agent) __attribute__((warn_unused_result));
 
-/* Returns whether that region can be mapped and touched: false if a client holds everybody up
- * there. */
+/* Returns whether that region can be mapped and touched; false if a client makes each touch of it
+ * wait. */
 bool memory_is_reached(struct agent *agent, uint32_t space, uint64_t incarnation, uint64_t size)
     __attribute__((warn_unused_result));
 
-/* Has all regions in the folder removed that this agent does not have open. kind: REMOVER_FOLDER,
- * or REMOVER_EMPTIED if nobody can hold anything in them. */
+/* Orders the removal of all regions in the folder that this agent does not have open. kind:
+ * REMOVER_FOLDER, or REMOVER_EMPTIED if no process can hold a lock in them. */
 void memory_remove_stale(struct agent *agent, enum remover_kind kind);
 
-/* Has the folder of that region removed; memory_remove_flat() has the file removed that a row of an
- * older release names. */
+/* The first call orders the removal of that region's folder. memory_remove_flat() orders the
+ * removal of a file that a row of an older release names. */
 void memory_remove(struct agent *agent, uint32_t space, enum remover_kind kind,
                    const char *own_name);
 void memory_remove_flat(struct agent *agent, const char *shm_name);
 
-/* Returns whether a name from a row of the store is one that an older release gave: a file, not in
- * a folder. */
+/* Returns whether the name in a row of the store is from an older release, whose regions were files
+ * without a folder. */
 bool memory_is_flat(const char *shm_name);
 
-/* Returns whether the most regions that may wait for removal, of that namespace, already do. */
+/* Returns whether as many removed regions of that namespace wait as may wait. */
 bool memory_is_stuck(const struct agent *agent, uint32_t space);
 
 #endif

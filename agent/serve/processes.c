@@ -15,16 +15,16 @@
 
 enum { HASH_SIZE = 4096 };
 
-#define KEY_OF_INODE (UINT64_C(1) << 32) /* above all pids */
+#define KEY_OF_INODE (UINT64_C(1) << 32) /* larger than every pid */
 #define KEY_OF_NOTHING (UINT64_C(1) << 63)
 
 struct processes {
     struct agent *agent;
     uint64_t last_serial;
     uint32_t idle_count;
-    struct process *idle_first; /* the one that lost its last client latest */
+    struct process *idle_first; /* first the process that lost its last client most recently */
     struct process *idle_last;
-    struct process *ended; /* the first that ended is the first */
+    struct process *ended; /* first the process that ended first */
     struct process **ended_end;
     struct process *hash[HASH_SIZE];
     struct process *by_serial[HASH_SIZE];
@@ -207,19 +207,20 @@ static void process_ended(struct process *process)
         clients_died(process->clients, "its process has ended");
         left = socket_share_spend(process->share, clock_boottime_ns() - began_ns);
     }
-    if (process->clients == NULL) { /* else it stays on the list of those that have ended */
+    if (process->clients == NULL) { /* otherwise it stays on the list of ended processes */
         process_destroy(process);
     }
 }
 
-/* Those whose turn it is. What is left is seen to in the next turn. */
+/* Handles the processes whose user has time in this turn. The others follow in the next turn. */
 static bool on_ended(void *arg, const uint64_t *tags, uint32_t count)
 {
     struct processes *all = arg;
     agent_turn(all->agent, TURN_USERS);
     for (uint32_t i = 0; i < count; i++) {
         struct process *process = find_serial(all, tags[i]);
-        if (process != NULL && process->ended == NULL) { /* NULL: it made room for another */
+        if (process != NULL && process->ended == NULL) { /* NULL: the process was closed to make
+                                                          * room for another */
             ended_add(process);
         }
     }
@@ -259,7 +260,8 @@ static void make_room(struct processes *all)
         process_destroy(oldest);
     }
     if (next != NULL && all->idle_count >= PROCESSES_IDLE_MAX) {
-        process_destroy(next); /* goes down even if many lose their last client at once */
+        process_destroy(next); /* the loop ends even if many processes lose their last client at
+                                * once */
     }
 }
 
@@ -298,7 +300,8 @@ static struct process *process_create(struct processes *all, pid_t pid, uid_t ac
     return process;
 }
 
-/* The living process of that key, or NULL. If the one of that key has ended, it loses the key. */
+/* Returns the living process of that key, or NULL. If the process of that key has ended, it loses
+ * the key. */
 static struct process *known(struct processes *all, uint64_t key)
 {
     struct process *process = key != 0 ? find_key(all, key) : NULL;
@@ -339,7 +342,8 @@ enum process_found process_of_peer(struct processes *all, int socket, const stru
     return *out != NULL ? PROCESS_FOUND : PROCESS_NO_ROOM;
 }
 
-/* Called after *now was read: if the pidfd has not ended by now, the pid was still its own then. */
+/* To be called after *now was read: if the pidfd has not ended by now, the pid belonged to its
+ * process when *now was read. */
 static enum process_life compare(const struct client_record *record, const struct peer_process *now,
                                  int pidfd)
 {
@@ -379,7 +383,7 @@ enum process_life process_of_record(struct processes *all, const struct client_r
     int pidfd = peer_pidfd_open(record->pid);
     if (pidfd < 0) {
         bool gone = errno == ESRCH || errno == EINVAL ||
-                    errno == ENOENT; /* or a thread has it now */
+                    errno == ENOENT; /* or a thread has that number now */
         return gone ? PROCESS_ENDED : PROCESS_UNPROVEN;
     }
     peer_process_of(pidfd, record->pid, &is);

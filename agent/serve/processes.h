@@ -3,10 +3,10 @@
  *
  * The kernel says who connected (SO_PEERPIDFD, Linux 6.5). A pidfd becomes readable when its
  * process has ended. A thread waits for that (io/deaths.h), and the agent needs no other look at a
- * process. A process without a client keeps its pidfd until it ends, up to PROCESSES_IDLE_MAX of
- * them. The reason: any process can place a million locks on a pidfd's file, and each close has the
- * kernel search them (io/late_close.h). So a client cannot have its pidfd opened and closed again
- * and again.
+ * process. The agent keeps the pidfd of a process without a client until that process ends, for up
+ * to PROCESSES_IDLE_MAX processes. The reason: any process can place a million locks on a pidfd's
+ * file, and each close has the kernel search them (io/late_close.h). So a client cannot have its
+ * pidfd opened and closed again and again.
  *
  * A known process is found by its pid: as long as its pidfd says that it lives, no other process
  * has that pid. If it has no pid in this agent's pid namespace, it is found by its pidfd's inode.
@@ -14,10 +14,10 @@
  * Before Linux 6.5 the agent opens a pidfd by the pid that connected. If that process has ended
  * meanwhile, the pidfd may be of another process with the same pid. The process that connected then
  * has no hold, for nothing is granted before WELCOME. A process that it forked may use its
- * connection, and what that process holds ends with the connection, as always. The end of the wrong
- * process frees nothing that a client holds by the rules. Its life keeps nothing but ids, which
- * count for the user that connected. A client that resumes cannot come in this way: its process has
- * had its pid since before it connected.
+ * connection; holds of that process end with the connection, as always. If the wrong process ends,
+ * no hold of a client that keeps the rules ends. While the wrong process lives, it keeps only ids
+ * in use, which count for the user that connected. A client that resumes cannot come in this way:
+ * its process has had its pid since before it connected.
  */
 #ifndef AGENT_PROCESSES_H
 #define AGENT_PROCESSES_H
@@ -36,22 +36,23 @@ struct agent;
 struct agent_client;
 struct processes;
 
-/* Names a process. Serial 0 names none. The name of a process that has ended finds nothing. */
+/* Names a process. Serial 0 names no process. The name of a process that has ended finds
+ * nothing. */
 struct process_name {
     uint64_t key;
     uint64_t serial;
 };
 
 struct process {
-    struct process *next; /* of those with the same hash */
+    struct process *next; /* the next process with the same hash */
     struct process *next_serial;
     struct process *older; /* list of processes without a client, newest first */
     struct process *newer;
     struct processes *all;
     struct process *next_ended;   /* list of processes that have ended and still have clients */
     struct process **ended;       /* the pointer to it in that list; NULL: it is not there */
-    struct death_watch *watch;    /* of its pidfd */
-    struct agent_client *clients; /* by client->next */
+    struct death_watch *watch;    /* the inode of its pidfd */
+    struct agent_client *clients; /* its clients, linked by client->next */
     struct process_name name;
     struct peer_process is;
     struct socket_share
@@ -68,8 +69,9 @@ void processes_destroy(struct processes *all);
 
 enum process_found {
     PROCESS_FOUND = 0,
-    PROCESS_GONE,    /* it has ended */
-    PROCESS_UNSEEN,  /* it has no pid here, and this kernel cannot give a pidfd by socket */
+    PROCESS_GONE,    /* the process has ended */
+    PROCESS_UNSEEN,  /* the process has no pid here, and this kernel cannot give a pidfd for a
+                      * socket */
     PROCESS_NO_ROOM, /* errno: EMFILE, ENFILE, ENOMEM; EBUSY: late_close_is_busy() */
 };
 
@@ -80,15 +82,16 @@ enum process_found process_of_peer(struct processes *all, int socket, const stru
 enum process_life {
     PROCESS_ENDED = 0,
     PROCESS_LIVES,
-    PROCESS_UNPROVEN, /* it cannot be seen from here, or not be told from others */
+    PROCESS_UNPROVEN, /* the process cannot be seen from here, or cannot be distinguished from
+                       * others */
 };
 
 /*
- * Whether the process of a record lives. *out is the process; for PROCESS_UNPROVEN it is a process
- * that may be the record's, or NULL. A pidfd is opened by the record's pid, and its process is
- * compared with the record's inode or start time. Without those (the record has neither, or hidepid
- * hides the start before Linux 6.9) the process that has the pid now counts as the record's, and
- * its end as the record's end.
+ * Finds out whether the process of a record lives, and sets *out to the process. For
+ * PROCESS_UNPROVEN, *out is a process that may be the record's, or NULL. The call opens a pidfd by
+ * the record's pid, and compares its process with the record's inode or start time. If these cannot
+ * be compared (the record has neither, or hidepid hides the start before Linux 6.9), the process
+ * that has the pid now counts as the record's, and its end as the record's end.
  */
 enum process_life process_of_record(struct processes *all, const struct client_record *record,
                                     struct process **out) __attribute__((warn_unused_result));
@@ -96,7 +99,8 @@ enum process_life process_of_record(struct processes *all, const struct client_r
 /* Returns NULL if the process has ended. */
 struct process *process_find(const struct processes *all, struct process_name name);
 
-/* Makes the client one of the process's, or ends that. A client has at most one process. */
+/* The first call makes the client one of the process's clients; the second one ends that. A client
+ * has at most one process. */
 void process_add(struct process *process, struct agent_client *client);
 void process_remove(struct agent_client *client);
 

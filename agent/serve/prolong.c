@@ -20,27 +20,27 @@
 
 enum { STACK_SIZE = 64 * 1024, PAGE = 4096 };
 
-static const int64_t pause_ns = 200000000; /* pause before all pages are touched again */
+static const int64_t pause_ns = 200000000; /* the pause before all pages are touched again */
 
 struct prolonger {
     struct prolong *of;
-    pid_t id; /* of the thread; 0: it has not begun */
+    pid_t id; /* the thread's id; 0: the thread has not begun */
     /* The thread's present job: */
     struct hfi_region region; /* header NULL: there is no job */
     bool busy;
     _Atomic bool leave; /* relaxed: the thread stops at the next page */
-    struct stuck stuck; /* as the keeper saw it last */
+    struct stuck stuck; /* what the keeper saw at its last look */
 };
 
 struct prolong {
-    pthread_mutex_t mutex; /* for all fields below */
+    pthread_mutex_t mutex; /* protects all fields below */
     pthread_cond_t given;
     bool end;
     uint32_t count;   /* threads that were started */
     uint32_t running; /* threads that have not ended */
     uint32_t epoch;
     int64_t deadline_ns;
-    uint64_t held;    /* bit i: a process of namespace i holds up whoever touches its region */
+    uint64_t held;    /* bit i: a process of namespace i makes touches of its region wait */
     int64_t given_ns; /* when all threads last got the job to touch their regions */
     struct prolonger threads[HOST_NAMESPACES_MAX];
 };
@@ -106,7 +106,7 @@ static void *run(void *arg)
         one->region.header = NULL;
         one->busy = true;
         pthread_mutex_unlock(&prolong->mutex);
-        (void)region_try(touch, &job); /* the loop finds a page that is gone */
+        (void)region_try(touch, &job); /* the loop finds out that a page is missing */
         pthread_mutex_lock(&prolong->mutex);
         one->busy = false;
     }

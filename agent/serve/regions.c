@@ -2,10 +2,10 @@
  * The regions of the namespaces: adopting those that the previous agent left, giving up those that
  * are unusable, and making fresh ones.
  *
- * Each namespace stands alone. A region that cannot be adopted, or that becomes unusable while the
- * agent runs, is given up, and the session goes on with the others. Its namespace is not served
- * until nobody can hold anything in the old region any more (core/host/regions.c says when, and why
- * that is safe). Then it begins anew with a fresh region. The notes beside the lease page
+ * Namespaces do not depend on each other. A region that cannot be adopted, or that becomes unusable
+ * while the agent runs, is given up, and the session goes on with the others. Its namespace is not
+ * served until nobody can hold anything in the old region any more (core/host/regions.c says when,
+ * and why that is safe). Then it begins anew with a fresh region. The notes beside the lease page
  * (io/lease_file.h), which no client maps, say whether a region was given up, until when, and which
  * incarnation is in use. Nothing that is read from a region decides about the store, the session or
  * another namespace.
@@ -44,7 +44,7 @@
 #include "serve/prolong.h"
 #include "turn.h"
 
-enum { LOOK_MS = 50 }; /* between two looks at all of them, when a turn begins */
+enum { LOOK_MS = 50 }; /* the time between two checks of all regions at the begin of a turn */
 
 __attribute__((format(printf, 2, 3))) static void set_error(struct agent *agent, const char *format,
                                                             ...)
@@ -55,7 +55,7 @@ __attribute__((format(printf, 2, 3))) static void set_error(struct agent *agent,
     va_end(arguments);
 }
 
-/* ---- what a region is to be ---- */
+/* ---- the region that a namespace needs ---- */
 
 static void identify(const struct agent *agent, uint32_t space, uint64_t incarnation,
                      struct hfi_region_identity *identity)
@@ -79,14 +79,15 @@ static struct hfi_region_sizes sizes_of(const struct agent *agent)
 
 static void note_incarnation(struct agent *agent, uint32_t space, uint64_t incarnation)
 {
-    atomic_store(&agent->notes[space]->incarnation, incarnation); /* seq_cst: for the next agent */
+    atomic_store(&agent->notes[space]->incarnation, incarnation); /* seq_cst: the next agent reads
+                                                                   * it */
 }
 
 static bool make_one(struct agent *agent, uint32_t space, char *error)
 {
     const struct hfi_region_sizes sizes = sizes_of(agent);
     struct hfi_region_identity identity;
-    identify(agent, space, clock_random() | 1 /* 0 is none */, &identity);
+    identify(agent, space, clock_random() | 1 /* 0 is no incarnation */, &identity);
     if (!region_file_create(&agent->regions[space], agent->shm_fd, &sizes, &identity, error)) {
         return false;
     }
@@ -121,8 +122,8 @@ void regions_take_notes(struct agent *agent)
     }
 }
 
-/* An older release kept no closing times. So any lock may have been closed just now, with the
- * longest lock-delay. */
+/* An older release kept no closing times. So each lock counts as just closed, with the longest
+ * lock-delay. */
 static void note_unknown_closings(struct agent *agent)
 {
     int64_t longest_ns = MESSAGE_LOCK_DELAY_MAX_MS * INT64_C(1000000);
@@ -200,7 +201,7 @@ static void load_grants(struct agent *agent)
     }
 }
 
-/* Why a region that was opened and loaded is unusable; NULL: it is good. */
+/* Returns why a region that was opened and loaded is unusable; NULL: it is usable. */
 static const char *contradiction(struct agent *agent, uint32_t space)
 {
     const char *wrong = host_check_region(agent->host, space);
@@ -278,8 +279,8 @@ static bool leave_rows(struct agent *agent)
     return true;
 }
 
-/* The processes of a barred region learn of it when the sweep removes its folder (serve/memory.h).
- * The notes say by then that it was given up. */
+/* The processes of a barred region notice it when the folder is removed (serve/memory.h). By then
+ * the notes say that it was given up. */
 static bool leave_barred(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -296,7 +297,7 @@ enum regions_result regions_adopt(struct agent *agent)
     struct store_reader slots = {.arg = agent, .slot = load_slot};
     uint64_t seen = lease_file_commit(&agent->lease_file);
     if (seen > agent->meta.commit) {
-        /* An old copy of the store need not know which lock each slot is now. */
+        /* An old copy of the store may not know which lock each slot is now. */
         set_error(agent,
                   "%s/holdfast.db is an old copy: commit %" PRIu64 ", expected %" PRIu64
                   " at least",
@@ -349,7 +350,7 @@ void regions_log_holes(const struct agent *agent)
     }
 }
 
-/* ---- a new session's ---- */
+/* ---- a new session ---- */
 
 /* If one region cannot be made, those made before it are removed, so that they take up no room. */
 bool regions_make(struct agent *agent)
@@ -416,7 +417,8 @@ static const char *text_of(enum region_fault fault)
     }
 }
 
-/* Nothing of it is touched any more. Without memory for that, what follows may be held up. */
+/* Abandons the region, so that no page of it is touched any more. If there is no memory for that,
+ * the calls that follow may be held up. */
 static void abandon(struct agent *agent, uint32_t space)
 {
     struct region_file *file = &agent->regions[space];
@@ -431,7 +433,7 @@ static enum region_fault fault_of(struct agent *agent, uint32_t space)
     if ((agent->held >> space & 1) != 0) {
         return REGION_HELD;
     }
-    if (agent->faults[space] == REGION_SOUND) { /* a touch met a page that is gone */
+    if (agent->faults[space] == REGION_SOUND) { /* a touch met a missing page */
         agent_lend(agent);
         agent->faults[space] = (uint8_t)region_file_fault(&agent->regions[space]);
         agent_take_back(agent);
@@ -453,7 +455,8 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     if (fault == REGION_HELD) {
         abandon(agent, space);
     }
-    int64_t promised_ns = agent->promised_ns; /* no more is promised for it, see serve/prolong.h */
+    int64_t promised_ns = agent->promised_ns; /* no further deadline is promised for it, see
+                                               * serve/prolong.h */
     agent_lend(agent);
     int64_t anew_ns = host_give_up_region(agent->host, space, promised_ns);
     agent_take_back(agent);
@@ -481,12 +484,12 @@ static void log_not_made(struct agent *agent, uint32_t space, const char *why)
     log_end(&line);
 }
 
-/* Begins to make a fresh region. Nobody can hold anything in the old one any more. */
+/* Begins to make a fresh region. No process can hold a lock in the old one any more. */
 static void begin_anew(struct agent *agent, uint32_t space)
 {
     struct anew *work = &agent->anew_work;
     if (work->runs) {
-        return; /* the turn after that one's end tries again */
+        return; /* the turn after that attempt has ended tries again */
     }
     if (agent->abandoned[space] >= REGION_ABANDONED_MAX) {
         log_not_made(agent, space,
@@ -499,8 +502,8 @@ static void begin_anew(struct agent *agent, uint32_t space)
         return; /* its thread is stuck in the old region, which must stay mapped */
     }
     if (memory_is_stuck(agent, space)) {
-        /* Otherwise a process that spoils each region, and keeps it, would use up the memory of one
-         * more each time. */
+        /* Without this limit, a process that makes each region unusable, and keeps it open, would
+         * use up the memory of one more region each time. */
         log_not_made(agent, space,
                      "its regions that were given up cannot be removed: a process keeps them "
                      "locked (docs/SECURITY.md, \"Locks of the kernel that a client can keep\")");
@@ -528,11 +531,12 @@ static void end_anew(struct agent *agent)
         return;
     }
     agent_lend(agent);
-    region_file_leave(&agent->regions[space]); /* to unmap may be held up, as a touch may */
+    region_file_leave(&agent->regions[space]); /* unmapping may be held up, as a touch may */
     agent_take_back(agent);
     region_file_take(&agent->regions[space], &work->file);
     if (agent->prolong != NULL) {
-        prolong_leave(agent->prolong, space); /* what was seen of the old region does not count */
+        prolong_leave(agent->prolong, space); /* the checks of the old region do not count for the
+                                               * new one */
     }
     note_incarnation(agent, space, work->identity.incarnation);
     /* The region is whole, and the note of the old one is cleared: the next agent may adopt it. */
@@ -609,7 +613,8 @@ void regions_look(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (!is_barred(agent, i)) {
-            (void)regions_are_sound(agent, i); /* an unsound one is given up when this turn ends */
+            (void)regions_are_sound(agent, i); /* an unusable region is given up when this turn
+                                                * ends */
         }
     }
 }
@@ -634,7 +639,7 @@ int64_t regions_next_ns(const struct agent *agent)
 {
     int64_t due_ns = INT64_MAX;
     if (agent->anew_work.runs) {
-        return due_ns; /* `made` wakes the loop */
+        return due_ns; /* the callback `made` wakes the loop */
     }
     for (uint32_t i = 0; agent->rubbish != 0 && i < agent->config.namespace_count; i++) {
         if (is_barred(agent, i) && agent->anew_ns[i] < due_ns) {

@@ -76,7 +76,7 @@ void rings_tick(struct agent *agent, int64_t now_ns)
 {
     if (agent->rings_ns <= now_ns) {
         agent_turn(agent, TURN_USERS);
-        agent->rings_ns = INT64_MAX; /* a ring that still waits makes it earlier */
+        agent->rings_ns = INT64_MAX; /* a ring that waits makes it earlier */
         int64_t next_ns = socket_shares_resume(&agent->shares, now_ns, resume, agent);
         agent->rings_ns = next_ns < agent->rings_ns ? next_ns : agent->rings_ns;
         agent_turn(agent, TURN_TIMER);

@@ -27,7 +27,8 @@
 
 static const int64_t minute_ns = 60000000000;
 
-/* The entry of that user and event. A new one replaces the entry whose minute began first. */
+/* Returns the entry of that user and event. A new entry replaces the one whose minute began
+ * first. */
 static struct misuse *find_misuse(struct agent *agent, uid_t account, const char *event)
 {
     struct misuse *place = &agent->misuses[0];
@@ -42,7 +43,7 @@ static struct misuse *find_misuse(struct agent *agent, uid_t account, const char
     return place;
 }
 
-/* Returns whether a line of this minute already says this of that process. */
+/* Returns whether the log already has this text about that process in this minute. */
 static bool was_logged(const struct misuse *misuse, pid_t pid, uint64_t why)
 {
     for (uint32_t i = 0; i < misuse->logged; i++) {
@@ -110,8 +111,8 @@ static void log_record(struct agent *agent, const struct connection *connection)
     errno = error;
 }
 
-/* Parts a connection that is closed, or is about to be, from its client. Returns NULL if it has
- * none. */
+/* Detaches a connection that is closed, or is about to be, from its client, and returns the client.
+ * Returns NULL if it has none. */
 static struct agent_client *part(struct agent *agent, struct connection *connection)
 {
     struct connection_note *note = connection_note(connection);
@@ -156,8 +157,8 @@ static void refuse(struct agent *agent, struct connection *connection, uint64_t 
 
 /* ---- HELLO ---- */
 
-/* Fills in the user's rights. Returns false if it has none, or if the kernel does not tell the
- * user's groups. */
+/* Fills in the user's rights. Returns false if the user has none, or if the kernel does not report
+ * the user's groups. */
 static bool find_rights(struct agent *agent, const struct connection *connection,
                         struct host_peer *out)
 {
@@ -199,7 +200,7 @@ static void take_command(const struct hfi_hello *hello, struct host_peer *out)
     out->command[hello->command.size] = '\0';
 }
 
-/* Refuses a connection because there is no room. There may be room in a moment. */
+/* Refuses a connection because there is no room. There may be room a moment later. */
 static void send_full(struct connection *connection)
 {
     unsigned char bytes[64];
@@ -306,7 +307,8 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         take_hello(agent, connection, &frame, sender);
     } else if (frame.kind == HFI_FRAME_RING && (note->client != 0 || note->asked)) {
         if (note->client !=
-            0) { /* otherwise WELCOME brings its regions, and they are looked at then */
+            0) { /* otherwise the client's regions are known after WELCOME, and they are looked at
+                  * then */
             rings_take(agent, connection);
         }
     } else if (note->client == 0) {
@@ -409,7 +411,7 @@ static struct connection *connection_of(struct agent *agent, const struct host_a
         return socket_find(agent->server, client->connection);
     }
     struct connection *connection = socket_find(agent->server, action->connection);
-    /* A connection that belongs to a client by now is found by that client only. */
+    /* A connection that belongs to a client by now is found only through that client. */
     return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
 }
 
@@ -424,8 +426,8 @@ static void drop(struct agent *agent, struct connection *connection)
     }
 }
 
-/* An answer could not be sent. It is not the client's fault if it hung up, or died, after its
- * request. */
+/* An answer could not be sent. It is not the client's fault if it closed the connection, or ended,
+ * after its request. */
 static void drop_unsent(struct agent *agent, struct connection *connection)
 {
     const char *why = connection_unsent(connection);

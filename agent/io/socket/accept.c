@@ -105,7 +105,7 @@ static struct connection *connection_create(struct socket_server *server, int fd
     connection->peer = *peer;
     uint32_t slot = server->free_slots[--server->free_count];
     connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
-    if (connection->number == 0) { /* a user number that no user has */
+    if (connection->number == 0) { /* 0 is no connection's number */
         connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
     }
     server->slots[slot] = connection;

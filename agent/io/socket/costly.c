@@ -3,16 +3,17 @@
  *
  * A send to a Unix socket, a receive from it, a shutdown and a close all call the epoll entries by
  * which the peer watches its own end. The kernel makes these calls in this process, 0.15 to 0.35 us
- * each. A client can have millions (fs.epoll.max_user_watches), and nothing here can refuse them or
- * cut such a call short. The cost is a debt of its user (io/socket_share.h). A connection with two
- * such calls, and no cheap packet between, is set aside: nothing is received, sent or closed any
- * more. One would not do: where another machine takes a processor away for a moment the time is
- * counted as this thread's.
+ * each. A client can have millions of entries (fs.epoll.max_user_watches). The agent can neither
+ * refuse them nor cut such a call short. The cost becomes a debt of the client's user
+ * (io/socket_share.h). After two such calls on a connection, without a cheap packet between them,
+ * the connection is set aside: the agent receives and sends nothing on it any more, and does not
+ * close it. One costly call is not enough: on a virtual machine, time in which the host takes the
+ * processor away counts as this thread's.
  *
- * A connection that is set aside keeps its place in the tables, which its user has fewer of. When
- * its peer has gone, or has called shutdown(2), it is closed on another thread. The kernel takes
- * the entries of a socket away with the last descriptor of it, but a peer that only called
- * shutdown(2) has them still.
+ * A connection that is set aside still counts against the number that its user may have. When its
+ * peer has gone, or has called shutdown(2), another thread closes it. The kernel removes the epoll
+ * entries of a socket with the last descriptor of that socket; but a peer that only called
+ * shutdown(2) still has them.
  */
 #include <unistd.h>
 
@@ -26,8 +27,8 @@ enum { STRIKES = 2 };
 static const int64_t dear_ns = SOCKET_CALL_MS * INT64_C(1000000);
 static const int64_t cheap_ns = SOCKET_CALL_MS * INT64_C(1000000) / 8;
 
-/* Its cost. It counts for the user's share of the turn, too; the time in which its user is served
- * counts already. */
+/* Notes the cost of a call. It counts against the user's share of the turn, unless the call was
+ * made while its user was served, since all of that time counts already. */
 static int64_t account(struct socket_server *server, struct socket_share *share, int64_t began_ns)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -46,7 +47,7 @@ bool socket_called(struct connection *connection, int64_t began_ns, bool worked)
     if (cost_ns > dear_ns) {
         connection->strikes++;
     } else if (worked && cost_ns < cheap_ns) {
-        connection->strikes = 0; /* a packet that is sent calls all entries there are */
+        connection->strikes = 0; /* sending a packet calls all entries that there are */
     }
     if (connection->strikes < STRIKES) {
         return true;
@@ -65,7 +66,7 @@ bool socket_called_once(struct socket_server *server, struct socket_share *share
 
 void socket_close_elsewhere(struct socket_server *server, int fd, const struct peer *peer)
 {
-    if (server->takes_rights) { /* a close may wait: io/closer.h */
+    if (server->takes_rights) { /* a close may block: io/closer.h */
         socket_leave(server, fd, peer);
     } else {
         late_close(fd, peer->account);
@@ -82,7 +83,7 @@ bool connection_is_held(const struct connection *connection)
     return connection->held_ns != 0;
 }
 
-/* Until when it is not watched; 0: it is. */
+/* Until when the connection is not watched; 0: it is watched. */
 static int64_t waits_until(struct connection *connection, int64_t now_ns)
 {
     int64_t until_ns = socket_share_owes(connection->share, now_ns);
@@ -134,7 +135,7 @@ static void on_aside(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     socket_begins(server);
-    if (socket_is_unread(connection)) { /* it said so, and has not gone */
+    if (socket_is_unread(connection)) { /* the peer has called shutdown(2), but has not gone */
         connection->share->greeting -= connection->aside_silent;
         connection->aside_silent = false;
         socket_leave_behind(connection);

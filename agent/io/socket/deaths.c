@@ -14,7 +14,8 @@
 #include "proto/check.h"
 
 enum {
-    REPORTS = 1024, /* that the loop has not taken; then the thread waits */
+    REPORTS = 1024, /* ended processes that the loop has not taken yet; when the list is full the
+                     * thread waits */
     EVENTS = 64,
     RETRY_MS = 100,
 };
@@ -22,27 +23,27 @@ enum {
 #define TAG_OF_BELL 0
 
 struct death_watch {
-    struct death_watch *next; /* of those that are ordered */
+    struct death_watch *next; /* the next one in the list of orders */
     struct death_watch *next_unadded;
     uint64_t tag;
     int pidfd;
     uid_t uid;
     bool ordered;
     bool forgotten;
-    bool unadded; /* the thread's */
+    bool unadded; /* only the thread uses this */
 };
 
 static struct {
-    deaths_fn *ended; /* the loop's, these two */
+    deaths_fn *ended; /* only the loop uses these two */
     void *arg;
     int set;
-    int bell;                    /* an eventfd: something was ordered */
-    struct death_watch *unadded; /* the thread's */
-    pthread_mutex_t mutex;       /* of all that follows */
+    int bell;                    /* an eventfd: there is a new order */
+    struct death_watch *unadded; /* only the thread uses it */
+    pthread_mutex_t mutex;       /* protects all fields below */
     pthread_cond_t taken;
-    bool reports; /* until deaths_stop() */
+    bool reports; /* false after deaths_stop() */
     uv_async_t async;
-    struct death_watch *first; /* of what is ordered */
+    struct death_watch *first; /* the list of orders */
     struct death_watch **end;
     uint32_t count;
     uint64_t tags[REPORTS];
@@ -63,7 +64,8 @@ static void report(uint64_t tag)
     pthread_mutex_unlock(&own.mutex);
 }
 
-/* Each event comes once: nobody removes the entry. */
+/* Adds a pidfd to the set. EPOLLONESHOT: its event comes once, although the thread never removes
+ * the entry. */
 static bool add(const struct death_watch *watch)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = watch->tag};
@@ -73,7 +75,7 @@ static bool add(const struct death_watch *watch)
 static void try_again(void)
 {
     struct death_watch **link = &own.unadded;
-    while (*link != NULL) { /* each is passed or taken out */
+    while (*link != NULL) { /* each round passes a watch or takes it out */
         struct death_watch *watch = *link;
         bool added = add(watch);
         if (!added && !peer_pidfd_ended(watch->pidfd)) {
@@ -136,7 +138,7 @@ static void *run(void *arg)
 {
     struct epoll_event events[EVENTS];
     (void)arg;
-    for (;;) { /* to the end of the process */
+    for (;;) { /* runs until the process ends */
         bool rung = false;
         int count = epoll_wait(own.set, events, EVENTS, own.unadded != NULL ? RETRY_MS : -1);
         for (int i = 0; i < count; i++) {
@@ -160,7 +162,7 @@ static bool start_thread(void)
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread gets the signals */
     int error = pthread_create(&thread, NULL, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0) {
@@ -203,7 +205,7 @@ bool deaths_start(uv_loop_t *loop, deaths_fn *ended, void *arg)
         error = errno;
     }
     error = error == 0 ? -uv_async_init(loop, &own.async, on_reports) : error;
-    own.reports = error == 0; /* before the thread begins: it has not this as its own */
+    own.reports = error == 0; /* set before the thread begins, which does not set it itself */
     if (error == 0 && !start_thread()) {
         error = errno;
         own.reports = false;
@@ -227,7 +229,8 @@ static void order(struct death_watch *watch)
     watch->ordered = true;
     *own.end = watch;
     own.end = &watch->next;
-    (void)!write(own.bell, &one, sizeof(one)); /* full: it is rung */
+    (void)!write(own.bell, &one, sizeof(one)); /* if the counter is full, the thread is notified
+                                                * already */
 }
 
 struct death_watch *deaths_watch(int pidfd, uint64_t tag)

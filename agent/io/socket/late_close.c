@@ -1,4 +1,4 @@
-/* The thread that closes: see io/late_close.h. */
+/* The thread that closes descriptors: see io/late_close.h. */
 #include "io/late_close.h"
 
 #include <errno.h>
@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 enum {
-    WAITING_MAX = 1 << 16, /* more descriptors than an agent has of these */
-    PER_USER_MAX = 64,     /* the thread closes so many in less than a ms, if nobody is hostile */
+    WAITING_MAX = 1 << 16, /* more descriptors of this kind than an agent has */
+    PER_USER_MAX = 64,     /* the thread closes so many in less than a ms, if no process is
+                            * hostile */
 };
 
 struct waiting {
@@ -24,14 +25,15 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t given;
     bool started;
-    uint32_t first; /* a ring; the first one is being closed */
+    uint32_t first; /* a ring buffer; its first descriptor is being closed */
     uint32_t count;
     struct waiting items[WAITING_MAX];
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
-/* A poll with a timeout waits for the lock of the pidfd's queue, as the removal of its epoll entry
- * does: but without the mutex of the epoll set, so events come out of that meanwhile. (A poll
- * without a timeout takes no lock.) */
+/* Waits until the kernel has called all epoll entries of the pidfd. A poll with a timeout waits for
+ * the lock of the pidfd's queue, as removing the epoll entry would. But the poll does not hold the
+ * mutex of the epoll set, so the set delivers events meanwhile. (A poll without a timeout takes no
+ * lock.) */
 static void await_queue(int pidfd)
 {
     struct pollfd pollfd = {.fd = pidfd, .events = POLLIN};
@@ -65,7 +67,7 @@ static void *run(void *arg)
 {
     (void)arg;
     pthread_mutex_lock(&own.mutex);
-    for (;;) { /* to the end of the process */
+    for (;;) { /* runs until the process ends */
         while (own.count == 0) {
             pthread_cond_wait(&own.given, &own.mutex);
         }
@@ -96,7 +98,7 @@ bool late_close_start(void)
         return false;
     }
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread gets the signals */
     error = pthread_create(&thread, &attributes, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);

@@ -52,7 +52,8 @@ bool peer_groups_of(int socket, struct peer_groups *out)
             out->count = size / sizeof(gid_t);
             return true;
         }
-        size_t wanted = size / sizeof(gid_t); /* ERANGE comes with their number */
+        size_t wanted = size / sizeof(gid_t); /* with ERANGE the kernel returns how many groups
+                                               * there are */
         if (errno != ERANGE || wanted <= room || wanted > GROUPS_MAX) {
             break;
         }
@@ -70,7 +71,8 @@ int peer_pidfd(int socket, pid_t pid)
     if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
         return pidfd;
     }
-    return errno == ENOPROTOOPT && pid > 0 ? peer_pidfd_open(pid) : -1; /* else errno stays */
+    return errno == ENOPROTOOPT && pid > 0 ? peer_pidfd_open(pid) : -1; /* otherwise errno stays as
+                                                                         * it is */
 }
 
 int peer_pidfd_open(pid_t pid)
@@ -97,9 +99,10 @@ static uint64_t inode_of(int pidfd)
     return status.st_ino;
 }
 
-/* Of its first thread, which says the same as /proc/PID/stat: for that, the kernel adds up what all
- * threads have used, and there may be tens of thousands. 0: it cannot be read. The lookup needs the
- * lock of the process's folders, which that process can keep (docs/SECURITY.md). */
+/* Returns when the process started; 0: that cannot be read. It reads the stat file of the first
+ * thread, which has the same time as /proc/PID/stat. For the latter the kernel adds up the times of
+ * all threads, and there may be tens of thousands. The lookup needs the lock of the process's
+ * folders, which that process can keep (docs/SECURITY.md). */
 uint64_t peer_start_of(pid_t pid)
 {
     char path[64];
@@ -112,7 +115,7 @@ uint64_t peer_start_of(pid_t pid)
     ssize_t got = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[got > 0 ? got : 0] = '\0';
-    /* The second field is the name, in brackets, and may have anything in it. */
+    /* The second field is the process's name in brackets, which may contain any character. */
     const char *at = strrchr(text, ')');
     for (int field = 2; at != NULL && field < STAT_START; field++) {
         at = strchr(at + 1, ' ');

@@ -11,7 +11,7 @@
 #include "io/socket_share.h"
 #include "proto/frame.h"
 
-enum { NUMBER_SLOT_BITS = 16 }; /* of a connection's number: its slot */
+enum { NUMBER_SLOT_BITS = 16 }; /* bits of a connection's number that are its slot */
 
 struct packet {
     struct packet *next;
@@ -23,30 +23,34 @@ struct packet {
 struct connection {
     uv_poll_t poll;
     struct socket_server *server;
-    struct connection *next; /* all that are open, newest first */
+    struct connection *next; /* all open connections, newest first */
     struct connection *previous;
-    struct socket_share *share; /* its user's */
+    struct socket_share *share; /* its user's share */
     struct packet *first;       /* packets that wait to be sent */
     struct packet *last;
     size_t waiting_size;
     uint32_t waiting_count;
     uint32_t number;
-    uint32_t round; /* in which it was served last */
+    uint32_t round; /* the round in which it was last served */
     int fd;
-    int unsent;          /* why connection_send() failed last, an errno; EAGAIN: it does not read */
-    int64_t greet_by_ns; /* 0: it has greeted */
-    struct connection *silent_older; /* of those that have not */
+    int unsent;          /* why connection_send() failed last, as an errno; EAGAIN: the peer does
+                          * not read */
+    int64_t greet_by_ns; /* when its time for HELLO is over; 0: it has sent its HELLO */
+    struct connection *silent_older; /* list of connections that have sent no HELLO */
     struct connection *silent_newer;
-    bool dropped; /* unasked packets; the handler is notified when it reads again */
+    bool dropped; /* unasked packets were dropped; the handler is notified when the peer reads
+                   * again */
     bool closed;
-    int64_t held_ns;   /* nothing is received of it before; 0: see connection_hold() */
-    bool parked;       /* not watched until its user's debt is over, or held_ns */
-    bool costly;       /* nothing is received or sent any more, nor closed on the loop */
-    bool aside;        /* closed and costly: its peer is waited for */
-    bool aside_silent; /* and it had not greeted: it counts among those still */
-    bool behind;       /* closed, and descriptors that it was sent are not received */
-    uint32_t unread;   /* descriptors sent since all was known to be received */
-    uint32_t strikes;  /* calls that cost much since one that did not */
+    int64_t held_ns;   /* nothing is received from it before this time; 0: see connection_hold() */
+    bool parked;       /* it is not watched until its user's debt, or held_ns, is over */
+    bool costly;       /* nothing is received or sent on it any more, and the loop does not close
+                        * it */
+    bool aside;        /* closed and costly: it waits for its peer to go */
+    bool aside_silent; /* likewise, and it had sent no HELLO: it still counts among those */
+    bool behind;       /* closed while descriptors that were sent on it are unread */
+    uint32_t unread;   /* descriptors that were sent since the peer was last known to have received
+                        * all */
+    uint32_t strikes;  /* costly calls since the last cheap one */
     struct peer peer;
     struct connection_note note;
 };
@@ -56,30 +60,35 @@ struct socket_server {
     struct socket_config config;
     int fd;
     bool takes_rights; /* this kernel has no option to refuse descriptors */
-    bool full;         /* the closer was, and nobody is accepted */
+    bool full;         /* the closer is full, and no connection is accepted */
     bool alone;        /* the end of the closer was reported */
-    int64_t stuck_ns;  /* when the closer was last reported full; 0: never */
-    int spare;         /* given up to accept a client that gets HF_EFULL; -1: none */
+    int64_t stuck_ns;  /* when the closer was last reported to be full; 0: never */
+    int spare;         /* a spare descriptor, closed to accept a client that then gets HF_EFULL; -1:
+                        * none is open */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     struct connection *connections;
-    struct connection **slots; /* by the low bits of the number */
+    struct connection **slots; /* hashed by the low bits of the number */
     uint32_t *generations;
     uint32_t *free_slots;
     uint32_t free_count;
-    uint32_t greeting_count; /* all users; each has its own count, too */
+    uint32_t greeting_count; /* connections of all users that have sent no HELLO; each user has its
+                              * own count, too */
     struct connection *silent_oldest;
     struct connection *silent_newest;
-    int64_t resume_ns; /* accepts again then; 0: it does not pause */
-    uint32_t handles;  /* poll handles that libuv still has */
+    int64_t resume_ns; /* when accepting begins again; 0: it is not paused */
+    uint32_t handles;  /* poll handles that libuv still uses */
     bool shut;
     uint32_t behind_count;
-    int64_t look_behind_ns; /* when they are looked at next */
+    int64_t look_behind_ns; /* when the closed connections with unread descriptors are looked at
+                             * next */
     uint32_t parked_count;
-    int64_t unpark_ns;               /* no later than the earliest end of a debt of those */
-    struct socket_share *served;     /* the user whose turn it is; NULL: nobody's */
-    int64_t elsewhere_ns;            /* of that, what calls on others' sockets took */
-    struct socket_shares *shares;    /* the account of all that users have of a turn */
-    struct socket_shares own_shares; /* where the configuration has none */
+    int64_t unpark_ns;               /* when the parked connections are looked at next: no later
+                                      * than the earliest end of a debt */
+    struct socket_share *served;     /* the user that is being served; NULL: none */
+    int64_t elsewhere_ns;            /* of that time, the part that calls on other users' sockets
+                                      * took */
+    struct socket_shares *shares;    /* the users' shares of a turn */
+    struct socket_shares own_shares; /* used if the configuration has none */
     unsigned char buffer[HFI_FRAME_MAX];
 };
 
@@ -92,62 +101,65 @@ static inline void socket_begins(struct socket_server *server)
 
 /* ---- socket.c ---- */
 
-/* Watches for what it may do now. */
+/* Watches the connection for the events that it may have now. */
 void socket_update_poll(struct connection *connection);
 
-/* Hangs up for that reason (NULL: the peer did), and notifies the handler. */
+/* Closes the connection for that reason (NULL: the peer closed it), and notifies the handler. */
 void socket_close_because(struct connection *connection, const char *why);
 
-/* Closes the socket of a peer, which can still read what was sent and then finds the end. A socket
- * that is closed with packets unread would reset its peer, which then may never read the last
+/* Closes a socket so that the peer can still read the sent packets, and then finds the end. Closing
+ * a socket with unread packets would reset the peer, which then might never read the last
  * packet. */
 void socket_dispose(struct socket_server *server, int fd, const struct peer *peer);
 
-/* Says that there is no room for it. A peer that has not sent anything yet may miss it, and asks
- * again. */
+/* Notifies a client that the agent has no room for it. A peer that has not sent anything yet may
+ * miss this, and connects again. */
 void socket_send_refusal(const struct socket_server *server, int fd);
 
-/* Frees what a connection has, when its descriptor is somebody else's to close. */
+/* Frees the memory of a connection whose descriptor is closed elsewhere. */
 void socket_release(struct connection *connection);
 
-/* Hands fd to the closer: a connection's, or with peer NULL the listener's. If there is no closer,
+/* Passes fd to the closer: a connection's, or with peer NULL the listener's. If there is no closer,
  * closes fd here; that may block. */
 void socket_leave(struct socket_server *server, int fd, const struct peer *peer);
 
 /* ---- unread.c ---- */
 
-/* Returns whether one more descriptor may be sent there; the caller counts it in `unread`. */
+/* Returns whether one more descriptor may be sent on the connection; the caller counts it in
+ * `unread`. */
 bool socket_may_pass(struct connection *connection);
 
-/* Returns whether descriptors that were sent there are not received yet. */
+/* Returns whether descriptors that were sent on it are still unread. */
 bool socket_is_unread(struct connection *connection);
 
-/* It is closed and stays, until they are, or its peer has gone. */
+/* The connection is closed, but stays in the tables until its peer has received the descriptors or
+ * has gone. */
 void socket_leave_behind(struct connection *connection);
-/* Closes one that was left behind. */
+/* Closes a connection that stayed for unread descriptors. */
 void socket_end_behind(struct connection *connection);
-/* Closes those of which all was received. */
+/* Closes those connections whose descriptors have all been received. */
 void socket_look_behind(struct socket_server *server, int64_t now_ns);
 
 /* ---- costly.c ---- */
 
-/* A call on this connection ends, which began at began_ns. worked: it was a packet that was sent.
- * false: it is costly from now on. */
+/* Ends the account of a call on this connection, which began at began_ns. worked: the call was a
+ * packet that was sent. Returns false if the connection is costly from now on. */
 bool socket_called(struct connection *connection, int64_t began_ns, bool worked);
 
-/* As socket_called(), of a socket that is no connection's. false: it cost much. */
+/* Does the same for a socket that has no connection. Returns false if the call cost much. */
 bool socket_called_once(struct socket_server *server, struct socket_share *share, int64_t began_ns);
 
-/* Closes it without any call on the loop's thread. */
+/* Closes the connection without any call on the loop's thread. */
 void socket_close_elsewhere(struct socket_server *server, int fd, const struct peer *peer);
 
-/* Returns whether its user owes, or it is held; then it is not watched until that is over. */
+/* Returns whether the connection's user has a debt, or the connection is held; it is not watched
+ * until that is over. */
 bool socket_park(struct connection *connection);
 
-/* It is closed and stays, until its peer has gone. */
+/* The connection is closed, but stays in the tables until its peer has gone. */
 void socket_set_aside(struct connection *connection);
 
-/* Watches those again whose time is over. */
+/* Watches those connections again whose time is over. */
 void socket_unpark(struct socket_server *server, int64_t now_ns);
 
 /* ---- accept.c ---- */
@@ -155,10 +167,11 @@ void socket_unpark(struct socket_server *server, int64_t now_ns);
 /* Begins to accept. */
 void socket_accept_start(struct socket_server *server);
 
-/* It has greeted, or is about to be closed. */
+/* The connection has sent its HELLO, or is about to be closed. */
 void socket_is_not_silent(struct connection *connection);
 
-/* Waiting connections go on waiting; polling on would only burn time. */
+/* Stops accepting for a while. Connections that wait go on waiting; polling for them would only
+ * cost time. */
 void socket_pause_accepting(struct socket_server *server);
 
 #endif

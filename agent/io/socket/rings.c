@@ -1,9 +1,9 @@
-/* The bound on what a user's rings cost: see io/rings.h. */
+/* The bound on the cost of a user's rings: see io/rings.h. */
 #include "io/rings.h"
 
 #define MS INT64_C(1000000)
 #define US INT64_C(1000)
-#define TELL_PAUSES_MIN 100 /* some hundred milliseconds: a burst of work is nothing to tell */
+#define TELL_PAUSES_MIN 100 /* some hundred milliseconds: a short burst is not worth a log line */
 #define TELL_NS (60 * INT64_C(1000000000))
 
 void rings_init(struct rings *rings)
@@ -38,7 +38,7 @@ int64_t rings_hold(struct rings *rings, int64_t now_ns)
 {
     int64_t from_ns = rings->slot_ns > now_ns ? rings->slot_ns : now_ns;
     rings->slot_ns = from_ns + RINGS_SLOT_US * US;
-    /* Some together: each time costs a look at all connections. */
+    /* Connections are read again in groups, since each time costs a look at all connections. */
     int64_t until_ns = rings->slot_ns + RINGS_TOGETHER_MS * MS - 1;
     until_ns -= until_ns % (RINGS_TOGETHER_MS * MS);
     return until_ns > rings->resume_ns ? until_ns : rings->resume_ns;
@@ -46,7 +46,8 @@ int64_t rings_hold(struct rings *rings, int64_t now_ns)
 
 uint64_t rings_resume(struct rings *rings, int64_t now_ns)
 {
-    /* What lies unread on those that are held is not known: it may be any. */
+    /* It is not known which regions the unread rings on held connections are for: they may be for
+     * any. */
     uint64_t waiting = rings->slot_ns > now_ns ? rings->rung : rings->waiting;
     rings->resume_ns = 0;
     rings->waiting = 0;

@@ -17,7 +17,7 @@ static bool is_kept(const struct socket_share *share, int64_t now_ns)
     return socket_share_owes(share, now_ns) != 0 || rings_owe(&share->rings, now_ns);
 }
 
-/* Frees those that were kept for a debt that is over. */
+/* Frees shares that were kept only for a debt that is over. */
 static void forget_paid(struct socket_share **link, int64_t now_ns)
 {
     while (*link != NULL) {
@@ -148,9 +148,9 @@ void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t no
     }
 }
 
-/* To read the processor's clock takes longer than an honest call. So it is read where a turn
- * begins, and after a call that lasted. In between this thread cannot have had more processor time
- * than wall time passed. */
+/* Reading the thread's processor time takes longer than an honest call. So it is read only at the
+ * begin of a turn, and after a call that took long. In between, the thread cannot have used more
+ * processor time than wall time has passed. */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns)
 {
     struct socket_shares *shares = share->shares;

@@ -1,14 +1,16 @@
 /*
  * The agent's Unix socket: see io/socket.h.
  *
- * Descriptors. To close one may wait for as long as its maker likes (io/closer.h), and it is the
- * kernel that closes what comes with a packet that is received without room for it, or that is
- * unread when its socket is closed. So the listener takes none (SO_PASSRIGHTS, which connections
- * inherit). A kernel that does not know that: each packet is looked at before it is received. There
- * is no room for a descriptor in that look, so none comes here; the kernel says that there are any
- * (MSG_CTRUNC), and such a packet is not received.
+ * Descriptors. Closing a descriptor may wait for as long as its maker likes (io/closer.h). The
+ * kernel itself closes descriptors that come with a packet for which the receiver gave no room, and
+ * descriptors that are unread when their socket is closed. So the listener refuses descriptors
+ * (SO_PASSRIGHTS, an option that connections inherit). On a kernel without that option, the agent
+ * peeks at each packet before it receives it. The peek gives no room for a descriptor, so none is
+ * installed; but the kernel reports that there are some (MSG_CTRUNC), and such a packet is not
+ * received.
  *
- * Each packet comes with its sender (SO_PASSCRED), which also tells an empty packet from the end.
+ * Each packet comes with its sender (SO_PASSCRED), which also distinguishes an empty packet from
+ * the end of the stream.
  */
 #include "io/socket.h"
 
@@ -70,9 +72,9 @@ static void on_listener_gone(uv_handle_t *handle)
 enum { DRAIN_MAX = 64, QUEUED_PACKETS_MAX = 1024 };
 
 struct received {
-    ssize_t size; /* < 0: errno */
-    bool there;   /* else, with size 0, the peer hung up */
-    bool rights;  /* it has descriptors, and has not been received */
+    ssize_t size; /* < 0: an errno */
+    bool there;   /* with no error and size 0, the peer closed the connection */
+    bool rights;  /* the packet has descriptors, and was not received */
     pid_t sender;
 };
 
@@ -80,7 +82,8 @@ static struct received receive_or_peek(int fd, void *buffer, size_t room, int fl
 {
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(struct ucred))]; /* and no more: a descriptor has no room */
+        char space[CMSG_SPACE(sizeof(struct ucred))]; /* there is room for nothing else, so none for
+                                                       * a descriptor */
     } control;
     struct iovec part = {.iov_base = buffer, .iov_len = room};
     struct msghdr message = {.msg_iov = &part,
@@ -101,8 +104,8 @@ static struct received receive_or_peek(int fd, void *buffer, size_t room, int fl
     return received;
 }
 
-/* The next packet. Where it may have descriptors, nothing is received that has not been looked at:
- * not what came just behind the look either, or lies behind an error. */
+/* Receives the next packet. Where a packet may have descriptors, no packet is received without a
+ * peek: neither one that arrives just after the peek, nor one that lies behind an error. */
 static struct received receive(const struct socket_server *server, int fd, void *buffer,
                                size_t room)
 {
@@ -126,7 +129,7 @@ static bool drain(const struct socket_server *server, int fd)
         if (received.rights) {
             return false;
         }
-        if (received.size >= 0 && !received.there) { /* an error of the socket is returned once */
+        if (received.size >= 0 && !received.there) { /* a socket returns its error only once */
             return true;
         }
     }
@@ -163,7 +166,7 @@ void socket_dispose(struct socket_server *server, int fd, const struct peer *pee
         socket_close_elsewhere(server, fd, peer);
         return;
     }
-    (void)shutdown(fd, SHUT_RDWR); /* if it fails nobody is there any more */
+    (void)shutdown(fd, SHUT_RDWR); /* if this fails, the peer is gone */
     if (!socket_called_once(server, share, now_ns)) {
         socket_close_elsewhere(server, fd, peer);
     } else if (drain(server, fd)) {
@@ -246,7 +249,7 @@ void socket_close_because(struct connection *connection, const char *why)
 
 /* ---- sending ---- */
 
-/* 1 sent, 0 would block, -1 failed */
+/* 1: sent; 0: it would block; -1: it failed */
 static int send_packet(int to, const void *bytes, size_t size, int fd)
 {
     struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
@@ -281,7 +284,7 @@ void socket_send_refusal(const struct socket_server *server, int fd)
     (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, -1);
 }
 
-/* 0, EAGAIN: too much waits already, ENOMEM */
+/* returns 0, EAGAIN (too much waits already) or ENOMEM */
 static int queue_packet(struct connection *connection, const struct connection_output *output)
 {
     if (connection->waiting_size + output->size > SOCKET_OUTPUT_MAX ||
@@ -320,7 +323,7 @@ bool connection_send(struct connection *connection, const struct connection_outp
         connection->unsent = EAGAIN;
         return false;
     }
-    connection->unread += output->fd >= 0; /* also one that waits */
+    connection->unread += output->fd >= 0; /* also a packet that waits */
     if (connection->first == NULL && socket_share_owes(connection->share, now_ns) == 0) {
         sent = send_packet(connection->fd, output->bytes, output->size, output->fd);
         connection->unsent = errno;
@@ -390,7 +393,8 @@ static void on_writable(struct connection *connection)
 const char socket_no_descriptors[] =
     "no descriptors are left: raise LimitNOFILE, or find the process that has so many connections";
 
-/* Receives one packet and hands it on. false: nothing more is there, or the connection is gone. */
+/* Receives one packet and gives it to the handler. Returns false if no other packet is there, or
+ * the connection is gone. */
 static bool receive_packet(struct connection *connection)
 {
     struct socket_server *server = connection->server;
@@ -409,7 +413,8 @@ static bool receive_packet(struct connection *connection)
     }
     if (received.rights) {
         socket_close_because(connection, "found a descriptor with a packet, expected none");
-    } else if (received.size <= 0) { /* nobody sends empty packets: it hung up */
+    } else if (received.size <= 0) { /* no client sends empty packets: the peer closed the
+                                      * connection */
         socket_close_because(connection, NULL);
     } else if (received.size > HFI_FRAME_MAX) {
         socket_close_because(connection,
@@ -421,8 +426,8 @@ static bool receive_packet(struct connection *connection)
     return !connection->closed;
 }
 
-/* The time since then is charged to its user, but calls on others' sockets are charged to those
- * others. false: the user has nothing left. */
+/* The time since then is charged to this connection's user, but the calls on other users' sockets
+ * are charged to those users. Returns false if the user has no time left. */
 static bool spend(struct connection *connection, int64_t *since_ns)
 {
     struct socket_server *server = connection->server;
@@ -434,7 +439,7 @@ static bool spend(struct connection *connection, int64_t *since_ns)
            socket_share_owes(connection->share, now_ns) == 0;
 }
 
-/* status < 0: an error of its own; it hung up with something unread. */
+/* status < 0: the socket has an error: the peer closed it with packets unread */
 static void serve(struct connection *connection, int status, int events)
 {
     struct socket_server *server = connection->server;
@@ -469,7 +474,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
     }
     if (socket_share_turn(connection->share, &connection->round)) {
         serve(connection, status, events);
-    } else if (status < 0) { /* reported once: libuv does not watch it any more */
+    } else if (status < 0) { /* reported once, since libuv does not watch the socket any more */
         socket_update_poll(connection);
     }
 }
@@ -534,7 +539,7 @@ const char *socket_path_error(const char *path, char *error)
     int why = errno;
     close(fd);
     if (result != 0 && why == ECONNREFUSED) {
-        return NULL; /* nobody listens any more */
+        return NULL; /* no process listens any more */
     }
     if (result == 0 || why == EAGAIN || why == EPROTOTYPE) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: in use: another agent listens there", path);
@@ -683,9 +688,10 @@ void socket_shut(struct socket_server *server)
     uv_poll_stop(&server->poll);
     uv_close((uv_handle_t *)&server->poll, on_listener_gone);
     if (server->spare >= 0) {
-        close(server->spare); /* before the listener itself, whose last it is not then */
+        close(server->spare); /* before the listener is closed, so that its close is not the last
+                               * one */
     }
-    while (server->connections != NULL) { /* each leaves the list */
+    while (server->connections != NULL) { /* each call takes a connection from the list */
         struct connection *connection = server->connections;
         int fd = connection->fd;
         if (connection->behind) {
@@ -697,14 +703,14 @@ void socket_shut(struct socket_server *server)
             socket_close(connection);
         }
     }
-    if (server->takes_rights) { /* connections that were not accepted may have sent something */
+    if (server->takes_rights) { /* connections that were not accepted may have sent descriptors */
         socket_leave(server, server->fd, NULL);
     } else {
         close(server->fd);
     }
 }
 
-/* ---- what is known of a connection ---- */
+/* ---- facts about a connection ---- */
 
 struct connection *socket_find(struct socket_server *server, uint32_t number)
 {

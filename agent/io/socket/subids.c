@@ -11,7 +11,7 @@
 
 enum { LINE_SIZE = 512 };
 
-static const uint64_t number_max = UINT32_MAX - 1; /* UINT32_MAX is nobody's */
+static const uint64_t number_max = UINT32_MAX - 1; /* UINT32_MAX is no user's number */
 
 struct range {
     uint32_t first;

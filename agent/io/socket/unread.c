@@ -1,11 +1,12 @@
 /*
  * Descriptors that were sent and are not received: see SOCKET_UNREAD_MAX in io/socket.h.
  *
- * The kernel counts them for the user that sent them, all together, against RLIMIT_NOFILE, and
- * sends no more beyond (ETOOMANYREFS): whoever receives none would keep the regions from everybody.
- * So a connection has few of them on the way; and since they stay on the way when this end is
- * closed, for as long as the client keeps its own, such a connection stays in the tables until they
- * are received or the client is gone, and a user has few of these.
+ * The kernel counts all of them against RLIMIT_NOFILE of the user that sent them, and refuses
+ * further ones (ETOOMANYREFS). So a client that receives none could prevent the agent from sending
+ * regions to any client. Therefore each connection may have only a few descriptors in transit. They
+ * stay in transit when the agent closes its end, for as long as the client keeps its own end. So
+ * such a connection stays in the tables until they are received or the client has gone, and a user
+ * may have only a few such connections.
  */
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -16,7 +17,8 @@
 
 static const int64_t look_ns = SOCKET_UNREAD_LOOK_MS * INT64_C(1000000);
 
-/* Returns whether the peer has received everything: packets come in their order. */
+/* Returns whether the peer has received everything. Packets arrive in order, so the last one
+ * tells. */
 static bool all_received(struct connection *connection)
 {
     int bytes = 0;
@@ -48,7 +50,8 @@ void socket_leave_behind(struct connection *connection)
         server->look_behind_ns = now_ns + look_ns;
     }
     if (!connection->costly && socket_share_owes(connection->share, now_ns) == 0) {
-        (void)shutdown(connection->fd, SHUT_RDWR); /* it finds the end behind what it reads */
+        (void)shutdown(connection->fd, SHUT_RDWR); /* the peer finds the end behind the packets that
+                                                    * it reads */
         (void)socket_called_once(server, connection->share, now_ns);
     }
 }

@@ -63,8 +63,8 @@ bool client_record_create(int directory, const struct client_record *record)
     return good;
 }
 
-/* The end of the last whole line. An agent that was killed, or that failed to undo a write, may
- * have left half a line behind it. Returns -1 with errno on failure. */
+/* Returns the end of the last whole line. An agent that was killed, or that failed to undo a write,
+ * may have left half a line behind it. Returns -1 with errno on failure. */
 static off_t end_of(int fd)
 {
     char tail[LINE_MAX_ADDED];

@@ -12,8 +12,8 @@
 
 #include "proto/check.h"
 
-/* How long the loop may stand still while its thread writes. It is less than any other wait of the
- * agent. */
+/* How long the loop may stand still while its thread writes. This is less than any other wait of
+ * the agent. */
 static const int64_t timeout_ns = 5000000;
 /* If the last batch took longer than this, the loop's thread does not write the next one. */
 static const int64_t fast_ns = 1000000;
@@ -23,8 +23,8 @@ struct committer {
     struct committer_config config;
     int done_fd;
     pthread_t thread;
-    sigset_t signals;      /* the signals that were blocked at committer_open() */
-    pthread_mutex_t mutex; /* for all fields below */
+    sigset_t signals;      /* the signals that were blocked when committer_open() was called */
+    pthread_mutex_t mutex; /* protects all fields below */
     pthread_cond_t changed;
     const void *batch; /* the batch that waits, or that is being written */
     bool begun;        /* a batch is under way, until committer_finish() returns it */
@@ -33,9 +33,9 @@ struct committer {
     bool idle_failed;
     bool end;
     int64_t took_ns;    /* how long the last batch took */
-    int64_t writing_ns; /* since when the thread with the loop writes; 0: it does not */
+    int64_t writing_ns; /* when the thread with the loop began to write; 0: it does not write */
     uint64_t writes;    /* batches that the thread with the loop has written */
-    uint64_t seen;      /* of writes, when the other thread last looked */
+    uint64_t seen;      /* `writes` when the other thread last looked */
     bool replaced;      /* the writing thread has lost the loop */
     bool resting;       /* the other thread waits for work */
     bool watching;      /* and it wakes by itself, to see whether the loop stands still */
@@ -123,8 +123,8 @@ static bool rest(struct committer *committer)
     }
     committer->resting = true;
     if (writing || committer->writes != committer->seen) {
-        /* After each write the thread watches for one more time-out. So while writes go on, it need
-         * not be woken for each of them. */
+        /* After each write the thread without the loop watches for one more time-out. So while
+         * writes follow each other, no write has to wake it. */
         struct timespec until = {until_ns / second_ns, until_ns % second_ns};
         committer->seen = committer->writes;
         committer->watching = true;
@@ -138,8 +138,8 @@ static bool rest(struct committer *committer)
 }
 
 /* Unblocks the signals on the thread that gets the loop, so that pending ones are handled before
- * the loop's next turn. Some are for this thread alone, such as SIGXFSZ from its own write. SIGCONT
- * tells the loop that the process was stopped. */
+ * the loop's next turn. Some signals were sent to this thread alone, such as SIGXFSZ from its own
+ * write. SIGCONT tells the loop that the process was stopped. */
 static void take_signals(const struct committer *committer)
 {
     HF_CHECK(pthread_sigmask(SIG_SETMASK, &committer->signals, NULL) == 0);
@@ -173,7 +173,7 @@ static void do_next(struct committer *committer)
 {
     if (committer->batch != NULL) {
         write_batch(committer);
-    } else if (committer->idle && !committer->failed) { /* a failure may leave a batch open */
+    } else if (committer->idle && !committer->failed) { /* a failed write may leave a batch open */
         make_checkpoint(committer);
     } else if (rest(committer)) {
         take_over(committer);
@@ -186,7 +186,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&committer->mutex);
     while (committer->batch != NULL || !committer->end) {
         do_next(committer);
-        /* If the loop ended on this thread, the first one may be doing the rest of the work. */
+        /* If the loop ended on this thread, the first thread may be doing the rest of the work. */
         while (committer->ended) {
             pthread_cond_wait(&committer->changed, &committer->mutex);
         }
@@ -300,8 +300,8 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
     if (!committer->watching) {
         pthread_cond_broadcast(&committer->changed);
     }
-    /* A signal that comes now is for the thread that takes the loop over: this one may be stuck in
-     * the disk, where no signal reaches it. */
+    /* A signal that arrives now goes to the thread that takes the loop over: this thread may be
+     * blocked by the disk, where no signal reaches it. */
     leave_signals();
     put_batch(committer, batch);
     bool replaced = committer->replaced;

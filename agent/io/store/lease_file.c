@@ -16,7 +16,7 @@ struct lease_file_content {
     uint8_t boot_id[16];
     _Atomic uint32_t epoch;
     uint32_t unused;
-    _Atomic int64_t deadline_ns; /* 0: the rest does not count */
+    _Atomic int64_t deadline_ns; /* 0: the other fields do not count */
 };
 
 /* In older releases the page ends after the record. */
@@ -30,7 +30,7 @@ _Static_assert(sizeof(struct host_kept) == 32, "what is kept of a request is 32 
 /* Follows kept[]. In some older releases the page ends before this. */
 struct lease_file_delays {
     _Atomic int64_t
-        noted_ns[2]; /* the deadlines for which these count: the last and the next one */
+        noted_ns[2]; /* the deadlines for which these notes count: the last and the next one */
     uint32_t count;
     uint32_t unused;
     _Atomic uint16_t delays_ms[];
@@ -39,7 +39,7 @@ struct lease_file_delays {
 /* Follows the lock-delays. In older releases the page ends before this. */
 struct lease_file_notes {
     _Atomic int64_t noted_ns[2]; /* the deadlines for which regions[] counts, as above */
-    _Atomic uint64_t commit;     /* of the store; it counts for any session */
+    _Atomic uint64_t commit;     /* the store's last commit; it counts for any session */
     uint32_t count;
     uint32_t unused;
     struct host_region_note regions[];

@@ -14,10 +14,11 @@
 #include <string.h>
 
 enum {
-    BUFFER_SIZE = 64 * 1024, /* holds most batches; the system's file takes 128 KiB a write */
+    BUFFER_SIZE = 64 * 1024, /* room for most batches; SQLite's own file system writes 128 KiB at a
+                              * time */
     AHEAD = 64 * 1024,       /* the file is at least so much longer than its content */
     STEP = 64 * 1024,
-    STEPS = 4, /* blocks; together more than BUFFER_SIZE and AHEAD */
+    STEPS = 4, /* blocks to grow by; together they are larger than BUFFER_SIZE and AHEAD */
 };
 
 struct log_file {
@@ -26,7 +27,7 @@ struct log_file {
     unsigned char *buffer;
     sqlite3_int64 start; /* where the buffered bytes belong in the file */
     int used;
-    sqlite3_int64 size; /* of the real file, as far as it is known */
+    sqlite3_int64 size; /* size of the system's file, as far as it is known */
 };
 
 static struct log_file *log_of(sqlite3_file *file)
@@ -108,7 +109,7 @@ static int log_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     struct log_file *log = log_of(file);
     int result = write_out(log);
-    log->size = 0; /* to be asked again */
+    log->size = 0; /* the size is read again when it is needed */
     return result != SQLITE_OK ? result : log->real->pMethods->xTruncate(log->real, size);
 }
 

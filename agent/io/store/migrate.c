@@ -81,7 +81,7 @@ static bool copy_pages(struct store *store, sqlite3 *copy, const char *name)
 {
     sqlite3_backup *backup = sqlite3_backup_init(copy, "main", store->database, "main");
     int result = SQLITE_OK;
-    while (backup != NULL && result == SQLITE_OK) { /* ends: each step copies pages */
+    while (backup != NULL && result == SQLITE_OK) { /* the loop ends: each step copies pages */
         result = sqlite3_backup_step(backup, BACKUP_PAGES);
     }
     sqlite3_backup_finish(backup);

@@ -48,7 +48,7 @@ struct store {
     uint64_t commit; /* of the last batch, or of the open one */
     bool open;       /* a batch is open */
     bool deleted;    /* the open batch deletes rows */
-    bool failed;     /* for good: it is not known what is durable */
+    bool failed;     /* from now on writes fail: it is not known what is durable */
     bool damaged;    /* it cannot be read, and no other process has it open */
     int frames;      /* frames in the log */
     char path[PATH_MAX];
@@ -71,8 +71,8 @@ struct store *store_open_checked(const char *path, const struct store_identity *
                                  struct store_meta *meta, char *error, bool *damaged)
     __attribute__((warn_unused_result));
 
-/* Makes the store's log durable, for what an agent left in it may never have reached the disk. This
- * process must have locked the store. */
+/* Makes the store's log durable: what the previous agent left in it may never have reached the
+ * disk. This process must have locked the store. */
 bool store_renew_log(struct store *store) __attribute__((warn_unused_result));
 
 /* Makes the names in the folder of that path durable. On failure returns false with errno. */
@@ -88,7 +88,7 @@ bool store_finish(struct store *store, enum statement which) __attribute__((warn
 /* Runs a put or a delete within a batch. A failure ends the batch. */
 bool store_change(struct store *store, enum statement which) __attribute__((warn_unused_result));
 
-/* The first column of the first row as a number. */
+/* Reads the first column of the first row as a number. */
 bool store_query_number(struct store *store, const char *sql, sqlite3_int64 *out)
     __attribute__((warn_unused_result));
 

@@ -1,9 +1,9 @@
 /*
- * A store's log is made durable before it is believed.
+ * A store's log is made durable before the agent relies on it.
  *
- * After a failed flush the kernel has the written pages in its page cache, takes them for clean,
- * and gives them to the next process that opens the file. The next flush succeeds, although the
- * pages never reached the disk. An agent ends at a failed flush. The next agent would find that
+ * After a failed flush the kernel keeps the written pages in its page cache, marks them as clean,
+ * and shows them to the next process that opens the file. The next flush succeeds, although the
+ * pages never reached the disk. An agent ends when a flush fails. The next agent would find that
  * batch in the log and act on it. A loss of power would then remove the batch and all later ones,
  * as SQLite reads a log up to the first frame that is not whole. So an agent that opens a store
  * reads the frames of its log, writes the same bytes once more, and flushes them. The log is short,
@@ -61,12 +61,12 @@ static bool renew_frames(int file)
     const unsigned char *at = header + PAGE_SIZE_AT;
     uint32_t page = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
     if (page < PAGE_MIN || page > PAGE_MAX) {
-        return true; /* such a log SQLite does not read either */
+        return true; /* SQLite does not read such a log either */
     }
     size_t size = FRAME_HEADER + page;
     off_t offset = LOG_HEADER;
     bool current = true;
-    while (current) { /* ends with the file at the latest */
+    while (current) { /* the loop ends at the end of the file at the latest */
         ssize_t got = pread(file, frame, FRAME_HEADER, offset);
         current = got == FRAME_HEADER &&
                   memcmp(frame + FRAME_SALTS_AT, header + SALTS_AT, SALTS) == 0;

@@ -31,8 +31,8 @@ static bool say(char *error, const char *path, const char *what)
     return false;
 }
 
-/* Reads from the old database what the new one continues. Then it is closed, which merges its log
- * into it. */
+/* Reads from the old database what the new one continues. Then closes it, which merges its log into
+ * it. */
 static bool read_old(const char *path, struct store_identity *identity, char *error)
 {
     bool damaged = false;
@@ -49,7 +49,7 @@ static bool read_old(const char *path, struct store_identity *identity, char *er
     return true;
 }
 
-/* Removes what an attempt that was killed left behind. */
+/* Removes the files that a killed attempt left behind. */
 static bool clear(const char *path, char *error)
 {
     static const char *const SUFFIX[] = {"", "-wal", "-shm", "-journal"};
@@ -141,7 +141,7 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
     return store_sync_folder(path) || say(error, path, "its folder cannot be made durable");
 }
 
-/* ---- taking it back ---- */
+/* ---- putting the old store back ---- */
 
 struct own_line {
     const struct message_agent *agent;
@@ -155,7 +155,7 @@ static bool see_member(void *arg, const struct quorum_member *row)
     return true;
 }
 
-/* The database that another one replaced. */
+/* The database that was replaced. */
 struct replaced {
     uint32_t number; /* of PATH.replaced-N; 0: none */
     uint64_t id[2];
@@ -190,7 +190,7 @@ static bool is_unknown(struct store *store, const char *path, const struct store
     return !own.found;
 }
 
-/* Checks that the present database may go, and reads which one it replaced. */
+/* Checks that the present database may be replaced, and reads which database it replaced itself. */
 static bool look_at_fresh(const char *path, const struct store_identity *identity,
                           struct store_meta *meta, struct replaced *replaced, char *error)
 {
@@ -212,8 +212,8 @@ static bool look_at_fresh(const char *path, const struct store_identity *identit
     return done;
 }
 
-/* Opens the database that this one replaced. If that one had itself only begun to start over, and
- * no other voter knows of it, the one that it replaced is taken. */
+/* Opens the database that this one replaced. If that one was itself starting over, and no other
+ * voter knows of it, the call continues with the database that it had replaced. */
 static struct store *open_kept(const char *path, const struct store_identity *identity,
                                struct replaced replaced, struct store_meta *meta, char *kept,
                                char *error)
@@ -245,8 +245,8 @@ static struct store *open_kept(const char *path, const struct store_identity *id
     return NULL;
 }
 
-/* Reads from the own row of `seen` the commit that the store had when it was opened, while it does
- * not vote. */
+/* Reads from the store's own row of `seen` which commit the store had when it was opened without
+ * voting. */
 static bool see_opened(void *arg, const struct quorum_seen *row)
 {
     struct own_line *own = arg;
@@ -256,9 +256,9 @@ static bool see_opened(void *arg, const struct quorum_seen *row)
 }
 
 /*
- * Ends the session of before in the old store, for the agent that ran since may have promised more.
- * This is a new commit, and an old copy of the store must not look newer by it. So the commit that
- * the store had is kept in its own row (core/quorum/members.c, keep_opened).
+ * Ends the old store's session, since an agent that ran after it was replaced may have promised
+ * more. This makes a new commit. An old copy of the store must not look newer because of it. So the
+ * commit that the store had before is kept in its own row (core/quorum/members.c, keep_opened).
  */
 static bool end_session(struct store *store, const struct store_identity *identity,
                         const struct store_meta *meta, uint32_t epoch)

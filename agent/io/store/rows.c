@@ -137,7 +137,7 @@ static bool column_store_id(sqlite3_stmt *row, int at, uint64_t id[2])
     return text != NULL && store_id_from_text(text, id);
 }
 
-/* Hands one row over. Returns NULL, or what was expected. */
+/* Gives one row to the reader. Returns NULL, or what was expected. */
 typedef const char *row_fn(const struct store_reader *reader, sqlite3_stmt *row);
 
 static const char NO_FIT[] = "a value that this agent writes and has room for";
@@ -265,17 +265,18 @@ static const char *read_seen(const struct store_reader *reader, sqlite3_stmt *ro
     return reader->seen(reader->arg, &out) ? NULL : NO_FIT;
 }
 
-/* The first column of the row before this one. */
+/* The first column of the previous row. */
 struct row_key {
     uint8_t text[MESSAGE_NAME_MAX];
-    int length; /* of text; -1: there is no row before */
+    int length; /* bytes of text; -1: there is no previous row */
     sqlite3_int64 number;
 };
 
 /*
- * Whether a row has a larger key than the row before, which it then replaces in *before. Rows are
- * read in the order of their pages. If one page stands in another's place, its rows come twice, and
- * SQLite's own check does not notice. Only a slot's first column may repeat.
+ * Returns whether a row has a larger key than the previous row, and puts it into *before. Rows are
+ * read in the order of their pages. If a page was written to the place of another one, its rows are
+ * read twice, and SQLite's own check does not notice that. Only the first column of a slot may
+ * repeat.
  */
 static bool is_in_order(sqlite3_stmt *row, struct row_key *before, bool may_repeat)
 {
@@ -290,7 +291,7 @@ static bool is_in_order(sqlite3_stmt *row, struct row_key *before, bool may_repe
     const void *text = sqlite3_column_text(row, 0);
     int length = sqlite3_column_bytes(row, 0);
     if (text == NULL || length > MESSAGE_NAME_MAX) {
-        return true; /* the reader of the row reports this fault */
+        return true; /* the row's reader reports this fault */
     }
     if (before->length >= 0) {
         int common = length < before->length ? length : before->length;
@@ -399,8 +400,8 @@ static bool rules_from_text(const char *text, struct message_rules *rules)
     return rules->voter_count > 0;
 }
 
-/* Finds the value of a key of meta. *text is NULL if the key is missing; it belongs to *row, which
- * the caller finalizes in any case. Returns false on an error. */
+/* Finds the value of a key of meta. *text is NULL if the key is missing. The text belongs to *row,
+ * which the caller always finalizes. Returns false on an error. */
 static bool find_meta(struct store *store, const char *key, sqlite3_stmt **row, const char **text)
 {
     *text = NULL;

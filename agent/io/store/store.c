@@ -33,7 +33,7 @@
 #include "proto/check.h"
 
 enum {
-    APPLICATION_ID = 0x48466c64, /* "HFld": the mark that `file` and sqlite3 show */
+    APPLICATION_ID = 0x48466c64, /* "HFld": the application id that `file` and sqlite3 show */
     IDLE_FRAMES = 256,           /* store_idle() leaves a shorter log alone */
     FRAMES_MAX = 4096,           /* 8 MiB: a commit that finds a longer log checkpoints it */
 };
@@ -427,7 +427,8 @@ static bool fail_format(struct store *store, sqlite3_int64 format)
                       release[0] != '\0' ? release : "of an unknown version", HF_VERSION);
 }
 
-/* An older store is migrated only if it is this agent's, is whole, and may_migrate() allows it. */
+/* An older store is migrated only if it belongs to this agent, is undamaged, and may_migrate()
+ * allows it. */
 static bool may_migrate(struct store *store, const struct store_identity *identity,
                         struct store_meta *meta)
 {
@@ -456,7 +457,8 @@ static bool sign(struct store *store)
     }
     store_bind_text(statement, 1, "written_by", strlen("written_by"));
     store_bind_text(statement, 2, HF_VERSION, strlen(HF_VERSION));
-    store_bind_number(statement, 3, 0); /* no commit of the core: nothing depends on it */
+    store_bind_number(statement, 3, 0); /* this commit is not one of the core: nothing depends on
+                                         * it */
     return store_finish(store, PUT_META);
 }
 
@@ -577,7 +579,7 @@ bool store_commit(struct store *store, uint64_t *commit)
                 store_finish(store, COMMIT);
     if (!done) {
         store->failed = true;
-        /* The error text stays that of the failure. A rollback that fails, too, changes nothing. */
+        /* The error text stays that of the first failure, even if the rollback fails as well. */
         sqlite3_step(store->statements[ROLLBACK]);
         sqlite3_reset(store->statements[ROLLBACK]);
         return false;

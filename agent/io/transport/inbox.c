@@ -6,9 +6,9 @@
 #include "proto/check.h"
 
 enum {
-    PER_NAME = 2,      /* places of one name from one host */
-    PER_NAME_ALL = 16, /* places of one name from all hosts (inbox.h) */
-    GUESTS_PART = 16,  /* one of so many places is kept free of agents that are no voters */
+    PER_NAME = 2,      /* places that one name may have from one host */
+    PER_NAME_ALL = 16, /* places that one name may have from all hosts (inbox.h) */
+    GUESTS_PART = 16,  /* one place in so many is kept free of agents that are no voters */
 };
 
 static const int64_t silent_ns = 10000000000;

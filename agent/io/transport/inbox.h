@@ -2,8 +2,9 @@
  * The connections that others made to this agent, and which of them keep a place. Private to the
  * transport.
  *
- * A stranger has not greeted. A guest has greeted, and has sent no valid packet. All others are
- * known by the name in their first packet. Anybody can greet, so links lose their places:
+ * A link whose other end has sent no greeting is a *stranger*. One whose other end has sent a
+ * greeting but no valid packet is a *guest*. All others are known by the name in their first
+ * packet. Any program can send a greeting, so links can lose their places:
  *
  *   a stranger is closed after 5 s (with TLS, and no more than 128 strangers: after 30 s), and a
  *   guest after a minute;

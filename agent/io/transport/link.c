@@ -11,7 +11,7 @@
 #include "tls.h"
 
 enum {
-    HEAD_SIZE = 4, /* of a frame's head: the packet's size */
+    HEAD_SIZE = 4, /* bytes of a frame's head, which has the packet's size */
     MAGIC_SIZE = 8,
     ROLE_AT = MAGIC_SIZE,
     VERSION_AT = ROLE_AT + 4,
@@ -19,7 +19,7 @@ enum {
     ROLE_DIALLED = 1,    /* two ends with the same role are not two agents, but a port that */
     ROLE_LISTENS = 2,    /* answers itself, or a service that echoes */
     IN_SIZE = 64 * 1024, /* bytes of the receive buffer at first */
-    RECEIVES_MAX = 4,    /* receives in a row for one link, while each fills the buffer */
+    RECEIVES_MAX = 4,    /* how many receives in a row one link gets while each fills the buffer */
     OUT_SIZE_MIN = 16 * 1024,
 };
 
@@ -193,7 +193,7 @@ static bool send_parts(struct transport_link *link, const struct parts *parts)
         return true;
     }
     if (!reserve(&link->flying, size - sent, OUT_SIZE_MIN)) {
-        if (sent > 0) { /* half a packet was sent, and what followed it would make no sense */
+        if (sent > 0) { /* half a packet was sent, so the receiver could not read what follows */
             transport_link_break(link, NNG_ENOMEM, NULL);
         }
         return false;
@@ -304,8 +304,8 @@ static size_t take_greeting(struct transport_link *link, const unsigned char *by
     return GREETING_SIZE;
 }
 
-/* Gives whole packets to the handler, and returns how many bytes they had. *wanted: the size of the
- * next frame, as far as it is known. */
+/* Gives complete packets to the handler, and returns how many bytes they had. *wanted: the size of
+ * the next frame, as far as it is known. */
 static size_t take_packets(struct transport_link *link, const unsigned char *bytes, size_t size,
                            size_t *wanted)
 {
@@ -356,7 +356,7 @@ static void take_in(struct transport_link *link, size_t more)
     }
 }
 
-/* Where the next receive writes to. */
+/* Returns where the next receive writes to. */
 static nng_iov room(const struct transport_link *link)
 {
     return (nng_iov){.iov_buf = link->in.data + link->in.size,

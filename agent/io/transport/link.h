@@ -62,16 +62,17 @@ struct transport_link {
     int64_t greet_by_ns; /* 0: the other end has greeted */
     int64_t seen_ns;     /* for the caller: when the link was made, or its last valid packet came */
     bool received;       /* a valid packet came, and seen_ns is not updated yet */
-    bool known;          /* a first valid packet came, and the inbox knows its sender */
-    struct transport_sender sender; /* of the first valid packet; name 0: none came yet */
+    bool known;          /* the first valid packet came, and the inbox knows its sender */
+    struct transport_sender sender; /* the sender in the first valid packet; name 0: none came
+                                     * yet */
     struct transport_link *next;
     nng_stream *stream;
     enum transport_link_state state;
     bool dialled; /* this agent dialled */
     bool secure;
     int fd;             /* in the epoll set, with this link as its data; -1: not found */
-    int error;          /* why it is broken: NNG's number */
-    const char *reason; /* or a text; NULL: the connection was closed */
+    int error;          /* why it is broken: NNG's error number */
+    const char *reason; /* or a text; NULL: the other end closed the connection */
     uint32_t newest;    /* the newest version that this end may offer */
     uint32_t version;   /* received in the greeting; once UP, the version in use */
     bool older;         /* broken because one end knows only TRANSPORT_VERSION_FIRST */
@@ -79,7 +80,7 @@ struct transport_link {
     struct transport_op receive;
     struct transport_op send;
     struct transport_bytes in;
-    struct transport_bytes flying; /* the bytes of `send`; those before `flown` are sent */
+    struct transport_bytes flying; /* the bytes being sent; those before `flown` are sent already */
     size_t flown;
     struct transport_bytes waiting;
     char remote[TRANSPORT_REMOTE_MAX];
@@ -93,8 +94,8 @@ struct transport_link_start {
     uint32_t newest;
 };
 
-/* Takes the stream over and begins: the dialler greets. Returns NULL, with the stream closed, if
- * there is no memory. The link may be broken already. */
+/* Makes a link of the stream; a dialler's link sends its greeting. Returns NULL, with the stream
+ * closed, if there is no memory. The new link may be broken already. */
 struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
                                              struct transport_link_start start, void *owner);
 /* Closes and frees the link. NULL is allowed. */

@@ -1,10 +1,10 @@
 /*
  * What NNG's interface does not offer: see nng.h.
  *
- * NNG does not say how many workers it has. So they are occupied one by one. Each calls the next,
- * and waits only once that one runs: so a worker that waits is never the last. If no next one
- * comes, the worker returns, and is the one that is left. If a worker is slow to come, two are
- * left, which does no harm.
+ * NNG does not report how many workers it has. So they are occupied one by one. Each worker calls
+ * the next one, and waits only once that one runs; so a worker that waits is never the last one. If
+ * no next worker comes, the caller returns, and is the one that goes on working. If a worker comes
+ * late, two go on working, which does no harm.
  */
 #include "nng.h"
 
@@ -20,10 +20,10 @@
 
 enum {
     AIOS_MAX = 64,            /* the most workers that can wait; any others go on working */
-    NEXT_COMES_MS = 50,       /* a worker that takes longer is taken for missing */
+    NEXT_COMES_MS = 50,       /* a worker that needs longer counts as missing */
     DESCRIPTORS_MAX = 16384,  /* the highest descriptor that is looked at */
-    UNANSWERED_MAX_MS = 3000, /* less than the usual session_ttl */
-    KEEP_IDLE_S = 5,          /* then the kernel probes whether the other end is there */
+    UNANSWERED_MAX_MS = 3000, /* less than the default session_ttl */
+    KEEP_IDLE_S = 5,          /* after this time the kernel probes whether the other end is there */
     KEEP_EVERY_S = 1,
 };
 
@@ -92,12 +92,12 @@ void transport_bound_waiting(int fd)
 
 /* ---- workers ---- */
 
-/* The mutex protects all of it. */
+/* The mutex protects all of these. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uint32_t users;
-    uint32_t made;    /* places in use */
+    uint32_t made;    /* entries in use */
     uint32_t entered; /* workers that have come to park() */
     bool ended;       /* no further worker is called */
     bool released;

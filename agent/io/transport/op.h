@@ -39,9 +39,9 @@ struct transport_op {
     /* Under the mutex: */
     struct transport_op *next;
     bool queued;
-    bool running; /* begun, and its callback has not run yet */
-    size_t
-        quiet_size; /* not queued if so many bytes were sent without an error; 0: always queued */
+    bool running;      /* begun, and its callback has not run yet */
+    size_t quiet_size; /* an end is not queued if so many bytes were sent without an error; 0: it is
+                     * always queued */
 };
 
 /* On failure returns false with errno. The caller calls transport_ops_fini() in any case. */
@@ -60,7 +60,7 @@ bool transport_op_init(struct transport_op *op, struct transport_ops *ops,
  * still be read, but the operation cannot begin again. For a struct of zeros every call but
  * transport_op_init() is allowed. */
 void transport_op_stop(struct transport_op *op);
-/* Stops the operation first. */
+/* Frees the operation, after stopping it. */
 void transport_op_fini(struct transport_op *op);
 /* To be called before the operation is started with op->aio. quiet_size: see struct
  * transport_op. */

@@ -2,8 +2,8 @@
  * The peers that the transport dials: see io/transport.h.
  *
  * Each peer has its own dialer of NNG until it is forgotten. A forgotten peer is freed at the end
- * of the dispatch, because a handler that was called for its link may have forgotten it, and its
- * dial may be queued.
+ * of the dispatch, because the handler that runs for its link may be the one that forgot it, and
+ * its dial may still be queued.
  */
 #include <signal.h>
 #include <stdio.h>

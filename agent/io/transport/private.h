@@ -34,8 +34,9 @@ struct transport_peer {
     uint32_t ups;
     int64_t quiet_until_ns; /* until then its refusal is not logged again */
     char address[TRANSPORT_ADDRESS_SIZE];
-    char name[TRANSPORT_NAME_SIZE]; /* in the certificate that it must show; "": any */
-    char why[64];                   /* for people: why it is not connected; "": it is */
+    char name[TRANSPORT_NAME_SIZE]; /* the name that its certificate must have; "": any */
+    char why[64];                   /* why it is not connected, as a text for people; "": it is
+                                     * connected */
     bool gone;                      /* forgotten: freed at the end of the dispatch */
     struct transport_peer *next;    /* in peer_graves */
 };
@@ -49,7 +50,7 @@ struct transport {
     uint32_t accepts;     /* connections accepted so far */
     struct transport_tls tls;
     struct transport_credentials *credentials; /* NULL: no TLS */
-    char name[TRANSPORT_NAME_SIZE];            /* of this agent, in certificates; "": any */
+    char name[TRANSPORT_NAME_SIZE];            /* this agent's name in certificates; "": any */
     bool secure;
     uint32_t version; /* the newest that this agent speaks */
     char listen[TRANSPORT_ADDRESS_SIZE];
@@ -64,12 +65,12 @@ struct transport {
     struct transport_link *graves;      /* broken links, freed at the end of the dispatch */
     struct transport_peer *peer_graves; /* forgotten peers, likewise */
 
-    struct transport_peer *self; /* the own inbox as a peer, for the listener's check */
+    struct transport_peer *self; /* this agent's own inbox as a peer, to check the listener */
     int64_t check_ns;            /* the pause between two checks */
     int64_t check_at_ns;
     uint32_t checked_ups;     /* self->ups when the check broke its link */
-    uint32_t checked_accepts; /* accepts at that time */
-    int64_t checked_ns;       /* that time */
+    uint32_t checked_accepts; /* `accepts` at that time */
+    int64_t checked_ns;       /* when that was */
     bool checking;
     bool deaf; /* the listener was reported not to accept */
 
@@ -108,13 +109,13 @@ struct transport_peer *transport_peer_create(struct transport *transport, const 
 /* Waits until NNG's threads have left the peer. NULL is allowed. */
 void transport_peer_destroy(struct transport_peer *peer);
 void transport_peer_dial(struct transport_peer *peer);
-/* Notes why a dial failed: NNG's error. */
+/* Notes why a dial failed: NNG's error number. */
 void transport_peer_note(struct transport_peer *peer, int error);
 /* Sets the credentials for all later dials. On failure (no memory) returns false, and the old ones
  * stay. */
 bool transport_peer_secure(struct transport_peer *peer,
                            const struct transport_credentials *credentials);
-/* Does that for all peers. On failure (no memory) returns false; some peers then have the new
+/* Sets them for all peers. On failure (no memory) returns false; some peers then have the new
  * ones. */
 bool transport_peers_secure(struct transport *transport,
                             const struct transport_credentials *credentials);

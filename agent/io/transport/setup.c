@@ -73,7 +73,7 @@ bool transport_address_is_number(const char *address)
         return false;
     }
     memcpy(text, host, length);
-    if (text[0] == '[') { /* NNG would look up a name between brackets, too */
+    if (text[0] == '[') { /* NNG would also look up a name between brackets */
         text[length - 1] = '\0';
         return inet_pton(AF_INET6, text + 1, number) == 1;
     }

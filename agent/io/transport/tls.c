@@ -18,7 +18,7 @@
 
 enum { PEM_SIZE_MAX = 1024 * 1024 };
 
-/* errno after a failure that lies in the files. Any other errno may pass. */
+/* errno after a failure whose cause is in the files. Failures with any other errno may pass. */
 enum { WRONG = EINVAL };
 
 /* The text of one file; NULL or terminated. */
@@ -72,7 +72,7 @@ static void judge(int result, const char *path, char *error)
 
 /* ---- reading ---- */
 
-/* Returns whether only the owner, and for reading the group, has access to the file. */
+/* Returns whether only the owner has access to the file; its group may also read it. */
 static bool is_secret(const struct stat *status, const char *path, char *error)
 {
     if ((status->st_mode & 027) == 0) {
@@ -173,8 +173,8 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
-/* Returns whether an agent that is dialled accepts the certificate as one for `name`: where NNG
- * shows it a name, that is the common name, whatever alternative names there are. */
+/* Returns whether the listener at the other end accepts the certificate as one for `name`. If NNG
+ * shows a listener a name, that is the common name, whatever alternative names there are. */
 static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 {
 #ifdef NNG_OPT_TLS_PEER_CN
@@ -275,8 +275,8 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
     return true;
 }
 
-/* Notes from when until when the certificate is valid: as long as it is, the chain behind it in its
- * file is, and one of its CAs is. During a change of CAs the file of CAs has others, too. */
+/* Notes from when until when the certificate can be used: while it is valid, and the chain behind
+ * it in its file, and one of its CAs. During a change of CAs the file of CAs also has other CAs. */
 static void note_times(struct transport_credentials *credentials, mbedtls_x509_crt *ca,
                        mbedtls_x509_crt *cert)
 {
@@ -350,7 +350,7 @@ static bool look_at(struct transport_credentials *credentials, const struct tran
 
     mbedtls_x509_crt_init(&ca);
     mbedtls_x509_crt_init(&cert);
-    /* mbedTLS needs the zero behind the PEM text counted in. */
+    /* mbedTLS wants the final zero of the PEM text counted. */
     int result = mbedtls_x509_crt_parse(&ca, (unsigned char *)credentials->ca.text,
                                         credentials->ca.size + 1);
     if (result != 0) {
@@ -382,10 +382,10 @@ static bool look_at(struct transport_credentials *credentials, const struct tran
     return good;
 }
 
-/* ---- NNG's ---- */
+/* ---- configurations for NNG ---- */
 
-/* Sets the own certificate and the CA, and requires a certificate of the other end. NNG never uses
- * TLS below 1.2. */
+/* Sets this agent's certificate and the CA, and requires a certificate of the other end. NNG never
+ * uses TLS below 1.2. */
 static int configure(nng_tls_config *config, const struct transport_credentials *credentials)
 {
     int result = nng_tls_config_ca_chain(config, credentials->ca.text, NULL);

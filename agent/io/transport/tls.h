@@ -24,7 +24,7 @@ struct transport_credentials;
  * certificate is of another CA, not for agent `name` (NULL: any), not for the key, or of a kind
  * with which no handshake succeeds (a weak key or hash, for servers only). errno is EINVAL if the
  * files are wrong; any other errno may pass (no memory, no descriptor, a read error). A certificate
- * that is out of date is accepted, for a clock may be wrong.
+ * that is out of date is accepted, because a clock may be wrong.
  */
 struct transport_credentials *transport_credentials_load(const struct transport_tls *tls,
                                                          const char *name, char *error)
@@ -42,7 +42,7 @@ nng_tls_config *transport_credentials_client(const struct transport_credentials 
 int64_t transport_credentials_begin_s(const struct transport_credentials *credentials);
 int64_t transport_credentials_end_s(const struct transport_credentials *credentials);
 
-/* Returns whether now_s (seconds since 1970) lies in that time. */
+/* Returns whether now_s (seconds since 1970) lies between these times. */
 bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s);
 
 /* Writes the name in the certificate of a stream's other end; "" if NNG does not show it. out:

@@ -6,13 +6,13 @@
  * timer is due. transport_dispatch() does all of that. link.c has what one connection does. This
  * file decides which connections there are.
  *
- * A peer is dialled until there is a link. When the link breaks, its queued packets are lost (late
- * packets help nobody), and the peer is dialled again after a pause, which doubles from 20 ms up to
- * a second. A dial without an answer, and a connection whose other end does not greet, are given up
- * after a few seconds. With TLS the handshake is part of the greeting, and a starved machine would
- * never finish it if it always began anew. So after each such failure a dialler waits twice as
- * long, up to six times the first wait. A listener waits six times as long from the beginning,
- * unless there are many strangers.
+ * A peer is dialled until there is a link. When the link breaks, its queued packets are lost (they
+ * would arrive too late to help), and the peer is dialled again after a pause, which doubles from
+ * 20 ms up to a second. A dial without an answer, and a connection whose other end does not greet,
+ * are given up after a few seconds. With TLS the handshake is part of the greeting, and on a
+ * machine without free processor time it would never finish if it always began anew. So after each
+ * such failure a dialler waits twice as long, up to six times the first wait. A listener waits six
+ * times as long from the beginning, unless there are many strangers.
  *
  * A broken link is closed where the fault is noticed, and freed at the end of the dispatch: events
  * that epoll has returned may name it, and a handler may send meanwhile.
@@ -43,7 +43,7 @@ enum {
     CHECK_MS_DEFAULT = 10000,
     GREET_MS_DEFAULT = 5000,
     GUEST_MS_DEFAULT = 60000,
-    GREETS_MAX = 6, /* times greet_ns: the longest wait for a handshake of TLS */
+    GREETS_MAX = 6, /* as a multiple of greet_ns: the longest wait for a TLS handshake */
     TEXT_MAX = 160,
 };
 
@@ -55,7 +55,7 @@ static const int64_t check_grace_ns =
 static const int64_t check_late_ns =
     1000000000; /* if a check is later than this, the process itself stood still */
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void log_link(struct transport *transport, const char *event, const char *address,
                      const char *text)
@@ -379,7 +379,7 @@ struct transport_counts transport_counts(const struct transport *transport)
     return transport->counts;
 }
 
-/* ---- what has its time ---- */
+/* ---- due times ---- */
 
 static int64_t min_ns(int64_t a, int64_t b)
 {
@@ -441,7 +441,7 @@ static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
     }
     if (link != NULL && link->greet_by_ns != 0 && link->greet_by_ns <= now_ns) {
         transport_link_break(link, NNG_ETIMEDOUT,
-                             NULL); /* the other end is stopped, say, or far away */
+                             NULL); /* the other end may be stopped, or far away */
         if (link->secure) {
             peer->greet_ns = min_ns(2 * peer->greet_ns, GREETS_MAX * peer->transport->greet_ns);
         }
@@ -516,7 +516,8 @@ static void link_worked(struct transport *transport, struct transport_op *op)
 {
     struct transport_link *link = op->owner;
 
-    if (link->state != TRANSPORT_LINK_BROKEN) { /* a broken link is buried already, or will be */
+    if (link->state != TRANSPORT_LINK_BROKEN) { /* a broken link is on the list to be freed already,
+                                                 * or will be */
         transport_link_worked(link, op->kind);
         settle(transport, link);
     }
@@ -698,12 +699,13 @@ bool transport_tls_renew(struct transport *transport, char *error)
     good = nng_stream_listener_set_ptr(transport->listener, NNG_OPT_TLS_CONFIG,
                                        transport_credentials_server(fresh)) == 0 &&
            transport_peers_secure(transport, fresh);
-    if (!good) { /* some dialers have the new ones and some the old, and both work */
+    if (!good) { /* some dialers have the new files and some the old ones, and both work */
         snprintf(error, TRANSPORT_ERROR_MAX, "TLS: out of memory");
     }
     transport_credentials_free(transport->credentials);
     transport->credentials = fresh;
-    nng_aio_cancel(transport->accept.aio); /* it was begun with the old ones, and is begun anew */
+    nng_aio_cancel(transport->accept.aio); /* the accept was begun with the old files, so it is
+                                            * begun anew */
     return good;
 }
 

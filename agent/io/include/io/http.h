@@ -1,7 +1,7 @@
 /*
  * A small HTTP/1.1 server for people and their monitoring: it answers GET and HEAD of a few paths,
  * and closes. This part reads requests, sends answers and bounds what clients can cost. It does not
- * know what the answers say.
+ * know the contents of the answers.
  *
  * It runs on the thread of the loop that it is given, and does nothing while no client asks. The
  * left column has what a client can do; the right one has the bound:

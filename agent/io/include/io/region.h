@@ -1,15 +1,15 @@
 /*
- * Region upkeep: making, adopting, giving up the shared-memory objects of this agent.
+ * Region upkeep: making, adopting and giving up the shared-memory objects of this agent.
  *
- * All that an agent has in /dev/shm is in one folder of its own, 0700, so that nobody else can list
- * it or look anything up there: who lists a folder can keep its lock (docs/SECURITY.md, "Locks of
- * the kernel that a client can keep"). Each region that is made is the one object in a folder of
- * its own in there, `NAMESPACE.INCARNATION/region`: a removal that waits for the object's lock
- * keeps that of a folder in which nothing else happens. Nothing here waits for a lock of an object
- * that a client has had: such a one is opened, looked at, mapped and closed; it is removed, cut and
- * emptied by io/remover.h.
+ * All that an agent has in /dev/shm is in one folder of its own, with mode 0700. So no other user
+ * can list that folder or look anything up in it; a process that lists a folder can keep the
+ * folder's lock (docs/SECURITY.md, "Locks of the kernel that a client can keep"). Each region is
+ * the only object in a subfolder, `NAMESPACE.INCARNATION/region`. A removal that waits for the
+ * object's lock keeps the lock of its folder, so that folder must hold nothing else. Nothing here
+ * waits for a lock of an object that a client has had: such an object is only opened, examined,
+ * mapped and closed here. io/remover.h removes, cuts and empties it.
  *
- * A region is a file there, mode 0600; clients get its descriptor over the socket.
+ * A region is a file with mode 0600; clients get its descriptor over the socket.
  *
  * A region has all its memory from the moment it is made. Otherwise the first touch of a page for
  * which /dev/shm has no room would raise SIGBUS, here and in each client; and every user may fill
@@ -43,7 +43,8 @@ enum {
     REGION_ABANDONED_MAX = 4,            /* how many regions of a namespace may be abandoned: see
                                           * region_file_abandon() */
     REGION_FILES_MAX = 70 + 64 * REGION_ABANDONED_MAX, /* regions that are mapped at once */
-    REGION_SLACK = 64 << 20, /* bytes of memory that a region may have behind its end */
+    REGION_SLACK = 64 << 20, /* the size of a piece of its memory, and bytes of memory that a region
+                              * may have behind its end */
 };
 
 /* What is wrong with a region. */

@@ -1,10 +1,10 @@
 /*
- * The agent gives up powers that it does not need, so that an attacker that takes it over gets
+ * The agent gives up powers that it does not need, so that an attacker that takes it over gains
  * little.
  *
- * Both calls are irreversible, and every later thread inherits their effect. Each is made once,
- * while the process has one thread: before libuv and NNG are set up, and so before it reads a byte
- * from a client or another agent. Files and the resolver go on working.
+ * Both calls are irreversible, and every later thread inherits their effect. The agent makes each
+ * call once, while the process has one thread: before libuv and NNG are set up, and so before it
+ * reads a byte from a client or another agent. Files and the resolver go on working.
  */
 #ifndef IO_SANDBOX_H
 #define IO_SANDBOX_H
