@@ -1,6 +1,7 @@
 /*
- * Starting CMD: see child.h. A close-on-exec pipe shows whether the exec worked: the end of file
- * means that it did, an errno that it did not. A second pipe lets the child go on to its exec.
+ * Starting CMD: see child.h. A close-on-exec pipe shows whether the exec worked. If it did, the
+ * parent reads the end of file; if not, it reads an errno. A second pipe lets the child go on to
+ * its exec.
  */
 #include "child.h"
 
@@ -15,8 +16,8 @@
 
 #include "cli.h"
 
-/* Runs in the child. Only async-signal-safe calls are allowed, for another thread of the parent may
- * have held any lock of libc. */
+/* Runs in the child. Only async-signal-safe calls are allowed, because another thread of the parent
+ * may have held any lock of libc at the fork. */
 static _Noreturn void child_exec(const struct child_options *options, pid_t parent, int go_fd,
                                  int report_fd)
 {
@@ -30,13 +31,13 @@ static _Noreturn void child_exec(const struct child_options *options, pid_t pare
         goto fail;
     }
     if (getppid() != parent) {
-        _exit(CLI_FAILED); /* the parent died before prctl(): nobody reads this status */
+        _exit(CLI_FAILED); /* the parent died before prctl(), so no process reads this status */
     }
     do {
         got = read(go_fd, &byte, sizeof(byte));
     } while (got < 0 && errno == EINTR);
     if (got != 1) {
-        _exit(CLI_FAILED); /* there is no guard, so nothing must run */
+        _exit(CLI_FAILED); /* there is no guard, so CMD must not run */
     }
     if (options->terminal->from_start) {
         (void)tcsetpgrp(options->terminal->fd, getpgrp());
@@ -117,8 +118,8 @@ static void child_reap(const struct child *child)
 
 int child_go(const struct child_options *options, struct child *child)
 {
-    /* A child that was killed meanwhile has closed its end. The caller then finds it ended, so
-     * SIGPIPE must end nothing here. */
+    /* Lets the child go on. A child that was killed meanwhile has closed its end; SIGPIPE must not
+     * end holdfast then, since the caller notices that the child has ended. */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     int problem;
 
@@ -138,7 +139,7 @@ int child_go(const struct child_options *options, struct child *child)
 void child_cancel(struct child *child)
 {
     (void)close(child->go_fd);
-    (void)kill(child->pid, SIGKILL); /* it may be stopped */
+    (void)kill(child->pid, SIGKILL); /* the child may be stopped */
     (void)close(child->report_fd);
     child_reap(child);
 }

@@ -21,13 +21,14 @@ struct child_options {
 
 struct child {
     pid_t pid;     /* CMD, and its process group */
-    int go_fd;     /* written: CMD may run; closed: it must not */
-    int report_fd; /* the errno of a failed exec */
+    int go_fd;     /* a byte written here: CMD may run; closed: it must not run */
+    int report_fd; /* the child writes the errno of a failed exec here */
 };
 
 /*
- * Forks a child that leads its group and waits. Must be called from the main thread, for the
- * parent-death signal follows the thread. Returns 0, or 70 with a line on stderr.
+ * Forks a child that leads its group and waits. Must be called from the main thread, because the
+ * child gets the parent-death signal when the thread that forked it ends. Returns 0, or 70 with a
+ * line on stderr.
  */
 int child_fork(const struct child_options *options, struct child *child)
     __attribute__((warn_unused_result));

@@ -9,7 +9,7 @@
 #include "socket_path.h"
 #include "text.h"
 
-enum { LINE_MAX_BYTES = 1024 }; /* of an error line; a longer one is cut */
+enum { LINE_MAX_BYTES = 1024 }; /* of an error line; a longer line is cut */
 
 int cli_exit_code(int error)
 {
@@ -33,8 +33,8 @@ int cli_exit_code(int error)
     }
 }
 
-/* Control characters are replaced, because an error's text may come from strangers: a sequencer,
- * say, that came with a request. */
+/* Replaces control characters, because an error's text may come from other programs: a sequencer,
+ * for example, that came with a request. */
 static int fail_because(const char *where, const char *what, int error, const char *why)
 {
     fprintf(stderr, "holdfast %s: ", where);

@@ -148,7 +148,7 @@ static void ask(struct cli *cli, struct doctor *doctor)
     }
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 static enum finding_level worst_of(const struct doctor *doctor)
 {

@@ -56,7 +56,7 @@ struct doctor {
     char socket[DOCTOR_TEXT_MAX]; /* where the agent is looked for */
     const char *socket_from;      /* the source of that path: static */
     bool agent;                   /* it answered: the fields below are filled in */
-    bool answered;                /* it sent facts */
+    bool answered;                /* it has sent facts */
     char name[DOCTOR_SUBJECT_MAX];
     enum hf_session_state session;
     int64_t session_remaining_ns;
@@ -82,8 +82,8 @@ struct finding *doctor_find(struct doctor *doctor, enum finding_level level, con
     __attribute__((format(printf, 5, 6)));
 void doctor_advise(struct finding *finding, const char *expected, const char *remedy);
 
-/* Adds the finding that no agent answers: for the error of connecting, or because `why` says that
- * no socket can have the path. */
+/* Adds the finding that no agent answers. error: why connecting failed. why: if not NULL, why no
+ * socket can have the path. */
 struct socket_path;
 void doctor_no_agent(struct doctor *doctor, int error, const char *why);
 void doctor_path_too_long(struct doctor *doctor, const struct socket_path *found);

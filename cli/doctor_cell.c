@@ -62,7 +62,7 @@ static bool starts_over(const struct doctor *doctor, const char *name)
 static void voter_starts_over(struct doctor *doctor, const char *name)
 {
     if (doctor_value(doctor, name, "self", 0) != 0) {
-        return; /* look_at_own_vote() reports it */
+        return; /* look_at_own_vote() reports this */
     }
     struct finding *finding = doctor_find(doctor, FINDING_WARN, "voters", name,
                                           "it starts over, and does not vote before it has "
@@ -98,8 +98,8 @@ static size_t count_refused(const struct doctor *doctor)
     return count;
 }
 
-/* Whether the stores that are neither refused nor starting over are a majority. Without one no
- * voter can finish starting over, for that needs a majority of other voters that vote. */
+/* Returns whether the stores that are neither refused nor starting over are a majority. Without one
+ * no voter can finish starting over, for that needs a majority of other voters that vote. */
 static bool majority_is_left(const struct doctor *doctor)
 {
     return doctor->voter_count - count_starting(doctor) - count_refused(doctor) >=
@@ -198,8 +198,8 @@ static void look_at_voters(struct doctor *doctor)
                  : "");
 }
 
-/* Reports agents of different releases. They work together, and an upgrade should not take longer
- * than necessary. */
+/* Reports agents of different releases. They work together, but an upgrade should be finished
+ * soon. */
 static void look_at_versions(struct doctor *doctor)
 {
     const struct fact *own = doctor_fact(doctor, NULL, "version");
@@ -343,8 +343,8 @@ static void look_at_round_trips(struct doctor *doctor)
     }
 }
 
-/* Compares the bounds of a voter's clock rate with max_drift: certainly beyond it, or beyond half
- * of it. */
+/* Compares the bounds of a voter's clock rate with max_drift: reports a rate that is certainly
+ * beyond it, or beyond half of it. */
 static void look_at_clock_of(struct doctor *doctor, const char *name)
 {
     const struct fact *low = doctor_fact(doctor, name, "clock_low_ppm");
@@ -406,8 +406,8 @@ static void look_at_inbox(struct doctor *doctor)
     }
 }
 
-/* The agent goes on with the files that it has read, but the next agent has only the present
- * ones. */
+/* Checks the files of [tls] again. The agent goes on with the files that it has read, but the next
+ * agent will read the present ones. */
 static void look_at_tls_files(struct doctor *doctor)
 {
     const struct fact *kept = doctor_fact(doctor, NULL, "tls_kept");
@@ -423,8 +423,8 @@ static void look_at_tls_files(struct doctor *doctor)
                   "it: it would not start");
 }
 
-/* By this host's clock its certificates are not valid yet. By its own check handshakes fail, though
- * other hosts may accept them. */
+/* By this host's clock its certificates are not valid yet. Handshakes then fail at this host's
+ * check, though other hosts may accept the certificates. */
 static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
 {
     char left[TEXT_DURATION_SIZE];

@@ -1,6 +1,6 @@
 /*
- * Checks that `holdfast doctor` makes of this host by itself, agent or not: the socket, the clock's
- * rate, shared memory, and how long the disk under state_dir takes to flush.
+ * Checks that `holdfast doctor` makes of this host itself, with or without an agent: the socket,
+ * the clock's rate, shared memory, and how long the disk under state_dir takes to flush.
  */
 #include "doctor.h"
 
@@ -49,7 +49,8 @@ static void look_at_folder(struct doctor *doctor)
                                               folder, (unsigned)(status.st_mode & 07777));
         doctor_advise(finding, "a folder where nobody but the agent can put a socket",
                       "chmod go-w that folder, or have `socket` elsewhere");
-    } else if ((status.st_mode & 0004) != 0) { /* SECURITY.md: a reader of it can block it */
+    } else if ((status.st_mode & 0004) != 0) { /* SECURITY.md: a process that may read the folder
+                                                * can block it */
         struct finding *finding = doctor_find(doctor, FINDING_WARN, "socket", NULL,
                                               "everybody may list %s (mode %04o)", folder,
                                               (unsigned)(status.st_mode & 07777));
@@ -118,7 +119,7 @@ void doctor_look_at_clock(struct doctor *doctor)
                       "allow adjtimex (without modes) in this sandbox or container");
         return;
     }
-    /* freq has 16 bits behind the point, in ppm */
+    /* freq is in ppm, with 16 bits after the binary point */
     int64_t ppm = now.freq / 65536 + ((int64_t)now.tick - TICK_US) * PPM_OF_TICK;
     const struct fact *role = doctor_fact(doctor, NULL, "role");
     bool alone = doctor->voter_count == 1 && role != NULL && strcmp(role->text, "voter") == 0;
@@ -198,8 +199,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The longest of a few small flushes, in a file without a name; -1 if this user may not make
- * one. */
+/* Returns how long the slowest of a few small flushes took, in a file without a name; -1 if this
+ * user may not make such a file. */
 static int64_t time_flushes(const char *folder)
 {
     static const char bytes[FLUSH_SIZE];

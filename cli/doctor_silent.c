@@ -16,9 +16,9 @@
 
 enum { LOCKS_MAX = 100000 };
 
-/* The process that has the lock beside the socket, which an agent takes before it makes its socket;
- * 0 if none is seen. It is looked up in /proc/locks: to try for the lock could keep an agent from
- * starting. */
+/* Returns the process that has the lock beside the socket, which an agent takes before it makes its
+ * socket; 0: none is seen. The lock is looked up in /proc/locks, because taking it for a moment
+ * could keep an agent from starting. */
 static int64_t lock_holder(const char *socket_path)
 {
     char path[DOCTOR_TEXT_MAX + 8];
@@ -51,7 +51,7 @@ static int64_t lock_holder(const char *socket_path)
     return holder;
 }
 
-/* Why no agent answers, as far as that can be seen from here. */
+/* Returns why no agent answers, as far as that can be seen from here. */
 static const char *why_silent(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

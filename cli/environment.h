@@ -19,11 +19,11 @@ struct held {
     size_t count;
 };
 
-/* Sets the three variables in this process, and CMD inherits them. Returns 0 or HF_E... (HF_ELOST:
- * a hold ended meanwhile). */
+/* Sets the three variables in this process; CMD inherits them. Returns 0 or HF_E... (HF_ELOST: a
+ * hold ended meanwhile). */
 int environment_set(const struct held *held) __attribute__((warn_unused_result));
 
-/* Whether the first word of a value of HOLDFAST_LOCK is that name. */
+/* Returns whether the first word of a value of HOLDFAST_LOCK is that name. */
 bool environment_names(const char *list, const char *name);
 
 #endif

@@ -93,14 +93,14 @@ static void group_signal(const struct guard *guard, int signal_number)
     }
 }
 
-/* Whether any process of CMD's group is left: CMD itself, or one that it started. */
+/* Returns whether any process of CMD's group is left: CMD itself, or one that it started. */
 static bool group_exists(const struct guard *guard)
 {
     return kill(-guard->pid, 0) == 0 || errno == EPERM;
 }
 
-/* If the rest of the group is another user's (sudo, su), holdfast cannot signal it. The user counts
- * on CMD's end, and so must learn that. */
+/* If the rest of the group belongs to another user (sudo, su), holdfast cannot signal it. The user
+ * relies on CMD's end, so a line must say that CMD goes on. */
 static void report_if_alone(struct guard *guard)
 {
     if (guard->reported_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {
@@ -137,7 +137,7 @@ static void report_lost(const struct guard *guard)
     why_lost(held, lost, ": ending the command", guard->options->json);
 }
 
-/* From the end of a hold to SIGKILL at the latest: see guard.h. */
+/* Returns the longest time from the end of a hold to SIGKILL: see guard.h. */
 static int64_t kill_delay_ns(const struct guard_options *options)
 {
     return options->lock_delay_ns - options->lock_delay_ns / 10;
@@ -198,11 +198,11 @@ static void guard_lose(struct guard *guard)
         return;
     }
     guard->lost = true;
-    /* Processes that CMD leaves behind when it dies become children of this one, which so receives
-     * their ends. */
+    /* Processes that CMD leaves behind become children of holdfast, which then notices when they
+     * end. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     group_signal(guard, SIGTERM);
-    group_signal(guard, SIGCONT); /* a stopped process must run to end */
+    group_signal(guard, SIGCONT); /* a stopped process must run before it can end */
     kill_at = kill_at < kill_by ? kill_at : kill_by;
     if (kill_at <= now) {
         group_kill(guard);
@@ -245,7 +245,8 @@ static void on_timer(struct guard *guard)
     }
     if (guard->unguarded) {
         timer_set(guard,
-                  now_ns() + look_again_ns); /* an orphan of another parent sends no SIGCHLD */
+                  now_ns() + look_again_ns); /* a process whose parent is another one sends no
+                                              * SIGCHLD when it ends */
         return;
     }
     if (guard->lost) {
@@ -269,7 +270,7 @@ static void on_event(struct guard *guard)
         }
     }
     if (got < 0 || (guard->fds[FD_EVENT].revents & (POLLERR | POLLNVAL)) != 0) {
-        guard->fds[FD_EVENT].fd = -1; /* the timer alone is enough until its next turn */
+        guard->fds[FD_EVENT].fd = -1; /* until its next turn the timer is enough */
     }
     guard_look(guard);
 }
@@ -346,7 +347,7 @@ static void on_child_stopped(struct guard *guard, int signal_number)
     if (!stop_self(guard) && !wants_terminal) {
         on_continued(guard);
     }
-    /* Otherwise SIGCONT is pending, and on_signal() acts on it. */
+    /* Otherwise SIGCONT is pending, and on_signal() handles it. */
 }
 
 static void on_children(struct guard *guard)
@@ -366,7 +367,7 @@ static void on_children(struct guard *guard)
             continue;
         }
         if (pid != guard->pid) {
-            continue; /* an orphan of CMD, adopted in guard_lose() */
+            continue; /* a process of CMD's that guard_lose() adopted */
         }
         if (WIFSTOPPED(status)) {
             on_child_stopped(guard, WSTOPSIG(status));
@@ -403,13 +404,14 @@ static void on_signal(struct guard *guard)
 }
 
 /*
- * Whether the watch is over. While the hold is good, CMD's end is enough. After a loss its whole
- * group must have ended, or have been sent SIGKILL.
+ * Returns whether the watch is over. While the hold is good, CMD's end is enough. After a loss its
+ * whole group must have ended, or have been sent SIGKILL.
  */
 static bool guard_done(struct guard *guard)
 {
     if (guard->unguarded && !guard->lost) {
-        /* A zombie that its parent leaves alone counts as there, so there is a limit. */
+        /* A zombie counts as a process until its parent reads its status, so the wait has a
+         * limit. */
         return guard->reaped && (kill(-guard->pid, 0) != 0 || now_ns() >= guard->gone_by_ns);
     }
     if (guard->reaped && !guard->lost) {
@@ -525,7 +527,7 @@ static void guard_loop(struct guard *guard)
             continue; /* EINTR, after a stop */
         }
         if (guard->fds[FD_TIMER].revents != 0) {
-            on_timer(guard); /* the deadline matters most, so it is handled first */
+            on_timer(guard); /* the deadline matters most, so it comes first */
         }
         if (guard->fds[FD_EVENT].revents != 0) {
             on_event(guard);
@@ -560,7 +562,7 @@ int guard_run(const struct guard_options *options)
         if (status == 0) {
             guard_loop(&guard);
             if (guard.lost) {
-                report_if_alone(&guard); /* of processes that CMD started */
+                report_if_alone(&guard); /* ends of processes that CMD started */
             }
             if (guard.lost) {
                 status = CLI_LOST;

@@ -24,7 +24,8 @@
 /* Not "holdfast...": `pkill -9 holdfast` must not end all at once. */
 static const char guard_name[] = "hf-guard";
 
-/* Of pidfd_send_signal(), since Linux 6.9: to the process group that the pidfd's process leads. */
+/* A flag of pidfd_send_signal() (Linux 6.9): signal the process group that the pidfd's process
+ * leads. */
 static const unsigned signal_process_group = 1U << 2;
 
 enum { GUARD_LIFE, GUARD_TIMER, GUARD_LEADER, GUARD_FD_COUNT };
@@ -41,8 +42,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Without signals by pidfd. A process with the leader's number that is not the leader means that
- * the group was gone, and that its number is used again. */
+/* Signals the group on a kernel that cannot do that by pidfd. If another process has the leader's
+ * number now, the group is gone and its number is used again; then nothing is signalled. */
 static void group_kill_by_number(pid_t leader, int leader_fd)
 {
     if (leader_fd >= 0 && syscall(SYS_pidfd_send_signal, leader_fd, 0, NULL, 0) != 0 &&
@@ -142,7 +143,7 @@ static pid_t guard_fork(int fds[GUARD_FD_COUNT], struct guard_page *page, int li
     pid = fork();
     problem = errno;
     if (pid == 0) {
-        (void)close(life_fd); /* else the guard itself would keep it open */
+        (void)close(life_fd); /* otherwise the guard itself would keep it open */
         guard_process_run(fds, page, leader);
     }
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);

@@ -38,7 +38,7 @@ static void write_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Writes what stands before a value: a comma if it is not the first, and its key. */
+/* Writes what comes before a value: a comma if it is not the first, and its key. */
 static void write_key(struct json *json, const char *key)
 {
     uint32_t bit = UINT32_C(1) << json->depth;

@@ -18,7 +18,7 @@ struct json {
 
 void json_init(struct json *json, FILE *out);
 
-/* key is NULL inside an array and at the top. */
+/* `key` is NULL inside an array and at the top. */
 void json_open_object(struct json *json, const char *key);
 void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
@@ -30,8 +30,8 @@ void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 /* -1, "unknown" in libholdfast, becomes null. */
 void json_signed_or_null(struct json *json, const char *key, int64_t value);
-/* Nanoseconds as whole milliseconds: -1 is null, everything else below 0 is 0. Rounded down, so
- * that no hold looks longer than it is. */
+/* Nanoseconds as whole milliseconds: -1 becomes null, every other negative number 0. Rounded down,
+ * so that no hold looks longer than it is. */
 void json_ms_or_null(struct json *json, const char *key, int64_t value_ns);
 
 #endif

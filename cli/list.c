@@ -14,7 +14,7 @@
 
 enum { CELL_COUNT = 5, HOLDER_COLUMNS = 48 };
 
-/* One line of the table: the cells as clean text, and the columns that each takes. */
+/* A line of the table: the cells as clean text, and the width of each. */
 struct row {
     char *cells[CELL_COUNT];
     size_t columns[CELL_COUNT];

@@ -1,9 +1,10 @@
 /*
  * `holdfast lock`: take the locks, run CMD, release.
  *
- * The order makes it safe. Signals are blocked before a lock is taken, so that none can come in
- * between. The events of a hold are switched on before it begins. CMD is started only under a hold
- * that counts. The release follows after CMD was reaped.
+ * The order of the steps makes this safe. Signals are blocked before a lock is taken, so that none
+ * arrives between taking it and starting CMD. The events of a hold are switched on before the hold
+ * begins. CMD is started only under a hold that counts. The locks are released after CMD was
+ * reaped.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
 static const int64_t unserved_nap_ns = INT64_C(100) * 1000000;
 
 /* Opens a lock. An agent that gave the namespace up begins it anew within seconds, so a caller that
- * would wait for the lock waits for that as well. The rest of its time is for the lock. */
+ * would wait for the lock waits for that as well. What is left of its time is for the lock. */
 static int open_in_time(struct lock_arguments *arguments, hf_client *client, const char *name,
                         const struct hf_lock_options *options, hf_lock **out)
 {
@@ -164,8 +165,8 @@ static int run_locked(struct lock_arguments *arguments, struct held *held)
     return run_holding(arguments, held, &mask);
 }
 
-/* How long to wait for an agent: as long as for the lock, but at least 1 s and at most 5 s, which a
- * restart of the agent may take. */
+/* Returns how long to wait for an agent: as long as for the lock, but at least 1 s and at most 5 s,
+ * which a restart of the agent may take. */
 static int64_t agent_wait_ns(const struct lock_arguments *arguments)
 {
     int64_t wait_ns = arguments->no_wait ? 0 : arguments->wait_ns;

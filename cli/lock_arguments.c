@@ -37,7 +37,7 @@ static int read_mixed(struct cli *cli, const struct option_spec *specs, size_t c
     return status;
 }
 
-/* There is no `--`: what stands behind the first name is CMD, with all of its options. */
+/* Without `--`: what follows the first name is CMD, with all of its options. */
 static int read_plain(struct cli *cli, const struct option_spec *specs, size_t count, int argc,
                       char **argv, struct lock_arguments *out)
 {
@@ -123,7 +123,7 @@ static int names_check(const struct lock_arguments *arguments)
     return status;
 }
 
-/* Whether the value of -s is no socket, and seems to be a lock's name. */
+/* Returns whether the value of -s is no socket, and seems to be a lock's name. */
 static bool is_name_for_socket(const struct cli *cli)
 {
     return cli->socket != NULL && cli->socket[0] != '/' && access(cli->socket, F_OK) != 0;

@@ -1,7 +1,7 @@
 /*
  * `holdfast member`: the voters of the cell; and `holdfast member rejoin`, which explains starting
- * over and lets holdfastd --rejoin do it, with the same options, for only that program knows the
- * store and its locks.
+ * over and lets holdfastd --rejoin do it, with the same options, because only that program can
+ * handle the store and its locks.
  */
 #include <errno.h>
 #include <stdio.h>

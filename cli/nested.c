@@ -12,13 +12,13 @@
 #include "cli.h"
 #include "environment.h"
 
-/* The size of the first word of a list. */
+/* Returns the size of the first word of a list. */
 static size_t word_size(const char *list)
 {
     return strcspn(list, " ");
 }
 
-/* The sequencer of the outer hold of that lock, in a static buffer; NULL: there is none. */
+/* Returns the sequencer of the outer hold of that lock, in a static buffer; NULL: there is none. */
 static const char *outer_sequencer(const char *name)
 {
     static char found[HF_SEQUENCER_MAX];
@@ -41,14 +41,14 @@ static const char *outer_sequencer(const char *name)
     return NULL;
 }
 
-/* Whether the outer hold of that lock counts now, or what the library says about that. */
+/* Returns whether the outer hold of that lock counts now, or the library's error. */
 static int outer_check(hf_client *client, const char *name, bool *held)
 {
     const char *sequencer = outer_sequencer(name);
     int error = sequencer == NULL ? HF_ESTALE : hf_check_sequencer(client, sequencer);
 
     *held = error == 0;
-    /* HF_EINVAL: the hold is one of another cell */
+    /* HF_EINVAL: the hold belongs to another cell */
     return error == HF_ESTALE || error == HF_EINVAL ? 0 : error;
 }
 

@@ -19,7 +19,7 @@ struct cursor {
     int index;
 };
 
-/* The length of the unit in ns; 0 if there is no such unit. */
+/* Returns the length of the unit in ns; 0: there is no such unit. */
 static int64_t unit_scale_ns(const char *unit)
 {
     static const struct {
@@ -282,7 +282,8 @@ int options_parse_front(struct cli *cli, const char *where, const struct option_
     return 0;
 }
 
-/* Reports a name that is malformed at `at`: the number of that byte (from 1), and what it is. */
+/* Reports that a name is malformed at `at`: which byte that is (counted from 1), and what is wrong
+ * with it. */
 static int malformed(const char *where, const char *name, const char *at,
                      const struct hfi_utf8 *unit)
 {

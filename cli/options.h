@@ -46,8 +46,8 @@ int options_parse(struct cli *cli, const char *where, const struct option_spec *
     __attribute__((warn_unused_result));
 
 /*
- * As options_parse(), for the options before the first plain word alone. It begins at *index, which
- * becomes that of the word, or argc. argv stays as it is.
+ * Does what options_parse() does, but only for the options before the first plain word. Begins at
+ * *index, and sets it to the index of that word, or to argc. argv stays as it is.
  */
 int options_parse_front(struct cli *cli, const char *where, const struct option_spec *specs,
                         size_t spec_count, int argc, char **argv, int *index)

@@ -14,16 +14,17 @@ enum { SOCKET_PATH_TEXT_MAX = 256 };
 
 struct socket_path {
     char path[SOCKET_PATH_TEXT_MAX]; /* cut if it is longer */
-    size_t size;                     /* of the whole path, in bytes */
+    size_t size;                     /* bytes of the whole path */
     size_t size_max;                 /* the longest path that a socket can have */
     const char *from;                /* why this path: static */
 };
 
-/* The path at which no agent answered. Of the two default paths it is the one where a socket is. */
+/* Finds the path at which no agent answered. Of the two default paths it is the one where a socket
+ * is. */
 void socket_path_find(const struct cli *cli, struct socket_path *out);
 
 /* The same for a path at which an agent answered (hf_socket()). Returns true if that is not the
- * system's agent, although its socket is there: its agent has ended. */
+ * system's agent although the system's socket exists: the system's agent has ended. */
 bool socket_path_used(const struct cli *cli, const char *path, struct socket_path *out);
 
 #endif

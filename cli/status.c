@@ -1,5 +1,6 @@
 /*
- * `holdfast status`, `holdfast check` and `holdfast break`: one question, one answer.
+ * `holdfast status`, `holdfast check` and `holdfast break`: commands that make one call of the
+ * library.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -23,7 +23,7 @@ void terminal_open(struct terminal *terminal);
 /* Closes the terminal. If CMD's group has the foreground, holdfast's group gets it back. */
 void terminal_close(struct terminal *terminal, pid_t group);
 
-/* Whether holdfast's own process group is in the foreground. */
+/* Returns whether holdfast's own process group is in the foreground. */
 bool terminal_is_ours(const struct terminal *terminal);
 
 /* Gives the foreground to a group, if holdfast's group has it. Returns true if the group has it

@@ -55,7 +55,7 @@ static int print_lock(const struct hf_lock_info *info, void *arg)
     return 0;
 }
 
-/* Whether the next try may succeed: the agent is away, or was so just now. */
+/* Returns whether the next try may succeed: the agent is away, or was so just now. */
 static bool is_passing(int error)
 {
     return error == HF_ENOAGENT || error == HF_EPROTO;

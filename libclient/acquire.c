@@ -17,7 +17,9 @@
 #include "proto/probe.h"
 #define SLICE_NS (20 * NS_PER_MS) /* a try looks again for the lock after each such sleep */
 #define LEASE_NAP_NS (250 * NS_PER_MS)
-#define HANDSHAKE_NS (100 * NS_PER_MS) /* one attempt; the next goes on with the same greeting */
+#define HANDSHAKE_NS                                                                               \
+    (100 * NS_PER_MS) /* one attempt; the next one goes on with the same
+                                        * greeting */
 #define PACE_NS_MIN (50 * NS_PER_MS)
 #define PACE_NS_MAX (500 * NS_PER_MS)
 
@@ -42,7 +44,7 @@ static void claim_sleep(hf_lock *lock, int64_t timeout_ns)
     pthread_cond_timedwait(&lock->unclaimed, &lock->mutex, &until);
 }
 
-/* The answer to an acquire of a handle that already holds. Returns 1 if the acquire may count as
+/* Returns the result of an acquire by a handle that already holds: 1 if the acquire may count as
  * one more. */
 static int already(hf_lock *lock)
 {
@@ -67,9 +69,10 @@ void give_way(unsigned *turns)
 void claim_begin(hf_lock *lock)
 {
     lock->claimed = true;
-    /* seq_cst (release: pairs with the load after F's swap, by way of the word; see client.h) */
+    /* seq_cst (release: pairs with the load after F's swap, which follows it by way of the word;
+     * see client.h) */
     atomic_fetch_add(&lock->claims, 1);
-    /* relaxed: changed under the claim only */
+    /* relaxed: changed only under the claim */
     const struct binding *binding = atomic_load_explicit(&lock->fast_binding, memory_order_relaxed);
     if (binding != NULL) {
         struct hfi_region *region = &binding->map->region;
@@ -81,10 +84,10 @@ void claim_begin(hf_lock *lock)
     }
     for (size_t i = 0; i < LOCK_LANES; i++) {
         unsigned turns = 0;
-        /* acquire: pairs with the release of 0: the hold is published by then, or the take
+        /* acquire: pairs with the release of 0: by then the hold is published, or the take is
          * undone */
         while (atomic_load_explicit(&lock->lanes[i].taking, memory_order_acquire) != 0) {
-            give_way(&turns); /* ends: that thread waits for nothing */
+            give_way(&turns); /* the loop ends: that thread waits for nothing */
         }
     }
 }
@@ -104,7 +107,7 @@ void claim_end(hf_lock *lock)
  * not free, or an error. */
 static int claim_once(hf_lock *lock)
 {
-    /* if the handle holds, the answer is known; else its owner may hold soon */
+    /* if the handle holds, the answer is known; otherwise the claim's owner may hold soon */
     if (lock->claimed) {
         bool answered = hold_held(&lock->hold) && (lock->flags & HF_REENTRANT) == 0;
         return answered ? already(lock) : 2;
@@ -129,7 +132,7 @@ int claim_take(hf_lock *lock, const struct wait_limit *limit)
 {
     int result;
     pthread_mutex_lock(&lock->mutex);
-    for (;;) { /* ends with the claim or the time-out */
+    for (;;) { /* the loop ends with the claim or the time-out */
         result = claim_once(lock);
         if (result != 2) {
             break;
@@ -176,8 +179,8 @@ void claim_give(hf_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
-/* Whether a wait goes on after this error: an agent will come back, or serve the namespace
- * again. */
+/* Returns whether a wait goes on after this error, because an agent will come back, or will serve
+ * the namespace again. */
 static bool will_pass(int error)
 {
     return error == HF_ENOAGENT || error == HF_EUNSERVED;
@@ -192,7 +195,7 @@ static int agent_reconnect(hf_lock *lock, const struct wait_limit *limit, int64_
     int error = client_reconnect(client, sooner(limit->deadline_ns, now_ns + HANDSHAKE_NS));
     pthread_mutex_unlock(&client->socket_mutex);
     if (error == HF_EVERSION || error == HF_EACCES) {
-        return error; /* waiting cannot change it */
+        return error; /* waiting cannot change this error */
     }
     if (error != 0) {
         *pace_ns = *pace_ns == 0 ? PACE_NS_MIN : sooner(*pace_ns * 2, PACE_NS_MAX);
@@ -209,7 +212,7 @@ int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct bind
 {
     hf_client *client = lock->client;
     if (pthread_mutex_trylock(&client->socket_mutex) == 0) {
-        client_drain(client); /* notices if the agent hung up */
+        client_drain(client); /* notices whether the agent closed the connection */
         pthread_mutex_unlock(&client->socket_mutex);
     }
     /* acquire: pairs with the releases in client.c and socket.c */
@@ -247,7 +250,8 @@ struct take {
     enum hf_mode mode;
     const struct wait_limit *limit; /* a try ends after TRY_MS */
     struct binding *binding;        /* the present binding */
-    struct binding *lost;           /* a binding with which this may not wait any more, or NULL */
+    struct binding *lost;           /* a binding with which this take may not wait any more, or
+                                     * NULL */
     uint64_t ticket;                /* its position in the queue there; 0: none */
     int64_t pace_ns;
     bool waited;
@@ -289,8 +293,8 @@ static enum hfi_outcome take_try(struct take *take)
 }
 
 /*
- * Whether a word that names this handle is the claimant's own. A thread in the fast path may have
- * installed it: the swap of that thread's lane decides.
+ * Returns whether a word that names this handle is the claimant's own. A thread in the fast path
+ * may have installed it: the swap of that thread's lane decides.
  */
 static bool take_ours(const struct take *take)
 {
@@ -304,7 +308,7 @@ static bool take_ours(const struct take *take)
         /* seq_cst: pairs with the swap to UNDOING in fast_undo(). On success the word is the
          * claimant's. */
         if (!atomic_compare_exchange_strong(taking, &seen, 0)) {
-            while (atomic_load(taking) & LANE_UNDOING) { /* ends with a release */
+            while (atomic_load(taking) & LANE_UNDOING) { /* the loop ends with a release */
                 give_way(&turns);
             }
         }
@@ -351,7 +355,7 @@ static int take_seat(struct take *take, bool waits)
     return error == 0 ? 1 : error;
 }
 
-/* Whether only the agent's grant is missing, for which a try waits. */
+/* Returns whether only the agent's grant is missing; a try waits for that. */
 static bool take_ungranted(const struct take *take)
 {
     const struct binding *binding = take->binding;
@@ -363,9 +367,9 @@ static bool take_ungranted(const struct take *take)
 }
 
 /*
- * The handle's seat is not its own any more: the agent took the client for dead, or gave the slot
- * to another lock. The agent must first give a new binding, because a waiter in a seat of nobody is
- * never served. Returns 1 to look again, or an error.
+ * The handle does not own its seat any more: the agent took the client's process for ended, or gave
+ * the slot to another lock. The agent must first give a new binding, because a waiter in a seat
+ * without an owner is never served. Returns 1 to look again, or an error.
  */
 static int take_anew(struct take *take)
 {
@@ -400,14 +404,16 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         return 0;
     case HFI_CANCELED:
         return HF_ECANCELED;
-    case HFI_TIMED_OUT: /* a try was named, but readers are still inside */
+    case HFI_TIMED_OUT: /* a try took the word, but readers still hold */
         return try_only ? HF_EBUSY : HF_ETIMEDOUT;
     case HFI_REFUSED:
         return HF_EBUSY;
-    case HFI_UNGRANTED: /* a try that waited: a slice is over, and it has its place in the queue */
+    case HFI_UNGRANTED: /* a try that waited: one slice of its time is over, and it keeps its
+                         * position in the queue */
         return waits && try_only && !take_ungranted(take) ? HF_EBUSY : 1;
     case HFI_RETIRED:
-    case HFI_GONE: /* the agent took the client for dead, and removed it from the queue */
+    case HFI_GONE: /* the agent took the client's process for ended, and removed it from the
+                    * queue */
         *outcome = HFI_HELD;
         take->lost = take->binding;
         return take_anew(take);
@@ -425,7 +431,7 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
     }
 }
 
-/* The error of a try or a wait that ran out of time. */
+/* Returns the error of a try or a wait that ran out of time. */
 static int take_over_time(const struct take *take)
 {
     if (!take->limit->try_only) {
@@ -441,7 +447,7 @@ static int take_run(struct take *take)
     enum hfi_outcome outcome = HFI_HELD; /* of the last step; HELD: begin with a try */
     int result = 1;
     bool first = true;
-    while (result == 1) { /* ends with the time-out */
+    while (result == 1) { /* the loop ends with the time-out */
         if (!first && canceled(take->lock, take->limit)) {
             result = HF_ECANCELED;
             break;
@@ -558,7 +564,7 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
 int upgrade(hf_lock *lock, const struct wait_limit *limit)
 {
     int64_t pace_ns = NS_PER_MS;
-    for (;;) { /* ends with the time-out */
+    for (;;) { /* the loop ends with the time-out */
         struct hold_view view;
         if (!hold_read(lock, &view) || hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_LOST) {
             return HF_ELOST;
@@ -585,7 +591,7 @@ int upgrade(hf_lock *lock, const struct wait_limit *limit)
             return HF_ECANCELED;
         case HFI_TIMED_OUT:
             return limit->try_only ? HF_EBUSY : HF_ETIMEDOUT;
-        case HFI_UNGRANTED: /* the host may only read: ask the agent for more */
+        case HFI_UNGRANTED: /* the host may only read: it asks the agent for more */
             hfi_ring(&actor, request.slot);
             break;
         default: /* the word is closed, or the lease is over: both may pass */

@@ -22,7 +22,7 @@
 enum {
     RETRY_MS_MIN = 50,
     RETRY_MS_MAX = 500,
-    RETRY_MS_MAX_VERSION = 30000, /* at an agent that speaks another version */
+    RETRY_MS_MAX_VERSION = 30000, /* at an agent that uses another version */
     DRAIN_MAX = 4096,
 };
 
@@ -91,7 +91,7 @@ static struct socket_file socket_file(const hf_client *client)
     return file;
 }
 
-/* Whether another socket than the last one greeted is at the path: a new agent made it. */
+/* Returns whether another socket than the last one greeted is at the path: a new agent made it. */
 static bool socket_is_new(const hf_client *client)
 {
     struct socket_file now = socket_file(client);
@@ -179,10 +179,11 @@ static bool label_copy(char *out, struct hfi_text text)
 }
 
 /*
- * Whether the agent's CLOCK_BOOTTIME is this process's, or one of another time namespace. The agent
- * read its clock after HELLO was sent and before WELCOME came. So in one namespace its reading lies
- * between the two, however long any process stood still, and no tolerance is needed (all processors
- * share CLOCK_BOOTTIME). A namespace that differs by less than the greeting took is not noticed.
+ * Returns whether the agent reads the same CLOCK_BOOTTIME as this process, and not that of another
+ * time namespace. The agent read its clock after HELLO was sent and before WELCOME came. So in one
+ * namespace its reading lies between the two, however long any process stood still, and no
+ * tolerance is needed (all processors share CLOCK_BOOTTIME). A namespace that differs by less than
+ * the greeting took is not noticed.
  */
 static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
 {
@@ -208,7 +209,7 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
     const struct hfi_frame *frame = &answer->frame;
     const struct hfi_welcome *welcome = &frame->welcome;
     if (frame->kind == HFI_FRAME_DONE && frame->request == 0 && frame->error == HF_EFULL) {
-        /* the agent had no room, and did not read HELLO; it may have room in a moment */
+        /* the agent had no room, and did not read HELLO; it may have room a moment later */
         client->refused = HF_EFULL;
         return HF_ENOAGENT;
     }
@@ -244,7 +245,8 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
     return 0;
 }
 
-/* On a new connection: opens the handles again, and asks for the events and the watches. */
+/* To be called on a new connection: opens the handles again, and asks for the events and the
+ * watches. */
 static int resume(hf_client *client, bool resumed)
 {
     client->connection_state = CONNECTION_UP;
@@ -261,7 +263,7 @@ static int resume(hf_client *client, bool resumed)
     for (hf_lock *lock = client->locks; lock != NULL && error == 0; lock = lock->next) {
         error = lock_open(lock, resumed);
         if (error != HF_ENOAGENT && error != HF_EPROTO) {
-            error = 0; /* the agent refused the handle: its next use asks again */
+            error = 0; /* the agent refused the handle; its next use asks again */
         }
     }
     /* The agent may now close the handles that this client closed while no agent ran. */
@@ -346,7 +348,7 @@ static void retry_sleep(const hf_client *client, int64_t deadline_ns)
 int client_reach(hf_client *client)
 {
     int64_t deadline_ns = boottime_ns() + REACH_MS * NS_PER_MS;
-    for (;;) { /* ends by the deadline */
+    for (;;) { /* the loop ends by the deadline */
         int error = client_reconnect(client, deadline_ns);
         if (error != HF_ENOAGENT || boottime_ns() >= deadline_ns) {
             return error;
@@ -387,7 +389,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
     int error = socket_send(client, frame);
     int64_t deadline_ns = boottime_ns() + ANSWER_MS * NS_PER_MS;
     answer->map = NULL;
-    while (error == 0) { /* ends by the deadline */
+    while (error == 0) { /* the loop ends by the deadline */
         int got = socket_receive(client, deadline_ns, answer);
         if (got <= 0) {
             error = got == 0 ? HF_ENOAGENT : got;
@@ -484,13 +486,13 @@ static hf_client *client_create(void)
     return client;
 }
 
-/* Makes the first connection, and repeats attempts until the time is over. */
+/* Makes the first connection: repeats attempts until the time is over. */
 static int connect_first(hf_client *client, int64_t timeout_ns)
 {
     int64_t deadline_ns = deadline_after(timeout_ns);
     int error;
     pthread_mutex_lock(&client->socket_mutex);
-    for (;;) { /* ends by the deadline */
+    for (;;) { /* the loop ends by the deadline */
         error = client_reconnect(client, deadline_ns);
         if (error != HF_ENOAGENT || boottime_ns() >= deadline_ns) {
             break;
@@ -548,7 +550,7 @@ static void send_goodbye(hf_client *client)
     pthread_mutex_lock(&client->socket_mutex);
     if (client->connection_state == CONNECTION_UP) {
         struct hfi_frame frame = {.kind = HFI_FRAME_BYE, .request = ++client->request};
-        /* if it is lost, the ids stay in use until then */
+        /* if the frame is lost, the ids stay in use until this process ends */
         int ignored = socket_send(client, &frame);
         (void)ignored;
     }

@@ -79,7 +79,7 @@
 
 enum {
     CHANGED_RING = 1024, /* changed names kept for hf_next_event */
-    ANSWER_MS = 5000,    /* an agent that takes longer counts as dead */
+    ANSWER_MS = 5000,    /* an agent that takes longer counts as absent */
     REACH_MS = 1000,     /* how long a call without a time-out tries to reach the agent */
     TRY_MS = 1000,       /* how long a try waits for the agent's grant */
 };
@@ -99,7 +99,7 @@ struct region_map {
     dev_t device;            /* of the descriptor: one incarnation must always be one file */
     ino_t inode;
     uint64_t incarnation;
-    uint32_t number;     /* the agent's number of it, valid for .connection only */
+    uint32_t number;     /* the agent's number for it, valid on .connection only */
     uint64_t connection; /* the connection on which the agent last gave it */
     struct region_map *next;
     /* For lease_in_force(): the lease for which boot_offset_ns was measured. */
@@ -115,10 +115,10 @@ struct binding {
     uint32_t seat;     /* HFI_SEAT_NONE: none yet */
     bool shared_ready; /* the word's cells bit is set for this seat */
     struct binding *older;
-    struct hfi_region region; /* a copy of map->region, and below what the fast path needs: */
-    struct hfi_aim aim;       /* this saves loads on the way to the word */
+    struct hfi_region region; /* a copy of map->region, and after it what the fast path needs: */
+    struct hfi_aim aim;       /* its fields save loads on the way to the word */
     const _Atomic uint64_t
-        *wait; /* the seat's place in the queue; without a seat a word that is 0 */
+        *wait; /* the seat's futex word in the queue; without a seat a word that is 0 */
 };
 
 /* How many threads of a process can use the fast path of one handle; others need a claim. */
@@ -126,13 +126,14 @@ enum { LOCK_LANES = 4 };
 
 /* One thread's state in the fast path of a handle; see above. */
 struct lock_lane {
-    _Atomic uintptr_t thread;  /* its owner; set once, under the claim; 0: free */
+    _Atomic uintptr_t thread;  /* the thread that owns it; set once, under the claim; 0: the lane is
+                                * free */
     _Atomic uint64_t taking;   /* 0, or the holder and token that the word gets, or LANE_... */
     _Atomic uint64_t changing; /* 0, or the number of the hold that it ends or changes */
 };
 
-#define LANE_SHARED (UINT64_C(1) << 62)  /* it takes its reader's cell */
-#define LANE_UNDOING (UINT64_C(1) << 63) /* it releases what it took: C must wait */
+#define LANE_SHARED (UINT64_C(1) << 62)  /* the thread takes its reader's cell */
+#define LANE_UNDOING (UINT64_C(1) << 63) /* the thread releases what it took: C must wait */
 
 /*
  * The handle's hold. Any thread may read it at any time, and so may a signal handler. The thread
@@ -141,7 +142,7 @@ struct lock_lane {
  */
 struct hold {
     _Alignas(HFI_LINE) _Atomic uint64_t serial;
-    _Atomic uint64_t number; /* the number of this handle's latest hold */
+    _Atomic uint64_t number; /* the number of the handle's latest hold */
     /* the number of the last hold that ended; equal to number: nothing is held */
     _Atomic uint64_t ended;
     /* the number of a hold that was reported lost, which never counts again */
@@ -198,7 +199,7 @@ struct hf_lock {
     _Atomic(void *) data; /* for the program */
 
     _Atomic uint32_t cancel; /* how often hf_cancel() was called; a private futex */
-    pthread_mutex_t mutex;   /* for claimed, changes of claims, and depth */
+    pthread_mutex_t mutex;   /* protects claimed, changes of claims, and depth */
     pthread_cond_t unclaimed;
     bool claimed;
     uint32_t depth;
@@ -272,7 +273,8 @@ struct hf_client {
     int64_t greeted_ns;  /* when HELLO was sent */
     int64_t retry_ns;    /* no attempt to reconnect before this */
     int64_t retry_gap_ns;
-    struct socket_file greeted;          /* the socket that the last HELLO was sent to */
+    struct socket_file greeted;          /* the identity of the socket that the last HELLO was sent
+                                          * to */
     bool other_version;                  /* the agent answered HF_EVERSION */
     char command[HFI_FRAME_COMMAND_MAX]; /* the command that HELLO names, for people; set once */
     uint32_t command_size;
@@ -378,7 +380,7 @@ int socket_receive(hf_client *client, int64_t deadline_ns, struct answer *answer
  * HF_ENOAGENT or HF_ENOMEM. */
 int socket_up(hf_client *client, int socket, const struct hfi_frame *hello) HFI_MUST_USE;
 
-/* Ends the connection. Others find that out from client->down. */
+/* Ends the connection. Other threads notice that by client->down. */
 void socket_down(hf_client *client);
 
 void answer_close_fd(struct answer *answer);
@@ -464,10 +466,10 @@ static inline struct hfi_request binding_request(const struct hf_lock *lock,
 
 /* ---- hold.c ---- */
 
-/* What a hold is worth. */
+/* How far a hold counts. */
 enum hold_worth { HOLD_COUNTS, HOLD_JEOPARDY, HOLD_LOST };
 
-/* Whether the handle has a hold, be it lost or not. */
+/* Returns whether the handle has a hold, lost or not. */
 static inline bool hold_held(const struct hold *hold)
 {
     /* acquire, both: pair with the releases in hold_put_fields() and where a hold ends */
@@ -475,7 +477,7 @@ static inline bool hold_held(const struct hold *hold)
     return atomic_load_explicit(&hold->number, memory_order_acquire) != ended;
 }
 
-/* Called by the thread that took the lock, or that changes the hold under the claim. */
+/* To be called by the thread that took the lock, or that changes the hold under the claim. */
 static inline void hold_put_fields(struct hold *hold, struct binding *binding, enum hf_mode mode,
                                    const struct hfi_held *held, uint64_t number)
 {
@@ -507,8 +509,8 @@ static inline void hold_put_fields(struct hold *hold, struct binding *binding, e
 static inline void hold_put(struct hold *hold, struct binding *binding, enum hf_mode mode,
                             const struct hfi_held *held)
 {
-    /* relaxed: only the thread that took the lock writes it; see the fast take in the opening
-     * comment */
+    /* relaxed: only the thread that took the lock writes this field; see the fast take in the
+     * opening comment */
     hold_put_fields(hold, binding, mode, held,
                     atomic_load_explicit(&hold->number, memory_order_relaxed) + 1);
 }
@@ -518,7 +520,8 @@ static inline void hold_report(const struct hfi_held *held, struct hf_hold *out)
     if (out != NULL) {
         out->token = held->token;
         out->deadline_ns = held->deadline_ns;
-        /* One by one: gcc turns a memset into rep stos here, which costs a third of the pair. */
+        /* Clears the words one by one: gcc turns a memset into `rep stos` here, which takes a third
+         * of the time of an acquire and release. */
         out->reserved[0] = HFI_RESERVED;
         out->reserved[1] = HFI_RESERVED;
         out->reserved[2] = HFI_RESERVED;
@@ -528,8 +531,8 @@ static inline void hold_report(const struct hfi_held *held, struct hf_hold *out)
     }
 }
 
-/* Copies the last hold consistently, be it ended or not. Async-signal-safe. Returns false if there
- * was none, or if it is being written. */
+/* Copies the last hold consistently, whether it has ended or not. Async-signal-safe. Returns false
+ * if there was none, or if it is being written. */
 static inline bool hold_read(const struct hf_lock *lock, struct hold_view *view)
 {
     const struct hold *hold = &lock->hold;
@@ -551,7 +554,7 @@ static inline bool hold_read(const struct hf_lock *lock, struct hold_view *view)
     return view->serial == after && (after & 1) == 0 && view->binding != NULL;
 }
 
-/* Whether the hold was reported lost. */
+/* Returns whether the hold was reported lost. */
 static inline bool hold_marked_lost(const struct hf_lock *lock, uint64_t number)
 {
     /* acquire: pairs with the release in hold_mark_lost() */
@@ -561,8 +564,9 @@ static inline bool hold_marked_lost(const struct hf_lock *lock, uint64_t number)
 /* Reads the exact clock, and notes the distance of the coarse one from it for this lease. */
 bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns) HFI_MUST_USE;
 
-/* Whether the lease of a hold's epoch is in force. This is cheap while more than half of a ttl is
- * left, which an agent that renews in time ensures. hold.c says how certain the answer is. */
+/* Returns whether the lease of a hold's epoch is in force. This is cheap while more than half of a
+ * ttl is left, which an agent that renews in time ensures. hold.c says how certain the answer
+ * is. */
 static inline bool lease_in_force(const struct binding *binding, uint32_t epoch)
 {
     struct region_map *map = binding->map;
@@ -641,8 +645,8 @@ int claim_take(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
  * HF_ENOTHELD, and then there is no claim. */
 int claim_hold(hf_lock *lock) HFI_MUST_USE;
 
-/* Begin a claim, and end it. The caller holds lock->mutex; claim_begin() needs a handle without a
- * claim. */
+/* These begin a claim, and end it. The caller holds lock->mutex; claim_begin() needs a handle
+ * without a claim. */
 void claim_begin(hf_lock *lock);
 void claim_end(hf_lock *lock);
 
@@ -671,15 +675,15 @@ int upgrade(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
 
 /* To be called after a wait ended with a hold. */
 void events_granted(hf_lock *lock, uint64_t token);
-/* A hold may end at that time: looks at the holds then. */
+/* To be called when a hold may end at that time: the events then look at the holds. */
 void events_arm(hf_client *client, int64_t deadline_ns);
-/* The connection or a hold has changed: looks at all holds soon. */
+/* To be called when the connection or a hold has changed: the events look at all holds soon. */
 void events_look(hf_client *client);
 void events_changed(hf_client *client, const char *name, size_t size);
-/* On a new connection: registers its socket, and asks again for EVENTS and the watches. The caller
- * holds socket_mutex. */
+/* To be called on a new connection: registers its socket, and asks again for EVENTS and the
+ * watches. The caller holds socket_mutex. */
 void events_connected(hf_client *client);
-/* Before a connection ends: removes its socket from the epoll set. The caller holds
+/* To be called before a connection ends: removes its socket from the epoll set. The caller holds
  * socket_mutex. */
 void events_disconnected(hf_client *client);
 int events_resume(hf_client *client) HFI_MUST_USE;

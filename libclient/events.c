@@ -2,7 +2,7 @@
  * Events on one pollable descriptor, without a thread.
  *
  * The descriptor is an epoll of three: the agent's socket (POKE, CHANGED, a hang-up), a timer, and
- * an eventfd that is readable while something is queued here. The timer is set to the next time at
+ * an eventfd that is readable while an event is queued here. The timer is set to the next time at
  * which a hold may end: the lease's deadline, a hold's own, or the end of the grace period. It runs
  * on CLOCK_BOOTTIME, so it fires without an agent and after a suspend. The holds are looked at only
  * after it has fired.
@@ -31,7 +31,7 @@ static void wake_set(struct events *events)
     uint64_t one = 1;
     if (events->enabled) {
         ssize_t written = write(events->wake_fd, &one, sizeof(one));
-        (void)written; /* if it is full, it is readable already */
+        (void)written; /* if the counter is full, the eventfd is readable already */
     }
 }
 
@@ -39,7 +39,7 @@ static void wake_clear(struct events *events)
 {
     uint64_t count;
     ssize_t got = read(events->wake_fd, &count, sizeof(count));
-    (void)got; /* there was nothing to clear */
+    (void)got; /* there may be nothing to clear */
 }
 
 static void timer_set(struct events *events, int64_t at_ns)
@@ -303,7 +303,7 @@ HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
     return error;
 }
 
-/* Whether a watch covers that name. The caller holds list_mutex. */
+/* Returns whether a watch covers that name. The caller holds list_mutex. */
 static bool watch_asks(const hf_client *client, const char *name)
 {
     for (const struct watched_prefix *watch = client->watches; watch != NULL; watch = watch->next) {
@@ -453,8 +453,8 @@ static bool next_looked(hf_client *client, struct hf_event *out)
         uint64_t lease = atomic_load_explicit(&map->region.header->lease, memory_order_relaxed);
         int64_t deadline_ns = hfi_lease_deadline_ns(lease);
         if (map->connection != client->events_connection) {
-            /* the agent gave this region up: only holds in it count, and those were looked at
-             * above */
+            /* the agent gave this region up: only existing holds in it count, and those were looked
+             * at above */
             continue;
         }
         lapsed |= hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0;

@@ -37,9 +37,9 @@ FAST void lane_clear(struct lock_lane *lane)
 }
 
 /*
- * Whether the handle's last hold is over, and no other thread is about to publish one. Called after
- * the swap of the word or the cell. That swap makes visible what the thread that freed the word
- * stored before.
+ * Returns whether the handle's last hold is over, and no other thread is about to publish one.
+ * Called after the swap of the word or the cell: that swap makes visible what the thread that freed
+ * the word had stored before it.
  */
 FAST bool lane_alone(struct hf_lock *lock, const struct lock_lane *lane)
 {
@@ -71,7 +71,8 @@ COLD static bool fast_undo(struct lock_lane *lane, struct binding *binding, uint
     return false;
 }
 
-/* The slow checks after a take: there are readers' cells or watchers, or the lease is over. */
+/* Makes the slow checks after a take. They are needed if there are readers' cells or watchers, or
+ * if the lease is over. */
 COLD static bool fast_check(hf_lock *lock, struct lock_lane *lane, struct binding *binding,
                             uint64_t mine, struct hf_hold *out)
 {

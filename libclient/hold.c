@@ -1,7 +1,7 @@
 /*
- * A handle's hold: how it is stored, what it is worth now, and how it ends.
+ * A handle's hold: how it is stored, how long it counts, and how it ends.
  *
- * Only the region says what a hold is worth (hfi_remaining_ns()), except that a hold which was
+ * Only the region says how long a hold counts (hfi_remaining_ns()), except that a hold which was
  * reported lost never counts again. A release first compares the lease's deadline with
  * CLOCK_MONOTONIC_COARSE, which costs a third of CLOCK_BOOTTIME or less. It reads the exact clock
  * only if half of a ttl or less is left, or if the lease was renewed since the offset between the
@@ -24,18 +24,18 @@ void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
 {
     struct hold *hold = &lock->hold;
     if (lock->lease_ns != 0 && !same_hold) {
-        /* At the grant the seat's deadline was set to the end of the shorter limit. */
+        /* At the grant, the seat's deadline was set to the end of the shorter limit. */
         int64_t end_ns = (int64_t)atomic_load(
             &hfi_seat(&binding->map->region, binding->seat)->deadline_ns);
         /* The region's bytes may be hostile. */
         end_ns = end_ns > lock->limit_ns ? end_ns : lock->limit_ns;
-        /* relaxed: only hf_progress() reads it, after it has read the hold */
+        /* relaxed: only hf_progress() reads this field, after it has read the hold */
         atomic_store_explicit(&hold->lease_end_ns,
                               add_saturated(end_ns - lock->limit_ns, lock->lease_ns),
                               memory_order_relaxed);
     }
     if (same_hold) {
-        /* relaxed: only the owner of the claim writes it now */
+        /* relaxed: only the owner of the claim writes this field now */
         uint64_t number = atomic_load_explicit(&hold->number, memory_order_relaxed);
         hold_put_fields(hold, binding, mode, held, number);
         return;
@@ -43,8 +43,8 @@ void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
     hold_put(hold, binding, mode, held);
 }
 
-/* Whether a thread is ending or changing this hold, or has just done so: then the word or the cell
- * need not show the hold. */
+/* Returns whether a thread is ending or changing this hold, or has just done so. Then the word or
+ * the cell may not show the hold, although it is not lost. */
 static bool hold_changing(const struct hf_lock *lock, uint64_t number)
 {
     for (size_t i = 0; i <= LOCK_LANES; i++) {
@@ -83,7 +83,7 @@ enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *v
     if (left_ns > 0) {
         return HOLD_COUNTS;
     }
-    /* relaxed: one word, compared with a clock */
+    /* relaxed: a single word, which is compared with a clock */
     uint64_t lease = atomic_load_explicit(&region->header->lease, memory_order_relaxed);
     int64_t grace_ns = (int64_t)(region->header->grace_ns & INT64_MAX);
     int64_t end_ns = add_saturated(hfi_lease_deadline_ns(lease), grace_ns);
@@ -97,8 +97,8 @@ bool hold_look(const struct hf_lock *lock, int64_t now_ns, struct hold_view *vie
         return false;
     }
     *worth = hold_judge(lock, view, now_ns, NULL);
-    /* A thread that ends or changes the hold stores that before it touches the word. So this look
-     * after the word tells a word that was freed from one that was lost. */
+    /* A thread that ends or changes the hold stores that before it touches the word. So a look at
+     * it after the word shows whether the word was freed or lost. */
     if (*worth == HOLD_LOST && hold_changing(lock, view->number)) {
         return false;
     }
@@ -174,7 +174,7 @@ static int release_claimed(hf_lock *lock)
         /* acquire: pairs with the release of 0: if that thread freed the word, ended shows it */
         while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
                view.number) {
-            give_way(&turns); /* ends with a release */
+            give_way(&turns); /* the loop ends with a release */
         }
     }
     int result = counts && mine ? 0 : HF_ELOST;
@@ -245,7 +245,8 @@ static int downgrade(hf_lock *lock, struct hold_view *view)
     atomic_store_explicit(&lane->changing, view->number, memory_order_release);
     enum hfi_outcome outcome;
     unsigned turns = 0;
-    do { /* ends: a thread in the fast path may have the cell for a moment, and undoes that */
+    do { /* the loop ends: a thread in the fast path may have the cell for a moment, and undoes
+          * that */
         outcome = hfi_downgrade(&actor, &request, &view->held);
         if (outcome == HFI_HELD) {
             hold_store(lock, binding, HF_SHARED, &view->held, true);
@@ -258,7 +259,7 @@ static int downgrade(hf_lock *lock, struct hold_view *view)
         /* acquire: pairs with the release of 0: if that thread freed the word, ended shows it */
         while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
                view->number) {
-            give_way(&turns); /* ends with a release */
+            give_way(&turns); /* the loop ends with a release */
         }
     }
     return outcome == HFI_HELD ? 0 : hold_held(&lock->hold) ? HF_ELOST : HF_ENOTHELD;

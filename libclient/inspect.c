@@ -38,8 +38,8 @@ static int packet_fetch(hf_client *client, struct hfi_frame *frame, enum hfi_fra
     return error;
 }
 
-/* A terminated copy of the text. NULL if the text is empty, or has no room, which no packet can
- * cause. */
+/* Returns a terminated copy of the text; NULL if the text is empty, or if there is no room for it,
+ * which no packet can cause. */
 static const char *page_string(struct page *page, struct hfi_text text)
 {
     if (text.size == 0 || text.size >= sizeof(page->strings) - page->strings_used) {
@@ -114,7 +114,8 @@ static int page_report(struct page *page, size_t size, hf_list_fn *fn, void *arg
     return result;
 }
 
-/* Whether the last name of the page comes after that name: the agent lists in byte order. */
+/* Returns whether the last name of the page comes after that name, since the agent lists in byte
+ * order. */
 static bool page_went_on(const struct page *page, const char *after, uint32_t after_size)
 {
     uint32_t common = after_size < page->last_name_size ? after_size : page->last_name_size;
@@ -145,7 +146,7 @@ HFI_PUBLIC int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, vo
     if (page == NULL) {
         return HF_ENOMEM;
     }
-    do { /* ends: each page's last name comes after the one before */
+    do { /* the loop ends: each page's last name comes after the previous page's */
         char after[HFI_NAME_MAX + 1];
         uint32_t after_size = page->last_name_size;
         memcpy(after, page->last_name, after_size);

@@ -46,8 +46,8 @@ static bool same_word(const struct binding *a, const struct binding *b)
 
 /*
  * Ends the hold of the old binding, if there is one. A thread that is taking the old word at this
- * moment learns of it from the word: the agent does not know the holder id there, and takes the
- * word away.
+ * moment notices this by the word: the agent does not know the holder id there, and takes the word
+ * away.
  */
 static void binding_lose(hf_lock *lock)
 {
@@ -70,7 +70,7 @@ static int binding_switch(hf_lock *lock, const struct binding *now_bound)
         struct hold_view view;
         if (old->seat != HFI_SEAT_NONE && hold_read(lock, &view) &&
             (view.mode == HF_SHARED || lock->limit_ns != 0)) {
-            binding_lose(lock); /* the hold's seat is not the handle's any more */
+            binding_lose(lock); /* the handle does not own the hold's seat any more */
         }
         return same;
     }
@@ -292,7 +292,7 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
     if (error != 0) {
         return error;
     }
-    /* the struct of the first version: programs that were built with it go on */
+    /* the struct of the first version, which older programs still pass */
     const size_t first_size = offsetof(struct hf_lock_options, max_stall_ns) +
                               sizeof(options.max_stall_ns);
     if (given != NULL && !options_copy(&options, sizeof(options), first_size, given)) {
@@ -345,7 +345,7 @@ HFI_PUBLIC void hf_close(hf_lock *lock)
     if (client->connection_state == CONNECTION_UP && lock->connection == client->connection) {
         struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = lock->handle};
         frame.request = ++client->request;
-        /* If the connection is down, the next one tells the agent. */
+        /* If the connection is down, the agent receives this on the next one. */
         int ignored = socket_send(client, &frame);
         (void)ignored;
     }

@@ -51,7 +51,8 @@ static int entries_take(const struct entry *entries, size_t count, enum hf_mode 
     }
     while (error != 0 && taken > 0) {
         taken--;
-        int ignored = hf_release(entries[taken].lock); /* free in any case, be it lost or not */
+        int ignored = hf_release(entries[taken].lock); /* the handle is free in any case, whether
+                                                        * the hold was lost or not */
         (void)ignored;
     }
     return error;

@@ -35,7 +35,7 @@
 
 enum {
     RING_MAX = 16,    /* the most bytes of a RING frame */
-    CONNECT_MS = 100, /* one attempt; the next goes on with the same greeting */
+    CONNECT_MS = 100, /* one attempt; the next one goes on with the same greeting */
     UNHEARD_MS = 250, /* how long a thread whose ring failed sleeps before the next attempt */
 };
 
@@ -71,7 +71,7 @@ static bool is_cut_off(struct region_map *map)
         return true;
     }
     atomic_store_explicit(&map->ring_failed, false, memory_order_relaxed);
-    client_drain(client); /* notices if the agent hung up */
+    client_drain(client); /* notices whether the agent closed the connection */
     bool cut = client_reconnect(client, boottime_ns() + CONNECT_MS * NS_PER_MS) != 0;
     if (cut) {
         atomic_store_explicit(&map->ring_failed, true, memory_order_relaxed);
@@ -84,7 +84,7 @@ static bool is_cut_off(struct region_map *map)
 static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
 {
     struct region_map *map = arg;
-    /* relaxed: this thread rang itself, or the thread that rang will wake this one or reconnect */
+    /* relaxed: this thread rang itself, or the thread that rang wakes this one or reconnects */
     if (atomic_load_explicit(&map->ring_failed, memory_order_relaxed) && is_cut_off(map) &&
         (timeout_ns < 0 || timeout_ns > UNHEARD_MS * NS_PER_MS)) {
         timeout_ns = UNHEARD_MS * NS_PER_MS;

@@ -93,7 +93,8 @@ static size_t prefix_size(const struct hfi_sequencer *sequencer)
     return slash == NULL ? 0 : (size_t)(slash - sequencer->name);
 }
 
-/* The region of the names with the same prefix as this one, if this client knows it. */
+/* Returns the region of the names with the same prefix as this one, if this client knows it; else
+ * NULL. */
 static struct region_map *namespace_known(hf_client *client, const struct hfi_sequencer *sequencer)
 {
     size_t size = prefix_size(sequencer);
@@ -107,7 +108,7 @@ static struct region_map *namespace_known(hf_client *client, const struct hfi_se
     }
     pthread_mutex_unlock(&client->list_mutex);
     if (map != NULL && atomic_load(&map->region.header->abandoned) != 0) {
-        return NULL; /* the agent serves another region by now */
+        return NULL; /* the agent uses another region by now */
     }
     return map;
 }
@@ -123,7 +124,7 @@ static int namespace_remember(hf_client *client, const struct hfi_sequencer *seq
     entry->size = (uint32_t)prefix_size(sequencer);
     memcpy(entry->prefix, sequencer->name, entry->size);
     pthread_mutex_lock(&client->list_mutex);
-    /* so that it is found before an older one of the same prefix */
+    /* so that it is found before an older entry of the same prefix */
     entry->next = client->namespaces;
     client->namespaces = entry;
     pthread_mutex_unlock(&client->list_mutex);

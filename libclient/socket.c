@@ -54,7 +54,7 @@ failed:
 void socket_down(hf_client *client)
 {
     if (client->connection_state != CONNECTION_DOWN) {
-        /* Otherwise the epoll set would report its end until the next connection. */
+        /* Otherwise the epoll set would report the end of the old connection until the next one. */
         events_disconnected(client);
         shutdown(client->socket_fd, SHUT_RDWR);
         client->connection_state = CONNECTION_DOWN;
@@ -77,7 +77,7 @@ void answer_close_fd(struct answer *answer)
 /* Polls the socket. Returns false if nothing happened until deadline_ns. */
 static bool socket_wait(hf_client *client, short what, int64_t deadline_ns)
 {
-    for (;;) { /* ends by the deadline */
+    for (;;) { /* the loop ends by the deadline */
         int64_t left_ns = deadline_ns - boottime_ns();
         if (left_ns <= 0) {
             return false;
@@ -101,7 +101,7 @@ int socket_send(hf_client *client, const struct hfi_frame *frame)
         return HF_EINVAL;
     }
     int64_t deadline_ns = boottime_ns() + ANSWER_MS * NS_PER_MS;
-    for (;;) { /* ends by the deadline */
+    for (;;) { /* the loop ends by the deadline */
         ssize_t sent = send(client->socket_fd, client->outgoing, size, MSG_NOSIGNAL);
         if (sent == (ssize_t)size) {
             return 0;
@@ -175,7 +175,7 @@ static int receive_now(hf_client *client, struct answer *answer)
 
 int socket_receive(hf_client *client, int64_t deadline_ns, struct answer *answer)
 {
-    for (;;) { /* ends by the deadline */
+    for (;;) { /* the loop ends by the deadline */
         int result = receive_now(client, answer);
         if (result < 0) {
             socket_down(client);

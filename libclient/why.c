@@ -19,12 +19,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The struct of the first version that had one. A smaller size is a forgotten or a wrong one. */
+/* The size of the struct in the first version that had it. A program that passes a smaller size has
+ * forgotten to set it, or set a wrong one. */
 enum {
     HFI_REASON_SIZE_MIN = offsetof(struct hf_reason, text) + sizeof(((struct hf_reason *)0)->text)
 };
 
-/* What the agent's answers have said so far. */
+/* What the agent's answers have contained so far. */
 struct inquiry {
     struct hf_reason reason;
     bool held_here; /* the first holder is on the agent's own host */
@@ -121,8 +122,9 @@ static void say_missing(struct inquiry *inquiry, const struct hf_status *status)
     }
 }
 
-/* An hf_status_fn. Without a majority nobody on another host can give the lock up, so that comes
- * before a holder there. A holder on this host can. */
+/* An hf_status_fn. Without a majority no holder on another host can give the lock up, so a missing
+ * majority is reported before such a holder. A holder on this host can give it up, and is reported
+ * first. */
 static void on_status(const struct hf_status *status, void *arg)
 {
     struct inquiry *inquiry = arg;

@@ -213,7 +213,7 @@ static uint32_t length_of(const struct schema *schema)
     return FIELDS_BEFORE + schema->count + (schema->tail != TAIL_NONE ? 1 : 0);
 }
 
-/* Whether a frame of that kind may have that length. If not, notes the error in *reader. */
+/* Returns whether a frame of that kind may have that length. If not, notes the error in *reader. */
 static bool check_length(struct hfi_reader *reader, const struct schema *schema, uint32_t length)
 {
     char found[MESSAGE_SIZE];

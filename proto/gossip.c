@@ -537,7 +537,7 @@ bool gossip_open(struct gossip_reader *reader, const void *bytes, size_t size)
     return true;
 }
 
-/* Whether there is an entry of this kind to be read. */
+/* Returns whether there is an entry of this kind to be read. */
 static bool has_next(struct gossip_reader *reader, enum gossip_packet_kind kind)
 {
     HF_CHECK(reader->kind == kind);

@@ -102,7 +102,8 @@ static enum hfi_outcome wait_over(const struct hfi_wait_limit *limit, int64_t no
     return now_ns >= limit->deadline_ns ? HFI_TIMED_OUT : HFI_HELD;
 }
 
-/* Whether the region is in force: not abandoned, its lease ahead. *left_ns: for how long. */
+/* Returns whether the region is in force: not abandoned, its lease ahead. *left_ns: for how
+ * long. */
 static bool in_force(const struct hfi_region *region, uint64_t lease, int64_t now_ns,
                      int64_t *left_ns)
 {
@@ -274,8 +275,8 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
     return taken;
 }
 
-/* Whether the agent has refused this try. seq_cst: after the caller's look at the seat's wake
- * count, which the agent raises behind its answer. */
+/* Returns whether the agent has refused this try. seq_cst: after the caller's look at the seat's
+ * wake count, which the agent raises behind its answer. */
 static bool is_refused(const struct hfi_region *region, const struct hfi_request *request,
                        uint64_t place)
 {

@@ -391,9 +391,9 @@ static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint
 }
 
 /*
- * Whether a recalled lock may be handed to one more local waiter. The hand-over is counted before
- * the swap, because after it the next holder may already hand the lock on. *counted: this release
- * was counted.
+ * Returns whether a recalled lock may be handed to one more local waiter. The hand-over is counted
+ * before the swap, because after it the next holder may already hand the lock on. *counted: this
+ * release was counted.
  */
 static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word,
                           bool *counted)

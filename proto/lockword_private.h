@@ -81,7 +81,7 @@ bool pass_claimed(_Atomic uint64_t *wait);
 /* Clears a counted reader's cell. Returns false if it was not counted. */
 bool clear_cell(struct hfi_seat *seat, uint64_t cell);
 
-/* Whether a ticket comes before another; they wrap. */
+/* Returns whether a ticket comes before another; they wrap. */
 static inline bool ticket_before(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;
@@ -92,7 +92,7 @@ static inline uint32_t wait_ticket(uint64_t value)
     return (uint32_t)(value >> HFI_WAIT_TICKET_SHIFT);
 }
 
-/* Whether a wait cell is a place in the queue that can be served. */
+/* Returns whether a wait cell is a place in the queue that can be served. */
 static inline bool wait_counts(uint64_t value)
 {
     return value & (HFI_WAIT_JOINING | HFI_WAIT_WAITING);

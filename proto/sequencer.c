@@ -29,7 +29,7 @@ static bool is_plain(char c)
            (c != '\0' && strchr("._~:/-", c) != NULL);
 }
 
-/* Whether the sequencer can be written. The same check is made on one that was read. */
+/* Returns whether the sequencer can be written. The same check is made on one that was read. */
 static bool is_valid(const struct hfi_sequencer *sequencer)
 {
     size_t cell_size = strnlen(sequencer->cell, sizeof sequencer->cell);

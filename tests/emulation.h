@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whether marked pages are wiped in the child of a fork (libclient/fork.c). qemu accepts the mark
- * and ignores it. what: the test that asks. */
+/* Returns whether marked pages are wiped in the child of a fork (libclient/fork.c). qemu accepts
+ * the mark and ignores it. what: the test that asks. */
 static inline bool fork_is_wiped(const char *what)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -43,9 +43,9 @@ static inline bool fork_is_wiped(const char *what)
     return !left;
 }
 
-/* Whether descriptors that arrive over a socket are closed if the reader has no room for them. qemu
- * gives the kernel more room than the reader has, and leaves those descriptors open. what: the test
- * that asks. The call itself may leave such descriptors open. */
+/* Returns whether descriptors that arrive over a socket are closed if the reader has no room for
+ * them. qemu gives the kernel more room than the reader has, and leaves those descriptors open.
+ * what: the test that asks. The call itself may leave such descriptors open. */
 static inline bool surplus_descriptors_are_closed(const char *what)
 {
     enum { SENT = 4 };
@@ -87,9 +87,9 @@ static inline bool surplus_descriptors_are_closed(const char *what)
     return true;
 }
 
-/* Whether orphans can be adopted (PR_SET_CHILD_SUBREAPER, since Linux 3.4), which qemu refuses. A
- * test may also ask this to detect qemu, if it needs another missing feature that is hard to try.
- * what: the test that asks; why: what would be missing. */
+/* Returns whether orphans can be adopted (PR_SET_CHILD_SUBREAPER, since Linux 3.4), which qemu
+ * refuses. A test may also ask this to detect qemu, if it needs another missing feature that is
+ * hard to try. what: the test that asks; why: what would be missing. */
 static inline bool orphans_are_adopted(const char *what, const char *why)
 {
     bool adopted = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
@@ -100,9 +100,9 @@ static inline bool orphans_are_adopted(const char *what, const char *why)
     return adopted;
 }
 
-/* Whether the resident memory of another process is its own. Under an emulator the code that the
- * emulator generated counts as well, and grows while the process runs. program: the name it was
- * started by; what: the test that asks. */
+/* Returns whether the resident memory of another process is its own. Under an emulator the code
+ * that the emulator generated counts as well, and grows while the process runs. program: the name
+ * it was started by; what: the test that asks. */
 static inline bool resident_is_its_own(const char *what, pid_t pid, const char *program)
 {
     char link[64];
@@ -122,7 +122,8 @@ static inline bool resident_is_its_own(const char *what, pid_t pid, const char *
     return own;
 }
 
-/* Whether a process can be traced, which qemu does not emulate. what: the test that asks. */
+/* Returns whether a process can be traced, which qemu does not emulate. what: the test that
+ * asks. */
 static inline bool processes_are_traced(const char *what)
 {
     int status = 0;
@@ -138,8 +139,8 @@ static inline bool processes_are_traced(const char *what)
     return !untraced;
 }
 
-/* Whether packet sockets have the options that the tests' switch needs (cluster/relay.c), which
- * qemu lacks. what: the test that asks. The user must be allowed to have such sockets. */
+/* Returns whether packet sockets have the options that the tests' switch needs (cluster/relay.c),
+ * which qemu lacks. what: the test that asks. The user must be allowed to have such sockets. */
 static inline bool packet_options_are_known(const char *what)
 {
     int on = 1;

@@ -36,7 +36,7 @@ static inline bool free_port_reserve(unsigned port)
     return false;
 }
 
-/* Whether no process uses the port without having reserved it. */
+/* Returns whether no process uses the port without having reserved it. */
 static inline bool free_port_is_unused(unsigned port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,

@@ -1,6 +1,6 @@
 /*
  * Holdfast: looking at the locks, the agent and the cell, and the administrator's break. A program
- * that takes locks needs holdfast.h alone.
+ * that only takes locks needs holdfast.h alone.
  *
  * The rules of holdfast.h about errors, threads, forks and nanoseconds hold here, too. Besides:
  *  - A call passes its results to a function of the caller, which runs inside the call, on the
@@ -63,8 +63,9 @@ int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg);
  * HF_STATE_FREE. Errors as hf_list, and HF_ENAMETOOLONG. */
 int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg);
 
-/* The path of the socket at which this client has its agent, or had it last (struct hf_options says
- * where agents are looked for). It belongs to the client. NULL if client is NULL. Any thread. */
+/* Returns the path of the socket at which this client has its agent, or had it last (struct
+ * hf_options says where agents are looked for). The string belongs to the client. NULL if client is
+ * NULL. Any thread may call this. */
 const char *hf_socket(const hf_client *client);
 
 enum hf_session_state { HF_SESSION_SAFE = 0, HF_SESSION_JEOPARDY = 1, HF_SESSION_LOST = 2 };

@@ -133,10 +133,10 @@ struct hf_lock_options {
 /* A new hold, as hf_acquire reports it. The caller owns the struct, and need not set it before. */
 struct hf_hold {
     /* The fencing token. The token of an exclusive hold is above that of every hold before it. The
-     * token of a shared hold is at least that of every exclusive hold before it, and below that of
-     * every exclusive hold after it. It is never below that of any hold, on any host, whose acquire
-     * returned before this hold's acquire was called. A shared hold's token need not be the token
-     * of any exclusive hold. */
+     * token of a shared hold is not below that of any exclusive hold before it, and is below that
+     * of every exclusive hold after it. No token is below that of a hold, on any host, whose
+     * acquire returned before this hold's acquire was called. A shared hold's token need not be the
+     * token of any exclusive hold. */
     uint64_t token;
     int64_t deadline_ns;  /* CLOCK_BOOTTIME, as known now; each renewal moves the deadline on */
     uint64_t reserved[6]; /* 0; a later version of the library may give these words a meaning */
@@ -156,7 +156,7 @@ enum hf_reason_kind {
     HF_WHY_NOTHING = 0, /* nothing is known to stand in the way now; of an event: not known */
     /* why a lock is not had */
     HF_WHY_HELD,        /* agent, pid, uid, command and since_ns describe the first holder */
-    HF_WHY_AWAITED,     /* nobody is known to hold it, and others wait for it */
+    HF_WHY_AWAITED,     /* no holder is known, and other handles wait for the lock */
     HF_WHY_CLOSED,      /* a lock-delay goes on for closed_ns more */
     HF_WHY_NO_MAJORITY, /* no majority of the voters answers this host; text names the missing
                            ones; since_ns: for how long this host has had no session */
@@ -265,12 +265,12 @@ int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_h
  * 0: the hold counted until its release. HF_ENOTHELD: this handle holds nothing. HF_ELOST: the hold
  * had ended before. The handle is free for the next acquire. HF_EINVAL, HF_EFORKED.
  *
- * HF_ELOST is certain. 0 is as exact as the kernel's coarse clock, which this call reads, since it
- * is cheap, as long as more than half of the agent's session_ttl is left (2.5 s by default). The
- * call can return 0 for a lease that is over in two cases: the coarse clock stood still for longer
- * than that (the processor that keeps the time was stalled), or the machine was suspended and the
- * agent has not run since. Where that matters, ask hf_remaining_ns before, which reads the exact
- * clock, and let the resource check the token.
+ * The result HF_ELOST is certain. The result 0 is less certain: while more than half of the agent's
+ * session_ttl is left (2.5 s by default), this call reads the kernel's coarse clock, because that
+ * is cheap. So the call can return 0 for a lease that is over in two cases. The coarse clock stood
+ * still for longer than that half (the processor that keeps the time was stalled). Or the machine
+ * was suspended, and the agent has not run since. Where that matters, first call hf_remaining_ns,
+ * which reads the exact clock, and let the resource check the token.
  */
 int hf_release(hf_lock *lock);
 
@@ -292,8 +292,8 @@ int hf_progress(hf_lock *lock);
  * Ends the waits of other threads on this handle: their calls return HF_ECANCELED. Any thread may
  * call it. It ends only waits for this lock that have begun. (hf_acquire_all waits for its locks
  * one after the other, so a wait for this lock may begin later.) It does not end the wait of a
- * thread that is just about to call hf_acquire. So a program that stops first sets a flag of its
- * own, and then calls hf_cancel until the thread has noticed:
+ * thread that is just about to call hf_acquire. So to stop such a thread, a program first sets a
+ * flag of its own, and then calls hf_cancel until the thread has noticed the flag:
  *
  *     the thread that waits                       the thread that stops it
  *     while (!stop) {                             stop = true;

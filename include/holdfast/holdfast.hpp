@@ -104,7 +104,7 @@ class lock
     }
     lock(const client &owner, const std::string &name, const hf_lock_options &options)
     {
-        if (name.find('\0') != std::string::npos) { /* the C name would end there */
+        if (name.find('\0') != std::string::npos) { /* a C string would end there */
             throw error(HF_EINVAL);
         }
         hf_lock *made = nullptr;
@@ -165,7 +165,8 @@ class hold
         drop();
     }
 
-    /* try_to tries once; try_for waits for timeout at most. Empty if the lock was not had. */
+    /* try_to tries once; try_for waits for timeout at most. Both return an empty hold if they do
+     * not get the lock. */
     static hold try_to(const lock &of, hf_mode mode = HF_EXCLUSIVE)
     {
         return attempt(of, mode, 0);

@@ -375,7 +375,7 @@ void step_resume(const struct step_image *image)
     REQUIRE(ptrace(PTRACE_CONT, image->pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
 }
 
-/* Whether it is about to wait for events, and would sleep. */
+/* Returns whether it is about to wait for events, and would sleep. */
 static bool is_about_to_wait(pid_t pid, const struct user_regs_struct *registers)
 {
     bool waits = registers->rax == SYS_epoll_wait || registers->rax == SYS_epoll_pwait;

@@ -258,7 +258,7 @@ void check_reboots(const struct sim_agent *agent)
     }
 }
 
-/* Whether a place in the queue is of a living process that sleeps on it. */
+/* Returns whether a place in the queue is of a living process that sleeps on it. */
 static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
 {
     for (uint32_t i = 0; i < world.process_count; i++) {
@@ -271,7 +271,7 @@ static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
     return false;
 }
 
-/* Whether the word names a handle whose process sleeps on its seat: no wake came. */
+/* Returns whether the word names a handle whose process sleeps on its seat: no wake came. */
 static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region *region,
                           uint32_t slot, uint64_t word)
 {

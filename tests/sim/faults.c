@@ -324,8 +324,8 @@ int64_t faults_starve(void)
 
 /* ---- disks that are not what they were ---- */
 
-/* Whether each majority that may answer that voter's first question has a voter that knows its
- * store durably: then a loss or an old copy, be it one commit old, is found out, whatever else
+/* Returns whether each majority that may answer that voter's first question has a voter that knows
+ * its store durably: then a loss or an old copy, be it one commit old, is found out, whatever else
  * happens. An old copy that fewer know of may pass for the real one. Nobody can help that
  * (DECISIONS.md), so it is not dealt out. More than one at a time may be too many. */
 static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
@@ -366,8 +366,8 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
     }
 }
 
-/* Whether no voter's store is lost or an old copy, the one that may come back included: one such,
- * and one that starts over without need, may be too many. */
+/* Returns whether no voter's store is lost or an old copy, the one that may come back included: one
+ * such, and one that starts over without need, may be too many. */
 static bool nothing_is_lost(void)
 {
     bool lost = false;

@@ -77,7 +77,7 @@ void fiber_stop(struct fiber *fiber, int64_t duration_ns);
 
 /* Runs one of them for a while. false: none can run before limit_ns, and time is limit_ns now. */
 bool fibers_step(struct fiber *const *all, uint32_t count, int64_t limit_ns);
-/* Whether any can run at this instant. */
+/* Returns whether any can run at this instant. */
 bool fibers_runnable(struct fiber *const *all, uint32_t count);
 
 #endif

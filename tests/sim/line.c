@@ -74,7 +74,7 @@ static uint64_t reign_of(void)
     return highest;
 }
 
-/* Whether the coordinator could not know then that it waits. */
+/* Returns whether the coordinator could not know then that it waits. */
 static bool is_unknown(uint32_t host, int64_t then_ns)
 {
     bool away = hosts[host].gone_ns <= then_ns &&

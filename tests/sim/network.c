@@ -197,7 +197,7 @@ static enum wire_item_kind read_packet(size_t packet_size, struct message *messa
     return kind;
 }
 
-/* Whether it arrives as it was sent, but for what the version has no field for. */
+/* Returns whether it arrives as it was sent, but for what the version has no field for. */
 static bool same_message(const struct message *arrives, const struct message *sent,
                          uint32_t version)
 {
@@ -351,7 +351,7 @@ static void cut_one(uint32_t from, uint32_t to, int64_t for_ns, bool held)
     }
 }
 
-/* Whether two agents are on different sides. */
+/* Returns whether two agents are on different sides. */
 static bool apart(uint64_t side, uint32_t a, uint32_t b)
 {
     return ((side >> a ^ side >> b) & 1) != 0;

@@ -236,7 +236,7 @@ void order_request(struct quorum *quorum, const struct message *message,
     note_back(quorum, acquire, asked);
 }
 
-/* Whether that request's session is over as far as the coordinator knows: it is refused. */
+/* Returns whether that request's session is over as far as the coordinator knows: it is refused. */
 static bool is_over(const struct quorum *quorum, const struct queued_request *request)
 {
     const struct session *agent = &quorum->sessions->of[request->agent];
@@ -279,7 +279,7 @@ int64_t order_chosen_ns(uint32_t agent, uint32_t lock)
     return last != NULL ? last->chosen_ns : sim_now();
 }
 
-/* Whether that grant was chosen while nobody could know of this one's place. */
+/* Returns whether that grant was chosen while nobody could know of this one's place. */
 static bool may_pass(const struct asked *other, const struct asked *mine)
 {
     return mine->killed_ns != 0 && other->granted_ns > mine->killed_ns && other->chosen_ns != 0 &&
@@ -303,8 +303,9 @@ static void check_hosts(struct asked *mine)
     mine->granted_ns = mine->granted_ns == 0 ? sim_now() : mine->granted_ns;
 }
 
-/* Whether that host is granted something new here: by a version that is of the round, and for the
- * first time. A process that was there before may have asked for it too, and waited longer. */
+/* Returns whether that host is granted something new here: by a version that is of the round, and
+ * for the first time. A process that was there before may have asked for it too, and waited
+ * longer. */
 static bool is_new(const struct quorum *quorum, const struct operation *operation, uint32_t lock,
                    uint32_t agent, struct message_order version)
 {
@@ -341,7 +342,7 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
 
 /* ---- on a host ---- */
 
-/* Whether that handle waits in the queue of the slot, asleep since before. */
+/* Returns whether that handle waits in the queue of the slot, asleep since before. */
 static bool waits_there(const struct sim_process *process, const struct sim_handle *handle,
                         const struct sim_handle *taker, int64_t before_ns)
 {

@@ -346,7 +346,8 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     }
 }
 
-/* Whether a try waits for its host's grant: nobody here holds the lock, as the library looks. */
+/* Returns whether a try waits for its host's grant: nobody here holds the lock, as the library
+ * looks. */
 static bool grant_is_missing(const struct sim_process *process, const struct sim_handle *handle,
                              bool shared)
 {

@@ -51,7 +51,7 @@ void run_print(const struct run *run)
     printf(" --verbose\n");
 }
 
-/* Whether that run fails. */
+/* Returns whether that run fails. */
 static bool fails(struct run run, uint64_t (*play)(struct run run))
 {
     int status = 0;

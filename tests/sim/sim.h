@@ -525,7 +525,8 @@ void line_released(struct sim_process *process);
 /* NULL: there are no more. */
 const char *fault_name(uint32_t index);
 void faults_draw(void);
-/* Whether this run has no fault that loses or delays anything, and all agents run one release. */
+/* Returns whether this run has no fault that loses or delays anything, and all agents run one
+ * release. */
 bool faults_are_none(void);
 /* A number below limit that follows from the seed, what it is for and when; other draws go on as if
  * there were none. */

@@ -79,7 +79,7 @@ uint32_t partition_of(uint32_t lock)
     return names_partition(name, strlen(name));
 }
 
-/* Whether a disk has what it accepted at that order, or newer, or deleted it since. */
+/* Returns whether a disk has what it accepted at that order, or newer, or deleted it since. */
 static bool has_accepted(const struct disk *disk, uint32_t lock, struct message_order order)
 {
     const struct disk_register *row = &disk->registers[lock];
@@ -184,7 +184,7 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
     }
 }
 
-/* Whether a majority has it on disk that this agent's grant is that version, still. */
+/* Returns whether a majority has it on disk that this agent's grant is that version, still. */
 static bool is_in_force(const struct answer *answer, uint32_t lock)
 {
     const struct message_agent *agent = &world.agents[answer->agent].name;

@@ -344,7 +344,7 @@ struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
 int hfi_name_check(const char *name, size_t size);
 /* The same for a prefix of names, which may be empty. It ends where a character ends. */
 int hfi_prefix_check(const char *prefix, size_t size);
-/* Whether the label may name a cell, an agent or a namespace: [a-z0-9_-]{1,32}. */
+/* Returns whether the label may name a cell, an agent or a namespace: [a-z0-9_-]{1,32}. */
 bool hfi_label_check(const char *label, size_t size);
 
 /*

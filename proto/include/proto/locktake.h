@@ -56,7 +56,7 @@ static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_
     return HFI_HELD;
 }
 
-/* Whether the queue lets a reader past: nobody waits, or its run has been admitted. */
+/* Returns whether the queue lets a reader past: nobody waits, or its run has been admitted. */
 static inline bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word,
                             uint64_t place)
 {
@@ -71,8 +71,8 @@ static inline bool admitted(const struct hfi_region *region, uint32_t slot, uint
     return (int32_t)(admit - (uint32_t)(place >> HFI_WAIT_TICKET_SHIFT)) >= 0;
 }
 
-/* Whether nothing stands in the way of taking this word exclusively, by one comparison; top is the
- * slot's token_top. */
+/* Returns whether nothing stands in the way of taking this word exclusively, by one comparison; top
+ * is the slot's token_top. */
 static inline bool hfi_take_clear(uint64_t word, uint64_t top)
 {
     return __builtin_expect(

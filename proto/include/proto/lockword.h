@@ -182,7 +182,7 @@ struct hfi_awaited {
 
 struct hfi_awaited hfi_awaited(const struct hfi_region *region, uint32_t slot);
 
-/* Whether any reader's cell of the slot counts, except that of seat `except`. */
+/* Returns whether any reader's cell of the slot counts, except that of seat `except`. */
 bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
 
 /* Calls of the agent alone. Each is one step after which the agent may be killed. */

@@ -162,13 +162,14 @@ static inline bool message_kind_valid(unsigned kind)
            (kind >= MESSAGE_RENEW_ACK && kind < MESSAGE_KIND_END);
 }
 
-/* Whether a message of this kind goes to the host core, not to the quorum core. */
+/* Returns whether a message of this kind goes to the host core, not to the quorum core. */
 static inline bool message_is_for_host(enum message_kind kind)
 {
     return kind >= MESSAGE_RENEW_ACK;
 }
 
-/* Whether a voter may pass such a message on: only requests of hosts, and answers to them. */
+/* Returns whether a voter may pass such a message on: only requests of hosts, and answers to
+ * them. */
 static inline bool message_is_relayed(enum message_kind kind)
 {
     switch (kind) {
@@ -670,9 +671,9 @@ static inline uint64_t message_token_range_last(uint64_t first, uint64_t size)
     return range_last < block_last ? range_last : block_last;
 }
 
-/* Whether a range may begin with first. A token after a generation's last one belongs to the next
- * generation, which begins only by an operator's act. So a generation's first token is never
- * leased. */
+/* Returns whether a range may begin with first. A token after a generation's last one belongs to
+ * the next generation, which begins only by an operator's act. So a generation's first token is
+ * never leased. */
 static inline bool message_token_leasable(uint64_t first)
 {
     return first < MESSAGE_TOKEN_LIMIT && (first & (MESSAGE_TOKEN_GENERATION - 1)) != 0;

@@ -330,8 +330,8 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
            (epoch & HFI_LEASE_EPOCH_MASK);
 }
 
-/* Whether that lease is in force at now_ns. Also returns false if now_ns was read before the word
- * and is too old to decide; hfi_lease_left_ns() then reads the clock again. */
+/* Returns whether that lease is in force at now_ns. Also returns false if now_ns was read before
+ * the word and is too old to decide; hfi_lease_left_ns() then reads the clock again. */
 static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
@@ -364,7 +364,7 @@ static inline enum hfi_grant hfi_word_mode(uint64_t word)
     return (enum hfi_grant)((word & HFI_W_MODE) >> HFI_W_MODE_SHIFT);
 }
 
-/* Whether the word names this holder with this token (its low bits are compared). */
+/* Returns whether the word names this holder with this token (its low bits are compared). */
 static inline bool hfi_word_names(uint64_t word, uint32_t holder, uint64_t token)
 {
     return (word & (HFI_W_HOLDER | HFI_W_TOKEN)) ==

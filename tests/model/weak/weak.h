@@ -74,7 +74,7 @@ struct litmus {
     struct weakening weakened[WEAKENINGS_MAX];
 };
 
-/* Whether the outcome can come about; *states: how many states were looked at. */
+/* Returns whether the outcome can come about; *states: how many states were looked at. */
 bool weak_reaches(const struct litmus *litmus, uint64_t *states);
 
 /*
