@@ -20,7 +20,7 @@ __attribute__((weak)) void hfi_check_failed(const char *what, const char *file, 
         text[size - 1] = '\n';
     }
     if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0) {
-        /* Nobody is left to report it to; the abort below still leaves a core. */
+        /* If writing fails, nothing more can be done; the abort below still leaves a core. */
     }
     abort();
 }

@@ -5,10 +5,11 @@
  *   [kind, request, [fact...]]
  *   fact = [subject, key, value, text]
  *
- * Facts have names instead of places, so that an agent may send more than a client knows, and a
- * client may ask an agent that sends less. How many there are is known at the end only: the head of
- * their array always has the form with a 16-bit count, and is written again with the same size.
- * Bytes of a fact's text that are no text become '?', and it is cut, as a command line of LISTED.
+ * Facts have names instead of positions, so that an agent may send facts that a client does not
+ * know, and may lack facts that a client asks for. Their number is known only at the end. So the
+ * head of their array always has the form with a 16-bit count, and is written again with the same
+ * size. A fact's text is cleaned and cut like a command line of LISTED: '?' replaces bytes that are
+ * no text.
  */
 #include "fields.h"
 

@@ -30,7 +30,7 @@ static const char *const rule_expected[HFI_TEXT_RULES] = {
 
 /* ---- reading ---- */
 
-/* A big-endian number of that many bytes. */
+/* Reads a big-endian number of that many bytes. */
 static bool read_number(struct hfi_reader *reader, size_t width, uint64_t *out)
 {
     uint64_t value = 0;
@@ -106,7 +106,7 @@ static struct hfi_item read_counted(struct hfi_reader *reader, enum hfi_item_typ
     return type == HFI_ITEM_ARRAY ? item_of(type, count) : read_bytes(reader, type, count);
 }
 
-/* The next item. Lead bytes as in the msgpack specification, "Formats". */
+/* Reads the next item. Lead bytes as in the msgpack specification, "Formats". */
 struct hfi_item hfi_read_item(struct hfi_reader *reader)
 {
     uint64_t lead;
@@ -166,7 +166,7 @@ struct hfi_item hfi_read_item(struct hfi_reader *reader)
     return item_other(lead < 0x90 ? "a map" : "an extension");
 }
 
-/* The value that was found, for an error. */
+/* Writes the value that was found, for an error message. */
 static void item_describe(const struct hfi_item *item, char *text, size_t size)
 {
     int written = 0;
@@ -336,7 +336,7 @@ bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char 
 
 /* ---- writing ---- */
 
-/* The packer's sink. Bytes that do not fit are dropped. */
+/* The function to which the packer writes. It drops bytes that do not fit. */
 static int sink(void *data, const char *bytes, size_t size)
 {
     struct hfi_writer *writer = data;

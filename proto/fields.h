@@ -1,11 +1,12 @@
 /*
  * Reading and writing the fields of a frame by tables. Private to proto/.
  *
- * A table says for each field: its name, where it is in a struct, what it may be. One table serves
- * both directions, so that nothing can be sent that the other side refuses. Writing is msgpack-c's
- * packer on a bounded buffer. Reading is a cursor of our own over the few msgpack types that frames
- * are made of: every step is checked against the end of the packet, nothing is allocated, counts
- * that a packet claims are compared with what is allowed before anything is done with them.
+ * A table has for each field its name, its offset in a struct, and its allowed values. One table
+ * serves both directions, so that no frame can be written that the other side refuses. Writing uses
+ * msgpack-c's packer on a bounded buffer. Reading uses a cursor of our own over the few msgpack
+ * types that frames consist of. Each step of the cursor is checked against the end of the packet,
+ * and nothing is allocated. A count in a packet is compared with the allowed maximum before it is
+ * used.
  */
 #ifndef PROTO_FIELDS_H
 #define PROTO_FIELDS_H
@@ -19,9 +20,9 @@
 /* The rule for a text. */
 enum hfi_text_rule {
     HFI_TEXT_NAME,          /* a lock name */
-    HFI_TEXT_PREFIX,        /* of lock names; may be empty */
+    HFI_TEXT_PREFIX,        /* a prefix of lock names; may be empty */
     HFI_TEXT_LABEL,         /* a cell, an agent, a namespace */
-    HFI_TEXT_LABEL_OR_NONE, /* the same, or empty: unknown */
+    HFI_TEXT_LABEL_OR_NONE, /* the same, or empty: not known */
     HFI_TEXT_STORE,         /* 32 lower-case hex digits */
     HFI_TEXT_WORD,          /* a version, a role */
     HFI_TEXT_ADDRESS,       /* where an agent listens; may be empty: nowhere */
@@ -40,9 +41,9 @@ enum hfi_field_type {
 struct hfi_field {
     const char *name;
     enum hfi_field_type type;
-    enum hfi_text_rule rule; /* a text's */
-    uint32_t offset;         /* of the member, in the struct that the table is about */
-    uint32_t size;           /* the member's: 4 or 8 for an integer, which is signed if min < 0 */
+    enum hfi_text_rule rule; /* the rule for a text */
+    uint32_t offset;         /* of the member, in the struct that the table describes */
+    uint32_t size;           /* of the member: 4 or 8 for an integer, which is signed if min < 0 */
     int64_t min;
     uint64_t max;
 };
@@ -80,14 +81,17 @@ enum {
 
 /* ---- reading ---- */
 
-/* A position in a packet. Errors name it: frame, then "item N" and "party N" of it. */
+/* A position in a packet. Error texts name the position: the frame, then "item N" and "party N" in
+ * it. */
 struct hfi_reader {
     const unsigned char *at;
     const unsigned char *end;
     const char *frame;
-    const char *item; /* the name of the items of the frame's array, NULL: not in one */
+    const char *item; /* the name of the items of the frame's array; NULL: the position is not in an
+                       * array */
     uint32_t item_index;
-    uint32_t party_index;          /* of the item; UINT32_MAX: not in one */
+    uint32_t party_index;          /* the party's index in the item; UINT32_MAX: the position is not
+                                    * in a party */
     struct hfi_frame_error *error; /* NULL: the caller does not need the text */
 };
 
@@ -97,11 +101,11 @@ enum hfi_item_type {
     HFI_ITEM_TEXT,
     HFI_ITEM_BINARY,
     HFI_ITEM_ARRAY,
-    HFI_ITEM_OTHER, /* a type that nothing here is made of */
-    HFI_ITEM_END,   /* the packet ends before, or within it */
+    HFI_ITEM_OTHER, /* a type that no frame has */
+    HFI_ITEM_END,   /* the packet ends before the item, or within it */
 };
 
-/* One msgpack item. Of an array it is only the head. */
+/* One msgpack item. Of an array only the head is read. */
 struct hfi_item {
     enum hfi_item_type type;
     bool negative;        /* an integer below 0: value is its two's complement */
@@ -110,25 +114,25 @@ struct hfi_item {
     struct hfi_text text; /* of TEXT and BINARY; inside the packet, unchecked */
 };
 
-/* Reads the next item. Checks only that it lies within the packet. */
+/* Reads the next item. Checks only that the item lies within the packet. */
 struct hfi_item hfi_read_item(struct hfi_reader *reader);
 
 /* Fills in reader->error: "FRAME: WHERE: found FOUND, expected EXPECTED". field may be NULL. */
 void hfi_reader_fail(const struct hfi_reader *reader, uint32_t field_index, const char *field,
                      const char *found, const char *expected);
 
-/* Reads the head of an array of low .. high elements, the count into *count. */
+/* Reads the head of an array of low .. high elements, and sets *count to their number. */
 bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char *field,
                     uint32_t low, uint32_t high, uint32_t *count)
     __attribute__((warn_unused_result));
 
-/* Reads count fields into base; index_first is the place of the first one in its array. */
+/* Reads count fields into base; index_first is the index of the first one in its array. */
 bool hfi_read_fields(struct hfi_reader *reader, const struct hfi_field *fields, uint32_t count,
                      uint32_t index_first, void *base) __attribute__((warn_unused_result));
 
 /* ---- writing ---- */
 
-/* Once anything did not fit or was out of its range, failed is set and stays. */
+/* If a value did not fit or was out of its range, `failed` is set, and stays set. */
 struct hfi_writer {
     unsigned char *bytes; /* NULL: only counts */
     size_t size;
@@ -150,12 +154,12 @@ void hfi_write_fields(struct hfi_writer *writer, const struct hfi_field *fields,
 
 bool hfi_text_fits(enum hfi_text_rule rule, struct hfi_text text);
 
-/* The size of the UTF-8 character at bytes, at most size bytes; 0: it is none, or a control
- * character. */
+/* Returns the size of the UTF-8 character at bytes, of which size bytes may be read; 0: there is
+ * none, or it is a control character. */
 size_t hfi_utf8_size(const char *bytes, size_t size);
 
-/* Cuts a command line at a character, puts '?' for what is not text. cleaned has room for
- * HFI_FRAME_COMMAND_MAX bytes; the result lies there. */
+/* Cuts a command line at the end of a character, and replaces bytes that are no text by '?'.
+ * cleaned has room for HFI_FRAME_COMMAND_MAX bytes; the result lies there. */
 struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned);
 
 /* ---- the table of LISTED, which frame.c needs to check a page ---- */
@@ -165,7 +169,7 @@ bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32
     __attribute__((warn_unused_result));
 bool hfi_read_party(struct hfi_reader *reader, struct hfi_party_frame *out)
     __attribute__((warn_unused_result));
-/* One fact of TOLD. */
+/* Reads one fact of TOLD. */
 bool hfi_read_fact(struct hfi_reader *reader, struct hfi_fact_frame *out)
     __attribute__((warn_unused_result));
 

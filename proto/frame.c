@@ -3,8 +3,9 @@
  * encoding by these tables. SCHEMA.md says the same in words; LISTED is in listed.c, TOLD in
  * facts.c.
  *
- * HELLO and WELCOME begin with the protocol version. If it is not ours nothing behind it is looked
- * at, so that a peer of another version gets that answer, whatever its frames look like.
+ * HELLO and WELCOME begin with the protocol version. If it is not ours, the decoder reads no field
+ * after it. So a peer of another version gets the answer that the version differs, whatever its
+ * frames look like.
  */
 #include "fields.h"
 
@@ -16,11 +17,11 @@
 #include <string.h>
 
 enum {
-    FIELD_KIND = 0, /* places in the frame's array */
+    FIELD_KIND = 0, /* positions in the frame's array */
     FIELD_REQUEST = 1,
     FIELDS_BEFORE = 2, /* kind and request come before a kind's own fields */
     LOCK_DELAY_MAX_S = 60,
-    ERROR_MIN = -99, /* the codes that exist, and room: an unknown one is passed on */
+    ERROR_MIN = -99, /* the existing codes and room for later ones; an unknown code is passed on */
     MESSAGE_SIZE = 64,
 };
 
@@ -133,7 +134,7 @@ static const struct hfi_field voter_fields[] = {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FIELDS(array) .fields = (array), .count = COUNT(array)
 
-/* What follows a kind's fields, as one more element. */
+/* What follows the fields of a kind, as one more element. */
 enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS };
 
 /* Which request numbers a kind may carry. */
@@ -144,7 +145,7 @@ struct schema {
     const char *name;
     const struct hfi_field *fields;
     uint32_t count;
-    uint32_t base; /* where in the frame the struct of the table is */
+    uint32_t base; /* offset in the frame of the struct that the table describes */
     enum numbering numbering;
     enum tail tail;
     bool versioned; /* the first field is the protocol version */
@@ -291,7 +292,7 @@ static bool read_page(struct hfi_reader *reader, uint32_t field_index, struct hf
     return true;
 }
 
-/* Reads through all facts, as through a page. */
+/* Reads through all facts, so that the cursor cannot fail later. */
 static bool read_facts(struct hfi_reader *reader, uint32_t field_index, struct hfi_frame *out,
                        struct hfi_listed_cursor *cursor)
 {
@@ -333,7 +334,8 @@ static bool read_tail(struct hfi_reader *reader, const struct schema *schema, st
     return true;
 }
 
-/* The frame's head: its kind, its length, its request. NULL: refused. */
+/* Reads the frame's head: its kind, its length, its request. Returns NULL if the frame is
+ * refused. */
 static const struct schema *read_head(struct hfi_reader *reader, uint32_t *length,
                                       struct hfi_frame *out)
 {
@@ -422,7 +424,8 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
     reader.end = reader.at + size;
     if (!read_frame(&reader, out, cursor)) {
         if (cursor != NULL) {
-            memset(cursor, 0, sizeof *cursor); /* the caller must not read any part of a bad page */
+            memset(cursor, 0, sizeof *cursor); /* the caller must not read any part of an invalid
+                                                * page */
         }
         return -1;
     }

@@ -6,8 +6,8 @@
  *   digest = [author, incarnation, beat_ms, age_ms, hash]
  *   hashes = [author, incarnation, [index << 32 | hash...]]
  *
- * An item's body is what stands from its kind on. How many entries a packet has is known at the
- * end only, so the head of their array always has the form with a 16-bit count.
+ * An item's body begins with its kind. The number of entries of a packet is known only at the end,
+ * so the head of their array always has the form with a 16-bit count.
  */
 #include "proto/gossip.h"
 
@@ -27,7 +27,7 @@ enum {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The fields as tables can read them: texts by where they lie. */
+/* The fields in the form that tables can read: texts as pointers into the packet. */
 struct head_fields {
     uint32_t kind;
     bool answer;
@@ -139,7 +139,7 @@ static const struct hfi_field waiter_fields[] = {
 struct body_table {
     const struct hfi_field *fields;
     uint32_t count;
-    uint32_t elements; /* with the kind and what stands behind the fields */
+    uint32_t elements; /* including the kind and what follows the fields */
 };
 
 static struct body_table table_of(uint32_t kind)
@@ -283,11 +283,12 @@ static bool read_parties(struct hfi_reader *reader, struct gossip_lock *lock)
     return true;
 }
 
-/* elements: how many the body has, with the kind. */
+/* elements: how many the body has, including the kind. */
 static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossip_item *out)
 {
     struct body_fields fields;
-    if (reader->at == reader->end || *reader->at > GOSSIP_LOCK || /* the shortest form only */
+    if (reader->at == reader->end || *reader->at > GOSSIP_LOCK || /* only the shortest form of a
+                                                                   * kind is allowed */
         !hfi_read_fields(reader, kind_field, COUNT(kind_field), 0, &fields)) {
         return false;
     }
@@ -342,7 +343,7 @@ static struct hfi_writer writer_of(const struct gossip_writer *writer)
     return (struct hfi_writer){.bytes = writer->bytes, .size = writer->size, .used = writer->used};
 }
 
-/* Takes over what was written of one entry, if it all fitted. */
+/* Adds an entry that was written, if all of it fitted. */
 static bool entry_done(struct gossip_writer *writer, const struct hfi_writer *written)
 {
     if (written->failed || writer->count == GOSSIP_ENTRIES_MAX) {

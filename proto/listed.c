@@ -5,14 +5,14 @@
  *   lock  = [name, state, closed_ns, age_ns, coordinator, holder_count, more_parties, [party...]]
  *   party = [pid, uid, elapsed_ns, remaining_ns, token, mode, agent, command]
  *
- * The parties of a lock are its holders, then its waiters in order. How many locks there are is
- * known at the end only, so the head of their array always has the form with a 16-bit count, and
- * the page's head is written again with the same size.
+ * The parties of a lock are its holders, then its waiters in order. The number of locks is known
+ * only at the end, so the head of their array always has the form with a 16-bit count, and the
+ * page's head is written again with the same size.
  *
- * The agent's listings come from regions and from /proc, where others can write what they like. So
- * the builder makes values fit rather than refuse them: times below -1 become 0, a pid or uid that
- * cannot be one becomes -1, commands are cut and cleaned of what is not text (a command line must
- * not steer the terminal of a person that looks at it).
+ * The agent's listings come from regions and from /proc, where other processes can write what they
+ * like. So the builder changes values that are out of range instead of refusing them: times below
+ * -1 become 0, a pid or uid that cannot be one becomes -1, commands are cut and cleaned of what is
+ * not text (a command line must not steer the terminal of a person that looks at it).
  */
 #include "fields.h"
 
@@ -105,7 +105,8 @@ bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_fram
     struct hfi_reader reader;
 
     while (hfi_listed_next_party(cursor, &skipped)) {
-        /* parties of the lock before that nobody asked for; at most a page of them */
+        /* skips the parties of the previous lock that the caller did not ask for; at most a page of
+         * them */
     }
     if (cursor->locks_left == 0) {
         return false;
@@ -207,7 +208,7 @@ static void write_party(struct hfi_writer *writer, const struct hfi_party_frame 
     hfi_write_fields(writer, party_fields, COUNT(party_fields), &shown);
 }
 
-/* The lock without its parties, but with the head of their array. */
+/* Writes the lock without its parties, but with the head of their array. */
 static void write_lock(struct hfi_writer *writer, const struct hfi_lock_frame *lock)
 {
     struct hfi_lock_frame shown = *lock;

@@ -7,7 +7,7 @@
  */
 #include "lockword_private.h"
 
-/* The value there is not read: the agent knows itself until when the lock is closed. */
+/* The value in the region is not read: the agent itself knows until when the lock is closed. */
 static void close_until(const struct hfi_actor *agent, uint32_t slot, int64_t until_ns)
 {
     /* seq_cst: before the closed bit */
@@ -90,8 +90,8 @@ void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat)
 {
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
-    /* The cell, then the word: a word that names it now was swapped in before or after it left, but
-     * not before a wait that it has left since. */
+    /* Looks at the cell, then at the word. If the word names this waiter now, the swap belongs to
+     * the wait that the waiter has left, not to an earlier wait. */
     uint64_t value = atomic_load(wait);
     uint64_t word = atomic_load(word_of(agent, slot));
     if (!(value & (HFI_WAIT_LEFT | HFI_WAIT_PASSED)) || hfi_word_holder(word) != holder) {
@@ -137,7 +137,7 @@ void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot)
         (seen & (HFI_W_RECALL | HFI_W_CLOSED)) || queue_first(agent->region, slot, false).found) {
         return;
     }
-    /* The recall bit keeps everybody out between the two looks, as holding does (rule 3). */
+    /* The recall bit keeps all processes out between the two looks, as a hold would (rule 3). */
     uint64_t shut = (seen & ~HFI_W_WAITERS) | HFI_W_RECALL;
     if (!atomic_compare_exchange_strong(word, &seen, shut)) {
         return; /* the process that changed the word rings, or the next renewal looks at it */
@@ -162,8 +162,8 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
         if ((seen & HFI_W_CELLS) && hfi_has_readers(agent->region, slot, HFI_SEAT_NONE)) {
             return false;
         }
-        /* A barger shows by the bit that it waits, and leaves the bit behind when it waits no more.
-         * So the bit goes, and a barger that still sleeps wakes and sets it again. */
+        /* A barger sets the bit when it waits, and does not clear it when it stops waiting. So the
+         * agent clears the bit, and a barger that still sleeps wakes and sets it again. */
         uint64_t gone = seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_BARGERS);
         if (atomic_compare_exchange_strong(word, &seen, gone)) {
             if (seen & HFI_W_BARGERS) {
@@ -188,7 +188,8 @@ bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_firs
         uint64_t token = (seen & HFI_W_TOKEN) > first ? seen & HFI_W_TOKEN : first;
         uint64_t shared = (seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_TOKEN)) | token |
                           (uint64_t)HFI_GRANT_SHARED << HFI_W_MODE_SHIFT;
-        /* seq_cst: from here on nobody takes it exclusively; before the message to the quorum */
+        /* seq_cst: from here on no process takes the lock exclusively; before the message to the
+         * quorum */
         if (atomic_compare_exchange_strong(word, &seen, shared)) {
             hfi_serve(agent, slot);
             return true;
@@ -208,7 +209,7 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         uint64_t token = (seen & HFI_W_TOKEN) > floor ? seen & HFI_W_TOKEN : floor;
-        /* hostile bytes: all tokens of the range count as used */
+        /* the bytes may be hostile: then all tokens of the range count as used */
         token = token < last ? token : last;
         uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_TOKEN)) | token |
                         (uint64_t)mode << HFI_W_MODE_SHIFT;
@@ -281,7 +282,8 @@ bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last
         mended = atomic_compare_exchange_strong(&shared->ticket_next, &next, last_ticket + 1);
     }
     uint32_t admit = atomic_load(&shared->admit);
-    next = atomic_load(&shared->ticket_next); /* after admit, which is of a ticket drawn before */
+    next = atomic_load(&shared->ticket_next); /* loaded after admit, which has a ticket that was
+                                               * drawn before */
     if (ticket_before(next, admit)) {         /* a run that was let in asks to be let in again */
         mended = atomic_compare_exchange_strong(&shared->admit, &admit, next - 1) || mended;
     }
@@ -319,7 +321,7 @@ void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mod
     hfi_rouse(agent, slot);
 }
 
-/* More than two processors' readings of one clock can differ. */
+/* Readings of one clock on two processors may differ by no more than this. */
 static const int64_t lease_margin_ns = INT64_C(1) << HFI_LEASE_UNIT_SHIFT;
 
 void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch,
@@ -329,9 +331,10 @@ void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t ep
     /* seq_cst: after the changes of the words; pairs with the loads that follow a swap (rule 2) */
     atomic_store(&header->lease, hfi_lease(deadline_ns, epoch));
     atomic_fetch_add(&header->lease_wake, 1);
-    /* An honest sleeper saw the lease of before run out, by a clock that it read before this add:
-     * the futex compares the count. So it had run out by now, or nobody honest sleeps; others can
-     * make a wake dear, and the next publication is not to cost that again. */
+    /* An honest sleeper has seen the previous lease run out, by a clock that it read before this
+     * add (the futex compares the count). So if that lease has not run out by now, no honest
+     * process sleeps here, and no wake is needed. A hostile process can make a wake costly, so a
+     * wake is made only when needed. */
     if (hfi_lease_deadline_ns(before) >
         agent->kernel->now_ns(agent->kernel->arg) + lease_margin_ns) {
         return;
@@ -405,7 +408,7 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
     return count;
 }
 
-/* A place in the queue as the process that has it remembers it, also while it joins. */
+/* Returns a place in the queue as its process remembers it, also while that process joins. */
 static uint64_t settled_place(uint64_t value)
 {
     return (value & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
@@ -467,7 +470,7 @@ void hfi_refuse_tries(const struct hfi_actor *agent, uint32_t slot, uint32_t las
         }
         block = next_block(region, block - 1);
     }
-    if (bargers) { /* one that tries sleeps there */
+    if (bargers) { /* a waiter that only tries sleeps there */
         wake_slot(agent, slot, INT32_MAX);
     }
 }

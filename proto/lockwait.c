@@ -1,14 +1,14 @@
 /*
  * Waiting for a lock: the queue, sleeping, draining readers, leaving; downgrade and upgrade.
  *
- * A waiter holds if and only if the word names it. Its place in the queue stays until it has
- * seen to everything that a hold needs (readers gone, lease in force), so that a waiter whose word
- * was revoked in between still has its turn.
+ * A waiter holds if and only if the word names it. The waiter keeps its place in the queue until
+ * everything that a hold needs is there (readers gone, lease in force). So a waiter whose word was
+ * taken away meanwhile still has its turn.
  */
 #include "lockword_private.h"
 
-/* How often a waiter looks before it sleeps: about as long as a hand-over between two running
- * processes takes; docs/results/method.md has what was measured. */
+/* How often a waiter looks before it sleeps: this takes about as long as a hand-over between two
+ * running processes; docs/results/method.md has the measurements. */
 enum { SPINS = 100 };
 
 /* How often in a row a waiter looks again at once before it checks whether it may wait on. Without
@@ -58,11 +58,12 @@ static void queue_join(const struct hfi_actor *actor, const struct hfi_request *
     uint64_t value = ticket << HFI_WAIT_TICKET_SHIFT | (shared ? HFI_WAIT_SHARED : 0) |
                      (request->barging ? HFI_WAIT_BARGING : 0) |
                      (request->trying ? HFI_WAIT_TRYING : 0);
-    /* relaxed: the agent answers no place but one that it has seen in the cell */
+    /* relaxed: the agent answers only a place that it has seen in the cell */
     atomic_store_explicit(&seat->refused, 0, memory_order_relaxed);
     /* seq_cst: the cell before the looks at the waiters bit (rule 3) and at the word (rule 5) */
     uint64_t before = atomic_exchange(wait, value | HFI_WAIT_JOINING);
-    if (before & HFI_WAIT_PASSED) { /* a word that names us now is being passed on: help */
+    if (before & HFI_WAIT_PASSED) { /* another process is passing on a word that names this waiter:
+                                     * helps it */
         release_if_named(actor, request->slot);
     }
     ensure_bit(word_of(actor, request->slot), request->barging ? HFI_W_BARGERS : HFI_W_WAITERS);
@@ -75,7 +76,8 @@ void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request,
     if (!*place) {
         return;
     }
-    bool barging = *place & HFI_WAIT_BARGING; /* never handed the lock: its cell is just cleared */
+    bool barging = *place & HFI_WAIT_BARGING; /* a barging waiter is never handed the lock, so its
+                                               * cell is just cleared */
     uint64_t left = barging ? 0
                             : (*place & ~(uint64_t)(HFI_WAIT_WAITING | HFI_WAIT_JOINING)) |
                                   HFI_WAIT_LEFT;
@@ -88,12 +90,12 @@ void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request,
     } else if (word & HFI_W_WAITERS) {
         hfi_serve(actor, request->slot);
     }
-    if (barging) { /* the wake-up that we were given may have been meant for another */
+    if (barging) { /* the wake-up that this waiter received may have been meant for another one */
         wake_slot(actor, request->slot, 1);
     }
 }
 
-/* Why a wait has to end now; HFI_HELD if it may go on. */
+/* Returns why a wait has to end now; HFI_HELD if it may go on. */
 static enum hfi_outcome wait_over(const struct hfi_wait_limit *limit, int64_t now_ns)
 {
     if (limit->cancel && atomic_load(limit->cancel) != limit->cancel_seen) {
@@ -126,7 +128,8 @@ static void sleep_on_seat(const struct hfi_actor *actor, struct hfi_seat *seat, 
         }
         spin_pause();
     }
-    /* seq_cst: pairs with the fetch_add in wake_seat(): it sees our bit or we see its count */
+    /* seq_cst: pairs with the fetch_add in wake_seat(): the waker sees the sleeper's bit, or the
+     * sleeper sees the count */
     uint32_t before = atomic_fetch_or(&seat->wake, 1);
     if (before >> 1 == seen >> 1) {
         HF_PROBE3(park, seat, actor->holder, timeout_ns);
@@ -149,9 +152,9 @@ static void sleep_on_slot(const struct hfi_actor *actor, struct hfi_slot *slot, 
 }
 
 /*
- * The word names us. Waits until the readers have left and the lock is open, then takes the hold.
- * shared: for an upgrade, our shared hold; else NULL. HFI_GONE: the word was taken from us, or the
- * shared hold has ended.
+ * To be called when the word names this actor. Waits until the readers have left and the lock is
+ * open, then takes the hold. shared: for an upgrade, the actor's shared hold; else NULL. Returns
+ * HFI_GONE if the word was taken away, or the shared hold has ended.
  */
 static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_request *request,
                               const struct hfi_wait_limit *limit, const struct hfi_held *shared,
@@ -162,7 +165,8 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
     uint32_t except = shared ? request->seat : HFI_SEAT_NONE;
     uint64_t first = atomic_load(word_of(actor, request->slot));
     uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_relaxed);
-    for (;;) {                                    /* ends by HELD, GONE, limit or lease */
+    for (;;) {                                    /* the loop ends by HELD, GONE, the limit or the
+                                                   * lease */
         uint32_t seen = atomic_load(&slot->wake); /* seq_cst: before the looks below */
         bool readers = (first & HFI_W_CELLS) && hfi_has_readers(region, request->slot, except);
         /* seq_cst: the lease and the word after the readers have gone (rule 2) */
@@ -206,8 +210,8 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
     }
 }
 
-/* The word names us: makes a hold of it. Leaves the queue if that succeeded, or if the wait's limit
- * has passed. */
+/* To be called when the word names this actor: makes a hold of it. Leaves the queue if that
+ * succeeded, or if the wait's limit has passed. */
 static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_request *request,
                                const struct hfi_wait_limit *limit, uint64_t *place,
                                struct hfi_held *held)
@@ -229,8 +233,8 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
     return outcome;
 }
 
-/* The limit of a wait has passed, or the agent has refused a try. Leaves the queue; but a try that
- * may yet be answered keeps its place. */
+/* To be called when the limit of a wait has passed, or the agent has refused a try. Leaves the
+ * queue, except for a try that may still be answered. */
 static enum hfi_outcome end_wait(const struct hfi_actor *actor, const struct hfi_request *request,
                                  enum hfi_outcome why, uint64_t *place)
 {
@@ -258,7 +262,7 @@ static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_
     return end_wait(actor, request, why, place);
 }
 
-/* A barging waiter takes a free word itself; others may sleep on, so the bargers bit stays. */
+/* A barging waiter takes a free word itself. Others may sleep on, so the bargers bit stays. */
 static bool barge(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t seen)
 {
     if (request->limit_ns) {
@@ -270,7 +274,7 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
     bool taken = !(seen & HFI_W_WAITERS) &&
                  atomic_compare_exchange_strong(word_of(actor, request->slot), &seen, mine);
     if (taken && request->limit_ns) {
-        hfi_ring(actor, request->slot); /* the agent is to end it in time */
+        hfi_ring(actor, request->slot); /* the agent is to end the hold when its time is over */
     }
     return taken;
 }
@@ -284,8 +288,8 @@ static bool is_refused(const struct hfi_region *region, const struct hfi_request
 }
 
 /*
- * For a waiter that cannot go on now. Makes sure of the bit that others look at, checks the agent
- * and its own limit, then sleeps. HFI_HELD: look again.
+ * To be called for a waiter that cannot go on now. Makes sure that the bit is set by which others
+ * see the waiter, checks the agent and the waiter's limit, then sleeps. HFI_HELD: look again.
  */
 static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hfi_request *request,
                                   const struct hfi_wait_limit *limit, enum hfi_outcome obstacle,
@@ -333,7 +337,7 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
     unsigned hasty = 0;
-    for (;;) { /* ends by HELD, RETIRED, limit or lease */
+    for (;;) { /* the loop ends by HELD, RETIRED, the limit or the lease */
         enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
         if (why != HFI_GONE) {
             return why;
@@ -341,7 +345,7 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
         if (!*place) {
             queue_join(actor, request, false, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
-            *place = 0; /* the agent took our place away because it believed us dead */
+            *place = 0; /* the agent took this place away, since it took the process for ended */
             return HFI_GONE;
         }
         uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the look at the word */
@@ -360,10 +364,11 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
             continue;
         }
         if (why == HFI_HELD && (seen & HFI_W_WAITERS)) {
-            hfi_serve(actor, request->slot); /* serves the first waiter, which may be us */
+            hfi_serve(actor, request->slot); /* serves the first waiter, which may be this one */
             if (atomic_load(word) != seen) {
                 continue;
-            } /* else readers were let in before us; the last of them to enter serves the next */
+            } /* otherwise readers were let in before this waiter; the last of them to enter serves
+               * the next one */
         }
         if (why == HFI_RETIRED) {
             hfi_leave(actor, request, place);
@@ -389,7 +394,7 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
     unsigned hasty = 0;
-    for (;;) { /* ends by HELD, RETIRED, limit or lease */
+    for (;;) { /* the loop ends by HELD, RETIRED, the limit or the lease */
         enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
         if (why != HFI_GONE) {
             return why;
@@ -397,13 +402,13 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
         if (!*place) {
             queue_join(actor, request, true, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
-            *place = 0; /* the agent took our place away because it believed us dead */
+            *place = 0; /* the agent took this place away, since it took the process for ended */
             return HFI_GONE;
         }
         uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the look at the word */
         uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
         if (hfi_word_holder(atomic_load(word)) == actor->holder) {
-            /* meant for an earlier, exclusive wait of this handle (rule 5) */
+            /* the word names an earlier, exclusive wait of this handle (rule 5) */
             hfi_release(actor, request->slot, hfi_token(0, atomic_load(word)));
         }
         why = try_shared_from(actor, request, *place, held);
@@ -416,7 +421,7 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
             return HFI_RETIRED;
         }
         if (why == HFI_OCCUPIED && !request->barging) {
-            /* the word is free, but it is not our turn: makes sure that the turn comes */
+            /* the word is free, but it is not this waiter's turn: makes sure that the turn comes */
             hfi_serve(actor, request->slot);
             if (admitted(region, request->slot, atomic_load(word), *place) &&
                 !(atomic_load(word) & HFI_W_HOLDER)) {
@@ -460,9 +465,9 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
 }
 
 /*
- * Takes the word for an upgrade. A cell that says LEFT would make the hold anybody's to pass on
- * (rule 4), so it is cleared first; it says LEFT again if the word cannot be had, because somebody
- * may still be handing us the lock that we left the queue of.
+ * Takes the word for an upgrade. If the cell said LEFT, any process could pass the hold on (rule
+ * 4), so the cell is cleared first. If the word cannot be taken, the cell says LEFT again, because
+ * another process may still be handing over the lock to this waiter that left the queue.
  */
 static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
                                      const struct hfi_request *request, uint64_t *mine)
@@ -475,11 +480,11 @@ static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
         release_if_named(actor, request->slot);
     }
     enum hfi_outcome why = HFI_HELD;
-    for (;;) { /* ends when the word is ours or is not free */
+    for (;;) { /* the loop ends when the word names this actor or is not free */
         uint64_t seen = atomic_load(word);
         *mine = seen;
         if (hfi_word_holder(seen) == actor->holder) {
-            return HFI_HELD; /* handed to us after we had left: we may keep it */
+            return HFI_HELD; /* handed over after this waiter had left: it may keep the lock */
         }
         why = obstacle(actor->region, request->slot, seen, false);
         if (why != HFI_HELD) {
@@ -494,8 +499,8 @@ static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
         atomic_store(wait, (before & ~(uint64_t)HFI_WAIT_PASSED) | HFI_WAIT_LEFT);
         release_if_named(actor, request->slot);
     }
-    /* The holder of the word waits for our cell to clear, and we wait for the word: neither could
-     * go on. */
+    /* The holder of the word waits until this reader's cell is clear, and this reader waits for the
+     * word: neither could go on. */
     return why == HFI_OCCUPIED ? HFI_DEADLOCK : why;
 }
 
@@ -510,7 +515,7 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
     struct hfi_held taken = {0};
     outcome = drain(actor, request, limit, held, &taken);
     if (outcome == HFI_HELD && !clear_cell(hfi_seat(actor->region, request->seat), held->cell)) {
-        /* the cell was taken from us at this moment: others may have held the lock since */
+        /* the cell was taken away at this moment: other processes may have held the lock since */
         outcome = HFI_GONE;
     }
     if (outcome != HFI_HELD) {

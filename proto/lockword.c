@@ -9,10 +9,11 @@
  */
 #include "lockword_private.h"
 
-/* Scans of the queue for its first waiter: see queue_first(). And how often in a row a process
- * tries in vain to hand the lock to the first, or lets readers in of which none comes: a queue that
- * some process wrote over has a first that nobody can name or let in, for ever. The agent, whose
- * own copy of the queue is sound, is asked to serve. */
+/* Two bounds: on scans of the queue for its first waiter (see queue_first()); and on how often in a
+ * row a process tries in vain to hand the lock to the first waiter, or lets readers in of which
+ * none comes. In a queue that some process wrote over, the first waiter may be one that can never
+ * be served. The process then asks the agent to serve the queue, because the agent has a sound copy
+ * of it. */
 enum { SCANS_MAX = 8, UNHANDED_MAX = 1000 };
 
 static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bool writers_only)
@@ -42,8 +43,8 @@ static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bo
 /*
  * Finds the waiter to serve first. A scan is no snapshot: it may pass a cell before the cell's
  * owner joins, and then find the cell of a waiter that joined later. The ticket of that later
- * waiter was drawn during the scan, so another scan sees all that came before it. A further scan is
- * needed only if a first waiter joined and left within the last one.
+ * waiter was drawn during the scan, so another scan sees all waiters that came before it. A further
+ * scan is needed only if a first waiter joined and left within the last one.
  */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {
@@ -98,7 +99,7 @@ void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count)
 
 void hfi_ring(const struct hfi_actor *actor, uint32_t slot)
 {
-    /* seq_cst: the change that the agent is to see comes before; pairs with its exchange */
+    /* seq_cst: the change that the agent is to see comes before; pairs with the agent's exchange */
     atomic_fetch_or(&actor->region->dirty[slot / 64], UINT64_C(1) << (slot % 64));
     actor->kernel->ring(actor->kernel->arg);
 }
@@ -180,8 +181,8 @@ static bool is_stray(const struct hfi_actor *actor, uint32_t seat)
 }
 
 /*
- * A stray: a cell in a seat that belongs to no handle. Its process waits on although it was
- * believed dead, or some process wrote over the cell. No waiter can be served there. The agent
+ * A stray is a cell in a seat that belongs to no handle. Its process waits on although the agent
+ * took it for ended, or some process wrote over the cell. No waiter can be served there. The agent
  * knows for certain to whom seats belong. It takes the stray out of the queue and wakes a process
  * that may wait there, which then asks anew.
  */
@@ -225,7 +226,7 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
                 continue;
             }
             uint32_t admit = atomic_load(&region->slots[slot].admit);
-            while (ticket_before(admit, ticket) && /* ends: admit only rises */
+            while (ticket_before(admit, ticket) && /* the loop ends: admit only rises */
                    !atomic_compare_exchange_weak(&region->slots[slot].admit, &admit, ticket)) {
             }
             wake_seat(actor, (block - 1) * HFI_BLOCK_SEATS + place);
@@ -266,7 +267,7 @@ static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const str
                          uint64_t *mine)
 {
     if (admit_readers(actor, slot)) {
-        return false; /* the last of them to enter serves on */
+        return false; /* the last of them to enter serves the next waiter */
     }
     if (actor->holder != HFI_HOLDER_AGENT && is_stray(actor, first->seat)) {
         hfi_ring(actor, slot); /* the stray stays the first until the agent takes it out */
@@ -335,17 +336,18 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         uint64_t limit_ns = atomic_load_explicit(&seat->limit_ns, memory_order_relaxed);
         if (limit_ns) { /* before the swap: the hold can be ended from its first moment */
-            /* Only ever raises it: if the handing process stopped for a while, it must not shorten
-             * a hold that has begun. */
+            /* Only raises the deadline: if the handing process was stopped for a while, it must not
+             * shorten a hold that has begun. */
             uint64_t end_ns = (uint64_t)now_ns + limit_ns;
             uint64_t old_ns = atomic_load(&seat->deadline_ns);
-            while ((int64_t)old_ns < (int64_t)end_ns && /* ends: it only rises */
+            while ((int64_t)old_ns < (int64_t)end_ns && /* the loop ends: the deadline only rises */
                    !atomic_compare_exchange_weak(&seat->deadline_ns, &old_ns, end_ns)) {
             }
         }
         *next = ((seen & ~HFI_W_HOLDER) + 1) | (uint64_t)target << HFI_W_HOLDER_SHIFT |
                 HFI_W_WAITERS;
-        /* seq_cst (release: the next holder sees what we did; pairs with its load of the word) */
+        /* seq_cst (release: the next holder sees what this one did; pairs with its load of the
+         * word) */
         if (atomic_compare_exchange_strong(word_of(actor, slot), &seen, *next)) {
             result = HANDED;
             atomic_store_explicit(&region->slots[slot].since, since_now(now_ns),
@@ -356,7 +358,7 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
             } else {
                 wake_seat(actor, pick->seat);
                 if (limit_ns) {
-                    hfi_ring(actor, slot); /* the agent is to end it in time */
+                    hfi_ring(actor, slot); /* the agent is to end the hold when its time is over */
                 }
             }
         }
@@ -371,9 +373,9 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
 /*
  * Clears the waiters bit, because the holder found nobody in the queue. It takes the word anew,
  * under the actor's id and with the next token, without the bit, and then looks at the queue once
- * more (rule 3). Another process may be releasing the same word, if both pass on a word that named
- * a waiter that had left. The new token keeps that process from freeing the word between the two
- * looks. Returns false if the word had changed.
+ * more (rule 3). Another process may be releasing the same word: this is so if both pass on a word
+ * that named a waiter that had left. The new token keeps that process from freeing the word between
+ * the two looks. Returns false if the word had changed.
  */
 static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                               uint64_t *mine)
@@ -385,7 +387,8 @@ static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint
         return false;
     }
     if (queue_first(actor->region, slot, false).found) {
-        atomic_fetch_or(word, HFI_W_WAITERS); /* we still hold it: nobody got past */
+        atomic_fetch_or(word, HFI_W_WAITERS); /* this actor still holds the lock: no process got
+                                               * past */
     }
     return true;
 }
@@ -404,7 +407,8 @@ static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t
     }
     /* relaxed: nothing else depends on this number */
     uint32_t count = atomic_load_explicit(left, memory_order_relaxed);
-    while (count > 0 && /* ends: it falls, but for a recall, which comes once a grant */
+    while (count > 0 && /* the loop ends: the count falls, except at a recall, and a grant has one
+                         * recall */
            !atomic_compare_exchange_weak_explicit(left, &count, count - 1, memory_order_relaxed,
                                                   memory_order_relaxed)) {
     }
@@ -460,7 +464,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
             token = hfi_token(top, next);
             continue;
         }
-        /* Free it: nobody waits, or readers do, or the agent has to act first. */
+        /* Frees the word: nobody waits, or readers do, or the agent has to act first. */
         uint64_t freed = (seen & ~(HFI_W_HOLDER | HFI_W_BARGERS)) |
                          (pick.found ? HFI_W_WAITERS : 0);
         /* seq_cst (release: pairs with the acquire of the next taker) */
@@ -515,7 +519,7 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
         bool writable = obstacle(region, slot, seen, false) == HFI_HELD;
         struct pick pick = queue_first(region, slot, false);
         if (pick.found && (pick.value & HFI_WAIT_SHARED)) {
-            /* One that leaves meanwhile serves on: it is free. */
+            /* A waiter that leaves meanwhile serves the next one, since the word is free. */
             if (admit_readers(actor, slot)) {
                 return;
             }
@@ -538,7 +542,7 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
             return;
         }
         uint64_t next = 0;
-        if (!pick.found) { /* nobody waits: hold it for a moment to clear the bit (rule 3) */
+        if (!pick.found) { /* nobody waits: holds the word for a moment to clear the bit (rule 3) */
             next = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
             if (atomic_compare_exchange_strong(word, &seen, next)) {
                 release_as(actor, slot, actor->holder, hfi_token(0, next));
@@ -569,7 +573,7 @@ int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_reque
                 (!held->cell && !hfi_word_names(word, holder, held->token));
     if (!over && request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
-        own_ns = own_ns > 0 ? own_ns : 0; /* hostile bytes */
+        own_ns = own_ns > 0 ? own_ns : 0; /* the bytes may be hostile */
         over = own_ns <= now_ns;
         deadline_ns = own_ns < deadline_ns ? own_ns : deadline_ns;
     }

@@ -74,8 +74,8 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
                                  uint64_t place, struct hfi_held *held);
 
-/* After a swap that named a waiter: whether the waiter had left, and this process has to pass the
- * lock on. */
+/* To be called after a swap that named a waiter: returns whether the waiter had left, so that this
+ * process has to pass the lock on. */
 bool pass_claimed(_Atomic uint64_t *wait);
 
 /* Clears a counted reader's cell. Returns false if it was not counted. */
@@ -92,7 +92,7 @@ static inline uint32_t wait_ticket(uint64_t value)
     return (uint32_t)(value >> HFI_WAIT_TICKET_SHIFT);
 }
 
-/* Returns whether a wait cell is a place in the queue that can be served. */
+/* Returns whether a wait cell has a place in the queue that can be served. */
 static inline bool wait_counts(uint64_t value)
 {
     return value & (HFI_WAIT_JOINING | HFI_WAIT_WAITING);

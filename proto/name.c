@@ -2,8 +2,8 @@
  * The rules for names: lock names, prefixes of them, labels (cells, agents, namespaces).
  *
  * UTF-8 is checked as RFC 3629 has it (section 4): the shortest form only, no surrogates, nothing
- * above U+10FFFF. Control characters (C0, DEL, C1) are refused since names end up on terminals and
- * in logs. A zero byte is one of them, so a name is a C string too.
+ * above U+10FFFF. Control characters (C0, DEL, C1) are refused, because names appear on terminals
+ * and in logs. A zero byte is one of them, so a name is a C string too.
  */
 #include "fields.h"
 

@@ -73,7 +73,8 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
     memcpy(header->agent, identity->agent, sizeof(header->agent));
     memcpy(header->namespace_name, identity->namespace_name, sizeof(header->namespace_name));
     header->version = HFI_REGION_VERSION;
-    header->magic = HFI_REGION_MAGIC; /* last: a half-made region is not taken for one */
+    header->magic = HFI_REGION_MAGIC; /* written last: so a region that is half made has no magic
+                                       * number */
 }
 
 const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out)
@@ -82,7 +83,8 @@ const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *ou
         return "region: smaller than its header, expected at least 4096 bytes";
     }
     struct hfi_header seen;
-    memcpy(&seen, memory, offsetof(struct hfi_header, lease)); /* one copy: it cannot change then */
+    memcpy(&seen, memory, offsetof(struct hfi_header, lease)); /* one copy: it cannot change
+                                                                * afterwards */
     if (seen.magic != HFI_REGION_MAGIC) {
         return "region: the magic number is wrong, expected a Holdfast region";
     }

@@ -111,7 +111,7 @@ static bool scan_literal(struct scanner *scanner, const char *literal)
     return true;
 }
 
-/* A label up to the stop character, which is passed over. out has room for HFI_LABEL_MAX + 1. */
+/* Reads a label up to the stop character, and goes past it. out has room for HFI_LABEL_MAX + 1. */
 static bool scan_label(struct scanner *scanner, char stop, char *out)
 {
     const char *end = memchr(scanner->at, stop, (size_t)(scanner->end - scanner->at));
@@ -130,7 +130,7 @@ static bool scan_label(struct scanner *scanner, char stop, char *out)
     return true;
 }
 
-/* A decimal number up to the stop character, which is passed over. */
+/* Reads a decimal number up to the stop character, and goes past it. */
 static bool scan_number(struct scanner *scanner, char stop, uint64_t max, uint64_t *out)
 {
     const char *start = scanner->at;
@@ -155,7 +155,7 @@ static bool scan_number(struct scanner *scanner, char stop, uint64_t max, uint64
     return true;
 }
 
-/* An upper-case hex digit's value; 16: none. */
+/* Returns the value of an upper-case hex digit; 16: it is none. */
 static unsigned hex_value(char c)
 {
     if (c >= '0' && c <= '9') {
@@ -164,7 +164,7 @@ static unsigned hex_value(char c)
     return c >= 'A' && c <= 'F' ? (unsigned)(c - 'A' + 10) : 16;
 }
 
-/* The next byte of the name, which an escape may stand for. */
+/* Reads the next byte of the name, which may be written as an escape. */
 static bool scan_name_byte(struct scanner *scanner, char *out)
 {
     unsigned high;

@@ -2,8 +2,8 @@
  * Packets between agents: see wire.h; the messages in them are wire_body.c's.
  *
  * The items' count is written last, so its array head has its full width from the beginning.
- * Opening a packet reads all of it once into a message that is thrown away; then reading it again
- * cannot fail, and needs no memory for what was found.
+ * Opening a packet decodes all of it once, into a message that is thrown away. So reading it again
+ * cannot fail, and no memory is needed for the result of the first reading.
  *
  * Protocol version, cell and sender stand first and are the same in every version: an agent of
  * another version, or of another cell, can be named to people.
@@ -49,7 +49,7 @@ void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
     writer->used = out.used;
 }
 
-/* Takes over what was added, if it fitted. */
+/* Adds what was written, if all of it fitted. */
 static bool add(struct wire_writer *writer, const struct hfi_writer *out)
 {
     if (out->failed || writer->count == ITEMS_MAX) {

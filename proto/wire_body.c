@@ -1,9 +1,9 @@
 /*
  * The bodies of messages between agents: see wire_body.h.
  *
- * The tables bound every number by what its type in message.h says and every count by its array, so
- * that nothing read here can be written past its place. Whether a message makes sense is asked
- * elsewhere (core/base/message_check.h).
+ * The tables bound every number by its type in message.h, and every count by the size of its array.
+ * So no value that is read here is written beyond its member. Other code checks whether a message
+ * is meaningful (core/base/message_check.h).
  */
 #include "wire_body.h"
 
@@ -158,7 +158,8 @@ static const struct field version_fields[] = {
     ASKED(message_version),
     ORDER(message_version, version),
 };
-/* Optional, because earlier releases do not know it: to them every recall is for one that waits. */
+/* Optional, because earlier releases do not know it: to them every recall is for a request that
+ * waits. */
 static const struct field recall_optional[] = {
     NUMBER(message_version, recall, MESSAGE_RECALL_END - 1),
 };
@@ -282,7 +283,7 @@ struct schema {
     const struct field *fields;
     uint32_t count;
     uint32_t optional_count;
-    const struct field *optional; /* behind everything else, from OPTIONAL_SINCE on */
+    const struct field *optional; /* behind all other fields, from OPTIONAL_SINCE on */
 };
 
 #define SCHEMA(label, array)                                                                       \
@@ -607,7 +608,8 @@ static bool read_fields(struct hfi_reader *reader, const struct field *fields, u
     return true;
 }
 
-/* Reads the head of an array of at most `most` elements; of exactly that many if `exactly`. */
+/* Reads the head of an array of at most `most` elements, or, if `exactly` is set, of exactly that
+ * many. */
 static bool read_head(struct hfi_reader *reader, uint32_t most, bool exactly, uint32_t *count,
                       const char *what, struct wire_fault *fault)
 {
@@ -702,7 +704,8 @@ static bool read_hello_tail(struct hfi_reader *reader, struct message_hello *hel
     return true;
 }
 
-/* How many elements follow the fields of a message of this kind. The fields are read already. */
+/* Returns how many elements follow the fields of a message of this kind. The fields are read
+ * already. */
 static uint32_t tail_count(const struct message *message)
 {
     switch (message->kind) {
@@ -789,7 +792,7 @@ static bool is_empty(const struct field *field, const void *base)
     return at == field->size;
 }
 
-/* How many optional fields to write: trailing empty ones are left out. */
+/* Returns how many optional fields to write: trailing empty ones are left out. */
 static uint32_t optional_count(const struct schema *schema, uint32_t version,
                                const struct message *message)
 {

@@ -25,17 +25,18 @@ struct wire_fault {
  * caller (HF_CHECK): values from people or other agents were checked before they got here. */
 void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct message *message);
 
-/* Reads one whose array head promised `count` elements. *message: its kind, to, relayed and body
- * are filled in, the caller has zeroed it; of shares only share_count are touched. false: *fault
- * says what is wrong. */
+/* Reads a message whose array head has `count` elements. Fills in kind, to, relayed and body of
+ * *message, which the caller has zeroed; of shares only share_count are written. Returns false with
+ * *fault filled in. */
 bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
                     struct message *message, struct wire_fault *fault)
     __attribute__((warn_unused_result));
 
-/* "ACCEPT"; NULL: no such kind. */
+/* Returns a name such as "ACCEPT"; NULL: there is no such kind. */
 const char *wire_kind_name(enum message_kind kind);
 
-/* An agent's or cell's name; empty only if `or_none`. *agent is zeroed before it is read. */
+/* Reads an agent's or cell's name, which may be empty only if `or_none` is set. *agent is zeroed
+ * first. */
 bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_agent *agent)
     __attribute__((warn_unused_result));
 void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent);

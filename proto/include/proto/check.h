@@ -1,7 +1,7 @@
 /*
  * HF_CHECK: the assertion for bugs. It is always on, in the shipped build too.
  *
- * It stands where only a defect of this program can make the condition false. Input from a wire, a
+ * It is used where only a defect of this program can make the condition false. Input from a wire, a
  * disk, a region or a person is never checked with it: that gets an error.
  *
  * A failed check calls hfi_check_failed(), which does not return. A program may define its own (to
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* what is the text of the condition. May be called from any thread. Must not return. */
+/* `what` is the text of the condition. Any thread may call this. It must not return. */
 __attribute__((noreturn, cold)) void hfi_check_failed(const char *what, const char *file, int line);
 
 #define HF_CHECK(cond)                                                                             \

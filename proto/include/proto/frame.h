@@ -2,8 +2,8 @@
  * The frames between a client and its agent over the Unix socket (SOCK_SEQPACKET): one msgpack
  * array a packet, at most HFI_FRAME_MAX bytes. SCHEMA.md has every field.
  *
- * A frame is [kind, request, field...]. Every request of a client carries a number that its
- * answer repeats (0 in what the agent says unasked). Requests are answered in order. Descriptors
+ * A frame is [kind, request, field...]. Every request of a client has a number, which the answer
+ * repeats (0 in packets that the agent sends unasked). Requests are answered in order. Descriptors
  * travel as SCM_RIGHTS with the agent's packets that the table names; the agent takes none.
  *
  *   client                                agent
@@ -63,7 +63,7 @@ enum hfi_frame_kind {
     HFI_FRAME_RECALL,
     HFI_FRAME_WATCH,
     HFI_FRAME_EVENTS,
-    HFI_FRAME_BYE,     /* no answer: the client will no longer touch the region */
+    HFI_FRAME_BYE,     /* no answer: from now on the client does not touch the region */
     HFI_FRAME_RESUMED, /* the client has opened again all handles that it had */
     HFI_FRAME_FACTS,
     HFI_FRAME_RING, /* no answer: look at the dirty bits of the client's regions */
@@ -154,7 +154,7 @@ struct hfi_list {
 };
 
 struct hfi_party_frame {
-    int64_t pid; /* -1: unknown, as below */
+    int64_t pid; /* -1: unknown; so for the fields below */
     int64_t uid;
     int64_t elapsed_ns;
     int64_t remaining_ns;
@@ -271,11 +271,11 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
                      struct hfi_listed_cursor *cursor, struct hfi_frame_error *error)
     __attribute__((warn_unused_result));
 
-/* Returns the next lock; the next party of that lock (holders first, then waiters). false: there
- * are no more. */
+/* The first returns the next lock, the second the next party of that lock (holders first, then
+ * waiters). They return false if there are no more. */
 bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
 bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
-/* Returns the next fact of TOLD. false: there are no more. */
+/* Returns the next fact of TOLD; false if there are no more. */
 bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out);
 
 /*
@@ -284,7 +284,7 @@ bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out
  */
 
 size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
-    __attribute__((warn_unused_result)); /* every kind but LISTED and TOLD */
+    __attribute__((warn_unused_result)); /* for every kind except LISTED and TOLD */
 
 /*
  * LISTED is built step by step: begin; add locks with their parties (holders first) until one does
@@ -324,16 +324,16 @@ bool hfi_facts_add(struct hfi_facts_builder *builder, const struct hfi_fact_fram
     __attribute__((warn_unused_result));
 size_t hfi_facts_finish(struct hfi_facts_builder *builder);
 
-/* The kind's name, "HELLO" or "OPEN" for example; "unknown". A static string. */
+/* Returns the name of the kind, such as "HELLO" or "OPEN"; "unknown". A static string. */
 const char *hfi_frame_name(enum hfi_frame_kind kind);
 
 /* ---- command lines ---- */
 
 /*
- * The form of a command line in HELLO: its words joined by blanks and cut to HFI_FRAME_COMMAND_MAX
- * bytes at a character. In words each one ends with a zero byte, as in /proc/PID/cmdline. '?'
- * replaces what is not UTF-8 or is a control character. The result lies in cleaned, which has room
- * for that many bytes.
+ * Makes the form of a command line in HELLO: its words joined by blanks, cut to
+ * HFI_FRAME_COMMAND_MAX bytes at the end of a character. In `words` each word ends with a zero
+ * byte, as in /proc/PID/cmdline. '?' replaces control characters and bytes that are not UTF-8. The
+ * result lies in cleaned, which has room for that many bytes.
  */
 struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
 
@@ -342,7 +342,7 @@ struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
 /* Returns 0, HF_EINVAL or HF_ENAMETOOLONG. A name is 1..255 bytes of UTF-8 without control
  * characters. */
 int hfi_name_check(const char *name, size_t size);
-/* The same for a prefix of names, which may be empty. It ends where a character ends. */
+/* Does the same for a prefix of names. It may be empty, and must end where a character ends. */
 int hfi_prefix_check(const char *prefix, size_t size);
 /* Returns whether the label may name a cell, an agent or a namespace: [a-z0-9_-]{1,32}. */
 bool hfi_label_check(const char *label, size_t size);

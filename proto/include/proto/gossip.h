@@ -1,6 +1,6 @@
 /*
- * Gossip as bytes: what agents tell each other about the cell for people to see. SCHEMA.md has
- * every field; core/gossip.h describes how it spreads.
+ * Gossip as bytes: what agents report to each other about the cell, so that people can see it.
+ * SCHEMA.md has every field; core/gossip.h describes how it spreads.
  *
  * A packet is one msgpack array, at most GOSSIP_PACKET_MAX bytes, carried as one item of a packet
  * of proto/wire.h:
@@ -30,9 +30,10 @@
 enum {
     GOSSIP_PACKET_MAX = 8192,
     GOSSIP_ENTRIES_MAX = 256, /* in one packet */
-    GOSSIP_BODY_MAX = 2048,   /* larger than any item */
+    GOSSIP_BODY_MAX = 2048,   /* larger than every item */
     GOSSIP_BUCKETS = 256,
-    GOSSIP_HOLDERS_MAX = 4, /* the most that an item has of one lock; the totals may be higher */
+    GOSSIP_HOLDERS_MAX = 4, /* an item has at most so many holders of a lock; the totals may be
+                             * higher */
     GOSSIP_WAITERS_MAX = 8,
     GOSSIP_COMMAND_MAX = 160,
 };
@@ -42,7 +43,7 @@ enum gossip_packet_kind { GOSSIP_ITEMS = 1, GOSSIP_DIGEST, GOSSIP_HASHES };
 enum gossip_item_kind {
     GOSSIP_AGENT = 1, /* the author itself */
     GOSSIP_OWNED,     /* by a voter: the partitions that it coordinates */
-    GOSSIP_DEAD,      /* by a voter: a session that is over */
+    GOSSIP_DEAD,      /* by a voter: a session that has expired */
     GOSSIP_LOCK,      /* a lock with holders or waiters on the author's host */
 };
 
@@ -65,7 +66,7 @@ struct gossip_holder {
     int64_t uid;
     uint64_t token;
     int64_t held_ms;
-    int64_t remaining_ms; /* if the hold ends by itself; -1: it is renewed automatically */
+    int64_t remaining_ms; /* time until the hold ends by itself; -1: the hold is renewed */
     char command[GOSSIP_COMMAND_MAX + 1];
 };
 
@@ -80,9 +81,9 @@ struct gossip_lock {
     struct message_name name;
     uint32_t state; /* enum hf_state */
     int64_t closed_ms;
-    uint32_t holder_total; /* how many there are */
+    uint32_t holder_total; /* how many holders the lock has */
     uint32_t waiter_total;
-    uint32_t holder_count; /* how many are in the item */
+    uint32_t holder_count; /* how many of them the item has */
     uint32_t waiter_count;
     struct gossip_holder holders[GOSSIP_HOLDERS_MAX];
     struct gossip_waiter waiters[GOSSIP_WAITERS_MAX];
@@ -110,10 +111,10 @@ struct gossip_stamp {
 struct gossip_digest {
     struct message_agent author;
     uint64_t incarnation;
-    /* How long the author's process had run at its last sign of life that is known. */
+    /* How long the author's process had run when it last gave a sign of life. */
     uint64_t heartbeat_ms;
-    uint32_t age_ms; /* how long ago that was */
-    uint64_t hash;   /* of all its items */
+    uint32_t age_ms; /* how long ago that sign was */
+    uint64_t hash;   /* a hash of all its items */
 };
 
 /* The hashes of an author's buckets that are not 0, in ascending order of their index. */
@@ -133,7 +134,7 @@ struct gossip_hashes {
  * does not fit or a field is out of its range. */
 size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t size)
     __attribute__((warn_unused_result));
-/* Returns false if the bytes are no body. */
+/* Returns false if the bytes are no valid body. */
 bool gossip_body_decode(const void *bytes, size_t size, struct gossip_item *out)
     __attribute__((warn_unused_result));
 
@@ -148,7 +149,7 @@ struct gossip_writer {
     uint32_t count;
 };
 
-/* size must be at least 64; more than GOSSIP_PACKET_MAX is not used. */
+/* size must be at least 64; at most GOSSIP_PACKET_MAX bytes are used. */
 void gossip_begin(struct gossip_writer *writer, void *buffer, size_t size,
                   enum gossip_packet_kind kind, uint64_t incarnation, uint64_t heartbeat_ms);
 /* Returns false, and leaves the packet as it was, if the entry does not fit. */
@@ -177,7 +178,8 @@ struct gossip_reader {
 /* Checks the whole packet. Returns false if it is not what SCHEMA.md allows. */
 bool gossip_open(struct gossip_reader *reader, const void *bytes, size_t size)
     __attribute__((warn_unused_result));
-/* Return the next entry of the packet's kind. false: there is none. body points into the packet. */
+/* These return the next entry of the packet's kind; false if there is none. body points into the
+ * packet. */
 bool gossip_next_item(struct gossip_reader *reader, struct gossip_stamp *stamp,
                       struct gossip_item *item, const unsigned char **body, size_t *size);
 bool gossip_next_digest(struct gossip_reader *reader, struct gossip_digest *out);

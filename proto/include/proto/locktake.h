@@ -1,8 +1,8 @@
 /*
- * The steps that a lock costs when nobody else wants it, as inline functions: lockword.c makes the
- * general calls of them, libholdfast its fast path. So the order of the steps stands in one place.
- * Only the clock is the caller's (an inline reading of the vDSO in libholdfast, an injected one
- * elsewhere). The rules are in lockword.h.
+ * The steps of taking and releasing a lock that nobody else wants, as inline functions. lockword.c
+ * builds the general calls from them, libholdfast its fast path. So the order of the steps is
+ * written in one place. The caller supplies the clock (an inline reading of the vDSO in
+ * libholdfast, an injected one elsewhere). The rules are in lockword.h.
  *
  * Taking exclusively: hfi_take_look, hfi_take_swap, hfi_take_check. A caller may do other things
  * between them. After a successful swap it must check, or release.
@@ -26,8 +26,8 @@ static inline uint32_t since_now(int64_t now_ns)
 }
 
 /*
- * Why a word cannot be taken exclusively; HFI_HELD if it can. Does not look at the waiters bit,
- * which the caller must judge.
+ * Returns why a word cannot be taken exclusively; HFI_HELD if it can. Does not look at the waiters
+ * bit; the caller must.
  */
 static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_t slot,
                                         uint64_t word, bool shared)
@@ -71,8 +71,8 @@ static inline bool admitted(const struct hfi_region *region, uint32_t slot, uint
     return (int32_t)(admit - (uint32_t)(place >> HFI_WAIT_TICKET_SHIFT)) >= 0;
 }
 
-/* Returns whether nothing stands in the way of taking this word exclusively, by one comparison; top
- * is the slot's token_top. */
+/* Returns whether this word can be taken exclusively, by one comparison; top is the slot's
+ * token_top. */
 static inline bool hfi_take_clear(uint64_t word, uint64_t top)
 {
     return __builtin_expect(
@@ -93,21 +93,24 @@ static inline enum hfi_outcome hfi_take_look(const struct hfi_actor *actor,
                                              bool *in_queue)
 {
     const struct hfi_region *region = actor->region;
-    /* acquire: pairs with the agent's swap in hfi_grant(), which every change since continues; the
-     * top below is of the grant that this word shows, or of a later one of it */
+    /* acquire: pairs with the agent's swap in hfi_grant(); every later swap of the word continues
+     * its release sequence. The token_top that is loaded below belongs to the grant that this word
+     * shows, or to a later range of it */
     *seen = atomic_load_explicit(word_of(actor, request->slot), memory_order_acquire);
     *in_queue = request->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(region, request->seat));
-    /* relaxed: it only rises while the grant lasts; an old value sends us the slow way */
+    /* relaxed: it only rises while the grant lasts; a thread that reads an old value takes the slow
+     * path */
     uint64_t top = atomic_load_explicit(&region->slots[request->slot].token_top,
                                         memory_order_relaxed);
     if (hfi_take_clear(*seen, top)) {
-        return HFI_HELD; /* none of the obstacles below, by one comparison */
+        return HFI_HELD; /* no obstacle, by one comparison */
     }
     enum hfi_outcome why = obstacle(region, request->slot, *seen, false);
     return why == HFI_HELD && (*seen & HFI_W_WAITERS) ? HFI_OCCUPIED : why;
 }
 
-/* The word with the actor as its holder, and the token after that of the free word `seen`. */
+/* Returns the word with the actor as its holder, and with the token after that of the free word
+ * `seen`. */
 static inline uint64_t hfi_take_word(const struct hfi_actor *actor, uint64_t seen)
 {
     return seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
@@ -120,8 +123,8 @@ static inline bool hfi_take_swap(const struct hfi_actor *actor, uint32_t slot, u
     return atomic_compare_exchange_strong(word_of(actor, slot), seen, mine);
 }
 
-/* Where the looks after a swap read. It is computed before the swap, because no instruction
- * overtakes a swap. */
+/* The addresses that are read after a swap. They are computed before the swap, because the
+ * processor executes nothing beside it. */
 struct hfi_aim {
     _Atomic uint64_t *word;
     const _Atomic uint64_t *lease;
@@ -138,8 +141,8 @@ static inline struct hfi_aim hfi_aim(const struct hfi_actor *actor, uint32_t slo
 }
 
 /*
- * After the swap: makes a hold of it. HFI_HELD, HFI_DRAINING (see hfi_try_exclusive), or why it is
- * not one: then the word was released.
+ * To be called after the swap: checks whether it is a hold. Returns HFI_HELD, HFI_DRAINING (see
+ * hfi_try_exclusive), or why it is no hold; in that case the word was released.
  */
 static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
                                               const struct hfi_request *request, struct hfi_aim aim,
@@ -148,22 +151,23 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
 {
     struct hfi_region *region = actor->region;
     uint32_t slot = request->slot;
-    /* seq_cst: the scan comes before the second look at the word (rule 6), for the agent closes the
-     * word before it clears a dead reader's cell */
+    /* seq_cst: the scan comes before the second look at the word (rule 6), because the agent closes
+     * the word before it clears a dead reader's cell */
     bool readers = (mine & HFI_W_CELLS) && hfi_has_readers(region, slot, HFI_SEAT_NONE);
-    /* seq_cst: read after the swap; pairs with hfi_publish(), which follows the words' changes */
+    /* seq_cst: read after the swap; pairs with hfi_publish(), which publishes after the words were
+     * changed */
     uint64_t lease = atomic_load(aim.lease);
     int64_t now_ns = clock(actor->kernel->arg);
     uint64_t again = atomic_load(aim.word);
     if (request->limit_ns) {
-        hfi_ring(actor, slot); /* the agent has to end the hold in time */
+        hfi_ring(actor, slot); /* the agent has to end the hold when its time is over */
     }
     held->token = hfi_token(atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed), mine);
     held->cell = 0;
     held->epoch = hfi_lease_epoch(lease);
     held->deadline_ns = hfi_lease_deadline_ns(lease);
     if (!hfi_word_names(again, actor->holder, held->token)) {
-        return HFI_OCCUPIED; /* the agent has taken the word from us again */
+        return HFI_OCCUPIED; /* the agent has taken the word away again */
     }
     if (hfi_lease_left_ns(region->trust, lease, now_ns) <= 0) {
         hfi_release(actor, slot, held->token);
@@ -172,12 +176,13 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
     if (request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
         held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
-        if (now_ns >= own_ns) { /* this process stopped for longer than the hold was to last */
+        if (now_ns >= own_ns) { /* this process was stopped for longer than the hold was to last */
             hfi_release(actor, slot, held->token);
             return HFI_OCCUPIED;
         }
     }
-    /* relaxed: shown to people, decides nothing. A load costs less than a store before a swap. */
+    /* relaxed: only people see it, and no decision depends on it. A load costs less than a store
+     * before a swap. */
     _Atomic uint32_t *since = &aim.slot->since;
     if (atomic_load_explicit(since, memory_order_relaxed) != since_now(now_ns)) {
         atomic_store_explicit(since, since_now(now_ns), memory_order_relaxed);
@@ -205,7 +210,8 @@ static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *
     if (!hfi_lease_counts(aim.trust, *lease, now_ns) || atomic_load(aim.word) != mine) {
         return false;
     }
-    /* relaxed: shown to people, decides nothing. A load costs less than a store before a swap. */
+    /* relaxed: only people see it, and no decision depends on it. A load costs less than a store
+     * before a swap. */
     if (atomic_load_explicit(&aim.slot->since, memory_order_relaxed) != since_now(now_ns)) {
         atomic_store_explicit(&aim.slot->since, since_now(now_ns), memory_order_relaxed);
     }
@@ -216,14 +222,15 @@ static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *
  * Otherwise returns false and changes nothing; the caller goes on with hfi_release_slowly(). */
 static inline bool hfi_free(_Atomic uint64_t *word, uint32_t holder, uint64_t token)
 {
-    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks it */
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks this
+                                                                       * value */
     return hfi_word_names(seen, holder, token) &&
            !(seen & (HFI_W_WAITERS | HFI_W_RECALL | HFI_W_BARGERS | HFI_W_WATCHED)) &&
            /* seq_cst (release: pairs with the acquire of the next taker) */
            atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_HOLDER);
 }
 
-/* hfi_release() for a word that hfi_free() does not free. */
+/* Does what hfi_release() does, for a word that hfi_free() does not free. */
 enum hfi_outcome hfi_release_slowly(const struct hfi_actor *actor, uint32_t slot, uint64_t token);
 
 /* Clears a counted reader's cell. Returns false if the cell was not counted, or has changed. */
@@ -236,11 +243,11 @@ static inline bool hfi_clear_cell(struct hfi_seat *seat, uint64_t cell)
     return (cell & HFI_CELL_COUNT) && atomic_compare_exchange_strong(&seat->reader, &cell, cleared);
 }
 
-/* A reader has left and the word shows that a writer waits, or that the agent watches: wakes the
- * writer, and rings. */
+/* To be called when a reader has left, and the word shows that a writer waits or that the agent
+ * watches: wakes the writer, and rings. */
 void hfi_reader_left(const struct hfi_actor *actor, uint32_t slot, uint64_t word);
 
-/* hfi_release_shared(). */
+/* Does what hfi_release_shared() does. */
 static inline enum hfi_outcome hfi_free_shared(const struct hfi_actor *actor, uint32_t slot,
                                                uint32_t seat, uint64_t cell)
 {
@@ -255,7 +262,7 @@ static inline enum hfi_outcome hfi_free_shared(const struct hfi_actor *actor, ui
     return HFI_RELEASED;
 }
 
-/* hfi_try_shared() for a reader that may have a place in the queue (0: none). */
+/* Does what hfi_try_shared() does, for a reader that may have a place in the queue (0: none). */
 static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
                                                const struct hfi_request *request, uint64_t place,
                                                hfi_clock *clock, struct hfi_held *held)
@@ -264,7 +271,8 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
     uint32_t slot = request->slot;
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     _Atomic uint64_t *word = word_of(actor, slot);
-    uint64_t before = atomic_load_explicit(word, memory_order_relaxed); /* looked at again below */
+    uint64_t before = atomic_load_explicit(word, memory_order_relaxed); /* the word is loaded again
+                                                                         * below */
     enum hfi_outcome why = obstacle(region, slot, before, true);
     if (why != HFI_HELD || !admitted(region, slot, before, place)) {
         return why == HFI_HELD ? HFI_OCCUPIED : why;
@@ -298,7 +306,7 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
         why = HFI_NO_LEASE;
     }
     if (why == HFI_HELD && atomic_load(&seat->reader) != cell) {
-        return HFI_OCCUPIED; /* the agent has taken the cell from us again */
+        return HFI_OCCUPIED; /* the agent has taken the cell away again */
     }
     if (why != HFI_HELD) {
         hfi_release_shared(actor, slot, request->seat, cell);
@@ -315,7 +323,7 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
     if (request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&seat->deadline_ns);
         held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
-        hfi_ring(actor, slot); /* the agent has to end the hold in time */
+        hfi_ring(actor, slot); /* the agent has to end the hold when its time is over */
     }
     if (after & HFI_W_WATCHED) {
         hfi_ring(actor, slot);

@@ -45,7 +45,7 @@ struct hfi_kernel {
     void (*wake)(void *arg, _Atomic uint32_t *word, int count);
     /* CLOCK_BOOTTIME, ns. */
     int64_t (*now_ns)(void *arg);
-    /* Rings for the agent to look at the slot; its dirty bit is set already. */
+    /* Rings, so that the agent looks at the slot; its dirty bit is set already. */
     void (*ring)(void *arg);
     void *arg;
 };
@@ -62,16 +62,16 @@ enum hfi_outcome {
     HFI_HELD = 0,  /* taken; the hold counts */
     HFI_RELEASED,  /* released */
     HFI_OCCUPIED,  /* held by another or awaited by others */
-    HFI_DRAINING,  /* the word is ours, readers are still inside */
+    HFI_DRAINING,  /* the word names this actor, but readers still hold */
     HFI_CLOSED,    /* closed by a lock-delay */
-    HFI_UNGRANTED, /* the grant is not here, or is being recalled, or its tokens are used up */
+    HFI_UNGRANTED, /* the host has no grant, or it is being recalled, or its tokens are used up */
     HFI_NO_LEASE,  /* the session is past its deadline */
     HFI_RETIRED,   /* the slot is used up: open the name again */
     HFI_GONE,      /* the word (the cell) no longer shows this hold */
     HFI_CANCELED,
     HFI_TIMED_OUT,
     HFI_DEADLOCK, /* an upgrade that another upgrade or writer already waits for */
-    HFI_REFUSED,  /* a try: the agent says that the lock is in use on another host */
+    HFI_REFUSED,  /* a try: the agent has answered that the lock is in use on another host */
 };
 
 /* A hold as its holder remembers it. */
@@ -88,7 +88,7 @@ struct hfi_request {
     uint32_t seat; /* HFI_SEAT_NONE: no seat; a seat is needed to wait, to share, and for a limit */
     int64_t limit_ns; /* the hold ends by itself after this time; 0: it does not */
     bool barging;
-    bool trying; /* waits only for an idle grant to come from another host */
+    bool trying; /* it waits only for an idle grant to come from another host */
 };
 
 /* Bounds what a wait may do. */
@@ -100,25 +100,27 @@ struct hfi_wait_limit {
 
 /*
  * Tries to take the lock exclusively, without waiting. Returns HFI_HELD, with *held filled in, or
- * why not. HFI_DRAINING means that the word is ours but readers are still inside: go on with
- * hfi_wait_exclusive, or undo it with hfi_release.
+ * why not. HFI_DRAINING means that the word names this actor, but readers still hold: go on with
+ * hfi_wait_exclusive, or undo the take with hfi_release.
  */
 enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct hfi_request *request,
                                    struct hfi_held *held);
 
-/* As hfi_try_exclusive(), for a shared hold. It needs a seat, and the word's cells bit. */
+/* Does the same for a shared hold. It needs a seat, and the word's cells bit. */
 enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_request *request,
                                 struct hfi_held *held);
 
 /*
- * Waits in the queue and takes the lock. HFI_HELD; or HFI_CANCELED, HFI_TIMED_OUT, HFI_RETIRED,
- * HFI_NO_LEASE (the lease ran out or the region was abandoned: see to the agent, then call again;
- * the place in the queue is kept in *place, which the caller sets to 0 before the first
- * call and gives to hfi_leave if it does not call again); HFI_GONE: the agent took the place away,
- * see to the agent. Then nothing is held.
+ * Waits in the queue and takes the lock. Returns HFI_HELD, or another outcome without a hold:
+ * HFI_CANCELED, HFI_TIMED_OUT or HFI_RETIRED. HFI_NO_LEASE: the lease ran out or the region was
+ * abandoned; the caller connects to the agent if necessary, and calls again. HFI_GONE: the agent
+ * took the place in the queue away; the caller connects to the agent. The place in the queue is
+ * kept in *place. The caller sets *place to 0 before the first call, and passes it to hfi_leave()
+ * if it does not call again.
  *
- * A request that is trying ends with HFI_REFUSED as soon as the agent says so. At its limit it gets
- * HFI_UNGRANTED and keeps its place, as with HFI_NO_LEASE: the caller looks whether to go on.
+ * A request with `trying` ends with HFI_REFUSED as soon as the agent refuses it. At its limit it
+ * returns HFI_UNGRANTED and keeps its place, as with HFI_NO_LEASE; the caller decides whether to go
+ * on.
  */
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
@@ -131,27 +133,29 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
 /* Leaves the queue. If the lock was handed to this waiter meanwhile, passes it on. */
 void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t *place);
 
-/* Releases an exclusive hold, or undoes a take. HFI_RELEASED, or HFI_GONE. */
+/* Releases an exclusive hold, or undoes a take. Returns HFI_RELEASED or HFI_GONE. */
 enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token);
 
-/* Releases a shared hold. HFI_RELEASED, or HFI_GONE: the cell was taken from it. */
+/* Releases a shared hold. Returns HFI_RELEASED; or HFI_GONE, if the cell was taken away. */
 enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot, uint32_t seat,
                                     uint64_t cell);
 
-/* Exclusive to shared, atomically. *held is changed. HFI_HELD or HFI_GONE. */
+/* Changes an exclusive hold to a shared one, atomically. Changes *held. Returns HFI_HELD or
+ * HFI_GONE. */
 enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_request *request,
                                struct hfi_held *held);
 
 /*
- * Shared to exclusive, waiting until the other readers have gone: HFI_HELD, HFI_DEADLOCK, HFI_GONE,
- * HFI_CANCELED, HFI_TIMED_OUT, or why it cannot be taken now. The shared hold stays until HFI_HELD.
+ * Changes a shared hold to an exclusive one, after waiting until the other readers have gone.
+ * Returns HFI_HELD, HFI_DEADLOCK, HFI_GONE, HFI_CANCELED, HFI_TIMED_OUT, or why the lock cannot be
+ * taken now. The shared hold stays until HFI_HELD.
  */
 enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
                              const struct hfi_wait_limit *limit, struct hfi_held *held);
 
 /*
- * How long the hold still counts at now_ns; at most 0: it does not. No system call.
- * *gone, if not NULL, says whether that is for good (another epoch, holder or cell).
+ * Returns how long the hold still counts at now_ns; 0 or less: it does not count. Makes no system
+ * call. If gone is not NULL, *gone is set to whether that is final (another epoch, holder or cell).
  */
 int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_request *request,
                          uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone);
@@ -165,19 +169,19 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 /* Asks the agent to look at a slot. */
 void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 
-/* The queue of a slot in order, for showing it: the waiters that no newcomer overtakes. The first
- * `size` seats' numbers into seats[]; how many there are in all is returned. */
+/* Finds the queue of a slot in order, for display: the waiters that no newcomer overtakes. Writes
+ * the numbers of the first `size` seats into seats[], and returns how many there are in all. */
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
 
-/* The grant that the first of the queue needs: a shared or an exclusive one, or none: nobody waits.
- * Bargers come behind all others. */
+/* Returns the grant that the first waiter of the queue needs: shared, exclusive, or none if nobody
+ * waits. Bargers come behind all others. */
 enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
 
-/* What the waiters of a slot's queue want of other hosts. */
+/* Which waiters of a slot's queue wait for a grant of another host. */
 struct hfi_awaited {
-    bool waits;    /* some wait until they have the lock */
-    bool tries;    /* some only try, and were not refused yet */
-    uint32_t last; /* the last ticket of those */
+    bool waits;    /* some wait until they get the lock */
+    bool tries;    /* some only try, and have not been refused yet */
+    uint32_t last; /* the last ticket of those that only try */
 };
 
 struct hfi_awaited hfi_awaited(const struct hfi_region *region, uint32_t slot);
@@ -188,44 +192,46 @@ bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t ex
 /* Calls of the agent alone. Each is one step after which the agent may be killed. */
 
 /*
- * Takes an exclusive hold or a dead holder's word away: closes the lock until closed_until_ns
- * (now or earlier: does not close it but passes it on). false: the word did not name it.
+ * Ends an exclusive hold, or the hold of a dead holder: closes the lock until closed_until_ns. If
+ * that time is not in the future, passes the lock on instead. Returns false if the word did not
+ * name that holder.
  */
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
                int64_t closed_until_ns);
 
-/* As hfi_evict(), for a reader's cell. cell: only this hold; 0: any hold. Returns false if nobody
- * reads there, or if it is another hold. */
+/* Does the same for a reader's cell. cell: ends only this hold; 0: ends any hold. Returns false if
+ * nobody reads there, or if it is another hold. */
 bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint64_t cell,
                       int64_t closed_until_ns);
 
 /* Opens a closed lock and serves it. */
 void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 
-/* Takes a dead client's place in the queue away, by marking it LEFT. */
+/* Takes a dead client out of the queue, by marking its place LEFT. */
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
 
-/* Passes the lock on if its word names this holder although its cell says that it has left: the
- * process that was handing it over died at that moment. false: nothing to do. */
+/* Passes the lock on if its word names this holder although the holder's cell says that it has
+ * left: the process that was handing the lock over ended at that moment. Returns false if there is
+ * nothing to do. */
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat);
 
-/* Wakes every sleeper on the slot: the process that died may not have woken a sleeper that it had
- * to wake. */
+/* Wakes every sleeper on the slot, since a process that ended may not have woken a sleeper that it
+ * had to wake. */
 void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 
-/* Sets the recall bit; at most handovers local hand-overs go first. */
+/* Sets the recall bit; at most `handovers` local hand-overs come before the give-back. */
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
 
-/* Under a shared grant nobody can hold the word to clear its waiters bit: takes it away if nobody
- * waits, else bargers would never get in. */
+/* Clears the waiters bit under a shared grant if nobody waits: no process can hold the word there
+ * and clear the bit. Otherwise bargers would never get in. */
 void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot);
 
-/* Makes an exclusive grant that only readers use a shared one, and takes the recall bit away. The
- * word's token becomes token_first, of its range, unless it is higher already. false: somebody
- * holds it exclusively, it is closed, or nobody reads. */
+/* Changes an exclusive grant that only readers use to a shared one, and clears the recall bit. The
+ * word's token becomes token_first, which lies in its range, unless it is higher already. Returns
+ * false if the lock is held exclusively or closed, or if nobody reads. */
 bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_first);
 
-/* Takes an idle, recalled lock out of use: mode none. false: it is in use, or closed. */
+/* Takes an idle, recalled lock out of use (mode none). Returns false if it is in use or closed. */
 bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
 
 /*
@@ -235,43 +241,47 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                uint64_t token_first, uint64_t token_last);
 
-/* The range that a word's token should be in, as the agent knows it (low bits). */
+/* The range in which a word's token should be, as the agent knows it (low bits). */
 struct hfi_range {
     uint64_t floor;
     uint64_t last;
 };
 
 /*
- * The word's token is none of the range: somebody wrote over it. All of the range counts as used,
- * and the process that the word names holds nothing: the lock closes until then (now or earlier:
- * does not). false: it is one of the range. *before: the word as it was.
+ * To be called for a word whose token may be outside of the range because a process wrote over it.
+ * If the token is outside, the whole range counts as used, and the process that the word names
+ * holds nothing: the lock is closed until closed_until_ns, if that is in the future. Returns false
+ * if the token is in the range. *before: the word as it was.
  */
 bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_range *range,
                 int64_t closed_until_ns, uint64_t *before);
 
-/* Gives the word the mode that it should have. false: it has. */
+/* Gives the word the mode that it should have. Returns false if it has it already. */
 bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);
 
-/* The next ticket comes behind that one, which is in the queue, and nobody is let in past the queue
- * whose ticket was not drawn yet. false: so it was. */
+/* Makes sure that the next ticket comes behind that ticket, which is in the queue, and that no
+ * ticket is admitted that was not drawn yet. Returns false if nothing had to be changed. */
 bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
 
-/* Tells those who only try, up to that ticket, that the lock is in use on another host. */
+/* Refuses the tries up to that ticket: the lock is in use on another host. */
 void hfi_refuse_tries(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
 
 /* Wakes any sleeper on a seat, even if nothing shows that there is one. */
 void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat);
 
-/* Takes the lock out of use, held or not: its session is over. Waiters stay. */
+/* Takes the lock out of use, whether it is held or not, because its session is over. Waiters
+ * stay. */
 void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);
 
-/* Publishes the lease. Words are changed before. It wakes the sleepers on it if `before`, which the
- * agent published here last (0: nothing yet), has run out: nobody else sleeps there. */
+/* Publishes the lease. The caller has changed the words before. Wakes the sleepers on the lease if
+ * `before` has run out, since honest processes sleep only then. `before` is the lease that the
+ * agent published here last; 0: none yet. */
 void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch,
                  uint64_t before);
 
-/* Makes the published lease last until then, if it is of that epoch and ends sooner; wakes the
- * sleepers if it had run out. By any thread of the agent, also while another one publishes. */
+/* Prolongs the published lease until that time, if it has that epoch and ends sooner. Wakes the
+ * sleepers if it had run out. Any thread of the agent may call this, also while another thread
+ * publishes. */
 void hfi_prolong(struct hfi_header *header, const struct hfi_kernel *kernel, int64_t deadline_ns,
                  uint32_t epoch);
 

@@ -53,7 +53,7 @@ struct message_order {
 
 /* Zero-padded after length, so equal names are equal bytes. */
 struct message_agent {
-    uint8_t length; /* 0: nobody */
+    uint8_t length; /* 0: no agent */
     char text[MESSAGE_AGENT_MAX];
 };
 
@@ -93,21 +93,21 @@ struct message_value {
     uint64_t token_first; /* of the leased range; with mode none: of the range to be leased next */
     uint64_t token_last;  /* of the leased range; with mode none 0 */
     struct message_agent owner;
-    struct message_agent successor; /* room: the agent to which the owner hands it; now always
-                                     * none */
+    struct message_agent successor; /* reserved for the agent to which the owner hands the lock; now
+                                     * always none */
     uint32_t epoch;                 /* of the owner's session */
     uint16_t lock_delay_ms;         /* the largest that the grant covers */
-    uint16_t permits;               /* room for semaphores; now always 1 */
+    uint16_t permits;               /* reserved for semaphores; now always 1 */
     uint8_t mode;                   /* enum message_mode */
-    uint8_t closing;                /* room; now always 0 */
+    uint8_t closing;                /* reserved; now always 0 */
     uint8_t share_count;
-    struct message_share shares[MESSAGE_SHARES_MAX]; /* last; those from share_count on are not
-                                                        initialised */
+    struct message_share shares[MESSAGE_SHARES_MAX]; /* the last member; shares from share_count on
+                                                      * are not initialised */
 };
 
-/* How far deletion has gone in a partition. A register was deleted if its newest value was accepted
- * at or below order and it is no longer there. New names start above floor. All 0: there was no
- * deletion yet. */
+/* How far deletion has gone in a partition. A register was deleted if the newest value that was
+ * seen of it was accepted at or below `order`, and it is missing now. New names start above floor.
+ * All 0: there was no deletion yet. */
 struct message_checkpoint {
     struct message_order order;
     uint64_t floor; /* a token */
@@ -123,7 +123,7 @@ enum message_kind {
     MESSAGE_VALUE,       /* its answer */
     MESSAGE_ACCEPT,      /* coordinator -> acceptor */
     MESSAGE_ACCEPTED,    /* its answer */
-    MESSAGE_RENEW,       /* host -> voter */
+    MESSAGE_RENEW,       /* host -> voter: renews its session */
     MESSAGE_POLL,        /* coordinator -> voter: asks whether this session has lapsed */
     MESSAGE_POLLED,      /* its answer */
     MESSAGE_MARK,        /* coordinator -> voter: mark the session if it has lapsed */
@@ -196,8 +196,8 @@ static inline bool message_is_relayed(enum message_kind kind)
 struct message_prepare {
     uint64_t ballot;
     struct message_partitions partitions;
-    bool rejoin; /* of a voter that starts over: not refused for the sake of an owner whose
-                  * heartbeat counts; it will not coordinate under this ballot */
+    bool rejoin; /* from a voter that starts over: it is not refused because of an owner whose
+                  * heartbeat counts, since that voter will not coordinate under this ballot */
 };
 
 /* promised, refused and owned have no partition in common. refused: because of a higher promise;
@@ -300,16 +300,16 @@ struct message_acquire {
     uint8_t tries;      /* enum message_tries */
 };
 
-/* Whether processes of the asking host only try the lock: they wait for an idle grant to come, and
- * for nothing else. While the lock is in use elsewhere, the coordinator answers REFUSED_IN_USE. */
+/* Whether processes of the asking host only try the lock: they wait only for an idle grant. If the
+ * lock is in use elsewhere, the coordinator answers REFUSED_IN_USE. */
 enum message_tries {
     MESSAGE_TRIES_NONE = 0, /* processes wait, and none tries */
-    MESSAGE_TRIES_ALSO,     /* some wait, some try: the request keeps its turn behind that answer */
+    MESSAGE_TRIES_ALSO,     /* some wait, some try: the request keeps its turn after that answer */
     MESSAGE_TRIES_ONLY,     /* none waits: the request ends with that answer */
 };
 
 /*
- * Changes the grant that version names; its version stays. lock_delay_ms only rises.
+ * Changes the grant that `version` names; the version stays the same. lock_delay_ms only rises.
  *
  * mode: NONE leaves the mode. EXCLUSIVE changes a share, which must be the only one (else
  * REFUSED_VERSION), and leases a range above its token. SHARED changes an exclusive grant and gives
@@ -367,12 +367,15 @@ struct message_grant {
     uint64_t token_last;
 };
 
-/* What a RECALL wants of a grant that is in use. */
+/* What a RECALL asks of a grant that is in use. */
 enum message_recall {
-    MESSAGE_RECALL_WAITS = 0, /* it goes back as soon as it is not: another host waits */
-    MESSAGE_RECALL_TELLS,     /* the same, and the owner says at once that it is in use */
-    MESSAGE_RECALL_IF_IDLE,   /* it stays as it is, and the owner says so: others only try */
-    MESSAGE_RECALL_TO_READ,   /* the same, but if only readers use it, others may read with them */
+    MESSAGE_RECALL_WAITS = 0, /* another host waits: the grant goes back as soon as it is not in
+                               * use */
+    MESSAGE_RECALL_TELLS,     /* the same, and the owner reports at once that it is in use */
+    MESSAGE_RECALL_IF_IDLE,   /* other hosts only try: the grant stays as it is, and the owner
+                               * reports that */
+    MESSAGE_RECALL_TO_READ,   /* the same, but if only readers use it, readers of other hosts may
+                               * join */
     MESSAGE_RECALL_END,
 };
 
@@ -391,8 +394,8 @@ struct message_version {
 /* An administrator's break, to the coordinator (BREAK) and from there to each owner (BREAK_HOLD).
  * The outcome goes to agent: BROKEN. */
 struct message_break {
-    struct message_agent agent; /* who asks */
-    uint64_t request_id;        /* that host's */
+    struct message_agent agent; /* the host that asks */
+    uint64_t request_id;        /* the id that this host gave the request */
     struct message_name name;
     bool now;                     /* no lock-delay */
     struct message_order version; /* BREAK_HOLD: the owner's grant; the break concerns no other */
@@ -401,14 +404,14 @@ struct message_break {
 
 /* BROKEN and CHECKED: the outcome of a request of agent. */
 struct message_outcome {
-    struct message_agent agent; /* who asked */
+    struct message_agent agent; /* the host that asked */
     uint64_t request_id;
     int32_t result; /* 0, or a negative HF_E... */
 };
 
 /* Asks the holder's host whether the hold that a sequencer names is still held. */
 struct message_check {
-    struct message_agent agent; /* who asks */
+    struct message_agent agent; /* the host that asks */
     uint64_t request_id;
     struct message_name name;
     uint64_t token;
@@ -451,7 +454,8 @@ struct message_rules {
 /* Which store a voter votes with. */
 struct message_member {
     uint64_t store_id[2]; /* 0, 0: not known */
-    uint32_t generation;  /* how often it started over; the higher is right */
+    uint32_t generation;  /* how often the voter started over; the higher generation is the valid
+                           * one */
 };
 
 enum message_voter_status {
@@ -468,7 +472,7 @@ struct message_hello {
     bool answer; /* this HELLO is an answer, and gets no answer */
     uint8_t status;
     uint64_t incarnation; /* of the sender's process */
-    uint64_t echo;        /* an answer: the incarnation of the HELLO */
+    uint64_t echo;        /* in an answer: the incarnation in the HELLO */
     struct message_rules rules;
     bool bootstrapped;
     struct message_member members[MESSAGE_VOTERS_MAX]; /* as the sender knows them */
@@ -510,7 +514,7 @@ struct message_synced {
     uint64_t id;
     uint32_t index; /* numbers the answers to one PULL from 0; a gap shows a lost one */
     uint32_t next;
-    struct message_checkpoint checkpoint; /* the answerer's */
+    struct message_checkpoint checkpoint; /* the checkpoint of the answering voter */
     struct message_session mark;
     struct message_name name;
     struct message_order accepted;

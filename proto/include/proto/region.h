@@ -2,10 +2,10 @@
  * The region: the shared memory in which the processes of one host settle the locks of one
  * namespace. This file is its layout and nothing else; lockword.h is the protocol on it.
  *
- * Every byte of it may be changed by every process that maps it (the users of one namespace trust
- * each other), so the agent treats it as hostile: it keeps its own copy of every count, chain and
- * owner (struct hfi_region) and uses what it reads here only as numbers that it checks. There is
- * no pointer and no pthread object in it.
+ * Every process that maps the region can change each byte of it (the users of one namespace trust
+ * each other). So the agent treats its contents as hostile: it keeps its own copy of every count,
+ * chain and owner (struct hfi_region), and checks each number that it reads here before it uses it.
+ * There is no pointer and no pthread object in it.
  *
  *   header   one page: what this is, where the parts are, the lease
  *   words    one cache line a lock: the lock word, and a note that is written when a hold is taken
@@ -97,11 +97,13 @@ enum { HFI_CELL_SEQUENCE_SHIFT = 16, HFI_CELL_EPOCH_SHIFT = 40 };
 enum {
     HFI_WAIT_JOINING = 1, /* has its ticket; the waiters bit may not be set yet */
     HFI_WAIT_WAITING = 2, /* nobody overtakes it */
-    HFI_WAIT_LEFT = 4,    /* gave up, or died: a word that names it is nobody's and is passed on */
-    HFI_WAIT_PASSED = 8,  /* left, and somebody is passing on a word that named it */
+    HFI_WAIT_LEFT = 4,    /* the waiter gave up, or its process ended: a word that names it belongs
+                           * to nobody, and is passed on */
+    HFI_WAIT_PASSED = 8,  /* the waiter left, and another process is passing on a word that named
+                           * it */
     HFI_WAIT_SHARED = 16,
-    HFI_WAIT_BARGING = 32, /* is not handed the lock, sleeps on slot.wake */
-    HFI_WAIT_TRYING = 64,  /* waits only for an idle grant to come from another host */
+    HFI_WAIT_BARGING = 32, /* the waiter is not handed the lock, and sleeps on slot.wake */
+    HFI_WAIT_TRYING = 64,  /* the waiter waits only for an idle grant to come from another host */
     HFI_WAIT_TICKET_SHIFT = 32,
 };
 
@@ -130,7 +132,8 @@ struct hfi_header {
     /* The fields that change, on lines of their own. */
     _Alignas(HFI_LINE) _Atomic uint64_t lease;
     _Alignas(HFI_LINE) _Atomic uint32_t lease_wake; /* futex: counts publications */
-    _Atomic uint32_t lease_sleepers; /* how many may sleep on it; may stay too high */
+    _Atomic uint32_t lease_sleepers; /* how many processes may sleep on it; the number may be too
+                                      * high */
     _Atomic uint32_t abandoned;      /* not 0: the agent serves another region now */
     _Atomic uint64_t commit; /* unused; earlier releases kept the store's last commit here */
 };
@@ -216,8 +219,8 @@ struct hfi_region_sizes {
 };
 
 /*
- * How far a client believes the lease word. Every process of its namespace can write that word, and
- * while no agent runs, nobody corrects it. This struct is in the client's own memory.
+ * How far a client trusts the lease word. Every process of its namespace can write that word, and
+ * while no agent runs, no process corrects it. This struct is in the client's own memory.
  *
  * The agent publishes a deadline of at most ttl after it sent the renewal that the deadline rests
  * on, rounded down. A clock that is read after the lease word shows a later time than that sending.
@@ -226,8 +229,9 @@ struct hfi_region_sizes {
  * later, when the session has long ended.
  */
 struct hfi_trust {
-    _Atomic int64_t ahead_max_ns; /* the session's ttl, as WELCOME says it */
-    _Atomic uint64_t disbelieved; /* the lease word that was further ahead; 0: none */
+    _Atomic int64_t ahead_max_ns; /* the session's ttl, from WELCOME */
+    _Atomic uint64_t disbelieved; /* the lease word that was refused because it was further ahead;
+                                   * 0: none */
     int64_t (*now_ns)(void *arg); /* CLOCK_BOOTTIME */
     void *arg;
 };
@@ -250,13 +254,14 @@ struct hfi_region {
     uint32_t holder_count;
     uint32_t block_count;
     uint64_t size;
-    struct hfi_trust *trust;         /* NULL: believes every lease, which is the agent's own */
+    struct hfi_trust *trust;         /* NULL: every lease is trusted, since the agent itself wrote
+                                      * it */
     const uint32_t *own_slot_blocks; /* by slot: first block + 1 */
     const uint32_t *own_block_next;  /* by block: next block + 1 */
     const uint16_t *own_seat_holder; /* by seat number */
 };
 
-/* The size in bytes of a region with these parts; 0 if they are out of range. */
+/* Returns the size in bytes of a region with these parts; 0: they are out of range. */
 uint64_t hfi_region_size(const struct hfi_region_sizes *sizes);
 
 /* The identity of a region; written at its creation, compared when it is opened again. */
@@ -276,8 +281,8 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
 
 /*
  * Checks the header of size bytes at memory and fills in *out (trust and own_... NULL). Every
- * offset and count is checked against size before it is used. NULL if all is well, else the fault:
- * what was found, what was expected (static text).
+ * offset and count is checked against size before it is used. Returns NULL if all is well;
+ * otherwise the fault as a static text: what was found, and what was expected.
  */
 const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out);
 
@@ -285,23 +290,24 @@ const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *ou
  * compares. */
 uint64_t hfi_name_hash(const char *name, size_t size);
 
-/* Adds the slot to the index under its name_hash; removes it. Only the agent may call them. false:
- * the index is full. */
+/* The first adds the slot to the index under its name_hash, and returns false if the index is full;
+ * the second removes it. Only the agent may call these. */
 bool hfi_index_put(const struct hfi_region *region, uint32_t slot, uint64_t hash);
 void hfi_index_remove(const struct hfi_region *region, uint32_t slot, uint64_t hash);
 
 /* Repairs the index for a slot with that hash. Returns false if the slot can be found already. Only
  * the agent may call it. */
 bool hfi_index_mend(const struct hfi_region *region, uint32_t slot, uint64_t hash);
-/* The slot that an entry of the index names; false: none. */
+/* Returns the slot that an entry of the index names; false: it names none. */
 bool hfi_index_entry(const struct hfi_region *region, uint32_t entry, uint32_t *slot);
 /* Removes an entry that names an unused slot. Only the agent may call it. */
 void hfi_index_drop(const struct hfi_region *region, uint32_t entry);
 
-/* The highest token seen of the lock with that name hash, 0 if it is not known here. Any thread. */
+/* Returns the highest token seen of the lock with that name hash; 0: it is not known here. Any
+ * thread may call this. */
 uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash);
 
-/* A seat's number: block * HFI_BLOCK_SEATS + place. HFI_SEAT_NONE: no seat. */
+/* Returns a seat's number: block * HFI_BLOCK_SEATS + index in the block. HFI_SEAT_NONE: no seat. */
 #define HFI_SEAT_NONE UINT32_MAX
 
 static inline struct hfi_seat *hfi_seat(const struct hfi_region *region, uint32_t seat)
@@ -335,18 +341,18 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
 static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
-    /* relaxed, both: a thread that does not see yet what another has found out looks itself */
+    /* relaxed, both: a thread that does not see yet what another one found out checks itself */
     return left_ns > 0 &&
            (trust == NULL ||
             (left_ns <= atomic_load_explicit(&trust->ahead_max_ns, memory_order_relaxed) &&
              lease != atomic_load_explicit(&trust->disbelieved, memory_order_relaxed)));
 }
 
-/* As hfi_lease_left_ns(), for a lease that seems to be too far ahead. Remembers the lease word if
- * it is. */
+/* Does what hfi_lease_left_ns() does, for a lease that seems to be too far ahead. Remembers the
+ * lease word if it is. */
 int64_t hfi_lease_doubt(struct hfi_trust *trust, uint64_t lease);
 
-/* How long the lease is still in force; 0 or less: it is not. */
+/* Returns how long the lease is still in force; 0 or less: it is not. */
 static inline int64_t hfi_lease_left_ns(struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;

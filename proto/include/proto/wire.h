@@ -31,8 +31,8 @@ enum {
     WIRE_HEADER_ROOM = 256, /* larger than any header */
 };
 
-/* The version that a greeting's number stands for (io/transport.h), and the number for a version.
- * Before version 4, greetings did not name a version, and their number was 1. */
+/* Convert between the number of a greeting (io/transport.h) and the version of packets that it
+ * stands for. Before version 4, greetings did not name a version, and their number was 1. */
 static inline uint32_t wire_greeted_version(uint32_t greeting)
 {
     return greeting <= WIRE_VERSION_OLDEST ? (uint32_t)WIRE_VERSION_OLDEST : greeting;
@@ -75,7 +75,7 @@ bool wire_add(struct wire_writer *writer, const struct message *message)
 /* Adds gossip for the receiver itself, 1 to WIRE_ITEM_MAX bytes. Returns as wire_add(). */
 bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
     __attribute__((warn_unused_result));
-/* The packet's size; the writer is done. */
+/* Ends the packet, and returns its size. */
 size_t wire_end(struct wire_writer *writer);
 
 enum wire_error {
@@ -86,10 +86,11 @@ enum wire_error {
     WIRE_OTHER_CELL,    /* header is filled in */
 };
 
-/* For people: "it is not what the protocol says". */
+/* Returns a text for people, such as "it is malformed". */
 const char *wire_error_text(enum wire_error error);
 
-/* The kind's name for people and logs, for example "ACCEPT"; "unknown" if there is no such kind. */
+/* Returns the kind's name for people and logs, such as "ACCEPT"; "unknown" if there is no such
+ * kind. */
 const char *wire_kind_text(enum message_kind kind);
 
 enum wire_item_kind { WIRE_MESSAGE = 1, WIRE_GOSSIP };
@@ -114,7 +115,7 @@ struct wire_reader {
 enum wire_error wire_open(struct wire_reader *reader, const void *bytes, size_t size,
                           const struct message_agent *cell) __attribute__((warn_unused_result));
 
-/* Returns the next item of an opened packet. false: there is none. A message's header fields are
+/* Returns the next item of an opened packet; false if there is none. A message's header fields are
  * filled in. Fields that the packet's version lacks, or that were left out, are 0 or empty. Of a
  * value's shares only share_count are set. *gossip points into the packet. */
 bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct message *message,
