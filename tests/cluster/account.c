@@ -1,9 +1,9 @@
 /*
- * One account covers all the work that a user can cause. One user is at its limit, in every
- * possible way, while another user opens new locks. Between the other user's request and its answer
- * the agent works at most 50 ms (of processor time: on a busy machine wall-clock time says nothing
- * about the agent), and the agent's session is never in jeopardy. The same holds when the agent is
- * killed and started again meanwhile. Needs root, for two users.
+ * One account covers all the work that a user can cause the agent. One user is at its limit, in
+ * every possible way, while another user opens new locks. Between the other user's request and its
+ * answer the agent works at most 50 ms (of processor time: on a busy machine wall-clock time says
+ * nothing about the agent), and the agent's session is never in jeopardy. The same holds when the
+ * agent is killed and started again meanwhile. Needs root, for two users.
  */
 #include <check.h>
 #include <errno.h>
@@ -34,8 +34,8 @@ enum {
     NOBODY = 65534,
     EACH = 2, /* processes of each attack */
     ATTACK_MS = 1000,
-    AFTER_MS = 2500,  /* all attacks together, with a restart */
-    COST_MAX_MS = 50, /* the promise, for 999 requests in 1000 */
+    AFTER_MS = 2500,  /* how long all attacks last together, including a restart */
+    COST_MAX_MS = 50, /* the promised bound, for 999 requests in 1000 */
     NAMES = 512,
     HANDLES = 200,
 };
@@ -77,7 +77,7 @@ static bool open_region(int fd, int *region)
     return hello_hear(fd, &frame, region) && frame.kind == HFI_FRAME_REGION && *region >= 0;
 }
 
-/* ---- attacks: each does its worst for ever ---- */
+/* ---- attacks: each process attacks without end ---- */
 
 static void connect_and_close(void)
 {
@@ -225,7 +225,7 @@ static void hang_up_again(void)
         if (fd < 0) {
             usleep(100);
         }
-        close(fd); /* the agent keeps their pidfds, until it has no room for them */
+        close(fd); /* the agent keeps their pidfds until it has no room for them */
     }
 }
 

@@ -1,4 +1,4 @@
-/* See actor.h: processes that carry out requests over a socket pair, and reply with the results. */
+/* Processes that carry out requests over a socket pair, and reply with the results: see actor.h. */
 #include "actor.h"
 
 #include "require.h"
@@ -104,7 +104,7 @@ static void next_event(struct stage *stage, int64_t timeout_ns, struct actor_rep
     int64_t deadline_ns = boottime_now() + timeout_ns;
     int64_t left_ns = timeout_ns;
     reply->result = hf_next_event(stage->client, &event);
-    /* without a timer: the descriptor has to become readable */
+    /* waits without a timer: the descriptor has to become readable */
     while (reply->result == 0 && left_ns > 0) {
         struct pollfd wait = {.fd = hf_event_fd(stage->client), .events = POLLIN};
         poll(&wait, 1, (int)(left_ns / MS) + 1);
@@ -232,7 +232,7 @@ static void stage_run(int fd, const char *socket_path)
         REQUIRE(job, "no memory");
         job->stage = &stage;
         if (recv(fd, &job->request, sizeof(job->request), 0) != sizeof(job->request)) {
-            _exit(0); /* without a disconnect, as if it had been killed */
+            _exit(0); /* ends without a disconnect, as if it had been killed */
         }
         if (job->request.background) {
             pthread_t thread;
@@ -272,7 +272,7 @@ void actor_start(struct actor *actor, const char *socket_path, const struct acto
         }
         if (who && who->uid) {
             REQUIRE(setgroups(0, NULL) == 0 && setuid(who->uid) == 0, "setuid");
-            prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared by the change of user */
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user clears this setting */
         }
         if (who && who->other_pids) {
             enter_other_pids();
@@ -393,8 +393,8 @@ void actor_signal(const struct actor *actor, int signal_number)
 {
     siginfo_t stopped;
     REQUIRE(kill(actor->pid, signal_number) == 0, "kill: %s", strerror(errno));
-    /* Waits until all its threads stand still: on a busy machine one that waits for a lock could
-     * still get it, and answer. */
+    /* Waits until all its threads stand still: otherwise, on a busy machine, a thread that waits
+     * for a lock could still get it, and answer. */
     while (signal_number == SIGSTOP && waitid(P_PID, (id_t)actor->pid, &stopped, WSTOPPED) != 0) {
         REQUIRE(errno == EINTR, "waitid: %s", strerror(errno));
     }

@@ -29,7 +29,7 @@ enum actor_kind {
     ACTOR_WATCH,  /* name: a prefix */
     ACTOR_EVENTS, /* hf_event_fd */
     ACTOR_EVENT,  /* waits for an event, at most timeout_ns: result 1, 0; reply.event */
-    ACTOR_SHOW,   /* name; reply.show */
+    ACTOR_SHOW,   /* name; answers in reply.show */
     ACTOR_LIST,   /* name: a prefix; reply.number: how many; reply.text: their names */
     ACTOR_BREAK,  /* name; flags */
     ACTOR_STATUS, /* reply.number: the session's state */

@@ -29,10 +29,10 @@ enum {
     NOWHERE,   /* an address without a listener */
     PORTS,
     TIMES = 40,
-    LIES = 50, /* each time */
+    LIES = 50, /* lies that are sent at once */
     INVENTED = 20000,
     LINKS_MORE_MAX =
-        64 + 8, /* agent/peers/addresses.h: ADDRESSES_GUESTS_MAX; and the clients' descriptors */
+        64 + 8, /* ADDRESSES_GUESTS_MAX of agent/peers/addresses.h, and the clients' descriptors */
     /* Gossip knows 4,096 agents and the quorum 1,024. At most 64 are dialled. */
     MEMORY_MORE_MAX_KB = 16 * 1024,
     LOG_MORE_MAX = 64 * 1024,

@@ -190,7 +190,7 @@ static void janitor_run(const char *folder, int fd)
     for (unsigned i = 0; i < count; i++) {
         remove_regions(getenv("HOLDFAST_TEST_KEEP") ? folder : NULL, ids[i]);
     }
-    /* it is kept for a person that wants to read the agent's log */
+    /* it is kept so that a person can read the agent's log */
     if (!getenv("HOLDFAST_TEST_KEEP")) {
         nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     }
@@ -347,12 +347,12 @@ static void preload_faults(const struct agent_process *agent)
     setenv(FAULTS_FILE, agent->faults, 1);
     setenv(FAULTS_HOST, host, 1);
     const char *library = binary_path("../tests/libholdfast_faults.so");
-    /* ld.so would go on without the library */
+    /* without this check ld.so would go on without the library */
     REQUIRE(access(library, R_OK) == 0, "%s: %s", library, strerror(errno));
     setenv("LD_PRELOAD", library, 1);
 }
 
-/* From here on this process's kernel seems older: it answers getsockopt(SO_PEERPIDFD) and
+/* From now on this process seems to run on an older kernel: it answers getsockopt(SO_PEERPIDFD) and
  * setsockopt(SO_PASSRIGHTS) as an older one does. */
 static void forget_options(unsigned without)
 {
@@ -422,8 +422,8 @@ static pid_t fork_apart(void)
 {
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
-    /* qemu's user mode cannot do it; and a process that is root only in a user namespace could not
-     * come back from this */
+    /* qemu's user mode cannot do this; and a process that is root only in a user namespace could
+     * not change back */
     if (pid < 0 && errno == EINVAL) {
         int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         REQUIRE(own >= 0 && unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));

@@ -14,8 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* If something that must happen takes longer than this, on a busy machine, a test counts it as
- * stuck. */
+/* A guard against hanging: a test counts anything that takes longer than this as stuck. */
 enum { GUARD_MS = 20000 };
 
 #define MS INT64_C(1000000)
@@ -37,7 +36,8 @@ struct agent_process {
     unsigned host;       /* its host in that file */
     const char *manager; /* the socket of a service manager, with a watchdog of 0.6 s; NULL: none */
     unsigned without;    /* socket options that its kernel shall lack */
-    bool own_pids;       /* it gets a pid namespace of its own, where no other process has a pid */
+    bool own_pids;       /* it gets a pid namespace of its own, in which no other process has a
+                          * pid */
     char folder[64];
     char socket[96];
     char log[96];
@@ -66,11 +66,12 @@ bool agent_refuses_descriptors(const struct agent_process *agent);
 
 /* Starts the agent, and waits until it takes connections. To be called on the main thread only. */
 void agent_start(struct agent_process *agent);
-/* agent_start() in two steps: agents of one cell may need each other to get that far. */
+/* Do what agent_start() does, in two steps: agents of one cell may need each other before they
+ * serve. */
 void agent_launch(struct agent_process *agent);
 void agent_await_socket(struct agent_process *agent);
-/* Has the agent's regions removed together with its folder. Needed only if its socket is never
- * awaited. To be called once it has logged session_new or session_continued. */
+/* Makes the janitor remove the agent's regions together with its folder. Needed only if its socket
+ * is never awaited. To be called once it has logged session_new or session_continued. */
 void agent_note_regions(struct agent_process *agent);
 /* The agent's resources: the entries of its /proc/PID/fd; its own resident memory in KiB, without
  * the regions, which exist once for all processes; the bytes of its log. */

@@ -31,7 +31,7 @@ enum { TTL_MS = 2000, QUICK_TTL_MS = 500, DELAY_MS = 700, RESPITE_FREE = 8 };
 enum fault { CHAIN, PUNCHED, COMMIT, HEADER, CUT, CUT_IN_HALF, FAULTS };
 
 static struct agent_process agent;
-static char region_path[300]; /* of namespace bad */
+static char region_path[300]; /* the region of namespace bad */
 static int kept_fd = -1;      /* a descriptor of that region, which a process keeps */
 static struct actor holder;   /* holds good/a */
 static struct actor waiter;   /* waits for good/a */
@@ -39,7 +39,7 @@ static struct actor victim;   /* holds bad/a */
 static struct hf_hold good_hold;
 static struct hf_hold bad_hold;
 
-/* ---- what is done to the region ---- */
+/* ---- how the region is spoilt ---- */
 
 static void write_at(int fd, size_t offset, const void *bytes, size_t size)
 {
@@ -158,7 +158,7 @@ static void victim_goes_on(void)
     ck_assert_int_gt(actor_remaining(&victim, 0), 0);
     actor_ready(&late, agent.socket);
     int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;
-    while (actor_open(&late, 0, "bad/b", DELAY_MS) != 0) { /* the header may not be mended yet */
+    while (actor_open(&late, 0, "bad/b", DELAY_MS) != 0) { /* the header may not be repaired yet */
         ck_assert(boottime_now() < late_ns);
         sleep_ms(20);
     }
@@ -206,7 +206,7 @@ static int64_t end_of_hold(void)
 {
     int64_t remaining_ns = actor_remaining(&victim, 0);
     ck_assert_int_gt(remaining_ns, 0);
-    /* the question itself took time */
+    /* this question itself took time */
     return boottime_now() + remaining_ns + DELAY_MS * MS - 20 * MS;
 }
 
@@ -305,7 +305,7 @@ START_TEST(a_waiter_waits_on)
         sleep_ms(10);
     }
     pid_t command_pid = fork_tied();
-    if (command_pid == 0) { /* and so is a client that comes now and waits */
+    if (command_pid == 0) { /* likewise a client that comes now and waits */
         execl(binary_path("holdfast"), "holdfast", "-s", agent.socket, "lock", "--wait", "20s",
               "bad/c", "--", "true", NULL);
         _exit(127);
@@ -347,7 +347,8 @@ START_TEST(others_go_on_while_it_is_made)
         sleep_ms(20);
     } while (boottime_now() < end_ns);
     ck_assert_uint_eq(agent_logged(&agent, "event=region_begun_anew"), 0);
-    if (_i == 1) { /* the agent ends meanwhile, and leaves nothing of it to the next one */
+    if (_i == 1) { /* the agent ends meanwhile; nothing of the unfinished region is left to the next
+                    * one */
         kill(agent.pid, SIGTERM);
         sleep_ms(100);
         atomic_store(&host->making_stalled, 0);

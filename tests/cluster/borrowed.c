@@ -1,7 +1,8 @@
 /*
- * Things that processes hand each other: a connected socket passed on to another user, descriptors
- * that are sent to the agent, a process that becomes another user after it has connected, many
- * users that may not come at all. It needs root, to become another user; else it is skipped.
+ * Tests of what processes pass to each other: a connected socket passed on to another user,
+ * descriptors that are sent to the agent, a process that becomes another user after it has
+ * connected, many users that may not come at all. It needs root, to become another user; else it is
+ * skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -38,7 +39,7 @@ enum { NOBODY = 65534, DAEMON = 1 };
 
 static struct agent_process agent;
 static unsigned without; /* see agent_process.h */
-static bool refuses;     /* the kernel refuses to send it descriptors */
+static bool refuses;     /* whether the kernel refuses to send descriptors to the agent */
 
 static void start_with(const char *config)
 {
@@ -71,7 +72,7 @@ static void become(unsigned user)
     REQUIRE(setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0, "user %u", user);
 }
 
-/* ---- a socket that another has connected ---- */
+/* ---- a socket that another process has connected ---- */
 
 static int dial(void)
 {
@@ -169,7 +170,7 @@ static int ask_for(int fd, const char *name)
     return answer(fd);
 }
 
-/* ---- a descriptor that lets nobody look at it ---- */
+/* ---- a descriptor that blocks every process that looks at it ---- */
 
 static int welcomed(void)
 {
@@ -284,7 +285,7 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
         }
         bool can = busy_open(pidfds, count);
         /* The user connects, but only root may stop the agent. This changes only this thread's
-         * user, for libc's setresuid() would wait for the thread that is stuck in the page. */
+         * user, because libc's setresuid() would wait for the thread that is stuck in the page. */
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {
@@ -316,8 +317,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
     return byte == 'y' ? nobody : 0;
 }
 
-/* Pidfds of other clients are closed, and every client is let in. The agent ends, and is back at
- * once. */
+/* Pidfds of other clients are closed, and every client is admitted. The agent can end, and the next
+ * one serves at once. */
 START_TEST(closes_that_wait_keep_nobody)
 {
     enum { TIMES = 100, STUCK = 600 };
@@ -350,7 +351,7 @@ START_TEST(closes_that_wait_keep_nobody)
 END_TEST
 
 /* More stuck closes than there is room for: no new client is let in, but connected ones are served.
- * To end the culprit helps, and so does a restart. */
+ * Ending the culprit helps, and so does a restart. */
 START_TEST(more_closes_that_wait_than_there_is_room_for)
 {
     enum { STUCK = 5000 };
@@ -384,7 +385,7 @@ START_TEST(more_closes_that_wait_than_there_is_room_for)
 }
 END_TEST
 
-/* ---- a process that lets nobody look at it ---- */
+/* ---- a process whose memory blocks every process that looks at it ---- */
 
 /* The command line in the record of the only client. */
 static void record_says(const char *expected)
@@ -446,7 +447,7 @@ START_TEST(a_process_that_lets_nobody_read_its_command_line)
         int fd = dial();
         say_hello_as(fd, _i == 0 ? "" : "make all");
         REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "not welcomed");
-        record_says(_i == 0 ? "" : "make all"); /* nor does it look the name up in /proc */
+        record_says(_i == 0 ? "" : "make all"); /* nor does the agent look the name up in /proc */
         _exit(0);
     }
     ck_assert_int_eq(wait_for(other), 0);
@@ -551,7 +552,7 @@ START_TEST(a_connection_that_is_passed_on_is_still_its_makers)
         int fd = dial();
         say_hello(fd);
         REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "no welcome");
-        pid_t other = fork_tied(); /* it has the connection */
+        pid_t other = fork_tied(); /* this process has the connection */
         if (other == 0) {
             REQUIRE(ask_for(fd, "open/a") == HFI_FRAME_LISTED, "open/a");
             REQUIRE(ask_for(fd, "other/a") == HF_EACCES, "other/a");
@@ -571,7 +572,7 @@ START_TEST(a_connection_that_is_passed_on_is_still_its_makers)
 }
 END_TEST
 
-/* ---- a process that becomes somebody else ---- */
+/* ---- a process that becomes another user ---- */
 
 static hf_lock *open_lock(hf_client *client, const char *name, int expected)
 {
@@ -600,7 +601,7 @@ START_TEST(a_process_that_gives_up_its_user)
         hf_lock *roots = open_lock(client, "other/held", 0);
         REQUIRE(hf_acquire(roots, HF_EXCLUSIVE, (int64_t)GUARD_MS * MS, NULL) == 0, "acquire");
         become(NOBODY);
-        hf_close(open_lock(client, "other/a", 0)); /* root was let in */
+        hf_close(open_lock(client, "other/a", 0)); /* root was admitted */
         REQUIRE(write(ends[0], "x", 1) == 1 && read(ends[0], &byte, 1) == 1, "the test");
         /* The agent is a new one, and knows its client after the first request. */
         int result = 0;

@@ -1,7 +1,7 @@
 /*
- * A cell of real agents, each on a host of its own (network.h): host 0 is host-a, host 1 host-b.
- * session_ttl and grace_period are one second, unless cell_options says otherwise. A failure here
- * ends the caller (require.h).
+ * A cell of real agents, each on a host of its own (network.h). Host 0 is host-a, host 1 is host-b,
+ * and so on. session_ttl and grace_period are one second, unless cell_options says otherwise. A
+ * failure here ends the caller (require.h).
  */
 #ifndef TESTS_CLUSTER_CELL_H
 #define TESTS_CLUSTER_CELL_H
@@ -58,8 +58,8 @@ unsigned cell_coordinator(struct cell *cell, unsigned looker, const char *lock);
 /* Waits until the log of a host's agent has that text. */
 void cell_await_logged(struct cell *cell, unsigned host, const char *text);
 
-/* The path of a file in the state folder of a host's agent, as the test sees it, whatever is
- * mounted there on the host. Static buffer. */
+/* Returns the path of a file in the state folder of a host's agent, as the test sees it, whatever
+ * is mounted there on the host. Static buffer. */
 const char *cell_state_path(const struct cell *cell, unsigned host, const char *file);
 
 /* The main() of a test program on cells. It needs namespaces, and runs each test with a cell of its

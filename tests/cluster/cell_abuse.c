@@ -1,8 +1,8 @@
 /*
- * Strangers and bad links at the port on which agents talk to each other: scans, connections by the
- * thousand that say nothing or half a greeting, peers that are killed while they greet, links that
- * come and go. Workers use the cell's locks meanwhile (crowd.h). Afterwards every agent runs and
- * accepts connections, and no agent keeps a descriptor or memory of the abuse.
+ * Strangers and bad links at the port on which agents talk to each other: scans, thousands of
+ * connections that send nothing or half a greeting, peers that are killed while they greet, links
+ * that come and go. Workers use the cell's locks meanwhile (crowd.h). Afterwards every agent runs
+ * and accepts connections, and no agent keeps a descriptor or memory of the abuse.
  *
  * HOLDFAST_TEST_MINUTES=N: the abuse lasts N minutes.
  */
@@ -159,7 +159,7 @@ static pid_t abuse(unsigned from, unsigned to, void (*how)(unsigned, uint64_t *)
     return pid;
 }
 
-/* ---- what an agent has ---- */
+/* ---- what an agent uses ---- */
 
 static void is_as_before(unsigned host, unsigned descriptors_before, unsigned long kb_before)
 {
@@ -222,7 +222,7 @@ static unsigned flap(int64_t until_ns)
     return rounds;
 }
 
-/* Runs all kinds of abuse at once, for so long. */
+/* Runs all kinds of abuse at once, for that time. */
 static void abuse_all(int64_t duration_ms)
 {
     pid_t abusers[4];
@@ -258,7 +258,8 @@ START_TEST(strangers_and_bad_links)
     for (unsigned i = 0; i < 2; i++) {
         is_as_before(i, descriptors_before[i], kb_before[i]);
     }
-    cell_restart(&cell, 2); /* an agent that accepts no connections would not notice its return */
+    cell_restart(&cell, 2); /* an agent that accepts no connections would not notice that host 2
+                             * came back */
     crowd_await_all(&crowd, 30);
     crowd_finish(&crowd, "strangers and bad links");
     for (unsigned i = 0; i < 2; i++) { /* under AddressSanitizer this also finds leaks */
@@ -274,7 +275,7 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, strangers_and_bad_links);
     network_need();
-    if (how_long_ms() > 30 * 60000) { /* in a forked test Check counts the time in 31 bits of us */
+    if (how_long_ms() > 30 * 60000) { /* in a forked test, Check counts the time in 31 bits of us */
         setenv("CK_FORK", "no", 1);
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

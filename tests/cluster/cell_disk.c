@@ -120,7 +120,7 @@ START_TEST(the_disk_is_full)
     agent_start(agent);
     crowd_await_all(&crowd, 10);
     ck_assert(!agent_logged(agent, "event=voter_refused"));
-    /* the victim votes again and has forgotten nothing, so this costs no majority */
+    /* the victim votes again and has forgotten nothing, so the cell keeps a majority */
     agent_kill(&cell.agents[0]);
     crowd_await_progress(&crowd, 1, 10);
     agent_start(&cell.agents[0]);
@@ -179,7 +179,7 @@ START_TEST(two_voters_start_over_at_the_same_time)
     ck_assert(!agent_logged(&cell.agents[VICTIM], "event=voter_refused"));
     agent_kill(&cell.agents[2]);
     ck_assert_int_eq(rejoin(2, "--yes", "--undo"), 70); /* refused: it has finished, and votes */
-    crowd_await_progress(&crowd, 0, 10);                /* the two others do not need it */
+    crowd_await_progress(&crowd, 0, 10);                /* the two others do not need the victim */
     crowd_await_progress(&crowd, 1, 10);
     agent_start(&cell.agents[2]);
     crowd_await_all(&crowd, 10);

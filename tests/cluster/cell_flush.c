@@ -2,7 +2,8 @@
  * A voter's disk stands still, or a flush fails, while workers on every host use the cell's locks.
  * The other voters go on. On SIGTERM the voter ends as soon as its disk allows, and after a failed
  * flush it ends at once. Nothing that it did not flush counts. (faults.h makes the faults; crowd.h
- * has the check.) And the other voters log a voter whose clock is off, and it logs them.
+ * has the check.) In another test a voter's clock is off: the other voters log that voter, and it
+ * logs them.
  */
 #include "crowd.h"
 #include "require.h"
@@ -134,7 +135,7 @@ START_TEST(a_flush_that_fails_ends_the_agent)
     ck_assert_uint_gt(atomic_load(&disk->failed), 0);
     crowd_await_progress(&crowd, 0, 5);
     crowd_await_progress(&crowd, 2, 5);
-    agent_launch(agent); /* no earlier than the disk is well again */
+    agent_launch(agent); /* it starts to serve no earlier than the disk is well again */
     status = wait_for(agent->pid);
     agent->pid = 0;
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED, "it ended with %x",

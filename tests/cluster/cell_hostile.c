@@ -181,7 +181,7 @@ static void tell(unsigned lie)
     ck_assert_int_eq(wait_for(culprit), 0);
 }
 
-/* ---- what holds all the same ---- */
+/* ---- what must hold nevertheless ---- */
 
 static void others_are_unharmed(void)
 {

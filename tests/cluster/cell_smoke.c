@@ -52,8 +52,8 @@ static void start(void)
     start_with("5s");
 }
 
-/* Starts with a long session_ttl, for tests that wait for no session's end: so a busy machine ends
- * none, either. */
+/* Starts with a long session_ttl, for tests in which no session is to end, even on a busy
+ * machine. */
 static void start_long(void)
 {
     start_with("20s");
@@ -119,8 +119,8 @@ START_TEST(one_lock_on_three_hosts)
 END_TEST
 
 /* Tries lock 0 again and again while it is held elsewhere. Each try is refused; without an answer
- * of the owner's host, each would take a second. Returns the shortest time, in ms: others may be
- * long on a busy machine. */
+ * of the owner's host, each try would take a second. Returns the shortest time, in ms, since other
+ * tries may be slow on a busy machine. */
 static int64_t try_in_vain(int host, enum hf_mode mode)
 {
     int64_t shortest_ms = INT64_MAX;
@@ -170,7 +170,7 @@ START_TEST(a_try_has_what_is_idle_on_another_host)
         token = hold.token;
         ck_assert_int_eq(actor_release(&actors[i % HOSTS], 0), 0);
     }
-    /* Readers let readers in, on whichever host, and no writer. */
+    /* Readers let readers in, on whichever host, but no writer. */
     ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_SHARED, 0, NULL), 0);
     ck_assert_int_eq(actor_acquire(&actors[2], 0, HF_SHARED, 0, NULL), 0);
     ck_assert_int_lt(try_in_vain(0, HF_EXCLUSIVE), AT_ONCE_MS);
@@ -292,7 +292,7 @@ START_TEST(strangers_are_refused_in_words)
     agent_launch(&stranger);
     await_logged(&stranger, "session_ttl: 3s here, 5s there");
     ck_assert(agent_logged(&stranger, "event=rules_differ agent=host-"));
-    for (int i = 0; i < HOSTS; i++) { /* the line counts nothing: it has no number */
+    for (int i = 0; i < HOSTS; i++) { /* the log line has no number */
         char counted[64];
         snprintf(counted, sizeof(counted), "event=rules_differ agent=host-%c number=", 'a' + i);
         ck_assert(!agent_logged(&stranger, counted));
@@ -425,7 +425,8 @@ START_TEST(the_doctor_sees_who_is_missing)
     agent_kill(&agents[2]);
     ck_assert_int_eq(await_diagnosis(&agents[1], "1 of 3 answer"), 2);
     char text[8192];
-    (void)ask_doctor(&agents[1], text, sizeof(text)); /* this is not about the agent's own store */
+    (void)ask_doctor(&agents[1], text, sizeof(text)); /* this test is not about the agent's own
+                                                       * store */
     ck_assert_msg(strstr(text, "does not vote") == NULL, "%s", text);
     agent_kill(&agents[1]);
     ck_assert_int_eq(await_diagnosis(&agents[1], "remedy"), 69);

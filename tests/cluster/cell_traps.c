@@ -78,7 +78,7 @@ START_TEST(first_come_first_served_across_hosts)
     uint64_t token = take(0).token;
     actor_wait(&actors[1], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 1); /* another host knows of it */
-    sleep_ms(300); /* meanwhile its request is repeated over another way */
+    sleep_ms(300); /* meanwhile its request is repeated by another route */
     actor_wait(&actors[2], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 2);
     sleep_ms(300);
@@ -105,7 +105,7 @@ START_TEST(trap_lease_counted_from_the_answer)
     int64_t most_ns = 0;
     open_all("leased", SHORT_MS);
     network_delay(&cell.network, DELAY_MS);
-    sleep_ms(CELL_TTL_MS); /* leases that were renewed before are over */
+    sleep_ms(CELL_TTL_MS); /* leases that were renewed before have ended by now */
     take(0);
     for (int i = 0; i < SAMPLES; i++) {
         int64_t remaining_ns = actor_remaining(&actors[0], 0);
@@ -151,7 +151,8 @@ static bool stall_grantors(void)
     open_all("stalled", SHORT_MS);
     struct hf_hold hold = take(0);
     ck_assert_int_eq(actor_do(&actors[0], &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
-    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* it would profit from the holder's death */
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* this waiter would profit if the holder were taken
+                                              * for dead */
     actor_await_waiters(&actors[1], "stalled", 1);
     sleep_ms(300);
     int64_t lost_from_ns = boottime_now() + actor_remaining(&actors[0], 0) + CELL_GRACE_MS * MS;

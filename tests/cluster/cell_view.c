@@ -139,7 +139,7 @@ START_TEST(every_host_sees_who_holds_and_waits)
 }
 END_TEST
 
-/* The next event of an actor. */
+/* Returns the next event of an actor. */
 static struct actor_reply next_event(struct actor *actor)
 {
     return actor_do(actor, &(struct actor_request){.kind = ACTOR_EVENT,
@@ -200,7 +200,7 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     }
     snprintf(line, sizeof(line), "rm -r %s/state", agents[victim].folder);
     ck_assert_int_eq(system(line), 0);
-    agent_start(&agents[victim]); /* it serves its host, though it does not vote */
+    agent_start(&agents[victim]); /* the agent serves its host, though it does not vote */
     actor_ready(&actors[victim], agents[victim].socket);
     for (int i = 0; i < HOSTS; i++) {
         await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");

@@ -1,7 +1,7 @@
 /*
- * The process that closes (io/closer.h), with the test in the agent's place. It empties each socket
- * that it receives. A user that makes a close wait delays no other user's. When all waiting closes
- * have ended, nothing of it is left.
+ * Tests the process that closes sockets (io/closer.h); the test plays the agent. It empties each
+ * socket that it receives. A user that makes a close wait delays no other user's. When all waiting
+ * closes have ended, nothing of it is left.
  */
 #include <check.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ enum { HIS = 1, OTHERS = 2, ROOM = 1024, FEW_DESCRIPTORS = 64, STUCK = 100 };
 struct connection {
     int near; /* the agent's end */
     int far;
-    int pipe; /* it becomes readable when that descriptor is closed */
+    int pipe; /* it becomes readable when the sent descriptor is closed */
 };
 
 static struct closer *closer;
@@ -160,7 +160,7 @@ static void is_closed(const struct connection *connection)
     close(connection->pipe);
 }
 
-/* ---- what it is given is emptied ---- */
+/* ---- the given sockets are emptied ---- */
 
 enum way { ALONE, BEHIND_EMPTY, BEHIND_MANY, RESET, WAYS };
 
@@ -175,7 +175,7 @@ START_TEST(a_socket_is_emptied)
         ck_assert_int_ge(send(connection.far, "x", _i == BEHIND_MANY, MSG_NOSIGNAL), 0);
     }
     send_pipe(&connection);
-    if (_i == RESET) { /* the peer did not read everything: that error comes first */
+    if (_i == RESET) { /* the peer did not read everything, so that error comes first */
         ck_assert_int_eq(send(connection.near, "x", 1, MSG_NOSIGNAL), 1);
         close(connection.far);
     }
@@ -234,7 +234,7 @@ START_TEST(who_makes_it_wait_keeps_his_own)
         close(connection.far);
         is_closed(&connection);
     }
-    closer_close(closer); /* does not wait */
+    closer_close(closer); /* this call does not wait */
     busy_close();
     is_over();
 }
@@ -261,7 +261,7 @@ START_TEST(what_lingers_ends_for_the_next)
     send_pipe(&next);
     give(&next, HIS);
     is_closed(&next);
-    closer_close(closer); /* a close that still lingers is killed */
+    closer_close(closer); /* a close that still lingers is ended by a kill */
     is_over();
 }
 END_TEST
@@ -287,7 +287,8 @@ START_TEST(more_than_it_has_descriptors_for)
     for (unsigned ms = 0; ms < GUARD_MS && state_of(pid) != 'S'; ms += 10) {
         sleep_ms(10);
     }
-    ck_assert_int_eq(state_of(pid), 'S'); /* it waits for orders, and does not block in a close */
+    ck_assert_int_eq(state_of(pid), 'S'); /* the process waits for orders, and does not block in a
+                                           * close */
     busy_close();
     for (unsigned ms = 0; ms < GUARD_MS && !closer_push(closer); ms += 10) {
         sleep_ms(10);
@@ -323,9 +324,9 @@ START_TEST(a_listener_stays_open)
     ck_assert_int_eq(shutdown(listener, SHUT_RDWR), 0);
     closer_keep(closer, listener);
     (void)!closer_push(closer);
-    /* for the process itself, as the user's children are busy */
+    /* sent to the process itself, as the user's children are busy */
     give_stuck(STUCK / 2, STUCK - 1, HIS);
-    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* for a child that inherited the listener */
+    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* gives one to a child that inherited the listener */
     struct connection connection = connect_one();
     send_pipe(&connection);
     give(&connection, OTHERS);

@@ -20,7 +20,8 @@ enum { ARGUMENTS = 24, OUTPUT = 8192 };
 static struct agent_process agent;
 static struct actor other;
 static char output[OUTPUT];
-static bool weak; /* the command may not signal other users; its errors go into its output */
+static bool weak; /* whether the command lacks the right to signal other users; its errors go into
+                   * its output */
 static bool mute; /* it is started without standard output and standard error */
 
 static void start(void)
@@ -134,7 +135,7 @@ START_TEST(exit_codes)
 }
 END_TEST
 
-/* What was left behind by a hold may take the lock when that hold is over. */
+/* A process that a hold's CMD left behind may take the lock when that hold is over. */
 START_TEST(a_lock_within_a_lock)
 {
     ck_assert_int_eq(run("lock|job|sh|-c|/proc/$PPID/exe lock job true"), 64);
@@ -194,7 +195,7 @@ START_TEST(streams_that_are_closed)
         sleep_ms(10);
         ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
     }
-    ck_assert_int_eq(end(pid), 0); /* as when the output has no reader any more */
+    ck_assert_int_eq(end(pid), 0); /* as when no process reads the output any more */
     ck_assert(!agent_logged(&agent, "event=client_broke_rules"));
     /* closed in the child, too */
     ck_assert_int_eq(run("lock|job|--|sh|-c|[ ! -e /proc/$$/fd/2 ]"), 0);
@@ -290,7 +291,7 @@ START_TEST(signals_are_passed_on)
 {
     pid_t pid = begin("lock|job|--|sh|-c|trap 'exit 9' TERM; echo up; "
                       "while :; do sleep 0.01; done");
-    await_output("up"); /* it has set its trap */
+    await_output("up"); /* the shell has set its trap */
     kill(pid, SIGTERM);
     ck_assert_int_eq(end(pid), 9);
 }

@@ -1,8 +1,8 @@
 /*
  * One user makes each packet of its connection costly: the kernel walks, on the agent's thread, all
- * epoll entries by which the client watches its own end, here 200,000 of them. The agent pays for
- * that twice for each connection that was prepared so, and at most a twentieth of its time. Another
- * user's new locks wait no longer than that. Needs root, for two users.
+ * epoll entries by which the client watches its own end, here 200,000 of them. That costs the agent
+ * two such calls for each connection that was prepared in this way, and at most a twentieth of its
+ * time. Another user's new locks wait no longer than that. Needs root, for two users.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 
 enum {
     NOBODY = 65534,
-    COPIES = 1000, /* copies of a descriptor: an epoll set takes each only once */
+    COPIES = 1000, /* copies of a descriptor, since an epoll set takes each descriptor only once */
     ENTRIES = 200000,
     ENTRIES_FEW = 12000, /* a walk over them takes less than 2 ms */
     CLOSES = 3,
@@ -298,8 +298,8 @@ END_TEST
 START_TEST(who_makes_rings_dear_has_few)
 {
     if (geteuid() == 0) {
-        /* The agent receives few of them, so the socket stays too full to wake a sender that
-         * waits. */
+        /* The agent receives few of these packets, so the socket stays too full to wake a sender
+         * that waits. */
         run("rings", ring_dearly, 12, EITHER);
     }
 }

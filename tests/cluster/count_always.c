@@ -17,7 +17,7 @@ static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 static void *count(void *arg)
 {
     const struct timespec pause = {.tv_nsec = 500000000};
-    while (nanosleep(&pause, NULL) == 0) { /* for as long as the process lives */
+    while (nanosleep(&pause, NULL) == 0) { /* as long as the process lives */
         pthread_mutex_lock(&writing);
         __gcov_dump();
         __gcov_reset();

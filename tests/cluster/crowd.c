@@ -93,14 +93,14 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
         sleep_ms(step_ms);
         left_ms -= step_ms;
     }
-    /* A worker that releases at once lets the next one in. The others show whether the lock stays
-     * closed. */
+    /* Decides whether a worker releases a lost hold. A worker that releases at once lets the next
+     * one in; workers that do not release show whether the lock stays closed. */
     if (left_ms > 0 && crowd_draw(&worker->random, 2) == 0) {
         sleep_ms(3 * (int64_t)plan->lock_delay_ms);
     }
 }
 
-/* Returns whether an agent may answer with this error only because it lacks something for a
+/* Returns whether an agent may answer with this error only because it lacks a resource for a
  * while. */
 static bool is_refusal(const struct worker *worker, int error)
 {
@@ -108,7 +108,8 @@ static bool is_refusal(const struct worker *worker, int error)
            (error == HF_EFULL || error == HF_ENOMEM || error == HF_EPROTO);
 }
 
-/* Records a hold in true time, for a host's clock counts its deadline and its lock-delay. */
+/* Records a hold in true time, since its deadline and its lock-delay are counted by a host's
+ * clock. */
 static void record_acquired(const struct worker *worker, unsigned lock, enum hf_mode mode,
                             const struct hf_hold *hold)
 {

@@ -26,7 +26,8 @@ struct crowd_plan {
     struct faults *faults;    /* the faults of each host for its workers; NULL: none */
     const char *history_path; /* a new file for the record; NULL: memory */
     unsigned guard_ms;        /* how long a worker may wait when all is well; 0: GUARD_MS */
-    bool starved;             /* agents may lack memory or descriptors: a refusal is tried again */
+    bool starved;             /* agents may lack memory or descriptors, so a refused call is tried
+                               * again */
 };
 
 /* The result of the check. */

@@ -1,6 +1,6 @@
 /*
- * Starts and ends of the agent: command lines that it refuses, state that outlives a stop, and the
- * one commit of a name's first acquire.
+ * Tests how the agent starts and ends: command lines that it refuses, state that outlives a stop,
+ * and the one commit of a name's first acquire.
  */
 #include <check.h>
 #include <errno.h>
@@ -318,7 +318,7 @@ START_TEST(a_hold_outlives_the_agent)
     int64_t left_ns = boottime_now() + remaining_ns;
     int64_t renewed_ns = 0;
     agent_start(&agent);
-    /* ends: the new agent renews the lease, or it is over */
+    /* the loop ends: the new agent renews the lease, or it is over */
     while (renewed_ns < left_ns + 1000 * MS) {
         sleep_ms(10);
         renewed_ns = boottime_now();
@@ -401,7 +401,7 @@ START_TEST(the_first_acquire_of_a_name_is_one_commit)
 }
 END_TEST
 
-/* ---- what is taken away from under an agent ---- */
+/* ---- files removed while the agent uses them ---- */
 
 static void start_alone(char *state, size_t size)
 {
@@ -450,7 +450,7 @@ START_TEST(what_is_moved_or_removed_is_told)
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 2);
     REQUIRE(strstr(said, path) != NULL, "no %s in %s", path, said);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (!agent_logged(&agent, path)) { /* with upkeep */
+    while (!agent_logged(&agent, path)) { /* upkeep logs it */
         REQUIRE(boottime_now() < end_ns, "the log does not name %s", path);
         sleep_ms(20);
     }
@@ -670,7 +670,7 @@ START_TEST(the_service_manager_is_told)
     agent_start(&agent);
     await_word(inbox, "READY=1");
     await_word(inbox, "WATCHDOG=1");
-    await_word(inbox, "WATCHDOG=1"); /* again and again */
+    await_word(inbox, "WATCHDOG=1"); /* it comes again and again */
     ck_assert_int_eq(agent_stop(&agent), 0);
     await_word(inbox, "STOPPING=1");
     close(inbox);

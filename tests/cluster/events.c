@@ -63,7 +63,7 @@ START_TEST(changes_below_a_watched_prefix_are_told)
     while (event_within(200).result == 1) { /* that it exists now */
     }
     ck_assert_int_eq(actor_acquire(&two, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    struct actor_reply late = event_within(200); /* of the other lock, nothing */
+    struct actor_reply late = event_within(200); /* no event of the other lock */
     ck_assert(late.result == 0 || strcmp(late.event.name, "jobs/nightly") == 0);
     for (int i = 0; i < 3; i++) {
         int result = i % 2 ? actor_release(&two, 0)
@@ -78,7 +78,7 @@ START_TEST(changes_below_a_watched_prefix_are_told)
                                                  * all */
         }
     }
-    actor_kill(&two); /* it holds */
+    actor_kill(&two); /* this process holds */
     ck_assert_int_eq(event_within(GUARD_MS).event.kind, HF_EVENT_CHANGED);
 }
 END_TEST

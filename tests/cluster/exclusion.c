@@ -153,7 +153,7 @@ static uint32_t pick_handle(struct worker *worker)
         snprintf(text, sizeof(text), "%sitem %u", spaces[name % 3], name);
         int error = hf_open(worker->client, text, &options, &worker->locks[handle]);
         worker->names[handle] = name;
-        if (error == HF_ENOAGENT) { /* the agent was killed just now */
+        if (error == HF_ENOAGENT) { /* the agent was killed just before */
             worker->locks[handle] = NULL;
             return HANDLES;
         }

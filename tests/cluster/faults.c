@@ -81,7 +81,7 @@ static int64_t to_local(const struct faults_host *host, int64_t true_ns)
     return host->base_ns + scale(true_ns - host->base_ns, MILLION + host->rate_ppm, MILLION);
 }
 
-/* Rounds up: a sleep until that time must not end before it. */
+/* Rounds up, so that a sleep until that time does not end too early. */
 static int64_t to_true(const struct faults_host *host, int64_t local_ns)
 {
     return host->base_ns + scale(local_ns - host->base_ns, MILLION, MILLION + host->rate_ppm) + 1;
@@ -164,7 +164,7 @@ static bool flush_may_go_on(void)
     if (delay_ms != 0) {
         poll(NULL, 0, (int)delay_ms);
     }
-    while (atomic_load(&own->stalled)) { /* the test that stalls it sets the bound */
+    while (atomic_load(&own->stalled)) { /* the test that stalls it bounds the stall */
         poll(NULL, 0, STALL_STEP_MS);
     }
     errno = atomic_load(&own->flush_error);
@@ -204,7 +204,7 @@ int fallocate(int fd, int mode, off_t offset, off_t size)
 {
     if (own && mode == 0) {
         atomic_fetch_add(&own->making, 1);
-        while (atomic_load(&own->making_stalled)) { /* as above */
+        while (atomic_load(&own->making_stalled)) { /* likewise */
             poll(NULL, 0, STALL_STEP_MS);
         }
         atomic_fetch_sub(&own->making, 1);

@@ -36,7 +36,7 @@ enum {
     CLIENTS_OF_USER = 2048, /* half of [limits] clients, by default */
     SILENT_MAX = 128,       /* io/socket.h: SOCKET_GREETING_MAX_PER_USER */
     DESCRIPTORS_MORE_MAX = 3 * CLIENTS_OF_USER + SILENT_MAX + 64,
-    /* For each client 64 KiB of unsent bytes, in up to 1,024 packets, and the client itself. */
+    /* For each client: 64 KiB of unsent bytes in up to 1,024 packets, and the client itself. */
     MEMORY_MORE_MAX_KB = CLIENTS_OF_USER * (64 + 64 + 8),
     /* The log may grow by LOG_MORE_MAX, and by LOG_A_SECOND_MAX each second for lines about clients
      * that come and go. */
@@ -89,7 +89,7 @@ static void nest(int fd, size_t depth)
 {
     static unsigned char bytes[LARGE];
     memset(bytes, 0x91, sizeof(bytes)); /* an array of one */
-    bytes[0] = 0x9b;                    /* of eleven: kind, request, nine fields */
+    bytes[0] = 0x9b;                    /* an array of eleven: kind, request, nine fields */
     bytes[1] = HFI_FRAME_OPEN;
     bytes[2] = 1;
     (void)!send(fd, bytes, depth, MSG_NOSIGNAL);
@@ -114,7 +114,8 @@ static void ask_and_never_read(int fd)
     }
 }
 
-/* Only a few send requests and never read: one of them costs the agent as much as all others. */
+/* Only a few connections send requests and never read, because one of them costs the agent as much
+ * as all others. */
 static enum manner manner_of(unsigned number)
 {
     static const enum manner others[] = {SILENT, BYTE_BY_BYTE, TOO_LARGE, NESTED};
@@ -284,8 +285,8 @@ START_TEST(ten_thousand_connections)
     while (atomic_load(&shared->done) < PROCESSES) {
         serve_one(&most);
     }
-    /* The agent reads a million requests before all are closed, so the test only checks that the
-     * number falls. */
+    /* The agent reads a million requests before all connections are closed, so the test only checks
+     * that their number falls. */
     unsigned fewest = UINT_MAX;
     int64_t end_ns = 0;
     for (unsigned open = open_in_all(); open > 0; open = open_in_all()) {

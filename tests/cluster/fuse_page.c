@@ -42,7 +42,7 @@ static void reply_init(int device, uint64_t unique, const struct fuse_init_in *w
 {
     struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
                                 .minor = FUSE_KERNEL_MINOR_VERSION,
-                                /* otherwise no waiting process could be killed */
+                                /* otherwise a waiting process could not be killed */
                                 .flags = FUSE_ASYNC_READ,
                                 .max_readahead = wish->max_readahead,
                                 .max_write = 4096};
@@ -191,7 +191,7 @@ static void start_server(struct fuse_page *page, int device)
         serve(device, ends[1]);
     }
     close(ends[1]);
-    /* the server has the last one: when that closes, the kernel ends all waiting calls */
+    /* the server has the last descriptor: when that closes, the kernel ends all waiting calls */
     close(device);
     page->asked = ends[0];
 }

@@ -42,8 +42,8 @@ struct fuse_page {
 /* Returns false if this machine cannot do it; a line on stderr says why. */
 bool fuse_page_create(struct fuse_page *page);
 
-/* Waits until a process has accessed it. The kernel may then ask for all pages at once, so a later
- * process is not noticed. */
+/* Waits until a process has accessed it. The kernel may then ask for all pages at once; so this
+ * call does not notice a second process. */
 void fuse_page_await(struct fuse_page *page);
 
 /* Ends the server: waiting calls fail with EFAULT (or return a partial result), and a process that

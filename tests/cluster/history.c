@@ -141,13 +141,13 @@ struct hold {
     uint64_t token;
     int64_t attempt_ns; /* when ATTEMPT was */
     int64_t begin_ns;   /* when ACQUIRED was logged */
-    int64_t end_ns;     /* the hold certainly lasted until then */
+    int64_t end_ns;     /* until when the hold certainly lasted */
     /* no other process may hold before this: end_ns, or later after a holder that vanished */
     int64_t closed_ns;
-    bool ordered; /* it certainly held at begin_ns */
+    bool ordered; /* the process certainly held at begin_ns */
     uint8_t host;
-    size_t top; /* in the order of beginnings: of its lock's ordered holds, itself included, the one
-                   with the highest token; NO_HOLD: there is none */
+    size_t top; /* among its lock's ordered holds up to this one, in the order of their beginnings:
+                 * the one with the highest token; NO_HOLD: there is none */
 };
 
 static const size_t NO_HOLD = SIZE_MAX;
@@ -277,8 +277,9 @@ static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 }
 
 /*
- * The actor was killed: its waits are over, its holds lasted at least until the kill was sent. A
- * release that it may have died in, or before it could log LOST, proves nothing.
+ * To be called when the actor was killed: its waits are over, and its holds lasted at least until
+ * the kill was sent. A release proves nothing if the actor may have died in it, or before it could
+ * log LOST.
  */
 static void on_killed(struct check *check)
 {
@@ -286,7 +287,7 @@ static void on_killed(struct check *check)
     for (size_t i = 0; i < actor->relation_count; i++) {
         struct relation *relation = &actor->relations[i];
         if (relation->stage == STAGE_RELEASED) {
-            relation->delay_ns = 0; /* and it did not vanish */
+            relation->delay_ns = 0; /* and the holder did not vanish */
             emit_hold(check, relation, relation->sure_ns, false);
         } else if (relation->stage == STAGE_HOLDING) {
             int64_t end_ns = actor->kill_sent ? actor->kill_sent_ns : relation->sure_ns;
@@ -523,12 +524,12 @@ static void check_order(struct check *check)
 
 /*
  * No hold may have a lower token than a hold whose acquire had returned before this one's acquire
- * was called. check_order has looked at exclusive holds more strictly. The holds are in the order
- * of their beginnings.
+ * was called. check_order has already checked exclusive holds more strictly. The holds are in the
+ * order of their beginnings.
  */
 static void check_calls(struct check *check)
 {
-    size_t first = 0; /* of the lock */
+    size_t first = 0; /* the first hold of the lock */
     for (size_t i = 0; i < check->hold_count; i++) {
         struct hold *hold = &check->holds[i];
         first = i > 0 && hold->lock == hold[-1].lock ? first : i;
@@ -558,7 +559,7 @@ static void check_given_twice(struct check *check)
     for (size_t i = 1; i < check->hold_count; i++) {
         const struct hold *first = &check->holds[i - 1];
         const struct hold *second = &check->holds[i];
-        /* then check_order has reported it */
+        /* in that case check_order has reported it */
         bool both_ordered = first->ordered && second->ordered;
         if (first->lock == second->lock && first->mode == HISTORY_EXCLUSIVE &&
             second->mode == HISTORY_EXCLUSIVE && first->token == second->token && !both_ordered) {
@@ -572,7 +573,7 @@ static size_t count_apart(const struct check *check)
 {
     size_t apart = 0;
     size_t next = 0; /* the exclusive hold that is compared with */
-    size_t last = 0; /* behind the lock's exclusive holds */
+    size_t last = 0; /* behind the exclusive holds of the lock */
     for (size_t i = 0; i < check->hold_count; i++) {
         const struct hold *hold = &check->holds[i];
         next = i == 0 || hold->lock != hold[-1].lock ? i : next;
@@ -633,7 +634,7 @@ int history_check(const struct history *history, struct history_report *report)
         for (size_t i = 0; i < check.hold_count; i++) {
             report->exclusive_holds += check.holds[i].mode == HISTORY_EXCLUSIVE ? 1 : 0;
         }
-        /* relaxed: nobody appends any more */
+        /* relaxed: no process appends any more */
         uint64_t next = atomic_load_explicit(&history->next, memory_order_relaxed);
         report->dropped = next - history_count(history);
         if (report->dropped > 0 && report->first[0] == '\0') {

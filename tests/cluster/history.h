@@ -1,10 +1,10 @@
 /*
  * A log of what many processes did with locks, as it happened, and a check of it afterwards.
  *
- * The log lies in shared memory (anonymous, or a file that programs started with exec map too) and
- * only grows. Every process appends without a lock; one that is killed in the middle of an append
- * leaves a record that does not count. The check runs when everything has ended and reports what is
- * certainly wrong. It does not report what a late record could explain as well.
+ * The log lies in shared memory and only grows. The memory is anonymous, or a file that programs
+ * started with exec map, too. Every process appends without a lock; one that is killed in the
+ * middle of an append leaves a record that does not count. The check runs when everything has ended
+ * and reports what is certainly wrong. It does not report what a late record could explain as well.
  *
  * Certainty rests on when each event is logged:
  *
@@ -24,11 +24,11 @@
  *
  * A test in which nothing but its own deadline may take a hold away from a living holder (no break,
  * no max_stall) says so with `firm`: such a hold lasted until the last deadline that its holder
- * knew, or until its holder learned that it is lost. And behind an exclusive hold that ended in
- * another way than by its release, no other process holds until the lock-delay is over, or until
- * the holder said that it has finished. A release after the deadline gets HF_ELOST, but still frees
- * the lock if the hold was not taken away before. (So a test of lock-delays does not release a lost
- * hold at once.)
+ * knew, or until its holder learned that it is lost. After an exclusive hold that ended in another
+ * way than by its release, no other process holds until the lock-delay is over, or until the holder
+ * said that it has finished. A release after the deadline gets HF_ELOST, but still frees the lock
+ * if the hold was not taken away before. (So a test of lock-delays does not release a lost hold at
+ * once.)
  */
 #ifndef TESTS_CLUSTER_HISTORY_H
 #define TESTS_CLUSTER_HISTORY_H
@@ -58,7 +58,8 @@ struct history_event {
     enum history_mode mode;
     uint64_t token;
     int64_t deadline_ns; /* ACQUIRED, HELD: the deadline as far as it is known; 0: not known */
-    bool firm;           /* ACQUIRED with a deadline: only that ends it while its holder lives */
+    bool firm;           /* ACQUIRED with a deadline: while its holder lives, only the deadline ends
+                          * the hold */
     int64_t delay_ns;    /* ACQUIRED, exclusive: its lock-delay; 0: none, or not checked */
     uint8_t host;        /* printed with each finding */
 };

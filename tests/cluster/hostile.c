@@ -224,7 +224,8 @@ START_TEST(a_packet_that_is_too_large)
 }
 END_TEST
 
-/* The agent answers as without the descriptor, or hangs up. It never receives the descriptor. */
+/* The agent answers as if there were no descriptor, or hangs up. It never receives the
+ * descriptor. */
 START_TEST(a_hello_with_a_descriptor)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -349,7 +350,7 @@ static int send_last_lingering(enum way way, int *reader)
     if (way == UNREAD || way == BEHIND_EMPTY) {
         ck_assert_int_eq(send(fd, "x", way == UNREAD, MSG_NOSIGNAL), way == UNREAD);
     }
-    if (way == BEHIND_EMPTY) { /* at the first one the agent notices that the client hung up */
+    if (way == BEHIND_EMPTY) { /* by the first packet the agent notices that the client hung up */
         ck_assert_int_eq(send(fd, "", 0, MSG_NOSIGNAL), 0);
     }
     all[count - 1] = lingering(reader);
@@ -384,7 +385,7 @@ static hf_lock *hold_by(const struct hf_options *options, hf_client **client)
     return lock;
 }
 
-/* Takes another client's hold, which lasts meanwhile. */
+/* Takes another client's hold, which must last meanwhile. */
 static hf_lock *hold(hf_client **client)
 {
     struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
@@ -412,7 +413,7 @@ START_TEST(descriptors_whose_close_waits)
             silent[i] = dial();
         }
         int fd = send_lingering(way, &readers[way]);
-        if (errors[way] != 0) { /* the answer and the end come long before all is closed */
+        if (errors[way] != 0) { /* the answer and the end come long before all sockets are closed */
             ck_assert_int_eq(answer(fd, NULL), errors[way]);
         }
         if (errors[way] != 0 || way == BEHIND_EMPTY || !refuses) {
@@ -520,7 +521,7 @@ START_TEST(the_process_that_closes_is_killed)
     ck_assert(file != NULL && fgets(name, sizeof(name), file) != NULL);
     fclose(file);
     ck_assert_str_eq(name, "holdfastd-close");
-    /* as a signal to all of a terminal or a service would */
+    /* like a signal to all processes of a terminal or a service */
     ck_assert_int_eq(kill(closer, SIGTERM), 0);
     ck_assert_int_eq(kill(closer, SIGINT), 0);
     give_descriptor(other);
@@ -564,7 +565,7 @@ static void allow_descriptors(int more)
     struct rlimit limit;
     await_idle();
     ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* each free number counts */
+    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* each free descriptor number counts */
     for (int left = more; left >= 0 && limit.rlim_cur < limit.rlim_max; limit.rlim_cur++) {
         snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)agent.pid, (unsigned)limit.rlim_cur);
         if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && left-- == 0) {
@@ -580,7 +581,7 @@ START_TEST(without_descriptors_nobody_is_blamed)
 {
     allow_descriptors(_i); /* 0: none; 1: one for the connection, and none for its process */
     pid_t stranger = fork_tied();
-    if (stranger == 0) { /* the agent does not know its process yet */
+    if (stranger == 0) { /* the agent does not know this client's process yet */
         struct hf_options options = {
             .size = sizeof(options), .socket = agent.socket, .connect_timeout_ns = 500 * MS};
         hf_client *client;
@@ -743,7 +744,7 @@ START_TEST(a_truncated_region)
 {
     char path[512];
     agent_region_path(&agent, "default", path, sizeof(path));
-    pid_t attacker = fork_tied(); /* it may die of what it does */
+    pid_t attacker = fork_tied(); /* it may die of its own attack */
     if (attacker == 0) {
         hf_client *client;
         hf_lock *lock;
@@ -764,7 +765,7 @@ START_TEST(a_truncated_region)
     /* The next agent makes a new region. */
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_start(&agent);
-    honest(); /* from now on its process is known */
+    honest(); /* the agent knows its process from now on */
     sleep_ms(200);
     descriptors_before = agent_descriptors(&agent);
 }

@@ -325,7 +325,8 @@ START_TEST(a_lease_that_ran_out_without_an_agent_is_counted)
     agent_start(&agents[0]);
     await_health(0, "HTTP/1.1 200 ", "\r\n\r\nwell\n");
     ck_assert(metric(0, "holdfast_session_interruptions_total") == 1 ||
-              metric(0, "holdfast_session_epoch") > epoch); /* if the start took so long */
+              metric(0, "holdfast_session_epoch") > epoch); /* this happens if the start took so
+                                                             * long */
     stop(1);
 }
 END_TEST
@@ -385,7 +386,7 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
     ck_assert_uint_le(agent_descriptors(&agents[0]), before + CONNECTIONS_MAX);
     for (unsigned i = 0; i < SILENT; i++) {
         char byte;
-        ck_assert_int_le(recv(silent[i], &byte, 1, 0), 0); /* closed, by and by */
+        ck_assert_int_le(recv(silent[i], &byte, 1, 0), 0); /* the server closes them one by one */
         close(silent[i]);
     }
     await_health(0, "HTTP/1.1 200 ", "well");

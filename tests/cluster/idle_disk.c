@@ -211,7 +211,7 @@ static void clean_pages(void)
     close(fd);
 }
 
-/* Looks again and again, so that each write can be found in the agents' logs by its time. */
+/* Looks again and again, so that the time of each write can be compared with the agents' logs. */
 static void count_long(unsigned how_long)
 {
     static struct written looks[2];
@@ -243,13 +243,13 @@ static void nothing_is_written(void)
     static struct written after;
     unsigned windows = 0;
     if (minutes() > 0) {
-        sleep_ms(10000); /* the rest of a start's work */
+        sleep_ms(10000); /* until the work of the start is over */
         count_long(minutes());
         return;
     }
     do {
         REQUIRE(windows++ < WINDOWS, "idle agents write to their disks all the time");
-        look(&before); /* before pages are made clean, so that no write is missed in between */
+        look(&before); /* before pages are made clean, so that no write in between is missed */
         clean_pages();
         sleep_ms(WINDOW_MS); /* at least two renewals */
         look(&after);

@@ -1,8 +1,8 @@
 /*
- * Locks of the kernel that a stranger keeps for as long as it likes, with a system call on memory
- * that never comes (fuse_page.h). A client keeps the lock of a region that it has. Any user can
- * keep the lock of /dev/shm, and of the folders on the way to the agent's own. It needs root, and
- * has a /dev/shm of its own.
+ * Tests of the kernel's locks that a hostile process keeps for as long as it likes, with a system
+ * call on memory that never comes (fuse_page.h). A client keeps the lock of a region that it has.
+ * Any user can keep the lock of /dev/shm, and of the folders on the way to the agent's own. It
+ * needs root, and has a /dev/shm of its own.
  */
 #include <check.h>
 #include <dirent.h>
@@ -128,7 +128,7 @@ static void keep_folder(const char *path)
     close(fd);
 }
 
-/* ---- what is seen ---- */
+/* ---- what the test sees ---- */
 
 static unsigned count_regions(const char *space)
 {
@@ -395,7 +395,7 @@ START_TEST(somebody_lists_shared_memory_at_the_first_start)
 }
 END_TEST
 
-/* ---- that of a folder on the way ---- */
+/* ---- the lock of a folder on the way ---- */
 
 START_TEST(somebody_lists_what_the_folders_are_in)
 {

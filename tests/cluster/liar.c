@@ -60,13 +60,13 @@ struct packet {
 struct way {
     unsigned from, to;
     int listener;
-    int own; /* the connection for lies; -1: none */
+    int own; /* the connection for lies; -1: there is none */
     uint64_t random;
     unsigned kept;
     struct packet *now; /* the packet that is carried now */
     struct packet *old; /* an earlier packet, from which a lie is made */
     struct packet *lie;
-    pthread_mutex_t lock; /* for kept and before: */
+    pthread_mutex_t lock; /* protects `kept` and `before`: */
     struct packet *before[KEPT];
 };
 
@@ -76,7 +76,7 @@ static struct way ways[WAYS];
 static struct history *history;
 static uint64_t rules_digest; /* a hash of the cell's configuration, which the liar knows */
 
-/* Of all processes. */
+/* Shared by all processes. */
 static struct {
     _Atomic int lies;
     _Atomic bool end;
@@ -352,7 +352,7 @@ static void *run_lies(void *arg)
     return NULL;
 }
 
-/* ---- what is carried ---- */
+/* ---- carrying packets ---- */
 
 static void keep(struct way *way)
 {
@@ -664,7 +664,7 @@ START_TEST(altered_packets_end_no_agent)
 }
 END_TEST
 
-/* ---- an agent without a vote that speaks in its own name ---- */
+/* ---- an agent without a vote that sends in its own name ---- */
 
 /* Adds give-backs of lock-0 in host-a's name, with every version that host-a may have. */
 static void add_give_backs(struct wire_writer *writer, unsigned to)

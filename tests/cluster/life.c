@@ -32,7 +32,7 @@
 
 enum {
     PIECES = 100000,  /* pieces of a lock; one walk takes ten ms or more */
-    CONNECTIONS = 15, /* each is given files of its own, if the agent gives any */
+    CONNECTIONS = 15, /* each gets files of its own, if the agent gives any */
     RESUMES = 400,
     FILES_MAX = 64,
     CONNECTS = 500,
@@ -44,8 +44,7 @@ enum {
 
 static struct agent_process agent;
 
-/* older: this process's library claims to be of the previous release; its HELLO says so (see
- * send()). */
+/* older: this process plays a client of the previous release; its HELLO says so (see send()). */
 static struct {
     _Atomic bool older;
 } * shared;
@@ -312,7 +311,7 @@ START_TEST(clients_that_hang_up_and_live)
     int64_t before_ns = loop_ns();
     tell(attacker.fd);
     await(attacker.fd);
-    sleep_ms(6500); /* so that every quarter of the ttl is in it */
+    sleep_ms(6500); /* so long that it contains every quarter of the ttl */
     is_served();
     int64_t took_ns = loop_ns() - before_ns;
     printf("clients that hang up: %lld us of the agent's loop\n", (long long)took_ns / 1000);
@@ -384,7 +383,7 @@ START_TEST(nothing_that_a_client_keeps_is_where_the_store_is)
 }
 END_TEST
 
-/* ---- whose number it is ---- */
+/* ---- which process has a number ---- */
 
 enum change { TRUE_INODE, OTHER_INODE, TRUE_START, OTHER_START, OTHER_BOOT, OLDER, CHANGES };
 
@@ -530,7 +529,7 @@ START_TEST(a_number_that_is_used_again)
 }
 END_TEST
 
-/* ---- the release before ---- */
+/* ---- the previous release ---- */
 
 /* Replaces the library's send(). If this process plays a client of the previous release, HELLO gets
  * that release's version, its third item. */

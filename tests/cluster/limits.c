@@ -85,7 +85,7 @@ START_TEST(fixed_lease_ends_by_itself)
     struct actor_reply reply = served();
     ck_assert(reply.time_ns >= hold.deadline_ns + 200 * MS);
     ck_assert(reply.hold.token > hold.token);
-    /* if the agent has not evicted it yet, a release would pass the lock on */
+    /* if the agent has not ended the hold yet, a release would pass the lock on */
     told_lost_once(hold.token);
 }
 END_TEST
@@ -108,7 +108,7 @@ END_TEST
 static bool keep_by_progress(int64_t stall_ms)
 {
     enum { REPORTS = 16 };
-    int64_t told_ns = boottime_now(); /* the hold counts from then, or later */
+    int64_t told_ns = boottime_now(); /* the hold counts from this time, or later */
     struct hf_hold hold = take_limited(0, stall_ms, 100);
     int result = 0;
     for (int i = 0; i < REPORTS && result == 0; i++) {
@@ -143,7 +143,7 @@ END_TEST
 static bool outlasted_by_lease(int64_t lease_ms)
 {
     int64_t stall_ns = lease_ms / 8 * 7 * MS;
-    int64_t told_ns = boottime_now(); /* the hold counts from then, or later */
+    int64_t told_ns = boottime_now(); /* the hold counts from this time, or later */
     struct hf_hold hold = take_limited(lease_ms, lease_ms / 8 * 7, 10);
     int64_t end_ns = hold.deadline_ns + lease_ms * MS / 2;
     int result = 0;

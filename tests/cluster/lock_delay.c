@@ -64,7 +64,7 @@ START_TEST(dead_holders_lock_is_closed_for_its_lock_delay)
     actor_kill(&holder);
     sleep_ms(delay_ms / 2);
     struct actor_show show = actor_show(&looker, "delay");
-    /* otherwise the machine was too slow for this look */
+    /* otherwise the machine was too slow for this check */
     if (boottime_now() < died_ns + delay_ms * MS) {
         ck_assert_int_eq(show.state, HF_STATE_FREE);
         ck_assert_int_eq(show.holders, 0);
@@ -132,7 +132,7 @@ START_TEST(no_lock_delay_passes_on_at_a_death)
     actor_wait(&waiter, 0, HF_EXCLUSIVE);
     actor_await_waiters(&looker, "other", 1);
     actor_kill(&holder);
-    served(); /* long before the minute that other handles ask for */
+    served(); /* long before the minute that other handles ask for has passed */
 }
 END_TEST
 
@@ -161,7 +161,7 @@ START_TEST(exec_ends_the_hold_as_a_death_does)
     int64_t ended_ns = boottime_now();
     actor_send(&holder, &(struct actor_request){.kind = ACTOR_EXEC});
     ck_assert(served().time_ns >= ended_ns + 300 * MS);
-    ck_assert_int_eq(kill(holder.pid, 0), 0); /* it lives */
+    ck_assert_int_eq(kill(holder.pid, 0), 0); /* the process lives */
 }
 END_TEST
 

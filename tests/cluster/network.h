@@ -52,7 +52,7 @@ void network_lose_everywhere(struct network *network, uint8_t percent);
 /* network_cut() cuts one direction of a link, network_isolate() all links of a host. */
 void network_cut(struct network *network, unsigned from, unsigned to);
 void network_isolate(struct network *network, unsigned host);
-/* Makes all links whole and fast again. */
+/* Removes all faults of links. */
 void network_heal(struct network *network);
 
 /* Sets the faults of packets from one host to another, or on all links in both directions. A relay

@@ -18,7 +18,7 @@
 
 enum { WAITERS = 8, TRIERS = 2, ROUNDS = 12, ROUNDS_DEEP = 200, TAKEN = 1 << 20 };
 
-/* The tokens of successful tries. */
+/* The tokens of tries that succeeded. */
 struct taken {
     _Atomic uint32_t stop;
     _Atomic uint32_t count;
@@ -93,7 +93,7 @@ static int64_t join_all(unsigned round, struct hf_hold *first)
     enum hf_mode held = round % 3 == 1 ? HF_SHARED : HF_EXCLUSIVE;
     ck_assert_int_eq(actor_acquire(&holder, 0, held, GUARD_MS, first), 0);
     for (unsigned i = 0; i < WAITERS; i++) {
-        /* in every third round there are readers, which may share but not pass a writer */
+        /* in every third round there are readers, which may share the lock but not pass a writer */
         enum hf_mode mode = round % 3 == 2 && i % 3 != 0 ? HF_SHARED : HF_EXCLUSIVE;
         actor_wait(&waiters[i], 0, mode);
         actor_await_waiter(&holder, "order", &waiters[i]);

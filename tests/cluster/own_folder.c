@@ -183,7 +183,7 @@ int main(void)
     pid_t pid = fork();
     REQUIRE(pid >= 0, "fork");
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* its parent has no number here */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* its parent has no number in this namespace */
         exit(run());
     }
     int status = 0;

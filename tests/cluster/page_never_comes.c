@@ -28,7 +28,7 @@ enum { NOBODY = 65534, GOT_MAX = 4, CULPRITS_MAX = 64, SERVED_MS = 1500 };
 
 static struct fuse_page page;
 
-/* ---- the memory itself ---- */
+/* ---- the memory ---- */
 
 static pid_t start_writer(int to)
 {
@@ -60,7 +60,7 @@ START_TEST(such_memory_keeps_its_writer)
 }
 END_TEST
 
-/* ---- on what a client has of its agent ---- */
+/* ---- the descriptors that a client has of its agent ---- */
 
 static struct agent_process agent;
 static int got[GOT_MAX]; /* its end of the connection, and the descriptors that came over it */

@@ -29,7 +29,7 @@ enum {
     DEATHS = 16,
     TTL_MS = 2000,
     TURN_MAX_MS = TTL_MS / 20,
-    AFTER_MS = 200, /* by then the agent has handled a death, unless it is late */
+    AFTER_MS = 200, /* after this time the agent has handled a death, unless it is late */
     QUICK_DEATHS = 300,
     QUICK_MAX_MS = 50, /* the limit for half of the deaths, as the machine may be busy */
 };
@@ -46,7 +46,8 @@ static void start(void)
     agent_start(&agent);
 }
 
-/* The processor time of the loop's thread. Waiting for a spinning lock counts as running. */
+/* The processor time of the loop's thread. Time in which a thread spins for a lock counts as
+ * running. */
 static int64_t loop_cpu_ns(void)
 {
     char path[64];
@@ -171,7 +172,7 @@ START_TEST(the_loop_waits_for_no_queue_of_a_pidfd)
 }
 END_TEST
 
-/* ---- how soon ---- */
+/* ---- how soon the agent notices ---- */
 
 static int compare(const void *a, const void *b)
 {

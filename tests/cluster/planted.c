@@ -1,8 +1,8 @@
 /*
  * Before the agent started, another user of the host put folders, links, files, sockets and regions
  * where the agent has its own. The agent refuses each in a line that names it, or does not use it.
- * It follows no link, and the target of a link stays unchanged. As root, which can be the others;
- * the agent runs as a user of its own, as it should.
+ * It follows no link, and the target of a link stays unchanged. It needs root, to act as the other
+ * users; the agent runs as a user of its own.
  */
 #include <check.h>
 #include <dirent.h>
@@ -338,7 +338,7 @@ START_TEST(a_folder_for_the_socket)
     make_folder("others", OTHER_USER, 0755);
     configure("own/state", "others/agent.sock");
     refuses(69, "others: expected a folder of this agent's user or root");
-    /* the owner of a sticky folder may still remove what is in it */
+    /* the owner of a folder with the sticky bit may still remove everything in it */
     make_folder("sticky", OTHER_USER, 01777);
     configure("own/state", "sticky/agent.sock");
     refuses(69, "sticky: expected a folder of this agent's user or root");
@@ -372,7 +372,7 @@ START_TEST(a_folder_in_shared_memory)
     ck_assert_int_eq(chmod(path, 0700), 0);
     refuses(69, "somebody else made it: remove it");
     ck_assert_int_eq(chown(path, AGENT_USER, AGENT_USER), 0);
-    ck_assert_int_eq(chmod(path, 0750), 0); /* a folder that others may list */
+    ck_assert_int_eq(chmod(path, 0750), 0); /* a folder that other users may list */
     refuses(69, "found owner 1 and mode 0750");
     ck_assert_int_eq(rmdir(path), 0);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0666);
@@ -447,7 +447,8 @@ static void kill_at_a_region(void)
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])), /* its size */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])), /* the size of
+                                                                                     * the region */
         BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 16 << 20, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -462,7 +463,7 @@ static rlim_t descriptors;
 static void allow_descriptors(void)
 {
     struct rlimit limit = {descriptors, descriptors};
-    for (int fd = 3; fd < (int)descriptors; fd++) { /* it has all numbers below the limit */
+    for (int fd = 3; fd < (int)descriptors; fd++) { /* descriptors up to the limit */
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);       /* fails where none is open */
     }
     REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
@@ -473,7 +474,7 @@ static void allow_descriptors(void)
 START_TEST(starts_that_fail_use_up_no_session)
 {
     unsigned late = 0;
-    add_namespace(); /* so that it can run out of descriptors between two regions */
+    add_namespace(); /* so that it may run out of descriptors between two regions */
     hobble = kill_at_a_region;
     for (unsigned i = 0; i < 3 && agent_can_be_without("an agent that is killed"); i++) {
         ck_assert_int_eq(run_agent(), 128 + SIGSYS);
@@ -517,7 +518,7 @@ static void lose_regions(void)
     ck_assert_uint_eq(lost, 1);
 }
 
-/* The last session number can be used. After it the agent refuses to start, says why, and damages
+/* The last session number can be used. After it the agent refuses to start, logs why, and changes
  * nothing. */
 START_TEST(the_last_session)
 {

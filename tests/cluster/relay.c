@@ -60,7 +60,8 @@ struct relay {
     int fds[RELAY_PORTS_MAX];
     bool known[RELAY_PORTS_MAX]; /* the host behind the port has sent a frame */
     unsigned char addresses[RELAY_PORTS_MAX][ETH_ALEN];
-    struct frame queue[QUEUE_FRAMES]; /* a heap: none is due before the one at (index - 1) / 2 */
+    struct frame queue[QUEUE_FRAMES]; /* a heap: no frame is due before the one at (index - 1) /
+                                       * 2 */
     unsigned count;
 };
 
@@ -99,7 +100,7 @@ static int open_port(unsigned port)
     return fd;
 }
 
-/* ---- what waits ---- */
+/* ---- waiting frames ---- */
 
 static bool is_before(const struct frame *a, const struct frame *b)
 {
@@ -152,7 +153,7 @@ static void enqueue(struct relay *relay, const unsigned char *bytes, size_t size
     push(relay, &frame);
 }
 
-/* ---- what happens to it ---- */
+/* ---- faults of a frame ---- */
 
 /* Returns the offset of the TCP header in a whole frame, or 0 if the frame is not TCP over IPv4. */
 static size_t tcp_at(const unsigned char *bytes, size_t size)
@@ -266,7 +267,7 @@ static void take_in(struct relay *relay, unsigned port)
     for (unsigned turn = 0; turn < TURN_FRAMES; turn++) {
         ssize_t size = recv(relay->fds[port], bytes, sizeof(bytes), 0);
         if (size <= (ssize_t)IP_AT) {
-            return; /* nothing arrived, or it is not a frame */
+            return; /* no packet arrived, or it is not a frame */
         }
         pass_on(relay, port, bytes, (size_t)size);
     }

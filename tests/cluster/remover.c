@@ -1,5 +1,5 @@
 /*
- * The process that removes (io/remover.h), with the test in the agent's place: which objects it
+ * Tests the process that removes regions (io/remover.h); the test plays the agent: which objects it
  * makes, marks, empties, removes and leaves alone, and that it ends with the agent.
  */
 #include "io/remover.h"
@@ -114,7 +114,7 @@ START_TEST(a_folder_is_made_once)
 }
 END_TEST
 
-/* The removal of another start still waits, and is not begun a second time. */
+/* The removal of another start still waits, so it is not begun a second time. */
 START_TEST(a_folder_that_another_start_waits_for)
 {
     int lock = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -151,7 +151,7 @@ START_TEST(a_region_of_another_layout_is_left)
 }
 END_TEST
 
-/* Whatever was done to the region, a process that maps it reads zeros, and the region takes no
+/* However the region was spoilt, a process that maps it reads zeros, and the region takes no
  * memory. */
 START_TEST(a_region_is_emptied)
 {

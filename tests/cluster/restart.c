@@ -1,7 +1,7 @@
 /*
  * The agent is killed with kill -9 under live holds and waiters.
  *
- * If it is back within the lease, every holder still holds, none got LOST, and every waiter is
+ * If it is back within the lease, every holder still holds, none gets LOST, and every waiter is
  * served in order, with rising tokens. If it stays away past the lease, every holder learns that
  * from its own timer, in time, without an agent.
  */
@@ -256,7 +256,7 @@ START_TEST(stopped_agent_without_clients_keeps_little_memory)
          waited_ms += 20) {
         sleep_ms(20);
     }
-    sleep_ms(200); /* until the agent has forgotten that client */
+    sleep_ms(200); /* by then the agent has forgotten that client */
     ck_assert_int_eq(agent_stop(&agent), 0);
     ck_assert_int_lt(memory_of(path), whole / 4);
     uint64_t token = holds[0].token;

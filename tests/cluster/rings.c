@@ -34,8 +34,9 @@ enum {
     MANY = 500, /* connections */
     FLOOD_MS = 3000,
     COST_MAX_MS = 50,     /* of the agent's time, for 999 of 1000 new locks */
-    PERCENT_NOTHING = 15, /* of a processor, without a cause; it is promised 2, and some for what */
-    PERCENT_CAUSE = 75,   /* many connections cost; with one: half, and some */
+    PERCENT_NOTHING = 15, /* of a processor, for rings without a cause; 2 are promised, and the rest
+                           * is for the cost of */
+    PERCENT_CAUSE = 75,   /* many connections; with a cause: half of a processor, and that cost */
     TRIES = 3,
 };
 
@@ -173,7 +174,7 @@ static void leave(struct raw *raw)
     close(raw->socket);
 }
 
-/* ---- what it is about ---- */
+/* ---- which locks a ring concerns ---- */
 
 static void start_with(const char *config)
 {
@@ -184,7 +185,7 @@ static void start_with(const char *config)
 
 static void start(void)
 {
-    start_with(CONFIG("60s")); /* without a ring a lock is looked at every 12 s */
+    start_with(CONFIG("60s")); /* without a ring the agent looks at a lock every 12 s */
 }
 
 static void stop(void)

@@ -37,7 +37,7 @@ enum {
     BEFORE_MS = 1000,
     RUN_MS = 4000,
     BURST = 2000, /* words between two looks at the clock */
-    PAUSE_MS = 1, /* a pause behind each burst: others want to run, too */
+    PAUSE_MS = 1, /* a pause after each burst, in which others run */
     MEMORY_MORE_MAX_KB = 64 * 1024,
     LOG_A_SECOND_MAX = 8 * 1024,
 };
@@ -118,7 +118,7 @@ static void work(unsigned worker)
         if (atomic_fetch_add(&shared->turns[worker], 1) % 16 == 0 || run_ms() > RUN_MS) {
             sleep_ms(1);
         }
-        if (draw(&random, 256) == 0) { /* this makes the agent look at it */
+        if (draw(&random, 256) == 0) { /* this makes the agent look at the region */
             hf_close(locks[lock]);
             char name[32];
             snprintf(name, sizeof(name), "good/%u", lock);
@@ -137,7 +137,7 @@ static uint64_t turns(void)
     return sum;
 }
 
-/* ---- the spoilt one ---- */
+/* ---- the spoilt namespace ---- */
 
 /* A process that keeps working in the spoilt namespace. If that kills it, only it dies. */
 static void be_a_victim(void)
@@ -205,7 +205,7 @@ static uint64_t forge(uint64_t *random, const _Atomic uint64_t *words, uint64_t 
     }
 }
 
-/* Writes mostly at the beginning, where most of what is in use lies. */
+/* Writes mostly at the beginning, where most of the used part lies. */
 static void write_some(uint64_t *random, _Atomic uint64_t *words, uint64_t count)
 {
     for (unsigned i = 0; i < BURST; i++) {
@@ -220,7 +220,7 @@ static void write_some(uint64_t *random, _Atomic uint64_t *words, uint64_t count
 static void cut(uint64_t *random, int fd, off_t size)
 {
     static const unsigned parts[] = {0, 1, 2, 3};
-    off_t part = (off_t)parts[draw(random, 4)] * size / 2; /* 3: larger than it was */
+    off_t part = (off_t)parts[draw(random, 4)] * size / 2; /* a draw of 3: larger than before */
     (void)!ftruncate(fd, part);
     atomic_fetch_add(&shared->truncated, 1);
 }
@@ -250,7 +250,7 @@ static void spoil(const char *path)
 
 /* ---- the test ---- */
 
-/* Processor time that the agent had. */
+/* Returns the processor time that the agent has used. */
 static int64_t agent_time_ms(void)
 {
     char path[64];
@@ -361,7 +361,7 @@ START_TEST(a_region_full_of_rubbish)
     ck_assert(agent_logged(&agent, "event=session_continued"));
     ck_assert_int_eq(try_lock("good/new"), 0);
     int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;
-    int result; /* the next agent has a whole region */
+    int result; /* the next agent has a sound region */
     while ((result = try_lock("bad/new")) == HF_EUNSERVED && boottime_now() < late_ns) {
         sleep_ms(50);
     }

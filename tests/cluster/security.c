@@ -1,6 +1,6 @@
 /*
- * Rights: namespaces with users, groups and admins. A client sees, opens and breaks only what it
- * may. As root, which can become another user; else these tests are skipped.
+ * Tests of rights: namespaces with users, groups and admins. A client sees, opens and breaks only
+ * the locks that it may. They need root, to become another user; otherwise they are skipped.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -92,8 +92,8 @@ START_TEST(nobody_sees_what_is_not_his)
     ck_assert_int_eq(actor_release(&root, 0), 0);
     ck_assert_int_eq(actor_release(&root, 1), 0);
     ck_assert_int_eq(actor_acquire(&root, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    /* The user gets events of locks that it may see, and of no others, though others changed before
-     * and after. */
+    /* The user gets events only of locks that it may see, though other locks changed before and
+     * after. */
     struct actor_request next = {.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS};
     struct actor_reply event = actor_do(&nobody, &next);
     ck_assert_int_eq(event.result, 1);
@@ -114,7 +114,8 @@ START_TEST(break_needs_an_admin)
 {
     ck_assert_int_eq(actor_open(&nobody, 0, "open/a", 10), 0);
     ck_assert_int_eq(actor_acquire(&nobody, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    ck_assert_int_eq(ask(&nobody, ACTOR_BREAK, "open/a"), HF_EACCES); /* not even the user's own */
+    ck_assert_int_eq(ask(&nobody, ACTOR_BREAK, "open/a"), HF_EACCES); /* not even a lock that the
+                                                                       * user may use */
     ck_assert_int_eq(ask(&member, ACTOR_BREAK, "open/a"), HF_EACCES);
     ck_assert(actor_remaining(&nobody, 0) > 0);
     ck_assert_int_eq(ask(&root, ACTOR_BREAK, "open/a"), 0);

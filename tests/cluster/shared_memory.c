@@ -1,6 +1,6 @@
 /*
- * Processes and agents with a /dev/shm of their own, and one that somebody fills. It needs root, to
- * make a /dev/shm and to become another user; else it is skipped.
+ * Processes and agents with a /dev/shm of their own, and a /dev/shm that a process fills. It needs
+ * root, to make a /dev/shm and to become another user; else it is skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -158,7 +158,7 @@ START_TEST(an_agent_with_a_shm_of_its_own)
 }
 END_TEST
 
-/* ---- a /dev/shm that somebody fills ---- */
+/* ---- a /dev/shm that a process fills ---- */
 
 static pid_t keeper;  /* of the agent's /dev/shm */
 static int keeper_fd; /* 'f': it is filled; 'e': it is emptied */
@@ -264,7 +264,7 @@ START_TEST(who_fills_shared_memory_harms_nobody)
 }
 END_TEST
 
-/* The exit status of `holdfast lock --no-wait NAME -- true`. */
+/* Returns the exit status of `holdfast lock --no-wait NAME -- true`. */
 static int run_lock(const char *name)
 {
     pid_t process = fork_tied();
@@ -277,7 +277,8 @@ static int run_lock(const char *name)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Punches a hole where the seats are: an older release left regions so, and a client can do it. */
+/* Punches a hole where the seats are. Regions of an older release have such a hole, and a client
+ * can make one. */
 static void punch_hole(const char *space)
 {
     struct stat status;
@@ -323,7 +324,7 @@ START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
     ck_assert_int_eq(hf_open(client, "open/d", NULL, &lock), HF_EUNSERVED);
     ck_assert_int_eq(run_lock("open/b"), 70);
     ck_assert_int_eq(run_lock("both/b"), 0);
-    /* A process with locks of both goes on with those of the other namespace. */
+    /* A process with locks of both namespaces goes on with those of the other one. */
     ck_assert_int_eq(actor_open(&both, 2, "both/c", 10), 0);
     ck_assert_int_eq(actor_open(&both, 3, "open/c", 10), HF_EUNSERVED);
     ck_assert_int_gt(actor_remaining(&both, 0), 0);

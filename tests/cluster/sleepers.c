@@ -1,8 +1,8 @@
 /*
  * Processes that sleep where no honest client does: by the thousand on one futex word of a region,
  * which makes each wake of it costly, and on the lease while it is in force. The agent's loop makes
- * two costly wakes, and another thread of it the rest. A lease that is renewed in time wakes no
- * thread.
+ * two costly wakes, and another thread of the agent makes the others. A lease that is renewed in
+ * time wakes no thread.
  */
 #include <check.h>
 #include <dirent.h>
@@ -29,7 +29,7 @@
 enum {
     NOBODY = 65534,
     SLEEPERS = 700, /* threads */
-    ENTRIES = 128,  /* of each: FUTEX_WAITV_MAX */
+    ENTRIES = 128,  /* entries of each thread: FUTEX_WAITV_MAX */
     STACK = 16384,
     REPAIRS = 12,
     PUBLICATIONS = 3,
@@ -75,7 +75,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* ---- dear wakes ---- */
+/* ---- costly wakes ---- */
 
 /* Sleeps with many entries on one word, again and again, because each wake removes those of one
  * thread. */

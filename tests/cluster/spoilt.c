@@ -1,7 +1,7 @@
 /*
- * A client writes rubbish into its namespace's region and is gone; see docs/REGION.md. A holder in
- * the other namespace goes on holding, also across a restart of the agent. The spoilt locks can be
- * had again within a quarter of session_ttl, or after the lock-delay of a hold that was lost.
+ * A client writes rubbish into its namespace's region and ends; see docs/REGION.md. A holder in the
+ * other namespace goes on holding, also across a restart of the agent. The spoilt locks can be had
+ * again within a quarter of session_ttl, or after the lock-delay of a hold that was lost.
  */
 #include <check.h>
 #include <errno.h>
@@ -23,7 +23,8 @@ enum { TTL_MS = 4000 };
 static struct agent_process agent;
 static struct hfi_region region; /* of "bad" */
 static uint32_t slot;            /* of "bad/lock" */
-static hf_client *beside;        /* holds "good/lock", and has "bad/lock" open, with a seat */
+static hf_client *beside;        /* a client that holds "good/lock", and has "bad/lock" open, with a
+                                  * seat */
 static hf_lock *held;
 static hf_lock *seated;
 
@@ -184,7 +185,7 @@ START_TEST(a_spoilt_lock_is_had_again)
     uint64_t before = 0;
     uint64_t after = 0;
     (void)have_it(&before);
-    sleep_ms(TTL_MS / 4); /* the agent looks */
+    sleep_ms(TTL_MS / 4); /* meanwhile the agent looks */
     tell((unsigned)_i);
     if (lies[_i] == no_tokens_used) {
         sleep_ms(TTL_MS / 4); /* before the agent's look, a process can take the lock once more */
@@ -196,7 +197,8 @@ START_TEST(a_spoilt_lock_is_had_again)
 }
 END_TEST
 
-/* The rubbish is written while no agent runs. The next agent believes no more of it than it may. */
+/* The rubbish is written while no agent runs. The next agent uses no more of it than REGION.md
+ * allows. */
 START_TEST(a_lie_to_the_next_agent)
 {
     uint64_t before = 0;
