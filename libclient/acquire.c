@@ -17,9 +17,7 @@
 #include "proto/probe.h"
 #define SLICE_NS (20 * NS_PER_MS) /* a try looks again for the lock after each such sleep */
 #define LEASE_NAP_NS (250 * NS_PER_MS)
-#define HANDSHAKE_NS                                                                               \
-    (100 * NS_PER_MS) /* one attempt; the next one goes on with the same
-                                        * greeting */
+#define HANDSHAKE_NS (100 * NS_PER_MS) /* one attempt; the next continues the same greeting */
 #define PACE_NS_MIN (50 * NS_PER_MS)
 #define PACE_NS_MAX (500 * NS_PER_MS)
 

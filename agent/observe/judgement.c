@@ -125,8 +125,8 @@ static void judge_own_vote(const struct judgement_facts *facts, struct judgement
         {"refused", "this voter does not vote: its store is refused"},
         {"empty", "this voter does not vote yet: its store is empty, and it waits for all the "
                   "others to make a new cell"},
-        {"listed", "this voter does not vote yet: it waits until a majority of the voters has said "
-                   "which commit of its store it saw last"},
+        {"listed", "this voter does not vote yet: it waits until a majority of the voters has "
+                   "reported which commit of this voter's store it saw last"},
         {"rejoining", "this voter does not vote yet: it starts over, and waits for what the others "
                       "have in their stores"},
     };

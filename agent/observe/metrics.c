@@ -128,7 +128,7 @@ static void tell_agent(struct text *text, const struct metrics *metrics)
               "When the first of this agent's certificates ends, in seconds since 1970",
               metrics->tls_end_s);
     }
-    seconds(text, "holdfast_uptime_seconds", "Since the agent began", metrics->uptime_ns);
+    seconds(text, "holdfast_uptime_seconds", "Time since the agent started", metrics->uptime_ns);
     family(text, "holdfast_session_state", "gauge", "1 for the state that the session is in");
     for (uint32_t i = 0; i < sizeof(session_names) / sizeof(session_names[0]); i++) {
         add(text, "holdfast_session_state{state=\"%s\"} %d\n", session_names[i],

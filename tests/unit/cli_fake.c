@@ -529,7 +529,7 @@ static const struct {
     {"agents_known", 4, NULL},
     {"agents_silent", 0, NULL},
     {"accounts_unknown", 0, "[agent] users: bob"},
-    {"listener_deaf", 0, NULL},
+    {"inbox_unreachable", 0, NULL},
     {"refused_age_ns", 3600000000000, "10.0.0.9: it belongs to another cell"},
     {"listens_local", 1, NULL},
     {"tls", 0, NULL},

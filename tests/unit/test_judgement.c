@@ -260,8 +260,8 @@ static const struct {
     {set_refused, "degraded\nvoter_refused c: it does not vote: its store is not the one that the "
                   "cell knows, or an old copy\n"},
     {set_refused_self, "degraded\nnot_voting: this voter does not vote: its store is refused\n"},
-    {set_listed, "degraded\nnot_voting: this voter does not vote yet: it waits until a majority of "
-                 "the voters has said which commit of its store it saw last\n"},
+    {set_listed, "degraded\nnot_voting: this voter does not vote yet: it waits until a majority "
+                 "of the voters has reported which commit of this voter's store it saw last\n"},
     {set_starts_over, "degraded\nvoter_starts_over c: it starts over, and does not vote before it "
                       "has everything from the others\n"},
     {set_rules, "degraded\nrules_differ c: it has other voters or times in its configuration than "
