@@ -1,6 +1,6 @@
 /*
- * `holdfast doctor`: its findings from an agent's facts. Each thing that can be wrong is wrong, one
- * at a time, in a cell that is well otherwise; then level, remedy and exit status are checked.
+ * `holdfast doctor`: its findings from an agent's facts. Each test makes one thing wrong in a cell
+ * that is otherwise well, and checks level, remedy and exit status of the finding.
  */
 #include <check.h>
 #include <stdbool.h>
@@ -189,7 +189,8 @@ START_TEST(remedies_lead_out)
 }
 END_TEST
 
-/* Without an agent the doctor says so, says how to start one, and checks what needs no agent. */
+/* Without an agent the doctor reports that, says how to start one, and makes the checks that need
+ * no agent. */
 START_TEST(without_an_agent)
 {
     struct ran ran;

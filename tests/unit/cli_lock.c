@@ -38,7 +38,7 @@ static const struct {
     {"acquire=-1,why=1", "lock --no-wait a -- true", 75},
     {"acquire=-1,why=1", "lock --no-wait -E 9 a -- true", 9},
     {"acquire=-1,why=4", "lock --no-wait a -- true", 74},
-    {"acquire=-2,why=4", "lock --wait 1s -E 9 a -- true", 74}, /* -E is for 75 alone */
+    {"acquire=-2,why=4", "lock --wait 1s -E 9 a -- true", 74}, /* -E changes only status 75 */
     {"acquire=-9", "lock --no-wait a -- true", 69},
     {"acquire=-13", "lock a -- true", 70},
     {"acquire=-4", "lock a -- true", 70},
@@ -228,7 +228,7 @@ END_TEST
 
 static const char stubborn[] = "trap \"\" TERM; " READY "while :; do sleep 0.05; done";
 
-/* Less than the wait that must not happen, and far more than a busy machine needs for the rest. */
+/* Less than the wait that must not happen, and far more than a busy machine needs otherwise. */
 enum { SOON_MS = 30000 };
 
 /*
@@ -251,7 +251,7 @@ START_TEST(test_kill_before_lock_delay)
         run_command("lease_ms=200,late", line, &ran);
         opens_ms = LEASE_MS + delay_s * 1000;
         ck_assert_int_eq(ran.status, 76);
-        ck_assert_int_ge(ran.took_ms, opens_ms - delay_s * 100); /* not sooner than needed */
+        ck_assert_int_ge(ran.took_ms, opens_ms - delay_s * 100); /* not sooner than necessary */
     }
     ck_assert_int_lt(ran.took_ms, opens_ms);
 }
@@ -341,7 +341,7 @@ START_TEST(test_stalled_holdfast)
     struct run run;
     struct ran ran;
 
-    /* Stopped past the lease: on waking it ends CMD. */
+    /* The command is stopped past the end of the lease: when it wakes, it ends CMD. */
     run_start(&run, "lease_ms=500,late", "lock --max-stall 1h a -- sh -c '" READY "sleep 1000'");
     run_await_log(&run, "progress a");
     kill(run.pid, SIGSTOP);
@@ -389,7 +389,8 @@ START_TEST(test_no_progress)
                 "lock --max-stall 300ms a -- sh -c 'exec 9>&-; eval "
                 "\"exec $HOLDFAST_PROGRESS_FD>&-\"; sleep 1000'",
                 &ran);
-    ck_assert_int_eq(ran.status, 76); /* closing it is no progress, and no endless loop */
+    ck_assert_int_eq(ran.status, 76); /* closing the descriptor is no progress, and causes no
+                                       * endless loop */
 }
 END_TEST
 
@@ -542,8 +543,8 @@ static int count_descriptors(pid_t pid)
     return count;
 }
 
-/* No signal to the groups of CMD and of holdfast ends the guard, a stop does not last, and it keeps
- * nothing open. */
+/* No signal to the groups of CMD and of holdfast ends the guard, a stop does not last, and the
+ * guard keeps no descriptor open. */
 START_TEST(test_guard_stands_apart)
 {
     static const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGPIPE};

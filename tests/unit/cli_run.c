@@ -35,7 +35,7 @@ void run_sleep_ms(int64_t ms)
     nanosleep(&pause, NULL);
 }
 
-/* Splits in place. */
+/* Splits the line in place. */
 static void split(char *line, char **words)
 {
     size_t count = 1;
@@ -78,7 +78,8 @@ void run_start(struct run *run, const char *fake, const char *line)
     run->pid = fork();
     ck_assert_int_ge(run->pid, 0);
     if (run->pid == 0) {
-        signal(SIGINT, SIG_DFL); /* a job in the background of a script has them ignored */
+        signal(SIGINT, SIG_DFL); /* a job in the background of a script starts with these signals
+                                  * ignored */
         signal(SIGQUIT, SIG_DFL);
         setpgid(0, 0);
         setenv("HOLDFAST_FAKE", setting, 1);
@@ -96,7 +97,7 @@ void run_start(struct run *run, const char *fake, const char *line)
     run->lines[0] = '\0';
 }
 
-/* Appends what there is; false at the end of the file. */
+/* Appends what can be read; false at the end of the file. */
 static bool take(int fd, char *text)
 {
     size_t size = strlen(text);

@@ -302,7 +302,7 @@ START_TEST(test_break)
 }
 END_TEST
 
-/* In case more is to come than there should be. */
+/* Waits a moment, in case more output comes than expected. */
 enum { MORE_MS = 100 };
 
 START_TEST(test_watch)
@@ -327,7 +327,7 @@ START_TEST(test_watch_too_many_changes)
     struct ran ran;
 
     run_start(&run, "changes=2,overflow", "watch --json");
-    run_await_lines(&run, 6); /* everything anew */
+    run_await_lines(&run, 6); /* the whole list again */
     run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
@@ -358,7 +358,8 @@ START_TEST(test_watch_closed_output)
 
     run_start(&run, "", "watch");
     run_await_lines(&run, 3);
-    close(run.out_fd); /* nothing is written any more: only poll shows it */
+    close(run.out_fd); /* nothing is written any more, so only poll() shows that the reader has
+                        * gone */
     run.out_fd = dup(run.err_fd);
     run_finish(&run, &ran);
     ck_assert_int_eq(ran.status, 0);

@@ -1,4 +1,4 @@
-/* The driver between cores, a disk and a network that do as a test says (driver_rig.h). */
+/* The driver with cores, a disk and a network that the test plays (driver_rig.h). */
 #include "driver_rig.h"
 
 #include <check.h>
@@ -56,7 +56,7 @@ const char *word_of(enum message_kind kind)
     ck_abort_msg("a message of kind %d", (int)kind);
 }
 
-/* ---- the quorum core: on an incoming BEAT it does what `plan` says ---- */
+/* ---- the quorum core: on an incoming HEARTBEAT it does what `plan` says ---- */
 
 static struct step plan[16];
 static unsigned plan_count;
@@ -190,7 +190,8 @@ void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struc
     note_about("kept:", word_of(event->as.message->kind));
 }
 
-/* ---- the host core: notes what it gets; on a frame it persists a slot, asks, gives back ---- */
+/* ---- the host core: notes the events that it gets; on a frame it persists a slot, asks, gives
+ * back ---- */
 
 static const char *frame_does;
 

@@ -11,7 +11,7 @@
 /* p persists a register of the name x, q one of the name y, m persists a promise; s and l send a
  * message to the agent in `to`. */
 struct step {
-    char what; /* 'p', 'q', 'm', 's', or 'l': 's' that may go later */
+    char what; /* 'p', 'q', 'm', 's', or 'l': like 's', but the message may be sent later */
     enum message_kind kind;
     uint32_t to;
     uint8_t relay;
@@ -26,7 +26,7 @@ struct driver_disk {
 extern struct driver *driver;
 extern struct renewal renewal;
 extern int64_t now_ns;
-extern struct message_agent names[5]; /* a, b, c voters; o, p not */
+extern struct message_agent names[5]; /* a, b, c are voters; o, p are not */
 extern struct driver_disk disk;
 extern char trace[4096];         /* what happened, in order: one word each */
 extern struct message last_sent; /* to another agent */

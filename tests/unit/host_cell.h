@@ -1,6 +1,6 @@
 /*
  * Shared by the tests of the host core in a cell of several voters: a rig with two clients, and
- * their calls on the lock "a".
+ * their calls for the lock "a".
  */
 #ifndef TESTS_UNIT_HOST_CELL_H
 #define TESTS_UNIT_HOST_CELL_H
@@ -13,7 +13,7 @@ enum { VOTERS = 3 };
 
 /* These belong to the test that runs: cell_start() makes them. */
 extern struct rig *rig;
-extern uint32_t client; /* may administer */
+extern uint32_t client; /* this client may administer */
 extern uint32_t other;
 extern uint32_t owner; /* the voter that is taken for the coordinator of "a" at first */
 

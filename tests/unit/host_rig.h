@@ -1,7 +1,7 @@
 /*
  * A host core between a fake quorum and fake sockets, for the unit tests: each step's actions are
  * sorted into lists, requests to the quorum are answered when the test says so, and clients act on
- * the region with the real code of the lock word. Time stands still unless moved.
+ * the region with the real code of the lock word. Time stands still unless the test moves it.
  */
 #ifndef TESTS_UNIT_HOST_RIG_H
 #define TESTS_UNIT_HOST_RIG_H
@@ -60,7 +60,7 @@ struct rig {
     bool forgets_late; /* the core has no notice that FORGET is done yet: rig_forget() gives it */
     uint32_t hang_ups;
     bool fresh;     /* the contents of grants */
-    bool unchecked; /* too much for a check of the invariants after each step */
+    bool unchecked; /* checking the invariants after each step would take too long */
     uint64_t token_next;
     uint64_t version;
     uint32_t epoch; /* of the latest lease */

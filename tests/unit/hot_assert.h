@@ -1,7 +1,7 @@
 /*
  * Assertions for checks that run at every message or every step. Check writes a line to a file, by
- * two system calls, for each assertion that it reaches. With millions of them, half of the test's
- * time goes there. These assertions report only a failure.
+ * two system calls, for each assertion that it reaches. With millions of assertions, that takes
+ * half of the test's time. These assertions report only a failure.
  */
 #ifndef TESTS_UNIT_HOT_ASSERT_H
 #define TESTS_UNIT_HOT_ASSERT_H

@@ -42,7 +42,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     (void)word;
     (void)expected;
     (void)timeout_ns;
-    abort(); /* an agent never sleeps on a region */
+    abort(); /* an agent never sleeps on a word of a region */
 }
 
 static void kernel_ring(void *arg)
@@ -74,7 +74,7 @@ static void send_packet(int fd, const void *packet, size_t size, const int *fds,
         memcpy(CMSG_DATA(header), fds, (size_t)fd_count * sizeof(int));
     }
     ssize_t ignored = sendmsg(fd, &message, MSG_NOSIGNAL);
-    (void)ignored; /* a client that left */
+    (void)ignored; /* a client that has left */
 }
 
 static void send_frame(int fd, const struct hfi_frame *frame, const int *fds, int fd_count)
@@ -626,7 +626,7 @@ void agent_destroy(struct agent *agent)
     pthread_mutex_destroy(&agent->mutex);
 }
 
-/* For the C++ test, to which struct agent (atomics of C) is opaque. */
+/* Needed by the C++ test, for which struct agent (it has C atomics) is opaque. */
 struct agent *agent_new(int64_t ttl_ns)
 {
     struct agent *agent = malloc(sizeof(*agent));

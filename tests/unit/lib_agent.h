@@ -77,7 +77,7 @@ struct agent {
     uint32_t block_used;
     struct agent_handle handles[AGENT_HANDLES]; /* by holder id */
     uint32_t holder_next;
-    uint64_t nonce_first; /* of the clients that it remembers */
+    uint64_t nonce_first; /* the nonce of the first client that it remembers */
     uint64_t nonce_next;
     uint64_t incarnation;
 };
@@ -105,7 +105,7 @@ bool agent_evict(struct agent *agent, const char *name, int64_t closed_ns);
 /* Sends a frame, or bytes, to every connected client. */
 void agent_send(struct agent *agent, const struct hfi_frame *frame);
 
-/* For the C++ test, to which struct agent (atomics of C) is opaque. */
+/* Needed by the C++ test, for which struct agent (it has C atomics) is opaque. */
 struct agent *agent_new(int64_t ttl_ns);
 const char *agent_path(const struct agent *agent);
 void agent_delete(struct agent *agent);

@@ -45,7 +45,8 @@ static inline int64_t unserved_ns(const char *id)
     return fields == 2 ? waited : 0;
 }
 
-static _Atomic int64_t unserved_ended_ns; /* of threads that said so, see below */
+static _Atomic int64_t unserved_ended_ns; /* time of threads that have called unserved_end(), see
+                                           * below */
 
 /* To be called at the end of a thread for which served_ns() is read on. */
 static inline void served_thread_ends(void)
@@ -78,7 +79,7 @@ static inline int64_t served_ns(void)
     ({                                                                                             \
         int reached_error;                                                                         \
         int64_t unserved_before_ns;                                                                \
-        do { /* ends: by the test's guard */                                                       \
+        do { /* the test's guard ends the loop */                                                  \
             unserved_before_ns = now_ns() - served_ns();                                           \
             reached_error = (call);                                                                \
         } while (reached_error == HF_ENOAGENT &&                                                   \

@@ -342,7 +342,7 @@ static void node_receive(struct cell *cell, uint32_t node, const struct message 
     cell_step(cell, node, event);
 }
 
-/* Commits what the node has to persist. Returns false if that failed: then the node is dead. */
+/* Commits what the node has to persist. Returns false if that failed; the node has then ended. */
 static bool node_commit(struct cell *cell, uint32_t node)
 {
     struct cell_node *at = &cell->nodes[node];
@@ -531,7 +531,7 @@ void cell_start_all(struct cell *cell)
 void cell_send(struct cell *cell, uint32_t from, uint32_t to, const struct message *message)
 {
     if (from == to) {
-        /* Not from within host(): that runs inside of a step. */
+        /* Must not be called from host(), which runs inside of a step. */
         network_put(cell, to, message);
     } else {
         network_send(cell, from, to, message);

@@ -51,7 +51,8 @@ struct cell_node {
 struct cell_packet {
     int64_t arrives_ns;
     uint32_t to;
-    bool is_link; /* no message: the link to `from` changed; it is what it is on arrival */
+    bool is_link; /* not a message, but a change of the link to `from`; its state is the one at
+                   * arrival */
     uint32_t from;
     struct message message;
 };
@@ -63,7 +64,7 @@ struct cell {
     uint32_t loss_percent;
     uint32_t repeat_percent;
     int64_t delay_max_ns;
-    uint64_t late_kinds; /* take late_ns longer */
+    uint64_t late_kinds; /* messages of these kinds take late_ns longer */
     int64_t late_ns;
     /* A node that gets little processor time runs for the first runs_ns of each of_ns, shifted by
      * shift_ns. 0: it runs all the time. */
@@ -72,7 +73,8 @@ struct cell {
                                             * read */
     bool cut[CELL_NODES][CELL_NODES];      /* from, to */
     uint64_t drop[CELL_NODES][CELL_NODES]; /* from, to (itself, too): kinds that get lost */
-    bool silent;                           /* no node learns that a link broke, or is there again */
+    bool silent;                           /* no node is notified that a link broke or is up
+                                            * again */
     /* If natural, a node that starts has to find out from the others whether it may vote. Else all
      * others seem to answer at once that it may, so a test that is about something else need not
      * run them. */
@@ -84,7 +86,7 @@ struct cell {
     uint32_t other_count;            /* in all */
     struct message *own;             /* those of a node to itself, of a step */
     uint64_t sent[MESSAGE_KIND_END]; /* messages by kind, also those of a node to itself */
-    uint64_t later[CELL_NODES];      /* by receiver: those that might have gone later */
+    uint64_t later[CELL_NODES];      /* by receiver: messages that might have been sent later */
     /* Called for every message that is sent, when the rows for which it waits are durable. */
     void (*tap)(void *arg, uint32_t from, uint32_t to, const struct message *message);
     void *tap_arg;

@@ -11,7 +11,7 @@
 struct did {
     uint32_t promises, registers, sends;
     bool in_order;   /* everything persisted stands before everything sent */
-    bool impossible; /* it said so */
+    bool impossible; /* it reported an impossible number */
     struct message answer;
 };
 
@@ -19,7 +19,7 @@ static struct cell *start(void)
 {
     struct cell *cell = cell_create(3, 7);
     cell_start(cell, 0);
-    /* Nobody receives its heartbeats, so it coordinates nothing: it only answers. */
+    /* No voter receives its heartbeats, so it coordinates nothing and only answers. */
     cell_run(cell, CELL_MS);
     return cell;
 }
@@ -180,7 +180,7 @@ END_TEST
 START_TEST(keeps_every_field)
 {
     struct cell *cell = start();
-    struct cell_disk *disk = &cell->nodes[0].disk; /* numbers this high are believed */
+    struct cell_disk *disk = &cell->nodes[0].disk; /* numbers this high are accepted */
     cell_kill(cell, 0);
     disk->round = UINT32_MAX - 1;
     message_agent_set(&disk->marks[0].agent, "some-observer", 13);
@@ -261,7 +261,8 @@ START_TEST(an_impossible_ballot_is_not_promised)
     struct message message = accept_message(cell, 100, 1, "a", 1);
     message.as.accept.value.version = (struct message_order){ballot(UINT32_MAX), 1};
     ck_assert_uint_eq(tell(cell, &message).sends, 0);
-    ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1); /* the highest that may be */
+    ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1); /* the highest ballot that is
+                                                                      * allowed */
     /* A sender that was logged once neither hides other senders nor fills the log. */
     ck_assert(!prepare(cell, UINT32_MAX, NULL).impossible);
     for (int i = 0; i < 100; i++) { /* invented names do not fill it either */

@@ -131,7 +131,7 @@ START_TEST(a_name_service_that_blocks_holds_nobody_up)
     world->blocks = false;
     accounts_wait(accounts, &config, GUARD_MS);
     ck_assert_uint_eq(config_unknown_count(&config), 2);
-    ck_assert_uint_eq(world->asked, 4); /* staff as a user and as a group */
+    ck_assert_uint_eq(world->asked, 4); /* staff was looked up as a user and as a group */
     accounts_close(accounts);
 }
 END_TEST
@@ -155,7 +155,7 @@ START_TEST(the_end_of_the_process_is_noticed)
     ck_assert(!accounts_ended(accounts));
     accounts_take(accounts, &config, NULL, NULL);
     ck_assert(accounts_ended(accounts));
-    accounts_ask(accounts); /* is harmless */
+    accounts_ask(accounts); /* a further request does no harm */
     accounts_close(accounts);
 }
 END_TEST

@@ -146,7 +146,7 @@ START_TEST(it_moves_when_home_has_gone)
     ck_assert_str_eq(current(&entry), "new");
     ck_assert_uint_eq(addresses.announced[HONEST], 1);
     ck_assert_uint_eq(addresses.guests[HONEST], 0);
-    link_to(&entry, 1, false, 200000 * MS); /* and for good */
+    link_to(&entry, 1, false, 200000 * MS); /* and this time for good */
     ck_assert(address_look(&addresses, &entry, (200000 + ADDRESSES_FORGET_MS) * MS));
     ck_assert(!address_look(&addresses, &entry, (200001 + ADDRESSES_FORGET_MS) * MS));
     nothing_is_left();

@@ -49,7 +49,7 @@ struct host_model {
 
 /* A proposal that was seen on its way. */
 struct proposal {
-    struct message_order order; /* ballot 0: free */
+    struct message_order order; /* ballot 0: this entry is free */
     uint32_t lock;
     uint64_t value;
 };
@@ -260,7 +260,7 @@ static void got_grant(struct world *world, uint32_t node, const struct message_g
     if (model->want != ASKING) {
         bool repeat = message_order_equal(grant->version, model->version);
         if (!repeat && model->want == IDLE) {
-            model->version = grant->version; /* late: back with it */
+            model->version = grant->version; /* the grant came late: it goes back */
             model->token_used = 0;
             begin_giving(world, node, lock);
         }

@@ -87,7 +87,7 @@ static void use_all(uint64_t tokens)
     }
     for (uint32_t i = 0; i < NAMES_USED; i++) {
         cell_give_back(cell, owner, owner, names_used[i], 1001 + 2 * i, 1, versions[i], tokens);
-        cell_run(cell, CELL_MS); /* there is not room for all at once */
+        cell_run(cell, CELL_MS); /* there is not room for all of them at once */
     }
     cell_run(cell, 20 * CELL_MS);
     uint32_t returned = 0;
@@ -246,7 +246,8 @@ START_TEST(one_voter_deletes_too)
     make_cell(1, 1);
     settle();
     use_all(4);
-    for (uint32_t i = 0; i < 8; i++) { /* something happens, so that it looks */
+    for (uint32_t i = 0; i < 8; i++) { /* something happens, so that the coordinator looks for names
+                                        * to delete */
         char other[32];
         snprintf(other, sizeof(other), "other/%u", i);
         use(0, other, 8000 + 2 * i, 1);
@@ -280,7 +281,7 @@ START_TEST(voter_that_lacks_what_is_held_does_not_follow)
 }
 END_TEST
 
-static struct message late; /* a question to a voter that did not arrive */
+static struct message late; /* a question to a voter that has not arrived yet */
 static uint32_t late_to;
 
 static void keep_checkpoint(void *arg, uint32_t from, uint32_t to, const struct message *message)
@@ -400,7 +401,7 @@ START_TEST(reading_two_voters_at_once_loses_nothing)
     ck_assert(quorum_ready(cell->nodes[away].quorum));
     ck_assert_uint_gt(floor_at(away), 0);
     for (uint32_t i = 0; i < HELD; i++) {
-        acquire(holder, names_used[i], 9000 + i); /* it still has it */
+        acquire(holder, names_used[i], 9000 + i); /* the holder still has the lock */
         ck_assert(
             message_order_equal(granted(holder, names_used[i])->as.grant.version, versions[i]));
     }

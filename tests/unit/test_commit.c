@@ -11,14 +11,18 @@
 #include "../suite_main.h"
 #include "io/commit.h"
 
-enum { WAIT_MS = 60000, LEISURE_US = 50000 }; /* time for what must not happen */
+enum {
+    WAIT_MS = 60000,
+    LEISURE_US = 50000
+}; /* the second is how long the test waits for something
+                                               * that must not happen */
 
 static char folder[64];
 static char path[96];
 static struct store *store;
 static struct store_meta meta;
 static struct committer *committer;
-static int gate[2]; /* put() waits for a byte if the batch says so */
+static int gate[2]; /* put() waits for a byte here if the batch asks for it */
 
 struct batch {
     bool wait;
@@ -36,8 +40,8 @@ struct batch {
 static int orders[2];
 static int news[2];
 static pthread_t tester;
-static volatile sig_atomic_t signalled; /* what came, */
-static volatile sig_atomic_t on_tester; /* and on which thread */
+static volatile sig_atomic_t signalled; /* the signal that came, */
+static volatile sig_atomic_t on_tester; /* and on which thread it came */
 static struct batch stuck;
 static struct batch next;
 
@@ -144,7 +148,7 @@ static bool put(void *arg, struct store *its, const void *bytes)
     const struct batch *batch = bytes;
     char byte;
     ck_assert_ptr_eq(arg, &meta);
-    ck_assert(is_blocked(SIGTERM)); /* signals are the loop's */
+    ck_assert(is_blocked(SIGTERM)); /* the loop gets all signals */
     if (batch->wait) {
         ck_assert_int_eq(read(gate[0], &byte, 1), 1);
     }
@@ -220,7 +224,7 @@ START_TEST(a_batch_is_durable_when_it_says_so)
     ck_assert_ptr_null(error);
     ck_assert_uint_eq(commit, first + 1);
     ck_assert(!is_readable(0));
-    ck_assert(!committer_finish(committer, &commit, &error)); /* told once */
+    ck_assert(!committer_finish(committer, &commit, &error)); /* the result is returned once */
     committer_close(committer);
     committer = NULL;
     store_close(store);
@@ -339,8 +343,9 @@ START_TEST(who_has_the_loop_writes_a_batch_itself)
         struct pollfd taken = {.fd = news[0], .events = POLLIN};
         ck_assert_int_eq(poll(&taken, 1, LEISURE_US / 1000), 0); /* nobody else has the loop */
     }
-    ck_assert(!committer_finish(committer, &commit, &error)); /* told once */
-    committer_begin(committer, &other);                       /* the other thread can still do it */
+    ck_assert(!committer_finish(committer, &commit, &error)); /* the result is returned once */
+    committer_begin(committer, &other);                       /* the other thread can still write
+                                                               * it */
     ck_assert(is_notified());
 }
 END_TEST
@@ -353,7 +358,7 @@ START_TEST(a_slow_disk_is_the_other_threads)
     usleep(LEISURE_US);
     open_gate();
     ck_assert(is_notified());
-    usleep(LEISURE_US); /* it rests */
+    usleep(LEISURE_US); /* meanwhile the other thread comes to rest */
     ck_assert_int_eq(committer_write(committer, &batch), COMMITTER_BUSY);
 }
 END_TEST
@@ -365,7 +370,7 @@ START_TEST(nothing_is_written_beside_a_checkpoint)
     for (int i = 0; i < 50; i++) {
         committer_begin(committer, &quick);
         ck_assert(is_notified());
-        usleep(1000); /* it rests */
+        usleep(1000); /* meanwhile the other thread comes to rest */
         committer_idle(committer);
         write_here(&batch);
     }

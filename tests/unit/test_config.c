@@ -415,14 +415,15 @@ START_TEST(who_may_do_what)
                                    "admins = 21, @2100\n"
                                    "[namespace.mine]\n"),
                      CONFIG_OK);
-    ck_assert_uint_eq(rights(0, 0, 1), ADMIN); /* root, everywhere */
+    ck_assert_uint_eq(rights(0, 0, 1), ADMIN); /* root has all rights everywhere */
     ck_assert_uint_eq(rights(1, 0, 1), ADMIN);
-    ck_assert_uint_eq(rights(0, 50, 1), USE); /* the agent's own user: no administrator */
+    ck_assert_uint_eq(rights(0, 50, 1), USE); /* the agent's own user is no administrator */
     ck_assert_uint_eq(rights(1, 50, 1), USE);
-    ck_assert_uint_eq(rights(0, 10, 1), USE); /* [agent] users: where nobody else is named */
+    ck_assert_uint_eq(rights(0, 10, 1), USE); /* users in [agent] count where the namespace names
+                                               * none */
     ck_assert_uint_eq(rights(2, 10, 1), USE);
     ck_assert_uint_eq(rights(1, 10, 1), 0);
-    ck_assert_uint_eq(rights(1, 11, 1), ADMIN); /* [agent] admins: everywhere */
+    ck_assert_uint_eq(rights(1, 11, 1), ADMIN); /* admins in [agent] count everywhere */
     ck_assert_uint_eq(rights(1, 20, 1), USE);
     ck_assert_uint_eq(rights(0, 20, 1), 0);
     ck_assert_uint_eq(rights(1, 99, 2000), USE);
@@ -459,9 +460,9 @@ START_TEST(names_that_nobody_has)
     ck_assert_str_eq(config_place(&config, &config.accounts[0], place), "[agent] admins");
     ck_assert_str_eq(config_place(&config, &config.accounts[2], place), "[namespace.x] users");
     ck_assert_uint_eq(rights(1, 70, 70), 0);
-    ck_assert_uint_eq(rights(2, 70, 70), 0); /* for a group nobody knows, not for everybody */
+    ck_assert_uint_eq(rights(2, 70, 70), 0); /* no user gets a right by an unknown group */
     config_found(&config, 2, false, 70);
-    config_found(&config, 2, false, 71); /* once is enough */
+    config_found(&config, 2, false, 71); /* one report is enough */
     config_found(&config, 3, true, 72);
     config_found(&config, 0, true, 73);
     ck_assert_uint_eq(config_unknown_count(&config), 0);

@@ -253,7 +253,7 @@ static void ignore_log(void *arg, const struct action_log *log)
     (void)log;
 }
 
-/* The host core is held up in its next step for so long: the keeper does what it can. */
+/* The host core is held up in its next step for so long; meanwhile the keeper does its work. */
 static int64_t held_up_ns;
 
 static void lend(void *arg)
@@ -370,7 +370,7 @@ static void begin(void)
 
 START_TEST(the_start_makes_the_session_safe)
 {
-    /* The promise is kept before the host core publishes it. */
+    /* The promised deadline is noted before the host core publishes it. */
     const char *promised = strstr(trace, "promise");
     const char *told = strstr(trace, "lease1");
     ck_assert_ptr_nonnull(promised);
@@ -635,7 +635,7 @@ START_TEST(a_stall_within_a_turn_spares_sessions)
     let_pass(lapsed_ns);
     ck_assert_int_eq(stalled_ns, lapsed_ns);
     ck_assert_uint_eq(driver_counts(driver)->marks, 0);
-    ck_assert(!driver_turn(driver, 0)); /* it got the answer and is over */
+    ck_assert(!driver_turn(driver, 0)); /* the keeper received the answer, and the turn is over */
     ck_assert_int_eq(stalled_ns, lapsed_ns);
     /* ... but later, if it stays silent. */
     for (unsigned i = 0; i < 60; i++) {
@@ -661,7 +661,8 @@ START_TEST(what_is_a_stall_within_a_turn)
     let_pass(6000000000);
     ck_assert(!driver_turn(driver, now_ns - 1000000000)); /* a late one */
     ck_assert_int_eq(stalled_ns, 0);
-    ck_assert_uint_eq(driver_counts(driver)->marks, 1); /* the test above can fail */
+    ck_assert_uint_eq(driver_counts(driver)->marks, 1); /* this shows that the test above can
+                                                         * fail */
     now_ns += 1000000000;
     ck_assert(driver_turn(driver, 0));
     ck_assert_int_eq(stalled_ns, 2000000000);

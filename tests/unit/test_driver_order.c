@@ -49,7 +49,7 @@ START_TEST(what_nobody_waits_for_goes_a_little_later)
     ck_assert_int_gt(due_ns, now_ns);
     ck_assert_int_le(due_ns, now_ns + 20000000);
     now_ns = due_ns - 1;
-    do_plan(steps, 2); /* goes with the first */
+    do_plan(steps, 2); /* it leaves together with the first */
     driver_flush(driver);
     ck_assert_str_eq(trace, "b:accept b:accept");
     now_ns = due_ns;
@@ -117,7 +117,7 @@ START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
     static const struct step second[] = {{'p', 0, 0, NO}, {'s', MESSAGE_ACCEPTED, 2, NO}};
     do_plan(first, 2);
     driver_flush(driver);
-    do_plan(second, 2); /* while the first is on its way */
+    do_plan(second, 2); /* while the first is under way */
     driver_flush(driver);
     ck_assert_str_eq(trace, "flush");
     land(NULL);
@@ -308,7 +308,7 @@ START_TEST(relays)
 }
 END_TEST
 
-static unsigned told; /* that one was refused */
+static unsigned told; /* that a message was refused */
 
 /* A request to another voter, in that agent's name. Returns whether it was passed on. */
 static bool passes_on(enum message_kind kind, unsigned from, unsigned who)
@@ -345,7 +345,7 @@ START_TEST(a_request_is_passed_on_in_its_senders_name_only)
             }
         }
     }
-    ck_assert_uint_eq(told, 2); /* of each of the two, in a minute */
+    ck_assert_uint_eq(told, 2); /* one line for each of the two, in a minute */
 }
 END_TEST
 
@@ -455,7 +455,7 @@ START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
     answer_of_b(MESSAGE_HELLO_ACK, MESSAGE_STATUS_REJOINING);
     ck_assert(driver_starts_over(driver, 1) && !driver_starts_over(driver, 2));
     b_is(false, true);
-    driver_link(driver, &names[1], false); /* gone is gone */
+    driver_link(driver, &names[1], false); /* a peer that is gone is shown as gone */
     b_is(false, false);
     driver_link(driver, &names[1], true);
     answer_of_b(MESSAGE_RENEW_ACK, 0);

@@ -452,7 +452,7 @@ START_TEST(test_what_all_know_is_no_rumour)
     pass(5000 * MS);
     (void)mean(5, &bytes);
     ck_assert_double_lt(bytes, 5000);
-    put(0, "lock/0/7", 0); /* news is a rumour all the same */
+    put(0, "lock/0/7", 0); /* a new change is spread as a rumour nevertheless */
     pass(4 * GOSSIP_ROUND_MS * MS);
     ck_assert_uint_eq(shown(1, 0, "lock/0/7"), 0);
     ck_assert_uint_eq(shown(2, 0, "lock/0/7"), 0);
@@ -607,7 +607,7 @@ START_TEST(test_full)
         }
     }
     ck_assert_uint_gt(own, 20);
-    ck_assert_uint_lt(own, 64); /* then it is full of own ones, and says so */
+    ck_assert_uint_lt(own, 64); /* then the table is full of its own items, and reports that */
     pass(2000 * MS);
     cell_end();
 }
@@ -729,7 +729,7 @@ START_TEST(test_alone)
 }
 END_TEST
 
-/* A stranger's claims about others' items do not stay: each author has the last word on its own. */
+/* False items in another agent's name do not stay: each author corrects its own items. */
 START_TEST(test_authors_defend_their_own)
 {
     unsigned char bytes[GOSSIP_PACKET_MAX];

@@ -55,7 +55,7 @@ static uint32_t waiting_at(const struct cell *cell, uint32_t node)
 /* The host of one node has "a", and then others wait for it, first the coordinator's host. */
 struct scene {
     struct cell *cell;
-    uint32_t owner;  /* coordinates */
+    uint32_t owner;  /* the voter that coordinates */
     uint32_t holder; /* has it */
     uint32_t later;  /* waits behind the coordinator's host */
     struct message_order version;
@@ -82,7 +82,7 @@ START_TEST(it_is_replaced_at_once_and_for_good)
     struct cell *cell = cell_ready(_i == 0 ? 3 : 5);
     uint32_t node = cell_coordinator(cell, "a");
     ck_assert_int_lt(resign_ns(cell, node), QUORUM_TAKEOVER_MS / 2 * CELL_MS);
-    cell_run(cell, 5000 * CELL_MS); /* it is there and well, and preferred */
+    cell_run(cell, 5000 * CELL_MS); /* the preferred voter is back and well */
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         for (uint32_t i = 0; i < cell->config.voter_count; i++) {
             ck_assert_uint_ne(quorum_coordinator(cell->nodes[i].quorum, p), node);

@@ -10,7 +10,8 @@ enum { ITEMS = 200 };
 static struct heap_entry entries[ITEMS];
 static uint32_t indexes[ITEMS];
 static struct heap heap;
-static int64_t when_ns[ITEMS]; /* the expected answer of the heap; INT64_MAX: not in */
+static int64_t when_ns[ITEMS]; /* the expected answer of the heap; INT64_MAX: the item is not in
+                                * it */
 
 static void setup(void)
 {
@@ -26,7 +27,7 @@ static void compare(void)
     int64_t first_ns = INT64_MAX;
     uint32_t count = 0;
     heap_check_invariants(&heap);
-    bool same = true; /* checked once: each assertion of Check costs a message */
+    bool same = true; /* checked once at the end, since each assertion of Check costs a message */
     for (uint32_t i = 0; i < ITEMS; i++) {
         first_ns = when_ns[i] < first_ns ? when_ns[i] : first_ns;
         count += when_ns[i] != INT64_MAX;
@@ -77,7 +78,7 @@ START_TEST(everything_comes_out_in_order)
         heap_remove(&heap, item);
         compare();
     }
-    heap_remove(&heap, 0); /* one that is not in */
+    heap_remove(&heap, 0); /* removing an item that is not in the heap */
     compare();
 }
 END_TEST

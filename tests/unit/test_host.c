@@ -200,7 +200,7 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
     ck_assert_int_gt(
         hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL),
-        0); /* nobody loses a hold by it */
+        0); /* no process loses a hold by this */
     hfi_release(&actor, opened.slot, held.token);
     rig_ring(rig);
     struct message back = *rig_sent(rig, MESSAGE_GIVE_BACK);
@@ -209,7 +209,8 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK, MESSAGE_TOKEN_BLOCK + 9);
     ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_RETIRED);
-    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK)); /* its new row first, then the grant */
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK)); /* the new slot's row is stored first, then
+                                                          * the grant goes back */
     struct hfi_opened again = rig_open_granted(rig, client, "a", 0);
     ck_assert_uint_ne(again.slot, opened.slot);
     ck_assert_uint_gt(rig->rows, 1);
@@ -258,7 +259,7 @@ START_TEST(no_user_but_root_takes_every_client)
     uint32_t first = rig_connect(small, HOST_MAY_USE);
     ck_assert_uint_ne(first, 0);
     ck_assert_uint_ne(rig_connect(small, HOST_MAY_USE), 0);
-    ck_assert_uint_eq(rig_connect(small, HOST_MAY_USE), 0); /* half of four */
+    ck_assert_uint_eq(rig_connect(small, HOST_MAY_USE), 0); /* half of the four clients */
     small->uid = 6;
     ck_assert_uint_ne(rig_connect(small, HOST_MAY_USE), 0);
     small->uid = 0;
@@ -288,7 +289,8 @@ START_TEST(no_user_but_root_takes_every_handle)
     rig_close(small, one, handle); /* a lock that was given back may be had again */
     rig_open_granted(small, two, "a", 0);
     ck_assert_int_eq(rig_text(small, one, HFI_FRAME_WATCH, "a")->frame.error, 0);
-    ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "a")->frame.error, 0); /* half of four */
+    ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "a")->frame.error, 0); /* half of four
+                                                                                   * watches */
     ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "b")->frame.error, HF_EFULL);
     ck_assert_int_eq(rig_text(small, three, HFI_FRAME_WATCH, "b")->frame.error, 0);
     small->uid = 0;
@@ -686,7 +688,7 @@ START_TEST(an_ended_watch_is_told_no_more)
     ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/x")->frame.error, 0);
     struct hfi_held held = rig_take(rig, &opened);
     rig_ring(rig);
-    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1); /* on account of a/ */
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1); /* one event, because of a/ */
     ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_UNWATCH, "a/")->frame.error, 0); /* not its */
     ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
     ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/")->frame.error, 0);

@@ -704,7 +704,7 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
                          opened.holder, &held, rig->now_ns, NULL) > 0,
         1);
     /* The other host waits to write: no reader gets in any more, and when the readers have left,
-     * the grant goes. */
+     * the grant goes back. */
     rig_recall(rig, "a", 1);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_RECALL);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);

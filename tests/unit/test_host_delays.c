@@ -9,7 +9,11 @@
 
 #include "../suite_main.h"
 
-enum { DELAY_MS = 5000, DEFAULT_MS = 1000 }; /* the latter: the least that is taken for unknown */
+enum {
+    DELAY_MS = 5000,
+    DEFAULT_MS = 1000
+}; /* the second one is the least lock-delay that is
+                                              * assumed for unknown handles */
 
 static struct hfi_opened opened; /* the client's */
 
@@ -71,7 +75,8 @@ START_TEST(who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_fo
     ck_assert_uint_eq(asked_ms(), DELAY_MS);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
-    atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0); /* it was answered */
+    atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0); /* this place in the queue was
+                                                                * answered */
     rig_die(rig, client);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
     rig_pass(rig, (DELAY_MS - 1) * RIG_MS);
@@ -123,7 +128,8 @@ START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all
     ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     lose_grant();
-    ck_assert_ptr_nonnull(rig_ask(rig, client, &resumed)); /* without this one: it was closed */
+    ck_assert_ptr_nonnull(rig_ask(rig, client, &resumed)); /* its RESUMED does not include this
+                                                            * lock, which was closed */
     rig_pass(rig, 2000 * RIG_MS);
     ck_assert_uint_eq(asked_by_new_ms(), 0);
 }
@@ -294,7 +300,7 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
     restart(true, false);
     if (_i & 2) {
         rig_pass(rig, (LIMIT_MS + 1) * RIG_MS);
-        rig_pass(rig, 2 * DELAY_MS * RIG_MS); /* it may have been longer */
+        rig_pass(rig, 2 * DELAY_MS * RIG_MS); /* the lock-delay may have been longer */
         ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
     }
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);

@@ -149,8 +149,8 @@ START_TEST(a_dead_waiter_is_skipped)
 }
 END_TEST
 
-/* A cell in a seat that no handle has, for example of a process that the agent took for dead and
- * that goes on waiting. */
+/* There is a cell in a seat that no handle has, for example of a process that the agent took for
+ * ended and that goes on waiting. */
 START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
 {
     uint64_t place = 0;
@@ -217,7 +217,7 @@ START_TEST(a_recall_without_waiters_gives_back_at_once)
     ck_assert_uint_eq(back->as.give_back.token_used, held.token);
     ck_assert_int_eq(try_other(), HFI_UNGRANTED);
     rig_returned(rig, back);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1); /* nobody asked */
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1); /* no host asked */
 }
 END_TEST
 
@@ -509,7 +509,7 @@ START_TEST(one_namespace_leaves_requests_to_others)
     ck_assert_ptr_null(rig_open(rig, client, "c", 0));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
     rig_lease(rig, 1, rig->now_ns, true);
-    ck_assert_uint_eq(*asks, ASKS_MAX - 1); /* "c" has ended with the session */
+    ck_assert_uint_eq(*asks, ASKS_MAX - 1); /* "c" has no request left, since the session ended */
 }
 END_TEST
 
@@ -792,7 +792,7 @@ START_TEST(a_survivor_keeps_its_hold)
     rig_begin(rig);
     ck_assert_int_gt(
         hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL), 0);
-    rig_die(rig, client); /* before it said what it has open */
+    rig_die(rig, client); /* before it reported which locks it has open */
     ck_assert_int_eq(try_other(), HFI_CLOSED);
     rig_pass(rig, 501 * RIG_MS);
     ck_assert_int_eq(try_other(), HFI_HELD);

@@ -11,7 +11,7 @@
 
 enum { WAITED_MS = 1700 };
 
-/* The agent dies and another one continues the session; without a lease yet if `waits`. */
+/* The agent ends and another one continues the session; it has no lease yet if `waits` is set. */
 static void restart_until(const struct hfi_opened *opened, bool waits)
 {
     static const uint8_t name[] = "a";
@@ -78,7 +78,7 @@ START_TEST(a_restarted_agent_asks_with_the_time_that_its_host_has_waited)
     ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
     ck_assert_uint_ne(asked()->request_id, before);
     ck_assert_int_eq(asked()->mode, MESSAGE_MODE_EXCLUSIVE);
-    /* The same for the agent after that one, which knows nothing either. */
+    /* The same holds for the agent after that one, which has no notes either. */
     rig_pass(rig, WAITED_MS * RIG_MS);
     restart(&opened);
     ck_assert_uint_eq(asked()->waited_ms, 2 * WAITED_MS);

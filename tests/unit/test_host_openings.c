@@ -123,7 +123,7 @@ START_TEST(closed_locks_that_are_recalled_go_back_when_their_delays_are_over)
         ck_assert(is_closed(i));
     }
     recall_all(1, 2);
-    recall_all(0, 1); /* half of them once more */
+    recall_all(0, 1); /* half of them are recalled once more */
     host_check_invariants(large->host);
     rig_pass(large, (DELAY_MS - DELAYS) * RIG_MS);
     ck_assert_uint_eq(large->send_count, 0);

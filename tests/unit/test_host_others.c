@@ -64,7 +64,7 @@ START_TEST(a_sequencer_of_another_host_is_asked_there)
         ck_assert_str_eq(check->to.text, "host-y");
         ck_assert_uint_eq(check->as.check.token, 9);
         ck_assert_uint_eq(check->as.check.holder, 4);
-        tell_outcome(MESSAGE_CHECKED, id + 1, 0); /* another's */
+        tell_outcome(MESSAGE_CHECKED, id + 1, 0); /* the answer names another request */
         tell_outcome(MESSAGE_BROKEN, id, 0);
         ck_assert_int_eq(told(before), 1);
         tell_outcome(MESSAGE_CHECKED, id, results[i]);
@@ -81,7 +81,8 @@ START_TEST(a_sequencer_is_answered_by_who_was_asked)
     uint64_t id = ask_check("host-y");
     tell_outcome_as("host-z", false, MESSAGE_CHECKED, id, 0);
     tell_outcome_as("host-a", false, MESSAGE_CHECKED, id, 0); /* a voter */
-    tell_outcome_as("host-a", true, MESSAGE_CHECKED, id, 0);  /* not asked by way of anybody yet */
+    tell_outcome_as("host-a", true, MESSAGE_CHECKED, id, 0);  /* no request went through another
+                                                               * voter yet */
     ck_assert_int_eq(told(0), 1);
     rig_pass(rig, 301 * RIG_MS);
     ck_assert_uint_lt(cell_way()->relay, VOTERS);
@@ -97,7 +98,7 @@ START_TEST(a_host_that_does_not_answer_leaves_it_unknown)
     uint64_t id = ask_check("host-y");
     rig_pass(rig, 301 * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_CHECK), 2);
-    ck_assert_uint_lt(cell_way()->relay, VOTERS); /* another may know the way */
+    ck_assert_uint_lt(cell_way()->relay, VOTERS); /* another voter may know the way */
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_CHECK)->as.check.request_id, id);
     rig_pass(rig, 698 * RIG_MS);
     ck_assert_int_eq(told(0), 1);
@@ -285,14 +286,16 @@ START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
     struct hfi_opened second;
     (void)make_shared(&second);
     const struct message amend = *rig_sent(rig, MESSAGE_AMEND);
-    ck_assert_uint_eq(amend.as.amend.token_used, 2); /* so do other hosts' from its choice on */
+    ck_assert_uint_eq(amend.as.amend.token_used, 2); /* as do readers of other hosts, from the
+                                                      * moment the value is chosen */
     ck_assert_int_eq(cell_read(&second, &held), HFI_HELD);
     ck_assert_uint_eq(held.token, 2);
     cell_release(&second, &held);
     rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 2, 2);
     ck_assert_int_eq(cell_read(&second, &held), HFI_HELD);
     ck_assert_uint_eq(held.token, 2);
-    rig_answer(rig, &amend, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100); /* a late one of nobody's */
+    rig_answer(rig, &amend, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100); /* a late message about a grant that
+                                                                 * no host has */
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_SHARED);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
 }
@@ -318,7 +321,8 @@ START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
     ck_assert_int_eq(amend.as.amend.mode, MESSAGE_MODE_SHARED);
     ck_assert_uint_eq(amend.as.amend.token_used, 0);
     ck_assert_uint_eq(amend.as.amend.token_last, 200);
-    ck_assert_int_eq(cell_read(&second, &held), HFI_HELD); /* before the quorum knows, too */
+    ck_assert_int_eq(cell_read(&second, &held), HFI_HELD); /* readers get in even before the quorum
+                                                            * knows */
     ck_assert_uint_eq(held.token, 200);
     cell_release(&second, &held);
     rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 200, 200);
@@ -399,7 +403,8 @@ START_TEST(an_adopted_hold_goes_on_but_nobody_new_gets_in)
         hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL), 0);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
     cell_release(&opened, &held);
-    ck_assert_int_eq(cell_try(&next, &second), HFI_UNGRANTED); /* not known whether it is ours */
+    ck_assert_int_eq(cell_try(&next, &second), HFI_UNGRANTED); /* it is not known whether the grant
+                                                                * is this host's */
     rig_pass(rig, 300 * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
     ck_assert_int_eq(cell_try(&next, &second), HFI_UNGRANTED);
@@ -613,7 +618,8 @@ START_TEST(what_the_agent_before_may_have_given_back_goes_back)
     rig_returned(rig, &back);
     const struct message *again = rig_sent(rig, MESSAGE_ACQUIRE);
     ck_assert_uint_ne(again->as.acquire.request_id, asked.as.acquire.request_id);
-    rig_answer(rig, again, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200); /* its return is known */
+    rig_answer(rig, again, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200); /* the previous agent's give-back
+                                                                  * is acknowledged */
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
 }
 END_TEST

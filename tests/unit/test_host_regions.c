@@ -68,10 +68,10 @@ START_TEST(what_is_given_up_is_barred)
     int64_t deadline_ns = hfi_lease_deadline_ns(lease);
     int64_t until_ns = host_give_up_region(rig->host, 0, 0);
     ck_assert_int_ge(until_ns, deadline_ns + 1000 * RIG_MS / 100 * (100 + DRIFT_PERCENT));
-    rig_recall(rig, "a", 1); /* of a lock that it knew */
+    rig_recall(rig, "a", 1); /* about a lock that it knew */
     rig_recall(rig, "never seen", 7);
     pass();
-    rig_recall(rig, "a", 1); /* and knows no more */
+    rig_recall(rig, "a", 1); /* about a lock that it does not know any more */
     ck_assert_uint_eq(rig->send_count, sent);
     ck_assert_uint_eq(told_lease(&rig->region), lease);
     ck_assert_uint_eq(rig->rows_gone, 1);
@@ -147,7 +147,7 @@ START_TEST(nothing_goes_back_for_what_is_read_in_rubbish)
     rig_restart(rig, 1);
     host_set_sound(rig->host, is_sound, NULL);
     sound = true;
-    rig->fresh = true; /* as of a lock that this agent asks for first */
+    rig->fresh = true; /* as for a lock that this agent asks for first */
     rig_begin(rig);
     client = rig_connect(rig, HOST_MAY_USE);
     opened = cell_open_granted(client);

@@ -295,7 +295,7 @@ START_TEST(another_mode)
 }
 END_TEST
 
-/* The grant is not here. */
+/* The host does not have the grant. */
 START_TEST(in_force_without_a_grant)
 {
     open_both();
@@ -327,7 +327,7 @@ START_TEST(held_by_nobody)
     const uint32_t holders[] = {HFI_HOLDER_AGENT, 60000, third, gone.holder};
     atomic_fetch_or(word_of_a(), (uint64_t)holders[_i] << HFI_W_HOLDER_SHIFT);
     heal();
-    rig_pass(rig, 500 * RIG_MS); /* as behind any hold whose holder died */
+    rig_pass(rig, 500 * RIG_MS); /* as after any hold whose holder died */
     assert_free();
 }
 END_TEST

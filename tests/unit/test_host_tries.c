@@ -1,7 +1,8 @@
 /*
- * Tries on a host: processes that only wait for an idle grant to come from another host. What their
- * host asks for them, what it answers when the grant is in use elsewhere; and what the owner's host
- * does when others only try. The quorum is the test.
+ * Tries on a host: processes that only wait for an idle grant to come from another host. These
+ * tests check what their host asks for them, and what it answers when the grant is in use
+ * elsewhere. They also check what the owner's host does when other hosts only try. The quorum is
+ * the test.
  */
 #include "host_cell.h"
 
@@ -10,7 +11,7 @@
 #include "../suite_main.h"
 #include "core/quorum.h"
 
-/* A process in the queue, by a handle that is open. */
+/* A process is in the queue, by a handle that is open. */
 struct waiter {
     struct hfi_opened opened;
     uint64_t place;
@@ -35,7 +36,7 @@ static enum hfi_outcome outcome_of(struct waiter *waiter)
     return look(waiter, &held);
 }
 
-/* OPEN, which is answered without the grant. */
+/* Sends OPEN, which is answered without the grant. */
 static struct waiter opens(uint32_t who)
 {
     if (rig_open(rig, who, "a", 0) == NULL) {
@@ -79,7 +80,7 @@ static struct waiter opens_in_vain(uint32_t who)
     return (struct waiter){.opened = cell_opened_by(who)};
 }
 
-/* ---- the host of those who try ---- */
+/* ---- the host whose processes try ---- */
 
 START_TEST(an_open_is_answered_as_soon_as_the_lock_is_in_use)
 {
@@ -87,7 +88,7 @@ START_TEST(an_open_is_answered_as_soon_as_the_lock_is_in_use)
     ck_assert_uint_eq(acquire()->as.acquire.tries, MESSAGE_TRIES_ONLY);
     rig_refuse(rig, acquire(), MESSAGE_REFUSED_IN_USE);
     (void)cell_opened_by(client);
-    uint32_t count = rig->send_count; /* nothing is left behind */
+    uint32_t count = rig->send_count; /* nothing stays behind */
     rig_pass(rig, 5000 * RIG_MS);
     ck_assert_uint_eq(rig->send_count, count);
 }
@@ -139,7 +140,7 @@ START_TEST(a_slow_answer_finds_the_try_that_it_is_for)
 }
 END_TEST
 
-/* The lock may have become free since the first one asked. */
+/* The lock may have become free since the first process asked. */
 START_TEST(a_try_that_came_later_has_an_answer_of_its_own)
 {
     struct waiter first = opens_in_vain(client);
@@ -225,7 +226,7 @@ START_TEST(without_an_answer_a_try_stays_in_the_queue)
     rig_pass(rig, 900 * RIG_MS);
     ck_assert_int_eq(outcome_of(&waiter), HFI_UNGRANTED);
     leaves(&waiter);
-    rig_grant(rig, acquire(), 1, 100); /* it comes late, and is here for the next */
+    rig_grant(rig, acquire(), 1, 100); /* it comes late, and is here for the next try */
     struct hfi_held held;
     ck_assert_int_eq(cell_try(&waiter.opened, &held), HFI_HELD);
 }
@@ -245,7 +246,7 @@ static void recall(enum message_recall what, uint64_t version)
     rig_hear(rig, &message);
 }
 
-/* So many answers so far, the last of which is about that version. */
+/* Checks how many answers there were so far, and that the last one names that version. */
 static void says_in_use(uint32_t count, uint64_t version)
 {
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), count);
@@ -294,7 +295,7 @@ START_TEST(a_recall_for_one_that_waits_may_ask_to_be_told)
     recall(MESSAGE_RECALL_TELLS, 1);
     says_in_use(1, 1);
     ck_assert_uint_ne(rig_word(rig, opened.slot) & HFI_W_RECALL, 0);
-    recall(MESSAGE_RECALL_IF_IDLE, 1); /* which does not take the other back */
+    recall(MESSAGE_RECALL_IF_IDLE, 1); /* which does not replace the other recall */
     says_in_use(2, 1);
     cell_release(&opened, &held);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
@@ -304,7 +305,8 @@ START_TEST(a_recall_for_one_that_waits_may_ask_to_be_told)
 }
 END_TEST
 
-/* Only readers are inside: who wants to read gets in beside them, who wants to write does not. */
+/* Only readers hold the lock: a process that wants to read gets in beside them, one that wants to
+ * write does not. */
 START_TEST(readers_inside_let_only_readers_in)
 {
     struct hfi_opened opened = cell_open_granted(client);
@@ -339,7 +341,8 @@ START_TEST(a_grant_on_its_way_is_in_use)
 }
 END_TEST
 
-/* Nobody wants it here any more: that is not in use. What it is shows when the grant has come. */
+/* No process here wants the lock any more, so the grant does not count as in use. Whether it is
+ * idle shows when the grant has come. */
 START_TEST(a_grant_on_its_way_to_nobody_is_not_in_use)
 {
     (void)opens(client);
@@ -361,7 +364,7 @@ START_TEST(a_grant_of_before_is_none_of_its_concern)
 }
 END_TEST
 
-/* A share with readers inside: who tries to write is refused here, and the share stays. */
+/* A share has readers: a process that tries to write is refused, and the share stays. */
 START_TEST(a_try_to_write_beside_own_readers_is_refused_here)
 {
     struct waiter reader = opens_in_vain(client);

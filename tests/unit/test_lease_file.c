@@ -119,7 +119,7 @@ START_TEST(what_is_noted_of_regions)
     ck_assert_uint_eq(file.regions[1].given_up, 0);
     ck_assert_uint_eq(lease_file_commit(&file), 77);
     kill_it();
-    begin(); /* the previous agent had not noted yet that nothing is known */
+    begin(); /* the previous agent had not yet noted that nothing is known */
     ck_assert(file.counts && !file.regions_count);
     lease_file_count_notes(&file);
     kill_it();
@@ -134,7 +134,7 @@ START_TEST(a_page_that_is_gone_does_not_count)
     live();
     ck_assert_int_eq(unlinkat(folder_fd, page, 0), 0);
     begin();
-    ck_assert_uint_eq(found.epoch, 3); /* as the file has it */
+    ck_assert_uint_eq(found.epoch, 3); /* as in the file */
     ck_assert(!file.counts && !file.regions_count);
     lease_file_close(&file);
 }

@@ -100,7 +100,7 @@ START_TEST(a_bad_answer_is_an_error_and_the_next_is_good)
                     : call == 4 ? hf_watch(client, "")
                                 : hf_downgrade(lock);
         ck_assert_int_eq(error, HF_EPROTO);
-        ck_assert_int_gt(hf_remaining_ns(lock), 0); /* which the agent's words do not end */
+        ck_assert_int_gt(hf_remaining_ns(lock), 0); /* the agent's frames do not end a hold */
         atomic_store(&agent.mood, MOOD_GOOD);
         ck_assert_int_eq(REACHED(hf_show(client, "a", count_lock, &count)), 0);
     }
@@ -268,8 +268,8 @@ START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
 END_TEST
 
 /* Returns whether a process locks the file, as seen by another process. */
-/* Another process wrote a time before all time over a hold's own deadline just when it began: where
- * its lease ends is not counted from there. */
+/* Another process wrote the lowest possible time over a hold's own deadline just when the hold
+ * began. The end of its lease is not computed from that time. */
 START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
 {
     hf_lock *lock = NULL;
@@ -380,7 +380,7 @@ START_TEST(a_lease_beyond_the_ttl_counts_nowhere_and_never)
 }
 END_TEST
 
-/* A release says that the hold did not count. */
+/* Checks that a release returns that the hold did not count. */
 START_TEST(a_release_under_a_forged_lease_says_that_it_was_lost)
 {
     hf_lock *lock = NULL;

@@ -398,7 +398,7 @@ START_TEST(second_waiter_of_a_handle_finds_it_held)
 }
 END_TEST
 
-/* Threads that share one handle: the word and the claim let one at a time hold. */
+/* Threads share one handle: the word and the claim let only one of them hold at a time. */
 struct crowd {
     hf_lock *lock;
     bool shared_too;
@@ -539,7 +539,7 @@ START_TEST(fixed_lease_ends_by_itself)
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     ck_assert_uint_eq(hfi_word_holder(agent_word(&agent, "a")), 0);
     began = now_ns();
-    ck_assert_int_eq(hf_acquire(lock, mode, 0, NULL), 0); /* was freed all the same */
+    ck_assert_int_eq(hf_acquire(lock, mode, 0, NULL), 0); /* the lock was freed all the same */
     int released = hf_release(lock);
     bool late = now_ns() - began >= 80 * MS;
     ck_assert(released == 0 || (late && released == HF_ELOST));
@@ -637,7 +637,7 @@ START_TEST(all_or_none)
     ck_assert_int_eq(hf_acquire(mine[0], HF_EXCLUSIVE, 0, NULL), 0);
     ck_assert_int_eq(hf_release(mine[0]), 0);
     ck_assert_int_eq(hf_acquire_all(mine, 3, HF_EXCLUSIVE, 0, holds), 0);
-    ck_assert_uint_eq(holds[0].token, 2); /* c's, in the caller's order */
+    ck_assert_uint_eq(holds[0].token, 2); /* the token of c, in the caller's order */
     ck_assert_uint_eq(holds[1].token, 3);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_gt(hf_remaining_ns(mine[i]), 0);
@@ -652,7 +652,7 @@ START_TEST(try_of_an_ungranted_lock_waits_for_the_grant)
     hf_lock *lock = open_lock(client, "a", 0);
     int64_t began = now_ns();
     int64_t began_served = served_ns();
-    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), HF_EBUSY); /* nobody answered */
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), HF_EBUSY); /* no agent answered */
     ck_assert_int_ge(now_ns() - began, S - MS);
     ck_assert_int_lt(served_ns() - began_served, 3 * S);
     struct attempt attempt = {.lock = lock, .timeout_ns = 0};
@@ -661,7 +661,8 @@ START_TEST(try_of_an_ungranted_lock_waits_for_the_grant)
     pthread_create(&thread, NULL, attempt_run, &attempt);
     sleep_ms(100);
     hfi_grant(&agent.actor, agent_slot(&agent, "a"), HFI_GRANT_EXCLUSIVE, 1, 100);
-    bool in_time = now_ns() - began < S - 50 * MS; /* else this thread was kept from granting */
+    bool in_time = now_ns() - began < S - 50 * MS; /* otherwise this thread was kept from
+                                                    * granting */
     pthread_join(thread, NULL);
     ck_assert(attempt.result == 0 || (!in_time && attempt.result == HF_EBUSY));
 }
@@ -688,12 +689,13 @@ START_TEST(sequencers)
     ck_assert_int_eq(hf_check_sequencer(client, first), HF_ESTALE); /* the agent's answer */
     uint32_t requests = atomic_load(&agent.requests);
     ck_assert_int_eq(hf_release(lock), 0);
-    ck_assert_int_eq(hf_check_sequencer_local(client, first), 0); /* promises only that */
+    ck_assert_int_eq(hf_check_sequencer_local(client, first), 0); /* this call promises only that */
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
     ck_assert_int_eq(hf_sequencer(theirs, second, sizeof(second)), 0);
     ck_assert_int_eq(hf_check_sequencer_local(client, first), HF_ESTALE);
     ck_assert_int_eq(hf_check_sequencer_local(client, second), 0);
-    ck_assert_uint_eq(atomic_load(&agent.requests), requests); /* asked once, then by memory */
+    ck_assert_uint_eq(atomic_load(&agent.requests), requests); /* asked once; later answers come
+                                                                * from memory */
     ck_assert_int_eq(hf_check_sequencer_local(client, "rubbish"), HF_EINVAL);
     ck_assert_int_eq(hf_check_sequencer(client, ""), HF_EINVAL);
     struct hfi_sequencer parsed;
