@@ -66,7 +66,7 @@ static void regions_find_open(const struct agent *agent, struct agent_regions *r
     closedir(open_files);
 }
 
-/* Where a mapping of /proc/PID/smaps has its memory from. */
+/* Where the memory of a mapping of /proc/PID/smaps comes from. */
 enum backing { BACKING_MEMORY, BACKING_FILE, BACKING_REGION };
 
 /* Reads "start-end perms offset device inode [path]". Returns false if the line is no such line. */
@@ -246,7 +246,7 @@ int agent_wakeups(const struct agent *agent, uint64_t *out)
     return 0;
 }
 
-/* The path of holdfastd: beside this program. */
+/* Returns the path of holdfastd, which lies beside this program. */
 static int daemon_path(char *path, size_t size)
 {
     char self[PATH_MAX];
@@ -322,7 +322,7 @@ int agent_prepare(struct agent *agent, const char *below)
 {
     *agent = (struct agent){.pid = 0};
     int needed = snprintf(agent->directory, sizeof(agent->directory), "%s/hfbench.XXXXXX", below);
-    if (needed < 0 || needed > 90) { /* an address of a Unix socket has 108 bytes */
+    if (needed < 0 || needed > 90) { /* the address of a Unix socket has room for 108 bytes */
         agent->directory[0] = '\0';
         return complain("%s: too long for a Unix socket below it; choose another --dir", below);
     }

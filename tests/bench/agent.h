@@ -32,9 +32,10 @@ struct agent {
 int agent_start(struct agent *agent, const char *below) MUST_CHECK;
 
 /*
- * The same in steps, for agents that need each other to get that far: a directory for it; a start
- * with a configuration (the text of an INI file, in which %D becomes the directory; NULL: --dev),
- * after agent_kill() or agent_end() again; and waiting until it answers.
+ * These do the same in steps, for agents that need each other before they serve. The steps are:
+ * making a directory; a start with a configuration (the text of an INI file, in which %D becomes
+ * the directory; NULL: --dev), after agent_kill() or agent_end() again; and waiting until it
+ * answers.
  */
 int agent_prepare(struct agent *agent, const char *below) MUST_CHECK;
 int agent_launch(struct agent *agent, const char *config) MUST_CHECK;

@@ -1,4 +1,4 @@
-/* See barrier.h. */
+/* The barrier's code: see barrier.h. */
 #include "barrier.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /*
- * See cell.h. The bench reads what an agent sent from its log: SIGUSR1 has it write that
- * (docs/LOG.md).
+ * See cell.h. The bench reads from an agent's log how much the agent has sent: on SIGUSR1 an agent
+ * logs that (docs/LOG.md).
  */
 #include "cell.h"
 
@@ -80,7 +80,7 @@ uint32_t cell_coordinator(const char *name)
 
 void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_SIZE])
 {
-    do { /* ends: every third name or so is of that host */
+    do { /* the loop ends: about every third name is coordinated by that host */
         snprintf(name, CELL_NAME_SIZE, "bench/cell/%llu", (unsigned long long)cell->names_used++);
     } while (cell_coordinator(name) != coordinator);
 }
@@ -195,7 +195,7 @@ static void read_kinds(const char *line, struct cell_traffic *out)
     out->for_locks = all - out->commits - out->renewals - out->background;
 }
 
-/* Reads what the log has behind `from`. Returns true when the last line of a report is there. */
+/* Reads the log from `from` on. Returns true when the last line of a report is there. */
 static bool read_report(const char *path, long from, struct cell_traffic *out)
 {
     char line[4096];

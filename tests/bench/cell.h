@@ -1,6 +1,6 @@
 /*
  * A cell of the bench's own: three agents, all voters, on this machine's loopback, tcp without TLS,
- * every one with a store of its own on the disk that is measured. Their ports are free ones.
+ * each with a store of its own on the measured disk, and with free ports.
  */
 #ifndef BENCH_CELL_H
 #define BENCH_CELL_H
@@ -45,9 +45,9 @@ struct cell_traffic {
     uint64_t bytes;
     uint64_t renewals;   /* RENEW and its answers */
     uint64_t background; /* heartbeats, gossip, pulls, hellos: messages without any lock */
-    uint64_t for_locks;  /* all else */
+    uint64_t for_locks;  /* all other messages */
     uint64_t commits;
-    uint64_t token_ranges; /* that it was leased */
+    uint64_t token_ranges; /* ranges that were leased to the host */
     uint64_t wakeups;      /* of its threads */
     int64_t cpu_ns;        /* its processor time */
 };

@@ -19,11 +19,12 @@ static const int64_t timeout_ns = INT64_C(20000000000);
 /* The locks taken in a window of time. */
 struct window {
     double median_us, longest_us;
-    double tail_us; /* 99.9 % are shorter; of names that are not coordinated by `without` */
+    double tail_us; /* 99.9 % of the acquires are shorter; only of names that `without` does not
+                     * coordinate */
     uint64_t count;
 };
 
-/* Looks at the acquires that were under way at any moment of the window. */
+/* Considers the acquires that were under way at any moment of the window. */
 static int look_at(const struct load *load, int64_t start_ns, int64_t end_ns, uint32_t without,
                    struct window *out)
 {
@@ -58,8 +59,8 @@ static int look_at(const struct load *load, int64_t start_ns, int64_t end_ns, ui
     return 0;
 }
 
-/* Puts load on the other two hosts, for a quiet window, then kills the victim, then goes on for
- * another window. */
+/* Puts load on the other two hosts for a quiet window, kills the victim, and goes on for another
+ * window. */
 static int kill_once(struct cell *cell, uint32_t victim, uint32_t series, struct window *quiet,
                      struct window *after)
 {

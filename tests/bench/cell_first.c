@@ -46,7 +46,8 @@ static int measure_cached(struct cell *cell, const struct bench *bench, struct f
     hf_client *client = cell_connect(cell, 0);
     hf_lock *lock = client == NULL ? NULL : cell_take(client, name);
     int result = lock != NULL && hf_release(lock) == 0 ? 0 : -1;
-    pause_ns(settle_ns); /* the voter that the grant did not need gets it a little later */
+    pause_ns(settle_ns); /* meanwhile the third voter, which the grant did not need, receives the
+                          * value */
     if (result == 0 && (result = cell_traffic_sum(cell, &before)) == 0) {
         int64_t took_ns = repeat_pairs(lock, count);
         result = took_ns < 0 ? -1 : cell_traffic_sum(cell, &after);
@@ -82,13 +83,13 @@ int figure_cell_cached(const struct bench *bench, struct figure *figure)
 struct first_run {
     struct cell cell;
     struct floors floors;
-    hf_client *client; /* of host 0 */
+    hf_client *client; /* a client of host 0 */
     struct series *here, *there;
     struct series *socket, *transport, *flush, *flush_3;
     struct series *floor_here, *floor_there;
 };
 
-/* Median time of open + acquire of new names of that coordinator, in us. */
+/* Returns the median time of open + acquire of new names of that coordinator, in us. */
 static int first_acquires(struct first_run *run, uint32_t coordinator, uint32_t operations,
                           double *out)
 {

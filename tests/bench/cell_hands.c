@@ -18,7 +18,7 @@ struct hands_run {
     struct cell cell;
     struct floors floors;
     hf_client *clients[CELL_HOSTS];
-    hf_lock *locks[CELL_HOSTS]; /* of one name */
+    hf_lock *locks[CELL_HOSTS]; /* handles on one name */
 };
 
 static int run_start(struct hands_run *run, const struct bench *bench)
@@ -65,8 +65,8 @@ static int open_locks(struct hands_run *run, uint32_t coordinator)
 
 /* ---- alternating ---- */
 
-/* Measures the median time of an acquire + release. Each time the lock is at the other host
- * before. */
+/* Measures the median time of an acquire + release. Before each acquire the lock is at the other
+ * host. */
 static int alternate(struct hands_run *run, uint32_t turns, double *out)
 {
     double times[TURNS_MAX];
@@ -155,7 +155,8 @@ static void *waiter_main(void *arg)
     return NULL;
 }
 
-/* From the release on one host to the return of the acquire on the other, in us. */
+/* Measures the time from the release on one host to the return of the acquire on the other, in
+ * us. */
 static int hand_over(hf_lock *from, hf_lock *to, double *out)
 {
     struct waiter waiter = {.lock = to};

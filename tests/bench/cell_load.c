@@ -1,4 +1,4 @@
-/* See cell_load.h; and the figure of how much a cell does under that load. */
+/* The load of cell_load.h, and the figure of how many locks a cell serves under it. */
 #include "cell_load.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ int load_start(struct load *load, const struct cell *cell, uint32_t spared, uint
     *load = (struct load){.series = series};
     for (uint32_t i = 0; i < LOAD_CLIENTS; i++) {
         struct load_client *client = &load->clients[i];
-        do { /* ends: not all hosts are spared */
+        do { /* the loop ends: not all hosts are spared */
             host = (host + 1) % CELL_HOSTS;
         } while ((spared >> host & 1) != 0);
         *client = (struct load_client){.load = load, .index = i};

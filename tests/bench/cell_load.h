@@ -16,7 +16,7 @@ enum { LOAD_CLIENTS = 16 };
 struct load_sample {
     int64_t start_ns;
     int64_t took_ns;
-    uint32_t coordinator; /* while all are alive */
+    uint32_t coordinator; /* the coordinator while all hosts are alive */
 };
 
 struct load_client {
@@ -36,7 +36,7 @@ struct load {
     uint32_t series; /* names of different loads differ */
 };
 
-enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* a client; further ones are not noted */
+enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* samples of a client; further ones are not noted */
 
 /* Starts the clients. A host whose bit in `spared` is set gets none; its clients go to the other
  * hosts. Call load_stop() after a failure, too. */

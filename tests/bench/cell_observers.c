@@ -70,7 +70,7 @@ static void send_packet(uint32_t from, const struct gossip_action *action)
     village.sent[from]++;
     if (bytes == NULL || village.packet_count == PACKETS_MAX) {
         free(bytes);
-        return; /* lost, as packets may be */
+        return; /* the packet is lost, as packets may be */
     }
     memcpy(bytes, village.output + action->as.send.offset, action->as.send.size);
     village.packets[village.packet_count++] = (struct packet){
@@ -126,7 +126,7 @@ static bool start(uint32_t index)
             tell_of_peer(index, i);
         }
         if (i < index) {
-            tell_of_peer(i, index); /* when it renews */
+            tell_of_peer(i, index); /* the agent learns of the peer as soon as the peer renews */
         }
     }
     return true;

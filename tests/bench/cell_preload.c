@@ -12,7 +12,7 @@ enum { ROWS_A_COMMIT = 20000 };
 
 static bool put_register(struct store *store, uint32_t index)
 {
-    static struct action action; /* large: it has room for any message */
+    static struct action action; /* static because it is large: it has room for any message */
     struct message_value *value = &action.as.reg.value;
     char name[32];
     int length = snprintf(name, sizeof(name), "bench/preload/%09u", index);

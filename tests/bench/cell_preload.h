@@ -1,6 +1,7 @@
 /*
- * Registers that a cell has from before: written straight into its stores while no agent runs. They
- * belong to a host that never comes back and that nobody waits for, so they stay as they are.
+ * Registers that a cell has from the start: they are written directly into its stores while no
+ * agent runs. They belong to a host that never comes back and that nobody waits for, so they stay
+ * as they are.
  */
 #ifndef BENCH_CELL_PRELOAD_H
 #define BENCH_CELL_PRELOAD_H

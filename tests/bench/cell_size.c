@@ -38,7 +38,7 @@ static void *holder_main(void *arg)
         char name[CELL_NAME_SIZE];
         snprintf(name, sizeof(name), "bench/held/%u", i);
         if (interrupted() || cell_take(holder->client, name) == NULL) {
-            break; /* the handles go with the client */
+            break; /* hf_disconnect() ends the handles */
         }
         holder->held++;
     }
@@ -67,7 +67,7 @@ static uint32_t hold_many(const struct cell *cell, struct holder holders[HOLDERS
     return held;
 }
 
-/* Messages and packets of all agents a second. */
+/* Measures messages and packets of all agents a second. */
 static int measure_rest(const struct cell *cell, double *renewals, double *packets, double *cpu)
 {
     struct cell_traffic before;
@@ -113,7 +113,7 @@ int figure_cell_renewals(const struct bench *bench, struct figure *figure)
     }
     if (result == 0) {
         held = hold_many(&cell, holders, wanted);
-        pause_ns(4 * settle_ns); /* gossip carries them */
+        pause_ns(4 * settle_ns); /* meanwhile gossip spreads the locks */
         result = held > 1 ? measure_rest(&cell, &values[1], &values[3], &values[5]) : -1;
         for (uint32_t i = 0; i < HOLDERS; i++) {
             hf_disconnect(holders[i].client);

@@ -30,14 +30,14 @@ static int hold_often(hf_lock *lock, uint32_t holds, uint64_t *first, uint64_t *
     return 0;
 }
 
-/* The same, and counts the ranges that were leased to the host for these holds. */
+/* Does the same, and counts the ranges that were leased to the host for these holds. */
 static int hold_and_count(const struct cell *cell, hf_lock *lock, uint32_t holds, uint64_t *last,
                           double *ranges)
 {
     struct cell_traffic before;
     struct cell_traffic after;
     uint64_t first = 0;
-    /* The lock was opened with its first grant. */
+    /* The lock was opened together with its first grant. */
     int result = cell_read_traffic(cell, 0, &before);
     result = result == 0 ? hold_often(lock, holds, &first, last) : result;
     result = result == 0 ? cell_read_traffic(cell, 0, &after) : result;

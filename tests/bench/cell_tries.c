@@ -12,8 +12,8 @@ enum { TRIES = 200, TRIES_QUICK = 40 };
 
 struct tries_run {
     struct cell cell;
-    hf_client *holder; /* of host 0 */
-    hf_client *other;  /* of host 1 */
+    hf_client *holder; /* a client of host 0 */
+    hf_client *other;  /* a client of host 1 */
 };
 
 static int try_once(hf_lock *lock)
@@ -22,7 +22,8 @@ static int try_once(hf_lock *lock)
     return error == HF_EBUSY ? 0 : complain("a try of a held lock: %s", hf_strerror(error));
 }
 
-/* Opens and tries a name once, then tries it again and again. In ms; the first of them apart. */
+/* Opens and tries a name once, then tries it again and again. Notes the times in ms, the first one
+ * separately. */
 static int try_held(struct tries_run *run, const char *name, uint32_t tries, double *first,
                     double *times)
 {

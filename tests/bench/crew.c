@@ -15,7 +15,7 @@
 #include "barrier.h"
 
 struct crew_place {
-    alignas(64) int64_t count; /* of the last round; written before arriving */
+    alignas(64) int64_t count; /* the count of the last round; written before arriving */
 };
 
 struct crew {
@@ -84,7 +84,7 @@ static int run_rounds(struct crew *crew, const pid_t *pids, uint32_t worker_coun
         int64_t start_ns = now_ns();
         barrier_open(&crew->barrier);
         pause_ns(effort.round_ns);
-        /* relaxed: it only has to be seen soon; counts travel by the barrier */
+        /* relaxed: a late read does no harm; counts travel by the barrier */
         atomic_store_explicit(&crew->barrier.stop, 1, memory_order_relaxed);
         int64_t took_ns = now_ns() - start_ns;
         if (barrier_await(&crew->barrier, pids, worker_count) != 0) {

@@ -25,7 +25,7 @@ struct crew_job {
     /* Called in each worker in each round: works until *stop is not 0. Returns the count of
      * operations, or -1 after complain(). */
     int64_t (*work)(void *state, crew_stop *stop);
-    const void *arg;    /* for setup; from before the fork */
+    const void *arg;    /* passed to setup; it is from before the fork */
     struct series *out; /* gets operations a second of all workers together, one value a round */
     /* Called in the bench's process after each round of this job, while the workers are idle. May
      * be NULL. */

@@ -22,7 +22,7 @@ static const double etcd_handovers_per_s = 95.0;
 
 /* The data that the lock protects. */
 struct guarded {
-    alignas(64) uint32_t last_holder; /* worker + 1 */
+    alignas(64) uint32_t last_holder; /* the worker's number + 1 */
     uint64_t acquisitions;
     /* the same sum and the hand-overs, added up by the workers outside the lock */
     alignas(64) _Atomic uint64_t counted_acquisitions;
@@ -43,7 +43,7 @@ struct shared_setup {
 struct fighter {
     struct subject subject;
     struct arena *arena;
-    uint32_t self; /* worker + 1 */
+    uint32_t self; /* the worker's number + 1 */
 };
 
 /* To be called while the lock is held. Returns 1 if the lock came from another process. */

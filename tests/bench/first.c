@@ -52,7 +52,7 @@ static _Noreturn void echo_main(int socket_fd, pid_t parent)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(1);
     }
-    for (;;) { /* until the bench closes its end */
+    for (;;) { /* runs until the bench closes its end */
         ssize_t size = recv(socket_fd, message, sizeof(message), 0);
         if (size <= 0 || send(socket_fd, message, (size_t)size, MSG_NOSIGNAL) != size) {
             _exit(0);
@@ -142,7 +142,8 @@ static int first_acquire(struct run *run, int64_t *out_ns)
     return error == 0 ? 0 : complain("%s: %s", name, hf_strerror(error));
 }
 
-/* One round: the two sides take turns operation by operation, as both wait for the same disk. */
+/* Measures one round: the two sides alternate after each operation, because both wait for the same
+ * disk. */
 static int measure_round(struct run *run, uint64_t operations)
 {
     int64_t first_ns = 0;
@@ -179,7 +180,7 @@ static int measure_rounds(struct run *run, struct effort effort)
     if (measure_round(run, operations) != 0) {
         return -1;
     }
-    /* that was the warm-up */
+    /* that operation was the warm-up */
     run->first->count = run->both->count = run->trip->count = run->append->count = 0;
     for (size_t round = 0; round < effort.rounds; round++) {
         if (measure_round(run, operations) != 0) {

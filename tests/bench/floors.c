@@ -30,8 +30,8 @@ static const int64_t link_timeout_ns = INT64_C(10000000000);
 
 struct order {
     uint32_t operations;
-    int64_t begin_ns;  /* of the first one */
-    int64_t period_ns; /* 0: in a row, at once */
+    int64_t begin_ns;  /* when the first operation began */
+    int64_t period_ns; /* 0: operations follow each other without a pause */
 };
 
 static bool await_order(int fd, struct order *order)
@@ -212,7 +212,7 @@ static _Noreturn void echo_main(const unsigned ports[2])
     if (!link_open(&link, ports[1], ports[0])) {
         _exit(1);
     }
-    for (;;) { /* it dies with the bench */
+    for (;;) { /* it is killed with the bench */
         uv_run(&link.loop, UV_RUN_ONCE);
     }
 }
@@ -227,7 +227,7 @@ struct flusher {
 static bool flush(void *arg)
 {
     struct flusher *flusher = arg;
-    static struct action action; /* large: it has room for any message */
+    static struct action action; /* static because it is large: it has room for any message */
     char name[32];
     uint64_t commit;
     int length = snprintf(name, sizeof(name), "bench/flush/%u", flusher->next++);

@@ -29,12 +29,12 @@ struct floors {
     char directory[512];
     struct {
         pid_t pid;
-        int fd; /* orders and answers */
+        int fd; /* carries orders and answers */
     } workers[FLOOR_PROCESSES];
     unsigned ports[2];
 };
 
-/* Medians of one round, in us. */
+/* The medians of one round, in us. */
 struct floor_times {
     double socket;
     double transport;
@@ -44,7 +44,8 @@ struct floor_times {
 
 /* Call floors_stop() after a failure, too. */
 int floors_start(struct floors *floors, const char *below) MUST_CHECK;
-/* period_ns: from the beginning of one operation to that of the next; 0: in a row. */
+/* period_ns: the time from the beginning of one operation to that of the next; 0: without
+ * pauses. */
 int floors_measure(struct floors *floors, uint32_t operations, int64_t period_ns,
                    struct floor_times *out) MUST_CHECK;
 void floors_stop(struct floors *floors);

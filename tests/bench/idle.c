@@ -53,7 +53,7 @@ int figure_idle(const struct bench *bench, struct figure *figure)
 
     int result = agent_start(&agent, bench->directory);
     if (result == 0) {
-        pause_ns(2 * second_ns); /* its start is not idleness */
+        pause_ns(2 * second_ns); /* the work of its start does not count as idleness */
         result = measure_windows(&agent, windows, &cpu->series, &mean, &resolution_ns);
     }
     if (result == 0) {

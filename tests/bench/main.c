@@ -196,7 +196,7 @@ static int choose_directory(const char *asked, char out[PATH_MAX])
     return 0;
 }
 
-/* The type and device of the filesystem with that device number, from mountinfo. */
+/* Returns the type and device of the filesystem with that device number, from mountinfo. */
 static void find_filesystem(const char *directory, struct surroundings *out)
 {
     snprintf(out->filesystem, sizeof(out->filesystem), "unknown");

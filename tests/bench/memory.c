@@ -54,7 +54,7 @@ static int load_one(struct loader *loader, uint32_t index)
         error = hf_release(lock);
     }
     if (!loader->keep) {
-        hf_close(lock); /* else hf_disconnect closes it, after the measurement */
+        hf_close(lock); /* otherwise hf_disconnect() closes it, after the measurement */
     }
     return error == 0 ? 0 : complain("%s: %s", name, hf_strerror(error));
 }

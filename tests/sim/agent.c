@@ -2,8 +2,8 @@
  * A simulated agent: the real driver with the real cores. Its operations are here: its messages go
  * into the network, its commits are durable some time later, or never.
  *
- * It may be killed at every atomic step of the host core and between any two things that it does.
- * A batch that is on its way to the disk then is there as a whole, or not at all.
+ * It may be killed at every atomic step of the host core, and between any two other steps. A batch
+ * that is being written then is on the disk as a whole, or not at all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,8 @@ static void operation_address(void *arg, const struct message_agent *agent, cons
     }
 }
 
-/* Whether the batch that is on its way gets there, is known at the latest now. */
+/* Returns when it is known at the latest whether the batch that is being written reaches the
+ * disk. */
 static void batch_lands(struct sim_agent *agent)
 {
     const struct driver_batch *batch = agent->batch;
@@ -114,7 +115,7 @@ static void operation_commit(void *arg, const struct driver_batch *batch)
     agent->batch_fails = sim_chance(world.faults.fail);
     agent->durable_ns = sim_now() + takes_ns;
     sim_point();
-    if (world.agent_count == 1) { /* within the call, as in a real cell of one */
+    if (world.agent_count == 1) { /* done within the call, as in a real cell of one voter */
         sim_point();
         agent->durable_ns = sim_now();
         batch_lands(agent);
@@ -146,7 +147,8 @@ static void operation_session(void *arg, enum renewal_state state, uint32_t epoc
 
 /* ---- a host core that is held up in a region: see agent/run/keeper.h ---- */
 
-/* agent->taken stays the packet that the loop is at. Nothing waits here, so no crash can come. */
+/* agent->taken stays the packet that the loop is handling. Nothing waits here, so no crash can
+ * happen here. */
 static void keep_session(struct sim_agent *agent)
 {
     struct net_packet *packet;
@@ -274,7 +276,7 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
     renewal_init(&agent->renewal, &config, header);
 }
 
-/* Gossip is for people: most seeds do without. */
+/* Gossip is only for people, so most seeds have none. */
 static void gossip_make(struct sim_agent *agent)
 {
     struct gossip_config config = {.limits = {.agents = AGENTS + 1, .items = 256, .chunks = 1024},
@@ -324,7 +326,7 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
     HF_CHECK(agent->driver != NULL);
 }
 
-/* Behind a commit of a start: it may be killed there. */
+/* After a commit of a start: the agent may be killed there. */
 static void starting(struct sim_agent *agent)
 {
     if (world.agent_count == 1) {
@@ -359,7 +361,7 @@ static void begin_epoch(struct sim_agent *agent)
     }
 }
 
-/* The rows of a region that is not adopted. */
+/* Deletes the rows of a region that is not adopted. */
 static void leave_rows(struct sim_agent *agent)
 {
     struct disk *disk = &agent->disk;
@@ -456,7 +458,7 @@ static bool read_sockets(struct sim_agent *agent)
     return false;
 }
 
-/* One thing that is to be done, the choice at random. false: nothing is. */
+/* Does one of the things that are due, chosen at random. Returns false if nothing is due. */
 static bool turn(struct sim_agent *agent)
 {
     if (agent->stalled_ns != 0 && sim_now() - agent->stalled_ns > SIM_TTL_NS / 3) {
@@ -475,7 +477,7 @@ static bool turn(struct sim_agent *agent)
         return true;
     }
     if (sim_draw(4) == 0 && host_look_for_dead(agent)) {
-        return true; /* a death may be known before the socket's end is */
+        return true; /* a process's end may be known before its socket's end */
     }
     if (driver_next_ns(agent->driver) <= clock_now(agent) && sim_draw(2) == 0) {
         driver_tick(agent->driver);
@@ -498,8 +500,8 @@ static bool turn(struct sim_agent *agent)
 static void check_cores(struct sim_agent *agent)
 {
     host_check_invariants(agent->host);
-    /* Nobody writes rubbish into a region here: all that stands there is as it should be. (One that
-     * is spoilt reads as zeros.) */
+    /* Checks that the agent repaired nothing. No process writes rubbish into a region here, so
+     * everything in it must be right. (A spoilt region reads as zeros.) */
     uint64_t repairs = host_counts(agent->host)->repairs;
     if (agent->spoilt || repairs < agent->repairs) {
         agent->repairs = repairs;
@@ -512,7 +514,7 @@ static void check_cores(struct sim_agent *agent)
     }
 }
 
-/* Times at which there is something to do without an event. */
+/* Returns the next time at which there is something to do without an event. */
 static int64_t next_ns(const struct sim_agent *agent)
 {
     int64_t at_ns = clock_true(agent, driver_next_ns(agent->driver));
@@ -551,7 +553,7 @@ static void agent_main(void *arg)
     struct sim_agent *agent = arg;
     uint32_t turns = 0;
     agent_begin(agent);
-    for (;;) { /* until it is killed, or its disk fails */
+    for (;;) { /* runs until it is killed, or its disk fails */
         bool busy = turn(agent);
         if (!busy || sim_draw(3) == 0) {
             driver_flush(agent->driver);
@@ -579,7 +581,7 @@ void agent_start(struct sim_agent *agent)
     kernel_fill(&agent->kernel, agent);
     agent->up = true;
     agent->serving = false;
-    agent->rung = true; /* rings while nobody listened */
+    agent->rung = true; /* clients may have rung while no agent ran */
     agent->stalled_ns = 0;
     agent->stops_ns = 0;
     agent->resigns = false;
@@ -653,7 +655,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
     memset(agent->records, 0, sizeof(agent->records));
     memset(agent->kept, 0, sizeof(agent->kept));
     memset((void *)agent->delays_ms, 0, sizeof(agent->delays_ms));
-    if (agent->region_count > 0) { /* nobody maps it any more */
+    if (agent->region_count > 0) { /* no process maps it any more */
         struct region_memory *last = &agent->regions[agent->region_count - 1];
         free(last->memory);
         free(last->zeros);
@@ -665,7 +667,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
     }
 }
 
-/* ---- a disk that is not what it was ---- */
+/* ---- a lost disk, or an old copy ---- */
 
 static void wrong_store(struct sim_agent *agent)
 {
@@ -704,10 +706,10 @@ void agent_restore_disk(struct sim_agent *agent)
              agent->index, (unsigned long long)agent->copy->commit,
              (unsigned long long)agent->disk.commit);
     agent->disk = *agent->copy;
-    agent->lease_file.valid = false; /* nobody puts a copy back within the time of a lease */
+    agent->lease_file.valid = false; /* no operator puts a copy back within the time of a lease */
     memset(agent->records, 0, sizeof(agent->records));
     agent->copied = false;
-    /* It may start over before its agent ever ran with it, and that may be taken back. */
+    /* The store may start over before its agent ever ran with it, and that may be undone. */
     for (uint32_t i = world.faults.mistake != 0 ? sim_draw(40) : 0; i > 0; i--) {
         put_back(agent);
     }

@@ -1,7 +1,7 @@
 /*
- * Rules broken on purpose. Some functions of the lock word are renamed for the simulator
- * (real_X) and pass through here; breaking one must make a check fail, or the check is worthless.
- * Those between hosts are in breaks_core.c; some are in disk.c and agent.c.
+ * Rules broken on purpose. Some functions of the lock word are renamed for the simulator (real_X),
+ * and their calls pass through here. If a rule is broken and no check fails, the check is
+ * worthless. Rules between hosts are in breaks_core.c; some others are in disk.c and agent.c.
  */
 #include <string.h>
 

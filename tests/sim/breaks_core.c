@@ -1,7 +1,7 @@
 /*
  * Rules of the protocol between hosts that are broken on purpose: functions of the quorum core, of
  * the renewal and of the host core are renamed for the simulator (real_X) and pass through here.
- * It looks into the core's private state, as nobody else outside does.
+ * This file reads the core's private state, which no other file outside of the core does.
  */
 #include <string.h>
 
@@ -57,13 +57,13 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     return broken == BREAK_OLD_STORE || real_members_admit(quorum, message);
 }
 
-/* A name that is not here has no value: no majority is asked. */
+/* A name that is missing here has no value: the coordinator asks no majority. */
 bool ballots_is_complete(const struct quorum *quorum, uint32_t partition)
 {
     return broken == BREAK_READ || real_ballots_is_complete(quorum, partition);
 }
 
-/* Another acceptor's value is taken over, even if it is older. */
+/* An acceptor takes over another one's value even if it is older. */
 bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
 {
     uint32_t name = names_find(quorum->names, value->name.bytes, value->name.length);
@@ -76,7 +76,7 @@ bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
     return real_registers_adopt(quorum, value);
 }
 
-/* A marked session is acknowledged all the same. */
+/* A voter acknowledges a marked session. */
 void sessions_renew(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
@@ -90,7 +90,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     quorum->sessions->of[index].marked = marked;
 }
 
-/* Polled lapsed is enough to be marked, whatever came since. */
+/* A voter marks a session that it once reported as lapsed, whatever came since. */
 void sessions_mark(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
@@ -121,8 +121,8 @@ static void acquire(struct quorum *quorum, const struct message *message)
 }
 
 /*
- * The whole range counts as used when an exclusive grant becomes a shared one, as in releases
- * before. Or any AMEND makes the grant shared whose version it names, however late it comes.
+ * The whole range counts as used when an exclusive grant becomes a shared one, as in earlier
+ * releases. Or any AMEND makes the grant shared whose version it names, however late it comes.
  */
 static bool amend_broken(const struct message_amend *amend, const struct record *record,
                          struct message_amend *changed)
@@ -144,7 +144,7 @@ static bool amend_broken(const struct message_amend *amend, const struct record 
     return true;
 }
 
-/* A give-back is for whatever version the register has by now. */
+/* A give-back counts for whatever version the register has now. */
 void queues_request(struct quorum *quorum, const struct message *message)
 {
     if (message->kind == MESSAGE_ACQUIRE) {
@@ -175,7 +175,7 @@ void queues_request(struct quorum *quorum, const struct message *message)
     real_queues_request(quorum, message);
 }
 
-/* A waiter where another voter coordinates now is sent away. */
+/* A waiter is refused if another voter coordinates now. */
 void handover_look(struct quorum *quorum, struct operation *operation)
 {
     if (broken != BREAK_SUCCESSOR) {
@@ -188,7 +188,7 @@ void handover_look(struct quorum *quorum, struct operation *operation)
     }
 }
 
-/* The lease runs from the answer's arrival. */
+/* The lease is counted from the answer's arrival. */
 void renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
                    struct actions *actions)
 {

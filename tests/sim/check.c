@@ -1,5 +1,5 @@
 /*
- * Invariants of holds, checked from outside of the code that is to keep them.
+ * Invariants of holds, checked outside of the code that must keep them.
  *
  * A hold counts as its process sees it: from the return of HELD until it calls release, or until
  * its last known deadline has passed by its host's clock. If it ends in any other way than by
@@ -15,9 +15,9 @@
 
 #include "sim.h"
 
-/* A host sends its request again after that time. */
+/* A host sends its request again after this time. */
 static const int64_t TRIED_NS_MAX = 240 * SIM_MS;
-/* By then every partition of a cell without faults has its coordinator. */
+/* By this time every partition of a cell without faults has its coordinator. */
 static const int64_t SETTLED_NS = 5000 * SIM_MS;
 
 enum hold_end { HOLD_RUNS = 0, HOLD_RELEASING, HOLD_RELEASED, HOLD_FORGOTTEN };
@@ -28,20 +28,22 @@ struct hold_note {
     bool shared;
     bool hung_up;
     const struct sim_agent *agent;
-    uint32_t boot;  /* of its host */
-    uint32_t epoch; /* of its session */
+    uint32_t boot;  /* the boot of its host */
+    uint32_t epoch; /* the epoch of its session */
     uint32_t process;
     uint32_t generation;
     uint32_t lock;
     uint64_t token;
     int64_t told_until_ns; /* the latest deadline that its process knows, by its host's clock */
-    int64_t vanished_ns;   /* death, hang-up, in true time; INT64_MAX */
+    int64_t vanished_ns;   /* when the holder died or hung up, in true time; INT64_MAX: it has
+                            * not */
     int64_t delay_ns;
 };
 
 static struct hold_note notes[HOLDS_MAX];
-static uint64_t highest[LOCKS]; /* of exclusive holds */
-static uint64_t read_at[LOCKS]; /* of shared holds; two that overlap may return in any order */
+static uint64_t highest[LOCKS]; /* the highest token of exclusive holds */
+static uint64_t read_at[LOCKS]; /* the highest token of shared holds; two that overlap may return in
+                                 * any order */
 
 void check_reset(void)
 {
@@ -61,18 +63,18 @@ static int64_t remaining(struct sim_process *process, struct sim_handle *handle,
                             clock_now(process->agent), gone);
 }
 
-/* When the hold ended without a release, or will, in true time. */
+/* Returns when the hold ended without a release, or will end, in true time. */
 static int64_t ends_ns(const struct hold_note *note)
 {
     int64_t until_ns = note->boot == note->agent->clock.boot
                            ? clock_true(note->agent, note->told_until_ns)
-                           : note->vanished_ns; /* nobody survives a reboot */
+                           : note->vanished_ns; /* no process survives a reboot */
     return note->vanished_ns < until_ns ? note->vanished_ns : until_ns;
 }
 
-/* How much of the lock-delay is left; <= 0: nothing. Within a session the host's own clock counts,
- * which both holds know. Behind a session that ended a coordinator counts, by any voter's clock and
- * so that it is enough in true time, for any next holder. */
+/* Returns how much of the lock-delay is left; <= 0: nothing. Within a session the host's own clock
+ * counts, which both holders have. After a session's end a coordinator counts, by the clock of any
+ * voter, and so long that the lock-delay has passed in true time for any next holder. */
 static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent *agent,
                             uint32_t epoch, int64_t over_ns)
 {
@@ -82,7 +84,7 @@ static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent
     return over_ns + note->delay_ns - sim_now();
 }
 
-/* A note that can matter no more makes room. */
+/* Drops notes that cannot matter any more, to make room. */
 static struct hold_note *note_new(void)
 {
     for (uint32_t i = 0; i < HOLDS_MAX; i++) {
@@ -101,8 +103,8 @@ void check_takes(struct sim_handle *handle)
     handle->token_floor = highest[handle->lock] > read ? highest[handle->lock] : read;
 }
 
-/* While nothing is lost and nobody is killed, a try is answered before its host would ask again: it
- * depends on no repeat. */
+/* If nothing is lost and no process is killed, a try is answered before its host repeats the
+ * request: the answer depends on no repeat. */
 void check_tried(const struct sim_process *process, const struct sim_handle *handle,
                  int64_t began_ns, bool refused)
 {
@@ -113,7 +115,7 @@ void check_tried(const struct sim_process *process, const struct sim_handle *han
     }
 }
 
-/* The token of a hold that begins now. */
+/* Checks the token of a hold that begins now. */
 static void check_token(const struct sim_process *process, const struct sim_handle *handle,
                         bool shared)
 {
@@ -138,7 +140,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
 {
     bool gone = false;
     int64_t until_ns = clock_now(process->agent);
-    until_ns += remaining(process, handle, &gone); /* time passes meanwhile */
+    until_ns += remaining(process, handle, &gone); /* time passes during this call */
     int64_t left_ns = until_ns - clock_now(process->agent);
     int64_t now_ns = sim_now();
     if (left_ns <= 0) {
@@ -240,7 +242,7 @@ void check_vanished(const struct sim_process *process, bool dead)
             note->generation == process->generation) {
             note->vanished_ns = sim_now() < note->vanished_ns ? sim_now() : note->vanished_ns;
             note->hung_up = true;
-            if (dead) { /* whether a release that it had begun took place is not known */
+            if (dead) { /* it is not known whether a release that it had begun took place */
                 note->end = note->end == HOLD_RUNS ? HOLD_FORGOTTEN : HOLD_RELEASED;
             }
         }
@@ -258,7 +260,7 @@ void check_reboots(const struct sim_agent *agent)
     }
 }
 
-/* Returns whether a place in the queue is of a living process that sleeps on it. */
+/* Returns whether a place in the queue belongs to a living process that sleeps on it. */
 static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
 {
     for (uint32_t i = 0; i < world.process_count; i++) {
@@ -271,7 +273,8 @@ static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
     return false;
 }
 
-/* Returns whether the word names a handle whose process sleeps on its seat: no wake came. */
+/* Returns whether the word names a handle whose process sleeps on its seat, so that a wake-up is
+ * missing. */
 static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region *region,
                           uint32_t slot, uint64_t word)
 {
@@ -279,7 +282,7 @@ static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region
         const struct sim_process *process = &world.processes[i];
         for (uint32_t k = 0; process->agent == agent && process->alive && k < HANDLES; k++) {
             const struct sim_handle *handle = &process->handles[k];
-            /* One of a region that was given up names nobody here. */
+            /* A word of a region that was given up names no holder here. */
             bool here = handle->open && handle->region == (int32_t)agent->region_count - 1;
             if (here && handle->slot == slot && handle->seat != HFI_SEAT_NONE &&
                 handle->holder == hfi_word_holder(word) && sleeps_on(region, handle->seat)) {

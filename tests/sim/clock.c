@@ -1,7 +1,7 @@
 /*
- * A host's clock (CLOCK_BOOTTIME): goes at a rate within max_drift of true time, which changes now
- * and then, and begins anew with each boot. Its late readings are kept, so that a checker knows
- * when a deadline passed.
+ * A host's clock (CLOCK_BOOTTIME). It runs at a rate within max_drift of true time. The rate
+ * changes now and then, and each boot begins anew. Its late readings are kept, so that a checker
+ * knows when a deadline passed.
  *
  * In a cell of one host it is true time: there is nothing to drift from.
  */
@@ -19,7 +19,7 @@ static int64_t local_at(const struct clock_segment *segment, int64_t true_ns)
     return segment->local_ns + (true_ns - segment->true_ns) * segment->rate_ppm / MILLION;
 }
 
-/* Rounded up: by then the clock shows it. */
+/* Rounded up, so that the clock shows that time by then. */
 static int64_t true_at(const struct clock_segment *segment, int64_t local_ns)
 {
     int64_t ahead_ns = local_ns - segment->local_ns;
@@ -32,7 +32,7 @@ static int64_t draw_rate(void)
     if (world.agent_count == 1 || world.faults.drift == 0) {
         return MILLION;
     }
-    /* The bounds themselves are what matters most. */
+    /* The extreme rates matter most. */
     uint32_t which = sim_draw(4);
     return MILLION + (which == 0   ? bound
                       : which == 1 ? -bound
@@ -82,7 +82,7 @@ int64_t clock_true(const struct sim_agent *agent, int64_t local_ns)
         return INT64_MAX;
     }
     uint32_t kept = clock->count < CLOCK_SEGMENTS ? clock->count : CLOCK_SEGMENTS;
-    for (uint32_t i = 0; i < kept; i++) { /* the newest first */
+    for (uint32_t i = 0; i < kept; i++) { /* the newest segments first */
         const struct clock_segment *segment =
             &clock->segments[(clock->count - 1 - i) % CLOCK_SEGMENTS];
         if (segment->boot != clock->boot) {
@@ -101,7 +101,7 @@ int64_t clock_at(const struct sim_agent *agent, int64_t true_ns)
 {
     const struct host_clock *clock = &agent->clock;
     uint32_t kept = clock->count < CLOCK_SEGMENTS ? clock->count : CLOCK_SEGMENTS;
-    for (uint32_t i = 0; i < kept; i++) { /* the newest first */
+    for (uint32_t i = 0; i < kept; i++) { /* the newest segments first */
         const struct clock_segment *segment =
             &clock->segments[(clock->count - 1 - i) % CLOCK_SEGMENTS];
         if (segment->boot == clock->boot && segment->true_ns <= true_ns) {

@@ -1,5 +1,5 @@
 /*
- * An agent's store. A batch is one transaction: it happens or it does not.
+ * An agent's store. A batch is one transaction: it is stored as a whole or not at all.
  *
  * Invariants of the rows themselves (a promise, an accepted order, a mark never falls) are checked
  * here; those of messages about them, in watch.c.
@@ -205,8 +205,8 @@ void disk_preset_tokens(void)
         reg.accepted = (struct message_order){ballot, i + 1};
         reg.value.version = reg.accepted;
         reg.value.permits = 1;
-        /* A few tokens before the slot's high bits change. The slot that is left then is nobody's
-         * for as long as its region is in use, so no more locks than there are slots to spare. */
+        /* A few tokens before the slot's high bits change. A slot that was left then belongs to no
+         * lock while its region is in use, so there may be no more locks than spare slots. */
         uint32_t before = sim_draw(4);
         bool high = i < SLOTS - LOCKS;
         reg.value.token_first = high ? 2 * MESSAGE_TOKEN_BLOCK - 1 - before : 1;
@@ -217,7 +217,7 @@ void disk_preset_tokens(void)
             disk->registers[i] = (struct disk_register){true, reg};
         }
     }
-    /* A store with a promise is of a cell that was made already. */
+    /* A store with a promise belongs to a cell that was made before. */
     for (uint32_t voter = 0; voter < world.voters * world.voters; voter++) {
         const struct sim_agent *agent = &world.agents[voter % world.voters];
         struct quorum_member *row = &world.agents[voter / world.voters].disk.members[agent->index];

@@ -1,6 +1,6 @@
 /*
- * The draws of a seed: the cell, which faults there are and how often; and the faults as they
- * happen. In the end everything heals.
+ * What a seed draws: the cell, the kinds of faults and how often they happen; and the faults
+ * themselves. In the end everything heals.
  *
  * The draws can be overruled from outside (struct run), so that a failing run can be made smaller;
  * the draws stay the same.
@@ -13,7 +13,7 @@
 #include "shim_plan.h"
 #include "sim.h"
 
-/* A fault by its name: a chance, or a kind of behaviour that is there or not. */
+/* A fault and its name. It is a chance, or a behaviour that is on or off. */
 struct fault {
     const char *name;
     size_t offset;
@@ -47,7 +47,7 @@ const char *fault_name(uint32_t index)
     return index < FAULTS ? table[index].name : NULL;
 }
 
-/* Off, or there and often. */
+/* Either off, or on and frequent. */
 static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
     enum { OFTEN = 200 };
@@ -114,7 +114,7 @@ uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit)
     return (uint32_t)(mixed >> 33) % limit;
 }
 
-/* The chance of a fault, drawn; half of them are off. */
+/* Draws the chance of a fault; half of the faults are off. */
 static uint32_t rarely(uint32_t in)
 {
     return sim_draw(2) == 0 ? 0 : in / 2 + sim_draw(in * 2);
@@ -192,7 +192,7 @@ void faults_draw(void)
     }
 }
 
-/* ---- what happens ---- */
+/* ---- the faults ---- */
 
 static int64_t draw_ns(int64_t limit_ns)
 {
@@ -221,7 +221,7 @@ static void crash_all(int64_t most_ns)
     }
 }
 
-/* A whole host stands still, its clock goes on. */
+/* A whole host stands still, while its clock goes on. */
 static void suspend(struct sim_agent *agent, int64_t for_ns)
 {
     sim_tell("host %u is suspended for %lld us", agent->index, (long long)for_ns / 1000);
@@ -291,15 +291,15 @@ static void inject_agents(const struct faults *faults)
     }
 }
 
-/* Its host has more to do than processors: it runs for a few milliseconds now and then. How long
- * and how often is the agent's own for the whole run, so that each has its phase. */
+/* The agent's host is short of processor time, so the agent runs for a few milliseconds now and
+ * then. Each agent has its own times for the whole run, so that their phases differ. */
 static int64_t starve(struct sim_agent *agent)
 {
     uint32_t what = AGENTS + 1 + agent->index;
     int64_t runs_ns = (10 + faults_draw_beside(what, 1, 50)) * SIM_MS;
     int64_t rests_ns = (100 + faults_draw_beside(what, 2, 450)) * SIM_MS;
     if (!world.run.starved && faults_draw_beside(what, 0, 4) == 0) {
-        return INT64_MAX; /* that host is well */
+        return INT64_MAX; /* that host has enough processor time */
     }
     if (agent->starves_ns <= sim_now()) {
         if (agent->up) {
@@ -322,12 +322,13 @@ int64_t faults_starve(void)
     return next_ns;
 }
 
-/* ---- disks that are not what they were ---- */
+/* ---- lost disks and old copies ---- */
 
 /* Returns whether each majority that may answer that voter's first question has a voter that knows
- * its store durably: then a loss or an old copy, be it one commit old, is found out, whatever else
- * happens. An old copy that fewer know of may pass for the real one. Nobody can help that
- * (DECISIONS.md), so it is not dealt out. More than one at a time may be too many. */
+ * its store durably: then the cell notices a loss or an old copy, even one that is a single commit
+ * old, whatever else happens. An old copy of a store that fewer voters know may pass for the real
+ * one. The protocol cannot prevent that (DECISIONS.md), so it is not played. More than one such
+ * fault at a time may be too many. */
 static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
 {
     uint32_t knowing = 0;
@@ -343,11 +344,12 @@ static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
                      seen->commit > commit;
         knowing += other != agent && listed && (lost || newer);
     }
-    uint32_t asked = world.voters / 2; /* others, for a majority with itself */
+    uint32_t asked = world.voters / 2; /* others that it asks, for a majority with itself */
     return knowing >= world.voters - asked;
 }
 
-/* A copy of a disk is kept, and comes back as soon as that can be known, or some seconds later. */
+/* Keeps a copy of a disk, which is put back as soon as the cell can notice that, or some seconds
+ * later. */
 static void inject_copies(const struct faults *faults, struct sim_agent *agent)
 {
     bool same = agent->copied && memcmp(agent->copy->store_id, agent->disk.store_id,
@@ -366,8 +368,8 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
     }
 }
 
-/* Returns whether no voter's store is lost or an old copy, the one that may come back included: one
- * such, and one that starts over without need, may be too many. */
+/* Returns whether no voter's store is lost, an old copy, or about to be replaced by one. One such
+ * store, and one that starts over without need, may be too many. */
 static bool nothing_is_lost(void)
 {
     bool lost = false;
@@ -391,15 +393,16 @@ static void inject_disks(const struct faults *faults)
     if (sim_chance(faults->lose) && found_out(agent, 0, true)) {
         agent_lose_disk(agent);
     }
-    /* Several at a time, too: a voter that can go on does, one that cannot has its store back. */
+    /* Lets several voters start over without need, also at the same time. A voter that can finish
+     * does; one that cannot gets its store back. */
     if (sim_chance(faults->mistake) && world.voters > 1 && !agent->disk.rejoin &&
         nothing_is_lost()) {
         agent_rejoin_by_mistake(agent);
     }
 }
 
-/* Everybody closes everything for some seconds: all names are deleted, and come back. They are then
- * on disks alone, if all agents end meanwhile. */
+/* All processes close everything for some seconds, so all names are deleted, and then used again.
+ * If all agents end meanwhile, the names are only on disks. */
 static void inject_rest(const struct faults *faults)
 {
     if (!faults->rest) {
@@ -465,7 +468,7 @@ int64_t faults_start_due(void)
     return next_ns;
 }
 
-/* ---- the end of it ---- */
+/* ---- healing ---- */
 
 void faults_heal(void)
 {
@@ -473,8 +476,8 @@ void faults_heal(void)
     sim_tell("everything heals");
     world.healing = true;
     world.healed_ns = sim_now();
-    /* Not where tokens are soon used up: a host whose slot ends so gives the grant back, and asks
-     * anew. */
+    /* Not in a cell where tokens are soon used up: a host whose slot is used up gives the grant
+     * back and asks anew. */
     world.rolling = world.faults.rolling && !world.faults.high_tokens;
     world.orderly = world.faults.orderly;
     world.faults = (struct faults){.delay_ns_max = delay_ns};

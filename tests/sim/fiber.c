@@ -1,11 +1,11 @@
 /*
  * Fibers in virtual time: see fiber.h.
  *
- * A fiber begins on its stack by setcontext(); from then on the way there and back is _setjmp() and
- * _longjmp(), which call no kernel (swapcontext() does twice, for the mask of signals) and have
- * AddressSanitizer clear no whole stack each time.
+ * A fiber begins on its stack by setcontext(); from then on it is entered and left by _setjmp() and
+ * _longjmp(), which make no system call (swapcontext() does twice, for the mask of signals) and
+ * have AddressSanitizer clear no whole stack each time.
  */
-#undef _FORTIFY_SOURCE /* its longjmp() takes another stack for a mistake */
+#undef _FORTIFY_SOURCE /* its longjmp() takes another stack for an error */
 #include "fiber.h"
 
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static void to_fiber(struct fiber *fiber)
     if (_setjmp(all.scheduler) == 0) {
         if (fiber->begins) {
             (void)setcontext(&fiber->context);
-            abort(); /* it does not come back */
+            abort(); /* the fiber never returns from this */
         }
         _longjmp(fiber->here, 1);
     }
@@ -131,7 +131,7 @@ void fiber_start(struct fiber *fiber, void (*run)(void *arg), void *arg)
         HF_CHECK(fiber->stack != NULL);
     }
 #ifdef WITH_ASAN
-    __asan_unpoison_memory_region(fiber->stack, FIBER_STACK); /* its last user was killed */
+    __asan_unpoison_memory_region(fiber->stack, FIBER_STACK); /* the stack's last user was killed */
 #endif
     HF_CHECK(getcontext(&fiber->context) == 0);
     fiber->context.uc_stack.ss_sp = fiber->stack;
@@ -189,7 +189,7 @@ void fiber_wait(int64_t until_ns)
 void fiber_sleep_ns(int64_t duration_ns)
 {
     int64_t until_ns = all.now_ns + duration_ns;
-    while (all.now_ns < until_ns) { /* woken early: goes on sleeping */
+    while (all.now_ns < until_ns) { /* if woken early, it goes on sleeping */
         fiber_wait(until_ns);
     }
 }
@@ -255,7 +255,7 @@ void fiber_stop(struct fiber *fiber, int64_t duration_ns)
     fiber->stopped = true;
 }
 
-/* When it can run: now or earlier, later, or never. */
+/* Returns when the fiber can run: now or earlier, later, or never. */
 static int64_t ready_at(const struct fiber *fiber)
 {
     int64_t at_ns = INT64_MAX;

@@ -4,8 +4,8 @@
  * One runs at a time. It gives way at sim_point() (before each atomic operation of the lock word's
  * protocol and of the host core), when it sleeps, and when it waits. The scheduler picks the next
  * one at random from the seed. Killing a fiber is not running it again: its work stays half done,
- * as with kill -9. Time moves a little with each switch, and to the next deadline when nobody can
- * run.
+ * as with kill -9. Time advances a little with each switch, and to the next deadline when no fiber
+ * can run.
  */
 #ifndef SIM_FIBER_H
 #define SIM_FIBER_H
@@ -19,45 +19,46 @@
 enum fiber_state {
     FIBER_DEAD = 0,
     FIBER_READY,
-    FIBER_ASLEEP, /* on a futex, until wake_ns */
-    FIBER_WAITING /* until fiber_tell(), until wake_ns */
+    FIBER_ASLEEP, /* on a futex, until wake_ns at the latest */
+    FIBER_WAITING /* until fiber_tell(), or until wake_ns at the latest */
 };
 
 enum { FIBER_STACK = 256 * 1024 };
 
 struct fiber {
-    ucontext_t context; /* where it begins */
-    jmp_buf here;       /* where it goes on, once it has begun */
+    ucontext_t context; /* where the fiber begins */
+    jmp_buf here;       /* where the fiber goes on, once it has begun */
     void *stack;
     enum fiber_state state;
-    bool begins;  /* it has not run yet */
-    bool stopped; /* as by SIGSTOP, until resumes_ns */
-    bool told;    /* while it ran: it has not looked since */
+    bool begins;  /* the fiber has not run yet */
+    bool stopped; /* stopped as by SIGSTOP, until resumes_ns */
+    bool told;    /* fiber_tell() was called while it ran, and it has not looked since */
     int64_t resumes_ns;
     int64_t wake_ns;
-    int64_t asleep_ns; /* ASLEEP: since when */
+    int64_t asleep_ns; /* ASLEEP: when it fell asleep */
     const void *futex;
     void (*run)(void *arg);
     void *arg;
     void *sanitizer; /* AddressSanitizer's own note */
 };
 
-/* The scheduler's state; one world a thread of the program, and there is one thread. */
+/* The scheduler's state. Each thread of the program would have a world of its own; there is one
+ * thread. */
 void fibers_reset(uint64_t seed, uint32_t burst_max, int64_t step_ns_max);
 uint64_t sim_random(void);
-/* Below limit. */
+/* Returns a random number below limit. */
 uint32_t sim_draw(uint32_t limit);
 /* True once in `in` times; 0: never. */
 bool sim_chance(uint32_t in);
 int64_t sim_now(void);
 
-/* Starts it; its stack is made at the first start and used again. */
+/* Starts a fiber; its stack is made at the first start and used again. */
 void fiber_start(struct fiber *fiber, void (*run)(void *arg), void *arg);
 void fiber_kill(struct fiber *fiber);
 void fiber_free(struct fiber *fiber);
 struct fiber *fiber_current(void);
 
-/* Of the current fiber. */
+/* For the current fiber. */
 void sim_point(void);
 void fiber_wait(int64_t until_ns);
 void fiber_sleep_ns(int64_t duration_ns);
@@ -65,19 +66,20 @@ void fiber_futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeou
 /* Ends the current fiber for good. */
 __attribute__((noreturn)) void fiber_exit(void);
 
-/* Something happened that a waiting fiber waits for, or will: its next wait ends at once. */
+/* Notifies a fiber of an event: its present wait, or else its next wait, ends at once. */
 void fiber_tell(struct fiber *fiber);
-/* A waiting one looks again at the latest by then. */
+/* Makes a waiting fiber look again by that time at the latest. */
 void fiber_wake_by(struct fiber *fiber, int64_t at_ns);
-/* A sleeping one wakes early. */
+/* Wakes a sleeping fiber early. */
 void fiber_disturb(struct fiber *fiber);
 void fiber_futex_wake(struct fiber *const *all, uint32_t count, const _Atomic uint32_t *word,
                       int sleepers);
 void fiber_stop(struct fiber *fiber, int64_t duration_ns);
 
-/* Runs one of them for a while. false: none can run before limit_ns, and time is limit_ns now. */
+/* Runs one of the fibers for a while. Returns false if none can run before limit_ns; the time is
+ * limit_ns then. */
 bool fibers_step(struct fiber *const *all, uint32_t count, int64_t limit_ns);
-/* Returns whether any can run at this instant. */
+/* Returns whether any fiber can run at this instant. */
 bool fibers_runnable(struct fiber *const *all, uint32_t count);
 
 #endif

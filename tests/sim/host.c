@@ -1,6 +1,6 @@
 /*
- * The things that outlive an agent's process on its host: the regions, the records of clients, and
- * the lease file. They end with a reboot. And the host core's actions on them.
+ * What outlives an agent's process on its host: the regions, the records of clients, and the lease
+ * file. A reboot ends them. This file also carries out the host core's actions on them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "proto/check.h"
 #include "sim.h"
 
-/* A user may have half of the clients, and all processes are of one, maybe all on one host. */
+/* One user may have half of the clients. All processes belong to one user, and may all be on one
+ * host. */
 enum { CLIENTS = 2 * PROCESSES, SIM_HANDLES = 128, WATCHES = 8, REQUESTS = 16 };
 
 /* ---- the kernel ---- */
@@ -121,7 +122,8 @@ static void reply(struct sim_agent *agent, const struct host_action *action,
     fiber_tell(&process->fiber);
 }
 
-/* The id may be another's soon: late packets on the old one's socket are nobody's. */
+/* Another client may get the id soon, so late packets on the old client's socket belong to no
+ * client. */
 static void forget(struct sim_agent *agent, uint32_t client)
 {
     struct client_record *record = record_of(agent, client);
@@ -172,7 +174,7 @@ void host_act(struct sim_agent *agent, const struct host_action *action, const u
                  (int)action->as.log.slot, (unsigned long long)action->as.log.token,
                  (long long)action->as.log.number);
         break;
-    case HOST_TELL: /* nobody asks for facts here */
+    case HOST_TELL: /* no process asks for facts here */
     case HOST_SEND:
     case HOST_PERSIST_SLOT:
     case HOST_PERSIST_NO_SLOT:
@@ -340,7 +342,7 @@ static void load_survivor(struct sim_agent *agent, struct client_record *record)
     bool lives = record->process < PROCESSES && world.processes[record->process].alive &&
                  world.processes[record->process].generation == record->generation;
     if (!lives && broken != BREAK_DEAD_HOLDERS) {
-        record->used = false; /* the file goes: its ids are nobody's */
+        record->used = false; /* the file is removed, so its ids belong to no client */
     }
     for (uint32_t k = 0; record->used && k < record->id_count; k++) {
         if (!host_load_survivor(agent->host, record->client, record->ids[k], record->nonce,
@@ -367,7 +369,7 @@ void host_load(struct sim_agent *agent)
     }
     const char *error = host_check_region(agent->host, 0);
     if (error != NULL &&
-        agent->spoilt) { /* it is not gone on with: the next start's cores have none */
+        agent->spoilt) { /* the region is not used further: the next start's cores do not have it */
         agent_crash(agent, 0);
         fiber_exit();
     }

@@ -19,21 +19,22 @@
 #include "quorum/ballots.h"
 #include "sim.h"
 
-enum { LINE_MAX = 12 };                          /* processes that come */
-static const int64_t SETTLED_NS = 5000 * SIM_MS; /* messages that a cut held back have arrived */
-static const int64_t GAP_NS = 250 * SIM_MS;      /* between two arrivals, at most twice that */
-static const int64_t SLACK_NS = 200 * SIM_MS;    /* messages that wait, rounds */
+enum { LINE_MAX = 12 };                          /* the most processes that come */
+static const int64_t SETTLED_NS = 5000 * SIM_MS; /* by then, messages that a cut held back have
+                                                  * arrived */
+static const int64_t GAP_NS = 250 * SIM_MS;      /* between two arrivals; at most twice that */
+static const int64_t SLACK_NS = 200 * SIM_MS;    /* for messages that wait, and for rounds */
 static const int64_t ASKS_NS = 400 * SIM_MS;     /* until a host that is back has asked */
 static const int64_t PAUSE_NS = 700 * SIM_MS;    /* between two restarts */
-static const int64_t DOWN_NS = 300 * SIM_MS;     /* at most, well below a lease */
-static const int64_t ENDS_NS = 60000 * SIM_MS;   /* then everybody has been served */
+static const int64_t DOWN_NS = 300 * SIM_MS;     /* at most; well below a lease */
+static const int64_t ENDS_NS = 60000 * SIM_MS;   /* by then every process has been served */
 
 /* The line's record of a host. */
 static struct {
-    int64_t left_ns; /* when a process of it last had the lock */
+    int64_t left_ns; /* when one of its processes last had the lock */
     int64_t gone_ns; /* when its agent last ended, or got SIGTERM */
-    int64_t back_ns; /* when it last came back; INT64_MAX: it is away */
-    uint64_t reign;  /* of the coordinator that knew it when its agent last ended */
+    int64_t back_ns; /* when its agent last came back; INT64_MAX: it is away */
+    uint64_t reign;  /* the reign of the coordinator that knew the host when its agent last ended */
 } hosts[AGENTS];
 static uint32_t had; /* the host whose turn it is */
 
@@ -43,7 +44,7 @@ bool line_is_drawn(void)
            world.process_count >= 2;
 }
 
-/* When the first of its processes came that wait now; INT64_MAX: none does. */
+/* Returns when the first of the host's present waiters came; INT64_MAX: no process of it waits. */
 static int64_t born_ns(uint32_t host)
 {
     int64_t born = INT64_MAX;
@@ -57,7 +58,7 @@ static int64_t born_ns(uint32_t host)
     return born == INT64_MAX || born > hosts[host].left_ns ? born : hosts[host].left_ns;
 }
 
-/* The ballot of lock 0's coordinator; 0: there is none. */
+/* Returns the ballot of lock 0's coordinator; 0: there is no coordinator. */
 static uint64_t reign_of(void)
 {
     char name[32];
@@ -74,7 +75,7 @@ static uint64_t reign_of(void)
     return highest;
 }
 
-/* Returns whether the coordinator could not know then that it waits. */
+/* Returns whether the coordinator could not know then that the host waits. */
 static bool is_unknown(uint32_t host, int64_t then_ns)
 {
     bool away = hosts[host].gone_ns <= then_ns &&
@@ -94,9 +95,11 @@ void line_took(struct sim_process *process)
     if (mine == had) {
         return;
     }
-    int64_t chosen_ns = order_chosen_ns(mine, 0); /* the grant may have come long after */
+    int64_t chosen_ns = order_chosen_ns(mine, 0); /* the grant may have arrived long after it was
+                                                   * chosen */
     if (had < AGENTS && chosen_ns < hosts[had].left_ns) {
-        chosen_ns = sim_now(); /* that is an earlier grant: of this one it is not known */
+        chosen_ns = sim_now(); /* that is an earlier grant; when the present one was chosen is not
+                                * known */
     }
     had = mine;
     for (uint32_t i = 0; i < world.agent_count; i++) {

@@ -51,7 +51,7 @@ void hfi_check_failed(const char *what, const char *file, int line)
 
 /* ---- a run ---- */
 
-/* The story of the lock words. */
+/* Prints the story of the lock words. */
 static void tell_words(void)
 {
     static uint64_t before[AGENTS][SLOTS];
@@ -103,7 +103,7 @@ static bool all_done(void)
     return true;
 }
 
-/* The seats of a slot, for a report. */
+/* Prints the seats of a slot, for a report. */
 static void tell_seats(const struct sim_agent *agent, const struct hfi_region *region,
                        uint32_t slot)
 {
@@ -135,7 +135,7 @@ static void tell_seats(const struct sim_agent *agent, const struct hfi_region *r
     }
 }
 
-/* The voters' registers of a lock, for a report. */
+/* Prints the voters' registers of a lock, for a report. */
 static void tell_registers(uint32_t lock)
 {
     for (uint32_t i = 0; i < world.voters; i++) {
@@ -425,7 +425,7 @@ static bool option_with_value(const char *name, const char *value, struct argume
     return strcmp(name, "--break") == 0 && breaks_choose(value);
 }
 
-/* One option; false: it makes no sense. *used: how many arguments it took. */
+/* Reads one option. Returns false if it is invalid. *used: how many arguments it took. */
 static bool option(int left, char **arguments, struct arguments *out, int *used)
 {
     *used = 1;

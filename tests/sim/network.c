@@ -1,15 +1,15 @@
 /*
- * The network between agents, as streams over TCP make it, and worse: packets are lost, repeated,
- * late, out of order; directions of links stop to carry anything for a while (what is sent then is
- * lost, or arrives when it is over); connections break.
+ * The network between agents: as faulty as TCP streams, and more: packets are lost, repeated, late,
+ * out of order; directions of links stop to carry anything for a while (what is sent then is lost,
+ * or arrives when it is over); connections break.
  *
  * A message arrives as the decoder of proto/ reads what its encoder wrote, as in
  * agent/peers/peers.c; it has to equal the sent one in every field. A packet is one message, or one
  * of gossip.
  *
  * Each agent dials each agent that it sends to. It learns when its connection is there and when it
- * is broken. The end of a process breaks its connections at once, the end of a whole host is
- * noticed when it is back. Behind a cut nothing is noticed, but by a time-out sometimes.
+ * is broken. The end of a process breaks its connections at once. The end of a whole host is
+ * noticed when the host is back. Behind a cut nothing is noticed, except by a time-out sometimes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +23,18 @@ enum { DIAL_MS = 50, BUFFER_SIZE = 64 * 1024 };
 struct net_link {
     bool dialed;
     bool up;
-    int64_t next_ns;      /* not up: when it is dialed again */
-    int64_t breaks_ns;    /* up: when a time-out breaks it; 0: none does */
-    int64_t cut_until_ns; /* nothing gets through from here to there; 0: it does */
-    bool held;            /* messages meanwhile arrive later, else they are lost */
-    int64_t last_due_ns;  /* of what was sent in order */
+    int64_t next_ns;      /* if not up: when it is dialled again */
+    int64_t breaks_ns;    /* if up: when a time-out breaks it; 0: none does */
+    int64_t cut_until_ns; /* until when nothing gets through in this direction; 0: everything
+                           * does */
+    bool held;            /* messages sent meanwhile arrive later; otherwise they are lost */
+    int64_t last_due_ns;  /* when the last message that was sent in order arrives */
 };
 
 static struct net_link links[AGENTS][AGENTS];
 static struct net_packet *inbox[AGENTS]; /* in the order of arrival */
 static int64_t next_work_ns;
-static unsigned char buffer[BUFFER_SIZE]; /* of the packet that is being written */
+static unsigned char buffer[BUFFER_SIZE]; /* the packet that is being written */
 
 static void net_free_of(uint32_t agent)
 {
@@ -141,8 +142,8 @@ static struct message_agent cell_name(void)
     return cell;
 }
 
-/* The version that two agents speak: the older of what each of them knows. One that was not started
- * yet receives nothing, in any version. */
+/* The version that two agents speak: the older of what each of them knows. An agent that was not
+ * started yet receives nothing, in any version. */
 static uint32_t version_between(uint32_t from, uint32_t to)
 {
     uint32_t a = world.agents[from].version;
@@ -151,7 +152,7 @@ static uint32_t version_between(uint32_t from, uint32_t to)
     return older != 0 ? older : (uint32_t)WIRE_VERSION_OLDEST;
 }
 
-/* Fields that the older version does not have. */
+/* Removes fields that the older version does not have. */
 static void forget_newer(struct message *message, uint32_t version)
 {
     if (version < WIRE_VERSION && message->kind == MESSAGE_RENEW) {
@@ -168,7 +169,7 @@ static void forget_newer(struct message *message, uint32_t version)
     }
 }
 
-/* The packet's header names its sender, whatever stands in the message. */
+/* Sets the sender as the packet's header names it, whatever the message has. */
 static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
                          uint32_t membership, uint64_t commit)
 {
@@ -181,7 +182,7 @@ static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
     wire_begin(writer, buffer, sizeof(buffer), &header, version_between(from, to));
 }
 
-/* The content of the packet: a message, or gossip, which stays in the buffer. */
+/* Writes the content of the packet: a message, or gossip, which stays in the buffer. */
 static enum wire_item_kind read_packet(size_t packet_size, struct message *message,
                                        const unsigned char **gossip, size_t *size)
 {
@@ -197,7 +198,8 @@ static enum wire_item_kind read_packet(size_t packet_size, struct message *messa
     return kind;
 }
 
-/* Returns whether it arrives as it was sent, but for what the version has no field for. */
+/* Returns whether the message arrives as it was sent, except for fields that the version does not
+ * have. */
 static bool same_message(const struct message *arrives, const struct message *sent,
                          uint32_t version)
 {
@@ -345,7 +347,7 @@ static void cut_one(uint32_t from, uint32_t to, int64_t for_ns, bool held)
     struct net_link *link = &links[from][to];
     link->cut_until_ns = sim_now() + for_ns;
     link->held = held;
-    if (link->up && sim_draw(3) == 0) { /* keepalive, or a reset that got through */
+    if (link->up && sim_draw(3) == 0) { /* found by keep-alive, or by a reset that got through */
         link->breaks_ns = sim_now() + draw_ns(for_ns);
         work_at(link->breaks_ns);
     }
@@ -366,12 +368,12 @@ void net_cut(void)
     uint32_t way = sim_draw(WAYS);
     bool held = sim_draw(2) == 0;
     int64_t for_ns = 1 + draw_ns(world.faults.cut_ns_max);
-    uint64_t side = UINT64_C(1) << sim_draw(world.agent_count); /* one is isolated */
-    uint32_t only = AGENTS;                                     /* from everybody */
+    uint64_t side = UINT64_C(1) << sim_draw(world.agent_count); /* isolates one agent */
+    uint32_t only = AGENTS;                                     /* isolated from all others */
     if (sim_draw(3) == 0) {
-        side = sim_random(); /* the cell falls in two */
+        side = sim_random(); /* splits the cell into two halves */
     } else if (sim_draw(2) == 0) {
-        only = sim_draw(world.agent_count); /* from one other */
+        only = sim_draw(world.agent_count); /* isolated from one other agent */
     }
     for (uint32_t a = 0; a < world.agent_count; a++) {
         for (uint32_t b = 0; b < world.agent_count; b++) {

@@ -33,7 +33,7 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
                    const struct message_grant *grant);
 
 enum {
-    ASKED = 1024, /* requests that are remembered: of all hosts, and of each queue */
+    ASKED = 1024, /* requests that are remembered, of all hosts and of each queue */
     HANDOVERS_MAX = 16,
 };
 /* A host that waits repeats its request each second by its own clock; a host that lost its
@@ -48,21 +48,23 @@ struct asked {
     uint32_t epoch;
     uint64_t id; /* 0: none */
     uint32_t lock;
-    int64_t born_ns;    /* in true time, as all of these */
-    int64_t killed_ns;  /* with the only queue in which it was; 0: never */
-    int64_t back_ns;    /* after that it was in a coordinator's queue again; INT64_MAX: not yet */
-    int64_t chosen_ns;  /* when the round began that granted it */
-    int64_t granted_ns; /* 0: not yet */
+    int64_t born_ns;    /* the times in this struct are true times */
+    int64_t killed_ns;  /* when the coordinator with the only queue that had the request was killed;
+                         * 0: never */
+    int64_t back_ns;    /* when the request was in a coordinator's queue again; INT64_MAX: not
+                         * yet */
+    int64_t chosen_ns;  /* when the round that granted it began */
+    int64_t granted_ns; /* when it was granted; 0: not yet */
 };
 
-/* In a voter's queue. */
+/* A request in a voter's queue. */
 struct queued {
-    uint32_t starts; /* of that voter: which process of it */
+    uint32_t starts; /* identifies the voter's process */
     uint16_t agent;
     uint32_t epoch;
     uint64_t id;
-    int64_t came_ns;    /* by its clock, less the waiting time in the message */
-    int64_t arrived_ns; /* by its clock */
+    int64_t came_ns;    /* by the voter's clock, less the waiting time in the message */
+    int64_t arrived_ns; /* by the voter's clock */
 };
 
 static struct {
@@ -70,14 +72,15 @@ static struct {
     struct queued queued[MESSAGE_VOTERS_MAX][ASKED];
     struct {
         struct message_order version;
-        uint32_t agents;                /* the hosts that it granted the lock */
-    } round[MESSAGE_VOTERS_MAX][LOCKS]; /* the last one that granted something */
+        uint32_t agents;                /* the hosts to which the round granted the lock */
+    } round[MESSAGE_VOTERS_MAX][LOCKS]; /* the last round that granted something */
     struct {
-        uint32_t count;     /* since the recall */
-        uint32_t starts;    /* of the agent */
-        uint64_t token_top; /* of the grant */
+        uint32_t count;     /* hand-overs since the recall */
+        uint32_t starts;    /* identifies the agent's process */
+        uint64_t token_top; /* the last token of the grant */
     } handed[AGENTS][SLOTS];
-    int64_t held_ns[AGENTS][SLOTS]; /* when a process there last took it, or began to release it */
+    int64_t held_ns[AGENTS][SLOTS]; /* when a process there last took the lock, or began to release
+                                     * it */
 } notes;
 
 void order_reset(void)
@@ -85,7 +88,7 @@ void order_reset(void)
     memset(&notes, 0, sizeof(notes));
 }
 
-/* Ids are counted up in their upper bits. An id that is pushed out is old. */
+/* Ids count up in their upper bits. An id that is not remembered any more is old. */
 static uint32_t place_of(uint32_t agent, uint64_t id)
 {
     return (uint32_t)(id >> 16) * AGENTS + agent;
@@ -96,8 +99,8 @@ static struct asked *asked_at(uint32_t agent, uint64_t id)
     return &notes.asked[place_of(agent, id) % ASKED];
 }
 
-/* A request that has waited from its first message goes on for the agent's process before it. Finds
- * that one's request, if it is known and was not pushed out. */
+/* A request whose first message already has a waiting time continues a request of the agent's
+ * previous process. Finds that earlier request, if it is still remembered. */
 static const struct asked *asked_before(const struct message_acquire *acquire, uint32_t agent,
                                         uint32_t lock)
 {
@@ -236,7 +239,8 @@ void order_request(struct quorum *quorum, const struct message *message,
     note_back(quorum, acquire, asked);
 }
 
-/* Returns whether that request's session is over as far as the coordinator knows: it is refused. */
+/* Returns whether that request's session has ended as far as the coordinator knows, so that it is
+ * refused. */
 static bool is_over(const struct quorum *quorum, const struct queued_request *request)
 {
     const struct session *agent = &quorum->sessions->of[request->agent];
@@ -279,7 +283,7 @@ int64_t order_chosen_ns(uint32_t agent, uint32_t lock)
     return last != NULL ? last->chosen_ns : sim_now();
 }
 
-/* Returns whether that grant was chosen while nobody could know of this one's place. */
+/* Returns whether that grant was chosen while no coordinator could know of this request's place. */
 static bool may_pass(const struct asked *other, const struct asked *mine)
 {
     return mine->killed_ns != 0 && other->granted_ns > mine->killed_ns && other->chosen_ns != 0 &&
@@ -303,9 +307,9 @@ static void check_hosts(struct asked *mine)
     mine->granted_ns = mine->granted_ns == 0 ? sim_now() : mine->granted_ns;
 }
 
-/* Returns whether that host is granted something new here: by a version that is of the round, and
- * for the first time. A process that was there before may have asked for it too, and waited
- * longer. */
+/* Returns whether that host is granted something new here: the version belongs to the round, and is
+ * granted for the first time. A process that came earlier may also have asked for the lock, and
+ * waited longer. */
 static bool is_new(const struct quorum *quorum, const struct operation *operation, uint32_t lock,
                    uint32_t agent, struct message_order version)
 {
@@ -342,7 +346,8 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
 
 /* ---- on a host ---- */
 
-/* Returns whether that handle waits in the queue of the slot, asleep since before. */
+/* Returns whether that handle has waited in the queue of the slot, asleep, since before that
+ * time. */
 static bool waits_there(const struct sim_process *process, const struct sim_handle *handle,
                         const struct sim_handle *taker, int64_t before_ns)
 {
@@ -357,8 +362,9 @@ static bool waits_there(const struct sim_process *process, const struct sim_hand
            (wait & HFI_WAIT_WAITING) && !(wait & (HFI_WAIT_LEFT | HFI_WAIT_SHARED));
 }
 
-/* Since when the place counts by which it was had. The process that handed it on looked for the
- * next one when the last holder had begun to release it, or had died, at the earliest. */
+/* Returns since when the place counts by which the lock was handed over. The process that handed it
+ * over looked for the next holder no earlier than when the last holder had begun to release the
+ * lock, or had died. */
 static int64_t taken_since(const struct sim_process *taker, const struct sim_handle *taken)
 {
     int64_t last_ns = notes.held_ns[taker->agent->index][taken->slot];
@@ -380,8 +386,8 @@ static void check_local(const struct sim_process *taker, const struct sim_handle
     }
 }
 
-/* Of one grant, by what one process of the agent recalled. An administrator's recalls have a budget
- * each. */
+/* Counts the hand-overs of one grant after a recall that one process of the agent handled. Each
+ * recall of an administrator has its own budget. */
 static void count_handed(const struct sim_agent *agent, const struct sim_handle *taken)
 {
     const struct hfi_region *region = &agent->regions[taken->region].region;
@@ -396,7 +402,7 @@ static void count_handed(const struct sim_agent *agent, const struct sim_handle 
     notes.handed[agent->index][taken->slot].count = count;
     notes.handed[agent->index][taken->slot].starts = agent->starts;
     notes.handed[agent->index][taken->slot].token_top = top;
-    if (count > HANDOVERS_MAX + 1) { /* one had it when the recall came */
+    if (count > HANDOVERS_MAX + 1) { /* one process held the lock when the recall came */
         sim_fail("host %u hands lock %u on for the %uth time after its recall", agent->index,
                  taken->lock, count - 1);
     }

@@ -61,7 +61,8 @@ static bool say(struct sim_process *process, struct hfi_frame *frame)
     return true;
 }
 
-/* Sends a request and waits for its answer; text in it is not valid. false: the socket broke. */
+/* Sends a request and waits for its answer; text in the answer is not valid. Returns false if the
+ * socket broke. */
 static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi_frame *answer)
 {
     struct packet packet;
@@ -72,7 +73,7 @@ static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi
     process->asking = frame->kind;
     sim_tell("process %u asks %s %llu", process->index, hfi_frame_name(frame->kind),
              (unsigned long long)frame->request);
-    for (;;) { /* ends by the answer, or with the agent */
+    for (;;) { /* the loop ends with the answer, or with the agent */
         while (packets_take(&process->connection.to_client, &packet)) {
             if (hfi_frame_decode(packet.bytes, packet.size, answer, NULL, &error) != 0) {
                 sim_fail("an answer is not understood: %s", error.text);
@@ -115,7 +116,7 @@ static struct hfi_request request_of(const struct sim_handle *handle)
 
 /* ---- opening ---- */
 
-/* Opens or resumes. false: the socket broke, or a table is full. */
+/* Opens or resumes a handle. Returns false if the socket broke, or a table is full. */
 static bool handle_open_at(struct sim_process *process, struct sim_handle *handle, bool resume)
 {
     char name[32];
@@ -139,7 +140,7 @@ static bool handle_open_at(struct sim_process *process, struct sim_handle *handl
     }
     if (answer.kind != HFI_FRAME_OPENED) {
         sim_tell("process %u: open refused: %d", process->index, answer.error);
-        if (answer.error == HF_EUNSERVED) { /* for a while */
+        if (answer.error == HF_EUNSERVED) { /* this passes after a while */
             fiber_sleep_ns(20 * SIM_MS);
         }
         return false;
@@ -177,7 +178,8 @@ static void handle_forget(struct sim_handle *handle)
     handle->ticket = 0;
 }
 
-/* Has a connection and every handle resumed. false: not yet; some time has passed. */
+/* Makes sure of a connection and of every handle. Returns false if that is not done yet; some time
+ * has passed then. */
 static bool connect_agent(struct sim_process *process)
 {
     struct connection *connection = &process->connection;
@@ -225,7 +227,7 @@ static bool connect_agent(struct sim_process *process)
     return !resumed || ask(process, &frame, &answer);
 }
 
-/* A seat, if the handle has none that will do. */
+/* Gets a seat, if the handle has no suitable one. */
 static bool have_seat(struct sim_process *process, struct sim_handle *handle, bool shared)
 {
     struct hfi_frame answer;
@@ -243,7 +245,8 @@ static bool have_seat(struct sim_process *process, struct sim_handle *handle, bo
     return true;
 }
 
-/* The slot is used up, or the agent thought that the process is dead: a new place. */
+/* To be called if the slot is used up, or the agent took the process for dead: opens the lock
+ * anew. */
 static void reopen(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
@@ -265,7 +268,7 @@ static void took(struct sim_process *process, struct sim_handle *handle)
              process->index, handle->lock, handle->held.cell ? "shared" : "exclusively",
              handle->slot, (int)handle->seat, handle->holder, (int)(handle->limit_ns / SIM_MS),
              (unsigned long long)handle->held.token, handle->holds ? "" : " (over already)");
-    if (!handle->holds) { /* as a caller does that looks at what is left */
+    if (!handle->holds) { /* like a caller that looks at the remaining time */
         struct hfi_actor actor = actor_of(process, handle);
         if (handle->held.cell) {
             (void)hfi_release_shared(&actor, handle->slot, handle->seat, handle->held.cell);
@@ -275,7 +278,7 @@ static void took(struct sim_process *process, struct sim_handle *handle)
     }
 }
 
-/* Handles a wait that did not end well. false: the taking is over. */
+/* Handles a wait that did not end well. Returns false if the take is over. */
 static bool go_on(struct sim_process *process, struct sim_handle *handle, enum hfi_outcome outcome,
                   const struct hfi_wait_limit *patience)
 {
@@ -315,10 +318,11 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     }
     struct hfi_wait_limit patience = {
         .deadline_ns = INT64_MAX, .cancel = &process->cancel, .cancel_seen = process->cancel};
-    if (others || (world.faults.timeouts && sim_draw(2) == 0)) { /* no deadlock for ever */
+    if (others || (world.faults.timeouts && sim_draw(2) == 0)) { /* so that no deadlock lasts for
+                                                                  * ever */
         patience.deadline_ns = now_of(process) + sim_draw(60) * SIM_MS + sim_draw(1000000);
     }
-    for (;;) { /* ends by patience, at the latest when the world heals */
+    for (;;) { /* the loop ends when the process gives up, or at the latest when the world heals */
         if (!have_seat(process, handle, shared)) {
             return;
         }
@@ -346,8 +350,8 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     }
 }
 
-/* Returns whether a try waits for its host's grant: nobody here holds the lock, as the library
- * looks. */
+/* Returns whether a try waits for its host's grant: no process here holds the lock, as the library
+ * checks. */
 static bool grant_is_missing(const struct sim_process *process, const struct sim_handle *handle,
                              bool shared)
 {
@@ -395,7 +399,7 @@ static void take(struct sim_process *process, struct sim_handle *handle)
     bool shared = world.faults.shared && !world.healing && sim_draw(2) == 0;
     bool tries = world.faults.tries && handle->ticket == 0 && sim_draw(2) == 0;
     check_takes(handle);
-    if (handle->ticket == 0) { /* else it keeps the place that it has had */
+    if (handle->ticket == 0) { /* otherwise it keeps the place that it has */
         handle->takes_ns = sim_now();
     }
     if (region_of(process, handle)->header->abandoned) {
@@ -561,7 +565,7 @@ static void ask_recall(struct sim_process *process)
     (void)ask(process, &frame, &answer);
 }
 
-/* After healing: every handle is to be had once more. */
+/* After healing: takes the lock of every handle once more. */
 static bool serve_once(struct sim_process *process)
 {
     for (uint32_t i = 0; i < HANDLES; i++) {
@@ -581,7 +585,7 @@ static bool serve_once(struct sim_process *process)
     return false;
 }
 
-/* Closes whatever it does not hold, and does nothing for a while. */
+/* Closes all handles that hold nothing, and rests for a while. */
 static void rest(struct sim_process *process)
 {
     for (uint32_t i = 0; i < HANDLES; i++) {
@@ -599,7 +603,7 @@ static void rest(struct sim_process *process)
     }
 }
 
-/* A handle on lock 0 that waits its turn. */
+/* Returns a handle on lock 0 that waits for its turn. */
 static bool open_for_line(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
@@ -610,13 +614,13 @@ static bool open_for_line(struct sim_process *process, struct sim_handle *handle
     return handle_open_at(process, handle, false);
 }
 
-/* Comes for lock 0 at its time, has it once, and holds it as long as it does not go round. */
+/* Comes for lock 0 at its time, takes it once, and holds it until the lock begins to go round. */
 static void stand_in_line(struct sim_process *process)
 {
     struct sim_handle *handle = &process->handles[0];
     if (process->line == LINE_SERVED) {
         fiber_wait(INT64_MAX);
-    } else if (sim_now() < process->joins_ns) { /* an open asks for the grant already */
+    } else if (sim_now() < process->joins_ns) { /* opening the lock already asks for the grant */
         fiber_sleep_ns(process->joins_ns - sim_now());
     } else if (process->line == LINE_COMES || !handle->open) {
         process->line = open_for_line(process, handle) ? LINE_WAITS : process->line;
@@ -670,10 +674,10 @@ static void live(struct sim_process *process)
 static void process_main(void *arg)
 {
     struct sim_process *process = arg;
-    for (;;) { /* until it is killed or leaves */
+    for (;;) { /* runs until it is killed or leaves */
         if (process->hung_up && process->connection.welcomed && !process->connection.broken) {
             process->connection.broken = true;
-            check_vanished(process, false); /* its holds end as a dead one's do */
+            check_vanished(process, false); /* its holds end like those of a dead process */
             fiber_tell(&process->agent->fiber);
         }
         process->hung_up = false;

@@ -1,5 +1,5 @@
-/* Put in front of the driver when it is built for the simulator: which messages wait for the disk
- * can be broken (breaks.c). */
+/* Put in front of the driver when it is built for the simulator: the rule which messages wait for
+ * the disk can then be broken (breaks.c). */
 #ifndef SIM_SHIM_DRIVER_H
 #define SIM_SHIM_DRIVER_H
 
@@ -7,7 +7,7 @@
 
 #include "core/quorum.h"
 
-/* own: a message to the own quorum core. */
+/* own: the message goes to the agent's own quorum core. */
 bool sim_waits_for_disk(enum message_kind kind, bool own);
 
 #define quorum_waits_for_disk(kind)                                                                \

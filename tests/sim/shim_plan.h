@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* In faults.c: how many tokens the first range of a grant has in this cell. */
+/* In faults.c: returns how many tokens the first range of a grant has in this cell. */
 const uint64_t *sim_range_first(void);
 
 #endif

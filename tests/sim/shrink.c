@@ -84,7 +84,7 @@ static bool keep_if_fails(struct run *run, struct run variant, uint64_t (*play)(
     return true;
 }
 
-/* Fewer turns, as few as may be. */
+/* Plays fewer turns, as few as still fail. */
 static bool fewer_steps(struct run *run, uint64_t (*play)(struct run run))
 {
     bool any = false;
@@ -127,7 +127,7 @@ int shrink(struct run run, uint64_t (*play)(struct run run))
         printf("this run does not fail\n");
         return 0;
     }
-    (void)play; /* the seed's draws are made smaller */
+    (void)play; /* makes the seed's draws smaller */
     world.run = run;
     fibers_reset(run.seed, 1, 2);
     faults_draw_cell();

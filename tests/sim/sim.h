@@ -1,6 +1,6 @@
 /*
  * The simulated world: hosts with their agents, disks and clocks, the network between them,
- * processes with their handles, and what is watched.
+ * processes with their handles, and the checks.
  *
  *   fiber.c    who runs when; true time; randomness
  *   clock.c    a host's clock: drifts, begins anew with each boot
@@ -38,69 +38,71 @@ enum {
     AGENTS = 27, /* at most: seven voters, twenty observers */
     PROCESSES = 40,
     FIBERS = AGENTS + PROCESSES,
-    HANDLES = 3, /* of one process */
+    HANDLES = 3, /* handles of one process */
     LOCKS = 8,
-    RECORDS = 64, /* of one host */
+    RECORDS = 64, /* records of one host */
     IDS_MAX = 32, /* holder ids of one process */
     PACKETS = 32,
     PACKET_MAX = 512,
     SLOTS = 12,
     BLOCKS = 16,
     CLOCK_SEGMENTS = 32,
-    KEPT = 8,   /* fewer than requests that may be under way */
-    DELAYS = 5, /* fewer than locks */
+    KEPT = 8,   /* fewer than the requests that may be under way */
+    DELAYS = 5, /* fewer than there are locks */
 };
 #define SIM_MS INT64_C(1000000)
-/* Starved agents need the time that a real cell has by default. */
+/* Starved agents need a session_ttl as long as a real cell has by default. */
 #define SIM_TTL_NS ((world.run.starved || world.run.rolling ? 5000 : 1000) * SIM_MS)
 #define SIM_GRACE_NS SIM_TTL_NS
 #define SIM_DRIFT_PERCENT 10
 
 /* The faults that a seed allows. A number is one chance in so many scheduler turns; 0 never. */
 struct faults {
-    uint32_t kill, stop, hang_up, cancel, disturb; /* of processes */
-    uint32_t crash, stall, reboot, recall;         /* of agents */
-    uint32_t held;                   /* of agents, in a step of the host core; with --often only */
-    uint32_t crash_all, suspend;     /* of all agents at once; of a whole host */
-    uint32_t cut, reset, drift;      /* of links; of clocks */
-    uint32_t restore, lose, mistake; /* of disks */
-    uint32_t spoil;                  /* of regions */
+    uint32_t kill, stop, hang_up, cancel, disturb; /* faults of processes */
+    uint32_t crash, stall, reboot, recall;         /* faults of agents */
+    uint32_t held;                   /* agents held up in a step of the host core; with --often
+                                      * only */
+    uint32_t crash_all, suspend;     /* all agents at once; a whole host */
+    uint32_t cut, reset, drift;      /* faults of links; of clocks */
+    uint32_t restore, lose, mistake; /* faults of disks */
+    uint32_t spoil;                  /* faults of regions */
     uint32_t fail;                   /* one commit in so many fails */
     uint32_t loss, repeat, late;     /* one packet in so many */
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
-    bool wide;       /* ranges of tokens as they are outside; else they are used up soon */
+    bool wide;       /* ranges of tokens are as large as in real cells; otherwise they are used up
+                      * soon */
     bool starved;    /* some agents run for some milliseconds now and then, until all heals */
     bool older;      /* some agents' processes speak only the older version of the messages */
     bool rest;       /* processes close what they opened, and rest: names are deleted */
-    bool long_delay; /* lock-delays longer than what clocks may differ by in a ttl */
+    bool long_delay; /* lock-delays are longer than the difference that clocks may have in a ttl */
     bool rolling;    /* when all is well, all agents are restarted one by one (line.c) */
-    bool orderly;    /* agents get SIGTERM where they would be killed; there too */
+    bool orderly;    /* agents get SIGTERM where they would be killed, also in a rolling restart */
     bool tries;      /* processes try locks, too: they do not wait while another host has it */
 };
 
-/* The settings of a run, beside its seed. A number that is not set is drawn from the seed. */
+/* The settings of a run, besides its seed. A number that is not set is drawn from the seed. */
 struct run {
     uint64_t seed;
     uint64_t steps;
-    uint32_t voters; /* 0: drawn */
+    uint32_t voters; /* 0: the seed draws the number */
     uint32_t observers;
     uint32_t processes;
     uint32_t locks;
     bool observers_set;
-    bool starved;         /* all agents are starved, to the end */
+    bool starved;         /* all agents are starved until the end */
     bool rolling;         /* a rolling restart at the end of each cell, */
     bool rolling_orderly; /* and agents get SIGTERM, and are not killed */
     uint64_t off;         /* faults that are off, by fault_name()'s index */
-    uint64_t often;       /* and those that are there in each run, often; off counts more */
+    uint64_t often;       /* faults that happen often in each run; `off` overrules this */
 };
 
 /* ---- one process and its agent: the socket ---- */
 
 struct packet {
     uint32_t size;
-    int32_t region; /* of what an agent sends: the descriptor that came along; -1 none */
+    int32_t region; /* in a frame of an agent: the descriptor that came with it; -1: none */
     unsigned char bytes[PACKET_MAX];
 };
 
@@ -112,9 +114,9 @@ struct packets {
 
 struct connection {
     uint32_t number; /* 0: none */
-    bool broken;     /* by either side */
+    bool broken;     /* broken by either side */
     bool welcomed;   /* the agent knows its client */
-    bool told;       /* the agent learned that it is broken */
+    bool told;       /* the agent was notified that it is broken */
     uint32_t client;
     struct packets to_agent;
     struct packets to_client;
@@ -131,7 +133,7 @@ struct clock_segment {
 };
 
 struct host_clock {
-    uint32_t count; /* ever; the last CLOCK_SEGMENTS are kept */
+    uint32_t count; /* of all segments so far; the last CLOCK_SEGMENTS are kept */
     uint32_t boot;
     struct clock_segment segments[CLOCK_SEGMENTS];
 };
@@ -146,7 +148,7 @@ struct disk_register {
     struct quorum_register reg;
 };
 
-/* Survives a crash, and a reboot. */
+/* This survives a crash, and a reboot. */
 struct disk {
     uint64_t store_id[2];
     uint64_t commit;
@@ -162,7 +164,7 @@ struct disk {
     struct slot_row slots[SLOTS];
 };
 
-/* Survives a crash of the agent, not a reboot of its host. */
+/* This survives a crash of the agent, but not a reboot of its host. */
 struct lease_file {
     uint32_t epoch;
     int64_t deadline_ns;
@@ -178,24 +180,24 @@ struct client_record {
     uint32_t id_count;
     uint32_t process;
     uint32_t generation;
-    bool told_dead; /* this agent process knows it */
+    bool told_dead; /* this agent's process knows it */
 };
 
 struct net_packet;
 
 struct region_memory {
     void *memory;
-    void *zeros;              /* the memory that the agent reads since it was spoilt; NULL: the
-                               * same */
-    struct hfi_region region; /* as processes see it */
+    void *zeros;              /* the memory that the agent reads since the region was spoilt; NULL:
+                               * the same as processes */
+    struct hfi_region region; /* the region as processes see it */
     struct hfi_trust trust;   /* theirs */
-    uint64_t store;           /* of the agent that made it: part of the region's name */
+    uint64_t store;           /* the store of the agent that made it: part of the region's name */
 };
 
-/* How a voter's store stands, as the simulator knows it. */
+/* The state of a voter's store, as the simulator knows it. */
 enum store_state {
     STORE_GOOD = 0,
-    STORE_WRONG, /* lost, or an old copy: somebody knows; must not vote */
+    STORE_WRONG, /* lost, or an old copy, and other voters can notice that; must not vote */
 };
 
 enum { REGIONS_MAX = 256 };
@@ -207,41 +209,41 @@ struct sim_agent {
     struct host_clock clock;
     bool up;
     bool serving;
-    uint32_t version;  /* of messages: the newest that it speaks */
-    int64_t starts_ns; /* when it is down: when it is started again */
+    uint32_t version;  /* the newest version of messages that it speaks */
+    int64_t starts_ns; /* if it is down: when it is started again */
     uint32_t starts;
     struct disk disk;
-    struct disk *copy; /* an old copy of it, if one is kept */
+    struct disk *copy; /* an old copy of the disk, if one is kept */
     bool copied;
-    int64_t restores_ns;   /* copied: it comes back then at the earliest */
-    uint32_t starts_again; /* so often it is killed as it comes up with that copy */
+    int64_t restores_ns;   /* if there is a copy: when it is put back at the earliest */
+    uint32_t starts_again; /* how often the agent is killed when it comes up with that copy */
     enum store_state store;
-    int64_t rejoins_ns; /* when an operator has it start over; 0: there is no need */
-    struct disk *old;   /* the store that was replaced, and may come back; and how it stood */
+    int64_t rejoins_ns; /* when an operator lets it start over; 0: there is no need */
+    struct disk *old;   /* the store that was replaced, and may be put back, and its state */
     enum store_state old_store;
-    int64_t undoes_ns; /* when that is taken back, if it still can be; 0: never */
+    int64_t undoes_ns; /* when that is undone, if it still can be; 0: never */
     struct lease_file lease_file;
     struct host_kept kept[KEPT];
     _Atomic uint16_t delays_ms[DELAYS];
-    struct host_region_note note; /* of the region in use */
-    bool spoilt;                  /* that one is rubbish, whether the agent knows it or not */
-    uint64_t repairs;             /* while it was: the agent's repairs there */
-    int64_t noticed_ns;           /* when it knows at the latest */
-    int64_t anew_ns;              /* when the next one may be made */
+    struct host_region_note note; /* the note of the region in use */
+    bool spoilt;                  /* that region is spoilt, whether the agent knows it or not */
+    uint64_t repairs;             /* the agent's repairs while the region was spoilt */
+    int64_t noticed_ns;           /* when the agent knows it at the latest */
+    int64_t anew_ns;              /* when the next region may be made */
     struct client_record records[RECORDS];
-    struct region_memory regions[REGIONS_MAX]; /* all there ever were; the last is in use */
+    struct region_memory regions[REGIONS_MAX]; /* all regions so far; the last one is in use */
     uint32_t region_count;
     bool rung;
-    int64_t stalled_ns; /* the process stood still since; 0: it did not */
+    int64_t stalled_ns; /* since when the process has stood still; 0: it runs */
     int64_t starves_ns; /* when it is next kept from running */
-    int64_t stops_ns;   /* it got SIGTERM, and ends at the latest then; 0: it did not */
-    int64_t down_ns;    /* for so long */
-    bool resigns;       /* its driver knows */
+    int64_t stops_ns;   /* it got SIGTERM, and ends by then at the latest; 0: it did not get it */
+    int64_t down_ns;    /* how long it stays down */
+    bool resigns;       /* its driver has begun to resign */
     /* The state that a crash loses. */
     struct driver *driver;
-    struct net_packet *taken;         /* the message that it is reading */
-    const struct driver_batch *batch; /* on its way to the disk; the driver's */
-    int64_t durable_ns;               /* when it is there */
+    struct net_packet *taken;         /* the message that it is handling */
+    const struct driver_batch *batch; /* the driver's batch that is being written */
+    int64_t durable_ns;               /* when that batch is durable */
     bool batch_fails;
     struct hfi_region mapped;
     void *names_memory;
@@ -262,7 +264,7 @@ struct sim_agent {
 struct sim_handle {
     bool open;
     uint32_t lock;
-    uint32_t number; /* the agent's */
+    uint32_t number; /* the agent's number for the handle */
     int32_t region;
     uint32_t slot;
     uint32_t holder;
@@ -272,15 +274,15 @@ struct sim_handle {
     int64_t limit_ns;
     uint32_t delay_ms;
     uint64_t ticket;
-    int64_t takes_ns; /* since when it takes; 0: it does not wait its turn */
+    int64_t takes_ns; /* since when it takes the lock; 0: it waits for no turn */
     int64_t left_ns;  /* when it gave up the place that it had since left_takes_ns */
     int64_t left_takes_ns;
-    uint64_t token_floor; /* the highest of all holds that had begun when it began to take */
+    uint64_t token_floor; /* the highest token of all holds that had begun when this take began */
     bool ticket_shared;
     bool holds;
     struct hfi_held held;
-    uint32_t hold; /* its note in check.c */
-    bool served;   /* after healing */
+    uint32_t hold; /* the hold's note in check.c */
+    bool served;   /* served after healing */
 };
 
 /* Where a process stands in the line (line.c). */
@@ -289,23 +291,23 @@ enum line_place { LINE_NONE = 0, LINE_COMES, LINE_WAITS, LINE_HOLDS, LINE_SERVED
 struct sim_process {
     struct fiber fiber;
     uint32_t index;
-    struct sim_agent *agent; /* of its host */
+    struct sim_agent *agent; /* the agent of its host */
     uint32_t generation;
     bool alive;
-    bool hung_up; /* is to hang up as soon as it can */
+    bool hung_up; /* it is to hang up as soon as it can */
     int64_t starts_ns;
     struct connection connection;
-    uint32_t client; /* its identity with the agent; 0: none */
+    uint32_t client; /* its id with the agent; 0: none */
     uint64_t nonce;
     uint64_t last_request;
-    enum hfi_frame_kind asking; /* for what it waits; 0: for nothing */
+    enum hfi_frame_kind asking; /* the request whose answer it awaits; 0: none */
     _Atomic uint32_t cancel;
     struct sim_handle handles[HANDLES];
     struct hfi_kernel kernel;
-    int32_t region_came; /* with the latest REGION */
-    bool done;           /* after healing: was served everything */
+    int32_t region_came; /* the region that came with the latest REGION */
+    bool done;           /* after healing: it has had every lock */
     enum line_place line;
-    int64_t joins_ns; /* the line */
+    int64_t joins_ns; /* when it joins the line */
 };
 
 struct sim_world {
@@ -314,44 +316,44 @@ struct sim_world {
     bool verbose;
     bool healing;
     int64_t healed_ns;
-    int64_t rests_until_ns; /* everybody rests */
+    int64_t rests_until_ns; /* until when all processes rest */
     bool rolling, orderly;
-    bool lined_up;         /* everybody comes for lock 0 */
-    int64_t goes_round_ns; /* and is released from then on */
+    bool lined_up;         /* all processes come for lock 0 */
+    int64_t goes_round_ns; /* from then on the lock is released */
     struct faults faults;
     uint32_t voters;
     uint32_t agent_count; /* voters, then observers */
     uint32_t process_count;
     uint32_t lock_count;
-    bool gossip; /* there is any */
+    bool gossip; /* whether there is any gossip */
     struct sim_agent agents[AGENTS];
     struct sim_process processes[PROCESSES];
     struct fiber *fibers[FIBERS];
     uint32_t fiber_count;
     uint32_t connections; /* ever */
     uint64_t holds;       /* ever */
-    uint64_t messages;    /* between agents, ever */
+    uint64_t messages;    /* messages between agents so far */
 };
 
 extern struct sim_world world;
 
-/* One turn of the scheduler. */
+/* Runs one turn of the scheduler. */
 void sim_turn(void);
-/* A line of the story, with --verbose. */
+/* Writes a line of the story, with --verbose. */
 __attribute__((format(printf, 1, 2))) void sim_tell(const char *format, ...);
-/* Something that must be true is not. */
+/* Reports that an invariant does not hold. */
 __attribute__((noreturn, format(printf, 1, 2))) void sim_fail(const char *format, ...);
 
 /* ---- clock.c: all local times are of one host ---- */
 
 void clock_boot(struct sim_agent *agent);
-/* From now on at another rate; sleepers on that host look at their clocks again. */
+/* Changes the rate from now on; sleepers on that host look at their clocks again. */
 void clock_drift(struct sim_agent *agent);
 int64_t clock_now(const struct sim_agent *agent);
-/* When, in true time, the clock of this boot shows local_ns, if nothing changes its rate; or when
- * it did. 0: long ago. INT64_MAX: never. */
+/* Returns when, in true time, the clock of this boot shows local_ns if its rate does not change, or
+ * when it showed it. 0: long ago. INT64_MAX: never. */
 int64_t clock_true(const struct sim_agent *agent, int64_t local_ns);
-/* Its reading then. 0: that is long ago. */
+/* Returns the clock's reading at that time. 0: that is long ago. */
 int64_t clock_at(const struct sim_agent *agent, int64_t true_ns);
 
 /* ---- network.c ---- */
@@ -365,26 +367,27 @@ struct net_packet {
     int64_t due_ns;
     bool up; /* LINK */
     size_t size;
-    _Alignas(8) unsigned char bytes[]; /* MESSAGE: as much of it as counts */
+    _Alignas(8) unsigned char bytes[]; /* MESSAGE: as much of it as is used */
 };
 
 void net_reset(void);
-/* Sends a copy; may be lost. A first packet opens the connection. */
+/* Sends a copy, which may be lost. A first packet opens the connection. */
 void net_send(uint32_t from, uint32_t to, const struct message *message);
 void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size);
 /* Opens the connection, as an agent does to each voter at its start. */
 void net_dial(uint32_t from, uint32_t to);
-/* The next packet that has arrived, to be freed; NULL: none has. */
+/* Returns the next packet that has arrived, to be freed; NULL: none has. */
 struct net_packet *net_take(uint32_t agent);
-/* When the next one arrives; INT64_MAX: none is on its way. */
+/* Returns when the next packet arrives; INT64_MAX: none is on its way. */
 int64_t net_due_ns(uint32_t agent);
-/* The agent's process is gone; its host too, if quiet: then no peer learns it. */
+/* To be called when the agent's process has ended. quiet: its host is gone, too, so no peer
+ * notices. */
 void net_gone(uint32_t agent, bool quiet);
-/* Connects what can be connected by now; when it is to be called again. */
+/* Makes the connections that are due. Returns when it is to be called again. */
 int64_t net_work(void);
-/* Some connections stop to carry anything, in some directions, for a while. */
+/* Makes some connections carry nothing, in some directions, for a while. */
 void net_cut(void);
-/* One connection breaks, and what is in it is lost. */
+/* Breaks one connection; what is under way on it is lost. */
 void net_break(void);
 void net_heal(void);
 void net_free(void);
@@ -392,11 +395,11 @@ void net_free(void);
 /* ---- disk.c ---- */
 
 void disk_new(struct sim_agent *agent);
-/* The rows of the batch are durable now. */
+/* To be called when the rows of the batch are durable. */
 void disk_apply(struct sim_agent *agent, const struct driver_batch *batch);
 void disk_load(const struct disk *disk, struct quorum *quorum);
 void disk_preset_tokens(void);
-/* LOCKS: it is none that the simulator knows. */
+/* Returns LOCKS if the simulator knows no such lock. */
 uint32_t disk_lock_of(const struct message_name *name);
 void lock_name_of(uint32_t lock, char *name, size_t size);
 
@@ -404,19 +407,21 @@ void lock_name_of(uint32_t lock, char *name, size_t size);
 
 void agent_start(struct sim_agent *agent);
 void agent_crash(struct sim_agent *agent, int64_t down_ns);
-/* Has it end in order. */
+/* Lets the agent end in order. */
 void agent_stop(struct sim_agent *agent, int64_t down_ns);
-/* All its processes are dead already; memory that is shared goes, and so does the lease file. */
+/* Its processes are dead already; the shared memory and the lease file are lost. */
 void agent_reboot(struct sim_agent *agent, int64_t down_ns);
 void agent_free(struct sim_agent *agent);
-/* The store is lost; an old copy of it is there; an operator has the voter start over. */
+/* The first loses the store, the second puts an old copy in its place, and the third lets an
+ * operator make the voter start over. */
 void agent_lose_disk(struct sim_agent *agent);
 void agent_restore_disk(struct sim_agent *agent);
 void agent_rejoin(struct sim_agent *agent);
-/* Without need, also if others do so at that time; and back, unless others know of it. */
+/* The first lets a voter start over without need, even if others do so at that time; the second
+ * undoes that, unless others know of it. */
 void agent_rejoin_by_mistake(struct sim_agent *agent);
 void agent_undo_rejoin(struct sim_agent *agent);
-/* AGENTS: nobody of that name. */
+/* Returns AGENTS if no agent has that name. */
 uint32_t agent_of_name(const struct message_agent *name);
 
 /* ---- host.c ---- */
@@ -424,19 +429,21 @@ uint32_t agent_of_name(const struct message_agent *name);
 /* The kernel for the processes on that agent's host. */
 void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent);
 void region_make(struct sim_agent *agent);
-/* A process spoils the region in use: the agent reads zeros from now on, others what they wrote. */
+/* A process spoils the region in use: from now on the agent reads zeros, and processes read what
+ * they wrote. */
 void region_spoil(struct sim_agent *agent);
-/* The agent gives up what is spoilt, and makes another one in its time (agent/serve/regions.c).
- * false: there is nothing to do now. */
+/* Lets the agent give up spoilt regions, and make new ones in due time (agent/serve/regions.c).
+ * Returns false if there is nothing to do now. */
 bool region_see(struct sim_agent *agent);
-/* The region is not to be adopted; that of another namespace, which nobody uses here, is. */
+/* The region must not be adopted; the region of another namespace, which no process uses here, is
+ * adopted. */
 bool region_is_barred(const struct sim_agent *agent);
 void host_make(struct sim_agent *agent, bool adopted);
 void host_load(struct sim_agent *agent);
 /* Carries out what the host core wants done. */
 void host_act(struct sim_agent *agent, const struct host_action *action,
               const unsigned char *bytes);
-/* Something for the driver of a process's socket, or its death. false: there is nothing. */
+/* Gives the driver an event of a process's socket, or its death. Returns false if there is none. */
 bool host_read_socket(struct sim_agent *agent, struct sim_process *process);
 bool host_look_for_dead(struct sim_agent *agent);
 
@@ -453,63 +460,67 @@ bool packets_take(struct packets *packets, struct packet *out);
 enum { HOLDS_MAX = 512 };
 
 void check_reset(void);
-/* A call returned HELD. The number to be given to the others; UINT32_MAX: the hold was over by
- * then, and is none. */
+/* To be called when a call returned HELD. Returns the hold's number for the other calls;
+ * UINT32_MAX: the hold was over by then, and does not count. */
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
-/* Right before it begins to take: which tokens its hold may not be below. */
+/* To be called right before a take begins. Returns the token below which its hold must not be. */
 void check_takes(struct sim_handle *handle);
-/* A try has ended without the lock. refused: its agent said that it is in use elsewhere. */
+/* To be called when a try has ended without the lock. refused: its agent answered that it is in use
+ * elsewhere. */
 void check_tried(const struct sim_process *process, const struct sim_handle *handle,
                  int64_t began_ns, bool refused);
-/* The process looks whether it still holds. */
+/* To be called when the process looks whether it still holds. */
 bool check_looked(struct sim_process *process, struct sim_handle *handle);
-/* Before it calls release. */
+/* To be called before it calls release. */
 void check_releases(uint32_t hold);
 void check_released(uint32_t hold);
-/* It gave the hold up without releasing it: it learned that it is over, or it hangs up. */
+/* To be called when it gave the hold up without a release: it noticed that the hold is over, or it
+ * hangs up. */
 void check_gave_up(uint32_t hold);
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
-/* The process died (or hung up): its holds end now without being released. */
+/* To be called when the process died or hung up: its holds end now without a release. */
 void check_vanished(const struct sim_process *process, bool dead);
-/* Before a host boots: its processes are dead. */
+/* To be called before a host boots: its processes are dead. */
 void check_reboots(const struct sim_agent *agent);
-/* Nobody can run at this instant: nobody may wait for what is free. */
+/* To be called when no fiber can run at this instant: then no process may wait for a free lock. */
 void check_quiet(void);
 
 /* ---- watch.c ---- */
 
 void watch_reset(void);
-/* An agent sends this, now. */
+/* To be called when an agent sends this message. */
 void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message);
-/* A line of the story about a message. */
+/* Writes a line of the story about a message. */
 void watch_tell(const char *what, uint32_t from, uint32_t to, const struct message *message);
-/* A row of an agent's disk is durable, now. */
+/* To be called when a row of an agent's disk is durable. */
 void watch_durable(const struct sim_agent *agent, const struct action *action);
 uint32_t partition_of(uint32_t lock);
-/* The agent starts with the disk that it has. */
+/* To be called when the agent starts with the disk that it has. */
 void watch_starts(const struct sim_agent *agent);
-/* Its store is not what others know of it any more, and it has to start over. */
+/* To be called when its store is not what others know of it any more, so that it has to start
+ * over. */
 void watch_forgot(const struct sim_agent *agent);
-/* A process holds a lock under a grant of that agent. */
+/* To be called when a process holds a lock under a grant of that agent. */
 void watch_held(const struct sim_agent *agent, uint32_t lock);
-/* Called before anybody gets this deadline, by the agent's clock. */
+/* To be called before any process gets this deadline, by the agent's clock. */
 void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns);
 
 /* ---- order.c ---- */
 
 void order_reset(void);
-/* A host sends this ACQUIRE, perhaps again. */
+/* To be called when a host sends this ACQUIRE, perhaps again. */
 void order_asked(const struct message *message);
-/* That agent's process ends, and hands its queues to nobody. */
+/* To be called when that agent's process ends without handing its queues over. */
 void order_killed(const struct sim_agent *agent);
-/* When the round began by which that host was granted the lock last; now, if that is not known. */
+/* Returns when the round began in which that host was last granted the lock; now, if that is not
+ * known. */
 int64_t order_chosen_ns(uint32_t agent, uint32_t lock);
-/* A request comes to a coordinator, which gets the changed one. */
+/* To be called when a request comes to a coordinator, which gets the changed request. */
 void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed);
-/* A call returned HELD. */
+/* To be called when a call returned HELD. */
 void order_took(const struct sim_process *process, const struct sim_handle *handle);
-/* Is about to release. */
+/* To be called when a process is about to release. */
 void order_releases(const struct sim_process *process, const struct sim_handle *handle);
 
 /* ---- line.c ---- */
@@ -522,27 +533,27 @@ void line_released(struct sim_process *process);
 
 /* ---- faults.c ---- */
 
-/* NULL: there are no more. */
+/* Returns NULL if there are no more. */
 const char *fault_name(uint32_t index);
 void faults_draw(void);
 /* Returns whether this run has no fault that loses or delays anything, and all agents run one
  * release. */
 bool faults_are_none(void);
-/* A number below limit that follows from the seed, what it is for and when; other draws go on as if
- * there were none. */
+/* Returns a number below limit that follows from the seed, the purpose and the time; other draws
+ * are not affected. */
 uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit);
-/* Draws the cell too: how many voters, observers, processes, locks. */
+/* Also draws the cell: how many voters, observers, processes, locks. */
 void faults_draw_cell(void);
 void faults_inject(void);
-/* Keeps starved agents from running; when it is to be called again. */
+/* Keeps starved agents from running. Returns when it is to be called again. */
 int64_t faults_starve(void);
-/* Starts what is down and whose time has come; when the next one's comes. */
+/* Starts agents that are down and whose time has come. Returns when the next one's time comes. */
 int64_t faults_start_due(void);
 void faults_heal(void);
 
 /* ---- shrink.c ---- */
 
-/* Plays runs in child processes until none that is smaller fails; prints what is left. */
+/* Plays runs in child processes until no smaller one fails; prints what is left. */
 int shrink(struct run run, uint64_t (*play)(struct run run));
 void run_print(const struct run *run);
 
@@ -563,33 +574,34 @@ enum breaking {
     BREAK_OWN_VOTE,    /* the own vote is counted before it is durable */
     BREAK_PROMISE,     /* promises are forgotten by a restart */
     BREAK_BALLOT,      /* so are rounds: a ballot is used again */
-    BREAK_MAJORITY,    /* one vote less will do */
-    BREAK_READ,        /* a new coordinator asks nobody what there is */
+    BREAK_MAJORITY,    /* one vote less is enough */
+    BREAK_READ,        /* a new coordinator does not ask which values exist */
     BREAK_ADOPT,       /* older values are taken over */
     BREAK_OLD_STORE,   /* any store votes */
     BREAK_LAPSE,       /* voters count the ttl short */
-    BREAK_MARK,        /* a session is marked without a look whether it has lapsed */
+    BREAK_MARK,        /* a session is marked without a check whether it has lapsed */
     BREAK_ACK,         /* a marked session is acknowledged */
-    BREAK_LEASE,       /* a lease runs from the answer */
+    BREAK_LEASE,       /* a lease is counted from the answer */
     BREAK_VERSION,     /* a give-back's version is ignored */
     BREAK_DEATH_DELAY, /* no lock-delay behind a dead session */
     BREAK_FLOOR,       /* checkpoints forget their floor */
     BREAK_ORDER,       /* a coordinator serves the host that came last */
     BREAK_WAITED,      /* it ignores how long a host says that it has waited */
     BREAK_QUEUE,       /* a waiter on a host is put before those that wait there already */
-    BREAK_FRESH,       /* each grant counts as made for the host just now */
-    BREAK_OPENED,      /* a start does not keep what its store had, before it commits more */
-    BREAK_PLACE,       /* a restarted agent does not know for what its host waits */
-    BREAK_HAND_OVERS,  /* a recalled lock is handed on for as long as somebody waits */
+    BREAK_FRESH,       /* each grant counts as fresh */
+    BREAK_OPENED,      /* a start does not note which commit its store had, before it commits
+                        * more */
+    BREAK_PLACE,       /* a restarted agent does not know for which locks its host waits */
+    BREAK_HAND_OVERS,  /* a recalled lock is handed on as long as processes wait */
     BREAK_NOTES,       /* a restarted agent finds no lock-delays noted */
     BREAK_RESIGN,      /* an agent that gets SIGTERM just ends */
     BREAK_SUCCESSOR,   /* a coordinator does not hand its waiters on */
-    BREAK_DOWNGRADE,   /* a shared grant has the last token of the range before it */
-    BREAK_LATE_SHARE,  /* a grant is made shared by a message of before */
+    BREAK_DOWNGRADE,   /* a shared grant has the last token of the previous range */
+    BREAK_LATE_SHARE,  /* a grant is made shared by a message about an earlier grant */
     BREAK_BARRED,      /* a spoilt namespace is begun anew at once */
-    BREAK_ANEW,        /* and what is granted there under grants of before is taken */
+    BREAK_ANEW,        /* and grants that are made there under earlier grants are taken */
     BREAK_SOUND,       /* bytes of a spoilt region are believed until the fault is known */
-    BREAK_IN_USE,      /* no owner is heard that says that its grant is in use */
+    BREAK_IN_USE,      /* the coordinator ignores owners that report their grant in use */
 };
 extern enum breaking broken;
 

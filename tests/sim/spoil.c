@@ -1,8 +1,8 @@
 /*
- * A region that becomes rubbish under the agent, as one that is cut: from some instant on, between
- * any two of its atomic steps, the agent reads zeros where processes still read what they wrote
- * (agent/io/region/region.c maps them). It knows of it when it asks (host_set_sound()), or at its
- * next look.
+ * A region that is spoilt while the agent runs, like one that is truncated: from some instant on,
+ * between any two of its atomic steps, the agent reads zeros where processes still read what they
+ * wrote (agent/io/region/region.c maps them). The agent notices when it checks the region
+ * (host_set_sound()), or at its next look.
  */
 #include <stdlib.h>
 

@@ -43,20 +43,21 @@ struct promised {
 };
 
 static struct {
-    /* By voter. */
+    /* For each voter. */
     uint64_t told_promise[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
     struct message_order told_accepted[MESSAGE_VOTERS_MAX][LOCKS];
-    struct message_order durable[MESSAGE_VOTERS_MAX][LOCKS]; /* the highest ever */
-    /* The commits that wrote them. */
+    struct message_order durable[MESSAGE_VOTERS_MAX][LOCKS]; /* the highest order so far */
+    /* The commits that wrote these rows. */
     uint64_t promise_commit[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
     uint64_t register_commit[MESSAGE_VOTERS_MAX][LOCKS];
-    bool forgot[MESSAGE_VOTERS_MAX]; /* its disk was lost, or an old copy, at some time */
+    bool forgot[MESSAGE_VOTERS_MAX]; /* its disk was lost, or replaced by an old copy, at some
+                                      * time */
     /* Rings. */
     struct proposal proposals[PROPOSALS];
     uint32_t proposal_count;
     struct answer answers[ANSWERS];
     uint32_t answer_count;
-    /* By agent: the last deadline of its last epochs. */
+    /* For each agent: the last deadline of its last epochs. */
     struct promised promised[AGENTS];
 } seen;
 
@@ -184,7 +185,7 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
     }
 }
 
-/* Returns whether a majority has it on disk that this agent's grant is that version, still. */
+/* Returns whether a majority still has on disk that this agent's grant is that version. */
 static bool is_in_force(const struct answer *answer, uint32_t lock)
 {
     const struct message_agent *agent = &world.agents[answer->agent].name;
@@ -266,7 +267,7 @@ static uint64_t digest_of(const struct message_value *value)
         value->epoch,          value->lock_delay_ms,    value->mode,        value->share_count};
     uint64_t digest = mix(UINT64_C(0xcbf29ce484222325), numbers, sizeof(numbers));
     digest = mix(digest, value->owner.text, sizeof(value->owner.text));
-    uint64_t shares = 0; /* in any order */
+    uint64_t shares = 0; /* shares may come in any order */
     for (uint32_t i = 0; i < value->share_count; i++) {
         const struct message_share *share = &value->shares[i];
         const uint64_t parts[] = {share->version.ballot, share->version.sequence, share->epoch};
@@ -306,7 +307,7 @@ void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadli
     *at = (struct promised){epoch, agent->clock.boot, deadline_ns};
 }
 
-/* A mark became durable. */
+/* To be called when a mark became durable. */
 static void check_marks(const struct message_session *mark)
 {
     uint32_t agent = agent_of_name(&mark->agent);
@@ -391,7 +392,8 @@ static const char *kind_name(enum message_kind kind)
     return names[kind];
 }
 
-/* The lock that a message is about, and the version or order that it names; lock LOCKS: none. */
+/* Finds the lock that a message is about, and the version or order that it names; lock LOCKS:
+ * none. */
 static void about(const struct message *message, uint32_t *lock, struct message_order *order)
 {
     static const struct message_order none = {0, 0};
@@ -462,7 +464,8 @@ void watch_tell(const char *what, uint32_t from, uint32_t to, const struct messa
 
 void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message)
 {
-    bool own = agent_of_name(&message->from) == from->index; /* else it only passes it on */
+    bool own = agent_of_name(&message->from) == from->index; /* otherwise it only passes the message
+                                                              * on */
     watch_tell(own ? "sent" : "passed on", from->index, to, message);
     if (own && from->store == STORE_WRONG && is_vote(message->kind)) {
         sim_fail("voter %u, whose store is not what it was, sends a message of kind %d",

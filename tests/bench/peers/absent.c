@@ -1,6 +1,6 @@
 /*
  * An entry of the list for each peer whose client library was missing when this was built; its
- * missing() says so. PEERS_HAVE_* tell which peers were built.
+ * missing() says so. The macros PEERS_HAVE_* show which peers were built.
  */
 #include <stdio.h>
 

@@ -13,7 +13,7 @@
 
 enum { FAMILIES_MAX = 1024 };
 
-/* The number behind a word, in a file of /proc. */
+/* Returns the number after a word, in a file of /proc. */
 static uint64_t number_in(const char *path, const char *word)
 {
     char line[256];

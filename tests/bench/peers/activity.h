@@ -9,13 +9,14 @@
 
 struct activity {
     int64_t cpu_ns;
-    uint64_t wakeups;    /* of all their threads: voluntary switches */
-    uint64_t disk_bytes; /* that they had written to disks */
-    uint64_t segments;   /* TCP, in and out, of the sockets that they have now */
-    bool segments_known; /* false: there is no ss(8), or it has no permission */
+    uint64_t wakeups;    /* of all their threads: voluntary context switches */
+    uint64_t disk_bytes; /* bytes that they have written to disks */
+    uint64_t segments;   /* TCP segments, in and out, of the sockets that they have now */
+    bool segments_known; /* false: ss(8) is missing, or has no permission */
 };
 
-/* Of these processes and all their children. log: an empty folder of the caller's, for ss(8). */
+/* Reads the activity of these processes and all their children. log: an empty folder of the
+ * caller's, for ss(8). */
 void activity_read(const pid_t *pids, size_t count, const char *log, struct activity *out);
 
 #endif

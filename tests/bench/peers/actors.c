@@ -1,5 +1,5 @@
 /*
- * See actors.h.
+ * Actors: see actors.h.
  */
 #include "actors.h"
 
@@ -100,7 +100,7 @@ int actors_await(struct actors *actors, const _Atomic uint32_t *value, uint32_t 
 int actors_join(struct actors *actors, int64_t timeout_ns)
 {
     const int64_t give_up_ns = now_ns() + timeout_ns;
-    for (;;) { /* ends: by the time */
+    for (;;) { /* the loop ends when the time is over */
         bool all_ended = true;
         if (collect(actors) != 0) {
             return -1;

@@ -33,7 +33,7 @@ int actors_add(struct actors *actors, actor_fn *play) MUST_CHECK;
  * actor failed. */
 int actors_await(struct actors *actors, const _Atomic uint32_t *value, uint32_t goal,
                  int64_t timeout_ns) MUST_CHECK;
-/* The same, but returns 1 without a complaint if the time is over. */
+/* Does the same, but returns 1 without a complaint if the time is over. */
 int actors_await_or_not(struct actors *actors, const _Atomic uint32_t *value, uint32_t goal,
                         int64_t timeout_ns) MUST_CHECK;
 

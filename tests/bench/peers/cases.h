@@ -20,8 +20,8 @@ struct bench_plan {
 
 struct bench_case {
     const char *name;  /* one word, for --case and the JSON */
-    const char *title; /* as in the tables */
-    unsigned needs;    /* features of a peer that it means something for */
+    const char *title; /* the title, as in the tables */
+    unsigned needs;    /* features of a peer without which the case means nothing */
     bool own_run;      /* starts and stops the peer itself; else it is up when called */
     /* Returns 0, or -1 after complain(). Then the peer's row says that the case failed, and the
      * peer is started anew for the next case. run is up; if own_run, only its kind and lease_ns are

@@ -13,8 +13,8 @@
 #include "cases.h"
 
 static const double lone_rate_max =
-    10000; /* of a single client, which waits by looking at the clock */
-static const double crowd_rate_max = 100; /* of each of several, which sleep in between */
+    10000; /* for a single client, which waits by looking at the clock */
+static const double crowd_rate_max = 100; /* for each of several clients, which sleep in between */
 static const double second = 1e9;
 
 struct shape {
@@ -138,7 +138,8 @@ static int measure_shape(const struct bench_plan *plan, struct peer_run *run, ui
                          const struct shape *shape, struct results *results)
 {
     char tag[64];
-    struct load_result *result = malloc(sizeof(*result)); /* histograms: too large for a stack */
+    struct load_result *result = malloc(sizeof(*result)); /* on the heap, since histograms are too
+                                                           * large for a stack */
     struct load load = {
         .workers = shape->workers,
         .hosts = shape->across_hosts ? run->kind->hosts : 1,
@@ -194,7 +195,7 @@ static bool has_no_names(const struct peer_run *run, const char *name, struct re
     return true;
 }
 
-/* One client for what a pair takes, sixteen for how many there can be. */
+/* One client measures the time of a pair, sixteen measure how many pairs are possible. */
 static int measure_names(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                          struct results *results)
 {

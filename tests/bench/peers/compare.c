@@ -79,7 +79,7 @@ static int load_run_file(sqlite3 *database, const char *path, int run)
     return result;
 }
 
-/* "[1.5,2]" to values. */
+/* Reads "[1.5,2]" into values. */
 static void parse_values(const char *text, struct results_cell *cell)
 {
     cell->count = 0;

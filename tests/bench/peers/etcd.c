@@ -145,7 +145,7 @@ static unsigned long long number_after(const char *text, const char *name)
 
 static int etcd_leader(struct peer_run *run, const char *name, size_t *out)
 {
-    (void)name; /* one leader for all */
+    (void)name; /* one leader coordinates all locks */
     for (size_t i = 0; i < run->server_count; i++) {
         char answer[ANSWER_MAX];
         if (tcp_ask(run->servers[i].port,
@@ -175,7 +175,7 @@ struct go_client {
     int (*held)(uintptr_t lock);
 };
 
-/* One a worker process. */
+/* There is one for each worker process. */
 static struct go_client go;
 
 /* POSIX wants a function's address to fit a data pointer; ISO C has no cast for it. */
@@ -191,7 +191,7 @@ static int load_client(void)
     char path[PATH_MAX];
     void *library = NULL;
     if (library_path(path, sizeof(path)) == 0) {
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays: Go cannot be unloaded */
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays loaded: Go cannot be unloaded */
     }
     if (library == NULL) {
         return complain("etcd's client: %s", dlerror());
@@ -260,7 +260,7 @@ static void etcd_close(void *lock)
 
 static int etcd_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
 {
-    (void)mode; /* exclusive alone */
+    (void)mode; /* exclusive locks only */
     return go.acquire(((struct handle *)lock)->value, timeout_ns, out_token);
 }
 

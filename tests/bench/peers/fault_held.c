@@ -25,7 +25,7 @@ static const int64_t fill_quick_ns = INT64_C(4000000000);
 static const int64_t idle_ns = INT64_C(5500000000); /* more than a third of the lease */
 static const int64_t settle_ns = INT64_C(1000000000);
 static const int64_t rest_look_ns = INT64_C(1000000000);
-static const double rest_share = 0.02; /* of a processor: more than before */
+static const double rest_share = 0.02; /* of a processor: how much more than before the taking */
 enum { REST_LOOKS_MAX = 20 };
 static const int64_t suspicion_ns = INT64_C(60000000000);
 static const int64_t acquire_timeout_ns = INT64_C(5000000000);
@@ -81,7 +81,7 @@ static int client_plays(struct peer_run *run, void *arg, uint32_t index)
     fill(run, stage, index, client, locks, &renewed_ns);
     /* release: pairs with the acquire in actors_await; publishes held */
     atomic_fetch_add_explicit(&stage->filled, 1, memory_order_release);
-    for (;;) { /* ends: it is killed */
+    for (;;) { /* runs until it is killed */
         uint32_t lost = actor_renew(run, locks, stage->held[index], &renewed_ns);
         atomic_fetch_add_explicit(&stage->lost, lost, memory_order_relaxed);
         if (run->kind->renew == NULL) {

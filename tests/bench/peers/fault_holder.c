@@ -46,7 +46,7 @@ static int holder_plays(struct peer_run *run, void *arg, uint32_t index)
     int64_t renewed_ns = now_ns();
     /* release: pairs with the acquire in actors_await */
     atomic_store_explicit(&stage->holds, 1, memory_order_release);
-    for (;;) { /* ends: it is killed */
+    for (;;) { /* runs until it is killed */
         actor_sleep(step_ns);
         actor_renew(run, &lock, 1, &renewed_ns);
     }

@@ -19,7 +19,7 @@ enum { CLIENTS = 6, FRESH_CLIENTS = 4, KILLS = 5, KILLS_QUICK = 2, SLOTS = 240 }
 static const int64_t second_ns = INT64_C(1000000000);
 static const int64_t pace_ns = INT64_C(10000000);
 static const int64_t inside_ns = INT64_C(200000);
-static const int64_t slot_ns = INT64_C(50000000); /* of the time line */
+static const int64_t slot_ns = INT64_C(50000000); /* the width of a slot of the time line */
 static const int64_t line_before_ns = INT64_C(500000000);
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t suspicion_ns = INT64_C(40000000000);
@@ -39,10 +39,10 @@ struct stage {
     _Atomic uint32_t ready;
     _Atomic uint32_t counting;
     _Atomic uint32_t stop;
-    _Atomic int64_t killed_ns; /* 0: not yet */
+    _Atomic int64_t killed_ns; /* 0: not killed yet */
     uint32_t round;
     size_t victim;
-    struct guard guard; /* under the lock of two */
+    struct guard guard; /* the record under the lock that two clients share */
     struct fault_worker places[CLIENTS];
 };
 
@@ -71,7 +71,7 @@ static int do_pair(struct peer_run *run, struct stage *stage, uint32_t index, vo
 {
     struct fault_worker *place = &stage->places[index];
     int result = -1;
-    /* relaxed: it only has to be seen soon */
+    /* relaxed: a late read does no harm */
     while (result != PEER_OK && atomic_load_explicit(&stage->stop, memory_order_relaxed) == 0) {
         void *lock = both;
         char name[PEER_NAME_MAX];

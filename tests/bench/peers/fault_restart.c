@@ -23,15 +23,16 @@ static const int64_t probe_every_ns = INT64_C(5000000);
 
 struct stage {
     _Atomic uint32_t holds;
-    _Atomic uint32_t served; /* the probe had a lock */
+    _Atomic uint32_t served; /* the probe got a lock */
     _Atomic uint32_t tried;
     _Atomic uint32_t end; /* the holders are to release */
     _Atomic uint32_t released;
     bool clean;
     _Atomic bool believed[HOLDS]; /* the answer of the holder's library, read all the time */
-    bool taken[HOLDS];            /* by the third */
-    bool doubled[HOLDS];          /* taken while it was believed held */
-    bool gone[HOLDS];             /* so says the holder's release */
+    bool taken[HOLDS];            /* the third client got it */
+    bool doubled[HOLDS];          /* the third client got it while the holder's library reported it
+                                   * held */
+    bool gone[HOLDS];             /* the holder's release reported that it was not held any more */
 };
 
 static int open_one(struct peer_run *run, const struct stage *stage, void *client, uint32_t number,
@@ -47,7 +48,7 @@ static void believe(const struct peer_run *run, struct stage *stage, uint32_t in
 {
     for (uint32_t i = 0; i < LOCKS; i++) {
         bool held = run->kind->held == NULL || run->kind->held(locks[i]) == PEER_OK;
-        /* relaxed: a value alone, a moment old in any case */
+        /* relaxed: a single value, which is slightly old in any case */
         atomic_store_explicit(&stage->believed[index * LOCKS + i], held, memory_order_relaxed);
     }
 }

@@ -240,9 +240,10 @@ int measure_stopped(const struct bench_plan *plan, struct peer_run *run, uint32_
     bool kept = false;
     int result = 0;
     if (repetition > 0 && (run->kind->features & PEER_HAS_LEASE) == 0) {
-        return 0; /* nothing ends such a hold: once was enough to show it */
+        return 0; /* nothing ends such a hold, so one stop shows it */
     }
-    for (uint32_t i = 0; result == 0 && i < stops && !kept; i++) { /* kept: so every time */
+    for (uint32_t i = 0; result == 0 && i < stops && !kept; i++) { /* if the hold was kept once, it
+                                                                    * is kept every time */
         result = stop_once(run, repetition * STOPS + i, results, &kept);
     }
     if (result == 0 && kept) {

@@ -22,7 +22,7 @@ struct histogram {
     uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
-/* Negative counts as 0. */
+/* Negative values count as 0. */
 void histogram_record(struct histogram *histogram, int64_t value_ns);
 void histogram_add(struct histogram *to, const struct histogram *from);
 

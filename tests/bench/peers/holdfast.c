@@ -15,12 +15,12 @@
 struct hosts {
     struct cell cell; /* of one host only the first agent is used */
     char ttl[24];
-    char config[CELL_CONFIG_MAX]; /* of one host */
+    char config[CELL_CONFIG_MAX]; /* the configuration of a single host */
 };
 
 static int holdfast_missing(char why[PEER_WHY_MAX])
 {
-    why[0] = '\0'; /* it is built with this */
+    why[0] = '\0'; /* this peer is always built */
     return 0;
 }
 
@@ -128,7 +128,7 @@ static int three_await(struct peer_run *run)
     return cell_await(&((struct hosts *)run->state)->cell);
 }
 
-/* The pages of the regions count that are in use. */
+/* Counts the pages of the regions that are in use. */
 static int64_t hosts_memory(const struct peer_run *run)
 {
     const struct hosts *hosts = run->state;

@@ -74,7 +74,7 @@ struct worker {
 
 static bool is_stopped(const struct worker *worker)
 {
-    /* relaxed: it only has to be seen soon; counts travel by the barrier */
+    /* relaxed: a late read does no harm; counts travel by the barrier */
     return atomic_load_explicit(&worker->arena->barrier.stop, memory_order_relaxed) != 0;
 }
 
@@ -148,7 +148,8 @@ static void step_back(struct worker *worker, uint32_t turns_before, bool changed
     static const struct timespec look = {0, 5000000};
     struct arena *arena = worker->arena;
     if (changed_hands) {
-        /* seq_cst, here and below: either the sleeper sees the new turn or we see the sleeper */
+        /* seq_cst, here and below: either the sleeper sees the new turn, or this thread sees the
+         * sleeper */
         atomic_fetch_add(&arena->turns, 1);
         if (atomic_load(&arena->stepped_back) != 0) {
             syscall(SYS_futex, &arena->turns, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -231,7 +232,7 @@ static int closed_loop(struct worker *worker)
     return 0;
 }
 
-/* Sleeps until shortly before, then looks at the clock. */
+/* Sleeps until shortly before that time, then watches the clock. */
 static void await_instant(const struct worker *worker, int64_t instant_ns)
 {
     int64_t left_ns;
@@ -328,7 +329,7 @@ static void forget_counts(struct load_worker *place)
     struct guard_findings findings = place->findings;
     memset(place, 0, sizeof(*place));
     place->exclusive = exclusive;
-    place->findings = findings; /* a broken lock is broken in the warm-up, too */
+    place->findings = findings; /* a lock that is broken in the warm-up is broken, too */
     place->findings.handovers = 0;
 }
 
@@ -392,7 +393,7 @@ static int run_phases(struct peer_run *run, struct arena *arena, const struct lo
         run_phase(arena, load, pids, load->warm_ns, &ignored_ns) != 0) {
         return -1;
     }
-    barrier_open(&arena->barrier); /* they forget what the warm-up counted */
+    barrier_open(&arena->barrier); /* the workers forget what the warm-up counted */
     if (barrier_await(&arena->barrier, pids, load->workers) != 0) {
         return -1;
     }
@@ -401,7 +402,7 @@ static int run_phases(struct peer_run *run, struct arena *arena, const struct lo
         return -1;
     }
     out->cpu_ns = peer_cpu_ns(run) - cpu_before_ns;
-    barrier_open(&arena->barrier); /* they leave */
+    barrier_open(&arena->barrier); /* the workers leave */
     return 0;
 }
 
@@ -489,7 +490,7 @@ int load_run(struct peer_run *run, const struct load *load, struct load_result *
 double load_clock_cost_ns(void)
 {
     enum { BATCHES = 50, READINGS = 2000 };
-    int64_t least_ns = INT64_MAX; /* of a batch that nobody interrupted */
+    int64_t least_ns = INT64_MAX; /* the time of a batch that was not interrupted */
     for (int batch = 0; batch < BATCHES; batch++) {
         int64_t begin_ns = now_ns();
         for (int i = 0; i < READINGS - 1; i++) {

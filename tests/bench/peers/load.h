@@ -47,11 +47,11 @@ struct load_result {
     uint64_t least;     /* pairs of the worker that had fewest, and most */
     uint64_t most;
     uint64_t timeouts;          /* acquires given up */
-    uint64_t strangers;         /* somebody else was inside; exclusion is broken */
-    uint64_t lost_updates;      /* of the plain sums */
+    uint64_t strangers;         /* how often another worker was inside: exclusion is broken */
+    uint64_t lost_updates;      /* updates of the plain sums that were lost */
     uint64_t tokens_not_rising; /* exclusive holds whose token was not above the previous one */
-    uint64_t holds_lost;        /* release said that it was not held any more */
-    int64_t cpu_ns;             /* of the servers, during the measuring */
+    uint64_t holds_lost;        /* holds that release() reported as lost */
+    int64_t cpu_ns;             /* processor time of the servers during the measurement */
     struct histogram pair;      /* acquire + release (fresh names: with open and close) */
     struct histogram wait;      /* acquire alone */
     struct histogram handover;  /* from one worker's release to the return of another's acquire */

@@ -1,7 +1,8 @@
 /*
  * holdfast-peers: Holdfast beside what people use today, measured in one run by one loop and one
  * clock (./dev bench peers). This file reads the command line and goes through repetitions, peers
- * and cases; every repetition visits every peer, so that a change of the machine's mood hits all.
+ * and cases; every repetition visits every peer, so that a change of the machine's speed affects
+ * all.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -301,7 +302,7 @@ static int visit_one(const struct bench_plan *plan, const struct bench_case *eac
     return result;
 }
 
-/* The cases of one list for one peer, which is started for them. Returns how many failed. */
+/* Runs the cases of one list for one peer, which is started for them. Returns how many failed. */
 static int visit(const struct bench_plan *plan, const struct options *options,
                  const struct bench_case *list, const struct peer_kind *kind, uint32_t repetition,
                  struct results *results)
@@ -382,7 +383,7 @@ static int write_all(const struct options *options, const struct results *result
     return result;
 }
 
-/* A folder of the run's own below the one that was asked for, or the default. */
+/* Makes a folder of the run's own below the requested or the default one. */
 static int make_directory(const struct options *options, char *path, size_t size)
 {
     const char *below = options->directory;
@@ -395,10 +396,10 @@ static int make_directory(const struct options *options, char *path, size_t size
         return complain("%s: %s", below, strerror(errno));
     }
     int needed = snprintf(path, size, "%s/peers.XXXXXX", whole);
-    if (needed < 0 || needed > 60) { /* sockets of servers lie two folders below it */
+    if (needed < 0 || needed > 60) { /* sockets of servers lie two folders below this one */
         return complain("%s: too long for Unix sockets below it; choose another --dir", whole);
     }
-    /* Servers that run as another user have to get through. */
+    /* Servers that run as another user must be able to pass through this folder. */
     if (mkdtemp(path) == NULL || chmod(path, 0755) != 0) {
         return complain("%s: %s", path, strerror(errno));
     }

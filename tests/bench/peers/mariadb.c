@@ -18,12 +18,12 @@
 
 enum { WAIT_FOR_EVER_S = 31536000 };
 
-static const char user[] = "nobody"; /* it refuses root, and needs nothing but its folder */
+static const char user[] = "nobody"; /* the server refuses root, and needs nothing but its folder */
 static const int64_t second_ns = INT64_C(1000000000);
 
 /* ---- the database, to sql_client.c ---- */
 
-/* A connection to the run's server; NULL without a word if there is none. */
+/* Connects to the run's server. Returns NULL without a message if there is none. */
 static void *dial(const struct peer_run *run)
 {
     static const char begin[] = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
@@ -47,7 +47,7 @@ static void hang_up(void *handle)
     mysql_close(handle);
 }
 
-/* An idle connection has nothing to say, unless the server has closed it. */
+/* An idle connection receives nothing, unless the server has closed it. */
 static bool lives(void *handle)
 {
     struct pollfd socket = {.fd = mysql_get_socket(handle), .events = POLLIN};
@@ -62,7 +62,7 @@ static enum sql_outcome outcome_of(MYSQL *mysql)
     case ER_SERVER_SHUTDOWN:
     case ER_CONNECTION_KILLED:
         return SQL_BROKEN;
-    case ER_LOCK_WAIT_TIMEOUT: /* which rolls back the statement alone */
+    case ER_LOCK_WAIT_TIMEOUT: /* this rolls back only the statement */
         return SQL_NOT_HAD;
     case ER_LOCK_DEADLOCK:
         return SQL_UNDONE;
@@ -92,7 +92,7 @@ static enum sql_outcome run_statement(void *handle, const char *text, bool *out_
 static void getlock_text(const char *name, enum peer_mode mode, int64_t timeout_ns,
                          char text[SQL_STATEMENT_MAX])
 {
-    (void)mode; /* exclusive alone */
+    (void)mode; /* exclusive locks only */
     snprintf(text, SQL_STATEMENT_MAX, "SELECT GET_LOCK('%s', %.3f)", name,
              timeout_ns < 0 ? (double)WAIT_FOR_EVER_S : (double)timeout_ns / 1e9);
 }

@@ -17,7 +17,10 @@
 
 #include "kinds.h"
 
-enum { PLACES = 1 << 10 }; /* names of one run of all cases: they are never given back */
+enum {
+    PLACES = 1 << 10
+}; /* the number of names in one run of all cases: entries are never
+                            * freed */
 
 struct named_mutex {
     alignas(64) pthread_mutex_t mutex;
@@ -25,7 +28,7 @@ struct named_mutex {
 };
 
 struct table {
-    pthread_mutex_t mutex; /* of the names */
+    pthread_mutex_t mutex; /* protects the names */
     struct named_mutex places[PLACES];
 };
 

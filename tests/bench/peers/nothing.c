@@ -1,5 +1,5 @@
 /*
- * A lock that does nothing, for what the harness's own loop costs. It is in no table.
+ * A lock that does nothing, to measure the cost of the harness's own loop. It is in no table.
  */
 #include "load.h"
 

@@ -45,7 +45,7 @@ int peer_start(struct peer_run *run, const struct peer_kind *kind, const char *b
 void peer_stop(struct peer_run *run)
 {
     if (run->directory[0] == '\0') {
-        return; /* never started */
+        return; /* the server was never started */
     }
     run->kind->stop(run);
     directory_remove(run->directory);

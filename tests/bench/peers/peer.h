@@ -27,10 +27,10 @@ enum peer_mode { PEER_EXCLUSIVE, PEER_SHARED };
 enum peer_feature {
     PEER_HAS_SHARED = 1,   /* readers and writers */
     PEER_ACROSS_HOSTS = 2, /* excludes between processes of different hosts */
-    PEER_HAS_TOKEN = 4,    /* acquire returns a fencing token that rises */
+    PEER_HAS_TOKEN = 4,    /* acquire() returns a fencing token that rises */
     PEER_HAS_LEASE = 8,    /* a hold of a client that is silent ends by time */
     PEER_IS_SERVICE = 16,  /* there are servers: processor time, memory, restarts mean something */
-    PEER_HAS_LEADER = 32,  /* one of its servers leads, another takes over */
+    PEER_HAS_LEADER = 32,  /* one of its servers leads, and another one takes over */
     PEER_HOST_SERVERS = 128, /* server i is the agent of host i, which the host's clients need */
     PEER_NO_NAMES = 64, /* nothing gives it a lock by name: the case of new names is left out */
 };
@@ -42,7 +42,7 @@ struct peer_kind;
 
 struct peer_run {
     const struct peer_kind *kind;
-    char directory[SERVER_PATH_MAX]; /* its own; removed after stop() by the harness */
+    char directory[SERVER_PATH_MAX]; /* the run's own folder; the harness removes it after stop() */
     int64_t lease_ns; /* how long a silent client keeps its hold; set before start() */
     struct server servers[PEER_SERVERS_MAX];
     size_t server_count;
@@ -59,7 +59,7 @@ struct peer_kind {
     int64_t lock_delay_ns;  /* how long it keeps a lock closed whose holder died */
     uint32_t hosts;         /* on how many hosts its clients are in the case of alternating hosts */
 
-    /* 0 if it can run here, else 1 with the reason in why. */
+    /* Returns 0 if the peer can run here, else 1 with the reason in why. */
     int (*missing)(char why[PEER_WHY_MAX]);
 
     /* Starts the servers, and waits for a bounded time until they answer. stop() is called after a
@@ -109,7 +109,7 @@ int peer_needs_program(const char *program, const char *package, char why[PEER_W
 /* Returns the peer of that name; NULL if there is none. */
 const struct peer_kind *peer_find(const char *name);
 
-/* A run's start and stop, its folder made and removed. peer_stop() after a failure, too. */
+/* Start and stop a run, and make and remove its folder. Call peer_stop() after a failure, too. */
 int peer_start(struct peer_run *run, const struct peer_kind *kind, const char *below,
                int64_t lease_ns) MUST_CHECK;
 void peer_stop(struct peer_run *run);
@@ -118,7 +118,7 @@ void peer_stop(struct peer_run *run);
 void peer_kill_server(struct peer_run *run, size_t server, bool clean);
 int peer_start_server(struct peer_run *run, size_t server) MUST_CHECK;
 
-/* Processor time and memory of all servers together. */
+/* Return the processor time and the memory of all servers together. */
 int64_t peer_cpu_ns(const struct peer_run *run);
 int64_t peer_memory(const struct peer_run *run);
 

@@ -18,7 +18,7 @@
 
 enum { PROGRAM_MAX = 160 };
 
-static const char user[] = "postgres"; /* it refuses root; Debian's package has that user */
+static const char user[] = "postgres"; /* the server refuses root; Debian's package has that user */
 
 /* ---- the database, to sql_client.c ---- */
 
@@ -42,13 +42,13 @@ static void hang_up(void *handle)
     PQfinish(handle);
 }
 
-/* The bytes that have come from the server show its end, without a question. */
+/* The bytes that have come from the server show its end, without a request. */
 static bool lives(void *handle)
 {
     return PQconsumeInput(handle) == 1 && PQstatus(handle) == CONNECTION_OK;
 }
 
-/* Yes is also a row whose value is no boolean. */
+/* A row whose value is no boolean counts as yes, too. */
 static enum sql_outcome run_statement(void *handle, const char *text, bool *out_yes)
 {
     enum sql_outcome outcome = SQL_DONE;

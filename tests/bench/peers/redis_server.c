@@ -1,5 +1,5 @@
 /*
- * See redis_server.h.
+ * Redis servers: see redis_server.h.
  */
 #include "redis_server.h"
 
@@ -89,7 +89,7 @@ int redis_start(struct peer_run *run, size_t count, bool append_always, bool tcp
 void redis_stop(struct peer_run *run)
 {
     for (size_t i = 0; i < run->server_count; i++) {
-        server_kill(&run->servers[i]); /* nothing of it is kept */
+        server_kill(&run->servers[i]); /* nothing of its data is kept */
     }
 }
 

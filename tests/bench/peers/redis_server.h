@@ -42,7 +42,7 @@ int redis_await(struct peer_run *run) MUST_CHECK;
 struct redisContext *redis_reach(const struct peer_run *run, size_t server,
                                  struct redis_client *client);
 
-/* The table's open, close and held. */
+/* The functions open, close and held of the peer's table. */
 int redis_open(void *client, const char *name, void **out_lock) MUST_CHECK;
 void redis_close(void *lock);
 int redis_held(void *lock);

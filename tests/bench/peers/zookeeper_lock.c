@@ -31,8 +31,9 @@ struct zookeeper_session {
     zhandle_t *zookeeper;
     char hosts[HOSTS_MAX];
     int session_ms;
-    uint32_t locks;    /* opened so far */
-    uint32_t sessions; /* begun so far: a lock sees by it whether its node is of this one */
+    uint32_t locks;    /* how many locks were opened so far */
+    uint32_t sessions; /* how many sessions were begun so far; by it a lock knows whether its node
+                        * is of the present session */
     pthread_mutex_t mutex;
     pthread_cond_t happened;
     uint64_t events; /* under the mutex */
@@ -300,7 +301,7 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
         }
         if (connection_failed(error)) {
             answer_lost = true;
-            do { /* ends: by the time, or a session that expires */
+            do { /* the loop ends when the time is over, or the session has expired */
                 await_connection(client, until_ns);
                 error = find_own(lock, prefix);
             } while (connection_failed(error) && now_ns() < until_ns);
@@ -348,7 +349,7 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
     struct zookeeper_session *client = lock->client;
-    for (;;) { /* ends: by the time */
+    for (;;) { /* the loop ends when the time is over */
         char before[PATH_SIZE];
         uint64_t seen = events_so_far(client);
         int error = find_predecessor(lock, mode, before);
@@ -383,7 +384,7 @@ int zookeeper_lock_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, 
     struct lock *mine = lock;
     int64_t until_ns = timeout_ns < 0 ? for_ever_ns : now_ns() + timeout_ns;
     int result = PEER_LOST;
-    /* Ends: PEER_LOST is rare, so an attempt soon succeeds; or the time is over. */
+    /* The loop ends: PEER_LOST is rare, so an attempt soon succeeds, or the time is over. */
     while (result == PEER_LOST) {
         bool alone;
         result = queue_up(mine, mode, until_ns, &alone);
