@@ -270,7 +270,8 @@ START_TEST(a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
     frame.break_lock.name = (struct hfi_text){"a", 1};
-    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0); /* for 500 ms */
+    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0); /* the lock stays closed for 500
+                                                                     * ms */
     frame.break_lock.flags = HFI_BREAK_FRAME_NOW;
     ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0);
     uint32_t third = rig_connect(rig, HOST_MAY_USE);

@@ -353,7 +353,7 @@ START_TEST(the_worst_comes_first)
 }
 END_TEST
 
-/* The text says no more than fits, and ends. */
+/* A text that does not fit is cut off, and is terminated. */
 START_TEST(a_long_text_is_cut)
 {
     char small[24];

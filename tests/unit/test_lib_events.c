@@ -1,4 +1,5 @@
-/* libholdfast: the agent going away and coming back, and the events of hf_next_event. */
+/* Tests of libholdfast: an agent that goes away and comes back, and the events of
+ * hf_next_event(). */
 #include "lib_clients.h"
 
 #include <poll.h>
@@ -73,7 +74,7 @@ START_TEST(holds_survive_a_restart_of_the_agent)
     agent_stop(&agent);
     ck_assert_int_gt(hf_remaining_ns(lock), 0);
     agent_start(&agent, true);
-    hf_lock *fresh = open_lock(client, "b"); /* needs the agent: connects again */
+    hf_lock *fresh = open_lock(client, "b"); /* this call needs the agent, so it connects again */
     ck_assert_int_gt(hf_remaining_ns(lock), 0);
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
     ck_assert_int_eq(hf_release(lock), 0);
@@ -169,7 +170,8 @@ static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
     ck_assert_int_ge(now_ns(), lease_ns + grace_ns);
     ck_assert_int_lt(served_ns() + unserved, lease_ns + grace_ns + 500 * MS);
     expect_nothing(300 * MS);
-    agent_publish(&agent, LONG_TTL_NS); /* under the same epoch: too late, the loss was reported */
+    agent_publish(&agent, LONG_TTL_NS); /* under the same epoch, but too late: the loss was
+                                         * reported */
     ck_assert_int_eq(hf_remaining_ns(lock), 0);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     agent_start(&agent, true);
@@ -320,7 +322,7 @@ static void meanwhile_run(void)
         struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
         struct hf_event event;
         agent_send(&agent, &poke);
-        ck_assert_int_eq(hf_next_event(client, &event), 0); /* it is being changed */
+        ck_assert_int_eq(hf_next_event(client, &event), 0); /* the hold is being changed */
     }
 }
 
@@ -354,7 +356,7 @@ static void evict(hf_lock *lock)
     ck_assert(agent_evict(&agent, "a", 60 * S));
 }
 
-/* Makes the lock forgotten, as by an agent that is back without it. */
+/* Makes the agent forget the lock, as an agent does that starts without it. */
 static void forget(hf_lock *lock)
 {
     hold_mark_lost(lock, atomic_load(&lock->hold.number));
@@ -374,7 +376,7 @@ START_TEST(a_limit_is_told_in_time_after_a_downgrade)
     struct attempt attempt = {.lock = theirs, .mode = HF_SHARED, .timeout_ns = -1};
     pthread_create(&thread, NULL, attempt_run, &attempt);
     AWAIT(is_waited_for("a"));
-    kernel_of(lock)->wake = wake_and_meanwhile; /* of the reader: the word is free by then */
+    kernel_of(lock)->wake = wake_and_meanwhile; /* wakes the reader; the word is free by then */
     meanwhile = nothing_else;
     ck_assert_int_eq(hf_downgrade(lock), 0);
     ck_assert_ptr_null(meanwhile);
@@ -426,7 +428,8 @@ START_TEST(granted_is_told_of_a_wait)
     expect(HF_EVENT_GRANTED, lock, "a");
     pthread_join(thread, NULL);
     ck_assert_int_eq(hf_release(lock), 0);
-    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0); /* no wait: no event */
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0); /* this acquire did not wait, so
+                                                                   * there is no event */
     expect_nothing(50 * MS);
 }
 END_TEST
@@ -448,21 +451,22 @@ START_TEST(changes_are_told_and_survive_a_restart)
     ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
     send_changed("jobs/a");
     send_changed("jobs/b");
-    hf_lock *lock = open_lock(client, "x"); /* meets them while it waits for its answer */
+    hf_lock *lock = open_lock(client, "x"); /* receives them while it waits for its answer */
     expect(HF_EVENT_CHANGED, NULL, "jobs/a");
     expect(HF_EVENT_CHANGED, NULL, "jobs/b");
     expect_nothing(20 * MS);
     agent_stop(&agent);
     expect_nothing(100 * MS);
     agent_start(&agent, true);
-    expect(HF_EVENT_CHANGED, NULL, "jobs/"); /* look again: something may have been missed */
+    expect(HF_EVENT_CHANGED, NULL, "jobs/"); /* the program has to look at everything under the
+                                              * prefix */
     send_changed("jobs/c");
     expect(HF_EVENT_CHANGED, NULL, "jobs/c");
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
 }
 END_TEST
 
-/* _i 1: the agent is away; the agent that comes back is not asked for the watch. */
+/* If _i is 1, the agent is away; the agent that comes back is not asked for the watch. */
 START_TEST(an_unwatched_prefix_is_told_no_more)
 {
     ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
@@ -471,7 +475,7 @@ START_TEST(an_unwatched_prefix_is_told_no_more)
     send_changed("jobs/b");
     send_changed("jobs/a1");
     send_changed("users/x");
-    hf_lock *lock = open_lock(client, "x"); /* takes them in */
+    hf_lock *lock = open_lock(client, "x"); /* receives them */
     send_changed("jobs/c");                 /* comes before the answer */
     if (_i == 1) {
         agent_stop(&agent);
@@ -485,7 +489,8 @@ START_TEST(an_unwatched_prefix_is_told_no_more)
     expect_nothing(20 * MS);
     if (_i == 1) {
         agent_start(&agent, true);
-        expect(HF_EVENT_CHANGED, NULL, "users/"); /* look again, at what is still watched */
+        expect(HF_EVENT_CHANGED, NULL, "users/"); /* the program has to look at what it still
+                                                   * watches */
         expect(HF_EVENT_CHANGED, NULL, "jobs/a");
         expect_nothing(20 * MS);
     }
@@ -499,7 +504,7 @@ START_TEST(too_many_changes_become_one)
     for (int i = 0; i < 1100; i++) {
         send_changed("jobs/a");
         if (i % 100 == 99) {
-            open_lock(client, "x"); /* takes them in without anybody asking for events */
+            open_lock(client, "x"); /* receives them, although the program does not read events */
         }
     }
     struct hf_event event;

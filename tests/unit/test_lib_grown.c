@@ -53,7 +53,7 @@ START_TEST(holds_and_events_are_as_they_were)
     hf_lock *locks[2] = {NULL, NULL};
     ck_assert_int_eq(hf_open(client, "a", NULL, &locks[0]), 0);
     ck_assert_int_eq(hf_open(client, "b", NULL, &locks[1]), 0);
-    for (int i = 0; i < 3; i++) { /* the slow way, then the fast one */
+    for (int i = 0; i < 3; i++) { /* the slow path first, then the fast one */
         struct guarded_hold got;
         memset(&got, 0x5a, sizeof(got));
         ck_assert_int_eq(hf_acquire(locks[0], HF_EXCLUSIVE, 0, &got.hold), 0);
@@ -72,7 +72,7 @@ START_TEST(holds_and_events_are_as_they_were)
     ck_assert_int_ge(hf_event_fd(client), 0);
     ck_assert(agent_evict(&agent, "a", 0));
     agent_send(&agent, &poke);
-    do { /* ends: the test's guard */
+    do { /* the loop ends: the test has a guard */
         memset(&got, 0x5a, sizeof(got));
     } while (hf_next_event(client, &got.event) != 1);
     ck_assert_int_eq(got.event.kind, HF_EVENT_LOST);
@@ -121,7 +121,8 @@ static int see_fact(const struct hf_fact *fact, void *arg)
 
 START_TEST(lists_are_read_to_their_ends)
 {
-    static const char *const names[] = {"a", "b", "c", "d", "e"}; /* more than a page */
+    static const char *const names[] = {"a", "b", "c", "d", "e"}; /* more names than a page of the
+                                                                   * listing has */
     int seen = 0;
     for (size_t i = 0; i < 5; i++) {
         hf_lock *lock = NULL;

@@ -6,10 +6,10 @@
 
 #include "../suite_main.h"
 
-/* The clocks as the library reads them: how often the exact one, and a coarse one that a test can
- * have stand still, as it does while the processor that keeps the time is stalled. */
+/* The clocks as the library reads them. The test counts readings of the exact clock, and can stop
+ * the coarse clock, as if the processor that keeps the time were stalled. */
 static _Atomic uint64_t exact_reads;
-static _Atomic int64_t coarse_stands_at_ns; /* 0: it moves */
+static _Atomic int64_t coarse_stands_at_ns; /* 0: it runs */
 
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
@@ -46,8 +46,8 @@ static bool are_zero(const uint64_t *words, size_t count)
 }
 
 /* If the library did not write the reserved words, a program of a later version would read what an
- * unset variable had in it. The first acquire of a thread goes the slow way, the second the fast
- * one. */
+ * unset variable had in it. The first acquire of a thread takes the slow path, the second one the
+ * fast path. */
 START_TEST(reserved_words_of_a_hold_are_zero)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -77,7 +77,7 @@ START_TEST(reserved_words_of_an_event_are_zero)
     ck_assert(agent_evict(&agent, "a", 0));
     struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
     agent_send(&agent, &poke);
-    do { /* ends: the test's guard */
+    do { /* the loop ends: the test has a guard */
         memset(&event, 0x5a, sizeof(event));
     } while (hf_next_event(client, &event) != 1);
     ck_assert_int_eq(event.kind, HF_EVENT_LOST);
@@ -159,7 +159,7 @@ START_TEST(an_event_leads_to_the_programs_own_object)
     ck_assert(agent_evict(&agent, "a/b", 0));
     struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
     agent_send(&agent, &poke);
-    while (hf_next_event(client, &event) != 1) { /* ends: the test's guard */
+    while (hf_next_event(client, &event) != 1) { /* the loop ends: the test has a guard */
     }
     ck_assert_ptr_eq(hf_lock_data(event.lock), &object);
     ck_assert_ptr_null(hf_lock_name(NULL));
@@ -168,7 +168,7 @@ START_TEST(an_event_leads_to_the_programs_own_object)
 }
 END_TEST
 
-/* Past the deadline it is 0, and not the time since then. */
+/* Past the deadline the result is 0, and not the time since then. */
 START_TEST(remaining_is_a_duration)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -182,12 +182,12 @@ START_TEST(remaining_is_a_duration)
 }
 END_TEST
 
-/* While more than half of a ttl is left. */
+/* Releases while more than half of a ttl is left. */
 START_TEST(a_release_reads_no_exact_clock_far_from_the_deadline)
 {
     hf_lock *lock = open_lock(client, "a");
     atomic_store(&agent.renews, false);
-    for (int i = 0; i < 3; i++) { /* the last with a lane, and the offset of this lease */
+    for (int i = 0; i < 3; i++) { /* the last round has a lane, and the offset for this lease */
         ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
         ck_assert_int_eq(hf_release(lock), 0);
     }
@@ -198,8 +198,8 @@ START_TEST(a_release_reads_no_exact_clock_far_from_the_deadline)
 }
 END_TEST
 
-/* The lease is half of a ttl long, and is over when the lock is released; the coarse clock stood
- * still. */
+/* The lease is half of a ttl long, and is over when the lock is released. The coarse clock stood
+ * still meanwhile. */
 START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -212,7 +212,7 @@ START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
     agent_publish(&agent, 400 * MS);
     int64_t over_ns = now_ns() + 400 * MS;
     int taken = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
-    int released = hf_release(lock); /* takes the offset of this lease */
+    int released = hf_release(lock); /* this notes the clocks' offset for this lease */
     ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse), 0);
     atomic_store(&coarse_stands_at_ns, coarse.tv_sec * S + coarse.tv_nsec);
     int again = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
@@ -239,7 +239,7 @@ static void *wait_until_stopped(void *arg)
     struct stopped *stopped = arg;
     while (!atomic_load(&stopped->stop)) {
         atomic_store(&stopped->about_to_wait, true);
-        sleep_ms(20); /* here the first hf_cancel comes: before the wait has begun */
+        sleep_ms(20); /* the first hf_cancel() comes here, before the wait has begun */
         if (hf_acquire(stopped->lock, HF_EXCLUSIVE, HF_FOREVER, NULL) == 0) {
             hf_release(stopped->lock);
         }
@@ -253,11 +253,11 @@ START_TEST(a_thread_that_is_about_to_wait_is_stopped)
     hf_lock *theirs = open_lock(other, "a");
     struct stopped stopped = {.lock = open_lock(client, "a")};
     pthread_t thread;
-    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* for ever */
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* held for ever */
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_until_stopped, &stopped), 0);
     AWAIT(atomic_load(&stopped.about_to_wait));
     atomic_store(&stopped.stop, true);
-    while (!atomic_load(&stopped.done)) { /* ends: the test's guard */
+    while (!atomic_load(&stopped.done)) { /* the loop ends: the test has a guard */
         ck_assert_int_eq(hf_cancel(stopped.lock), 0);
         sleep_ms(5);
     }

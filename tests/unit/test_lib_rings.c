@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
-#include "client.h" /* libholdfast's own: the descriptor's number */
+#include "client.h" /* a private header of libholdfast, for the descriptor's number */
 
 enum { STRANGERS = 32, RINGS = 2000, RINGERS = 3, RESTARTS = 15, UNREAD_MAX = 64 };
 
@@ -27,7 +27,7 @@ static void teardown(void)
     clients_destroy();
 }
 
-/* Opens a lock each release of which rings. */
+/* Opens a lock of which each release rings. */
 static hf_lock *open_watched(const char *name)
 {
     hf_lock *lock = NULL;
@@ -65,8 +65,8 @@ START_TEST(no_ring_goes_to_a_stranger)
     ring(lock);
     AWAIT(atomic_load(&agent.rings) > before);
     agent_stop(&agent);
-    for (int i = 0; i < STRANGERS; i++) { /* they take every number that is free */
-        ring(lock);                       /* before the loss is noticed, and after */
+    for (int i = 0; i < STRANGERS; i++) { /* these take every free number */
+        ring(lock);                       /* before and after the library notices the loss */
         if (i == STRANGERS / 2) {
             ck_assert_int_eq(hf_status(client, ignore_status, NULL), HF_ENOAGENT);
         }
@@ -144,7 +144,7 @@ START_TEST(a_full_socket_keeps_nobody_waiting)
     uint32_t asked = atomic_load(&agent.requests);
     pthread_mutex_lock(&agent.mutex);
     ck_assert_int_eq(pthread_create(&thread, NULL, open_another, NULL), 0);
-    AWAIT(atomic_load(&agent.requests) > asked); /* it waits for the mutex */
+    AWAIT(atomic_load(&agent.requests) > asked); /* the thread waits for the mutex */
     uint32_t before = atomic_load(&agent.rings);
     errno = 4711;
     for (int i = 0; i < RINGS; i++) {
@@ -229,7 +229,7 @@ START_TEST(a_waiter_that_rang_in_vain_connects_again)
     atomic_store(&agent.ungranted, true);
     ck_assert_int_eq(hf_open(client, "a", NULL, &waiter), 0);
     ck_assert_int_eq(hf_acquire(waiter, HF_EXCLUSIVE, 10 * MS, NULL), HF_ETIMEDOUT);
-    agent_stop(&agent); /* the waiter has its seat: it needs no agent to queue */
+    agent_stop(&agent); /* the waiter has its seat, so it needs no agent to queue */
     agent_start(&agent, true);
     uint32_t requests = atomic_load(&agent.requests);
     ck_assert_int_eq(hf_acquire(waiter, HF_EXCLUSIVE, 1000 * MS, NULL), HF_ETIMEDOUT);

@@ -23,12 +23,12 @@ static hf_client *client;
 
 struct storm {
     hf_lock *locks[2];
-    uint64_t written; /* under the lock */
+    uint64_t written; /* written under the lock */
     uint64_t copy;
-    _Atomic uint64_t holds; /* exclusive ones */
+    _Atomic uint64_t holds; /* exclusive holds */
     _Atomic uint64_t lost;
     _Atomic uint32_t wrong;
-    _Atomic uint32_t first_wrong; /* the line */
+    _Atomic uint32_t first_wrong; /* the line of the first wrong result */
     _Atomic uint32_t running;
     _Atomic bool evicts;
     _Atomic uint8_t seen[TOKENS]; /* by token: the lap in which a thread got it */
@@ -85,7 +85,7 @@ static void read_guarded(struct storm *storm)
     expect(storm, storm->written == storm->copy);
 }
 
-/* One thread's work with a hold. The lock may be taken from it where evicts is set. */
+/* Does one thread's work with a hold. If evicts is set, the hold may be taken away. */
 static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode mode,
                              const struct hf_hold *hold)
 {
@@ -116,7 +116,7 @@ static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode 
     atomic_fetch_add(&storm->lost, result == HF_ELOST);
 }
 
-/* Returns whether the storm goes on for this thread: for so many rounds, and until a hold was taken
+/* Returns whether this thread goes on: it does for so many rounds, and then until a hold was taken
  * away. (The thread that takes them away may wait for a processor until all others have ended.) */
 static bool goes_on(const struct runner *runner, uint64_t round)
 {
@@ -227,7 +227,7 @@ END_TEST
 /* Two threads that end one hold at the same time. */
 struct duel {
     hf_lock *lock;
-    _Atomic uint32_t round;   /* odd: release now */
+    _Atomic uint32_t round;   /* odd: both threads release now */
     _Atomic uint32_t arrived; /* of two */
     _Atomic uint32_t ended;   /* releases that returned 0 */
     _Atomic uint32_t wrong;

@@ -1,4 +1,4 @@
-/* libholdfast: hf_why, the reason that a lock is not had. */
+/* Tests of libholdfast: hf_why(), the reason that a lock is not had. */
 #include "lib_clients.h"
 
 #include <string.h>

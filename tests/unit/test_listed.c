@@ -208,7 +208,7 @@ START_TEST(test_too_many_parties)
 }
 END_TEST
 
-/* Bytes that others could write into a region or a command line are made presentable. */
+/* Bytes in a region or a command line that other processes could write are made presentable. */
 START_TEST(test_made_to_fit)
 {
     struct hfi_lock_frame added = lock_named("n");

@@ -16,7 +16,7 @@ static const int64_t second_ns = INT64_C(1000000000);
 
 static struct hfi_region region;
 static int points;  /* operations so far; -1: they are not counted */
-static int join_at; /* the two join before the operation of this number */
+static int join_at; /* the two processes join before the operation with this number */
 static uint32_t first_seat = 2, second_seat = 5;
 static uint64_t second_kind; /* flags of its cell */
 static bool spoils;          /* before each, a process writes a deadline long past into seat 0 */
@@ -117,7 +117,7 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
         points = -1;
         hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 1000);
         ck_assert_int_eq(hfi_try_exclusive(&releaser, &request, &held), HFI_HELD);
-        region.words[0].word |= HFI_W_WAITERS; /* of a waiter that has left since */
+        region.words[0].word |= HFI_W_WAITERS; /* set by a waiter that has left since */
         points = 0;
         ck_assert_int_eq(hfi_release(&releaser, 0, held.token), HFI_RELEASED);
         uint32_t holder = hfi_word_holder(region.words[0].word);
@@ -125,7 +125,7 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
         served += holder == FIRST;
         int reached = points;
         free(memory);
-        if (reached <= join_at) { /* nobody joined at all any more */
+        if (reached <= join_at) { /* the end was reached before any process joined */
             ck_assert_int_gt(served, 0);
             return;
         }
@@ -159,7 +159,7 @@ START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
                       join_at, (unsigned)region.slots[0].admit);
         int reached = points;
         free(memory);
-        if (reached <= join_at) { /* nobody joined at all any more */
+        if (reached <= join_at) { /* the end was reached before any process joined */
             ck_assert_int_gt(join_at, 0);
             return;
         }

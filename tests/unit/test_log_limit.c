@@ -34,7 +34,7 @@ START_TEST(one_hides_nothing_of_another)
     now_ns += 60 * second_ns - 1;
     ck_assert_uint_eq(add(1), 0);
     now_ns++;
-    ck_assert_uint_eq(add(1), 102); /* how many it was */
+    ck_assert_uint_eq(add(1), 102); /* how many lines were added */
     ck_assert_uint_eq(add(1), 0);
     ck_assert_uint_eq(add(2), 2);
 }
@@ -74,7 +74,7 @@ START_TEST(names_that_are_invented_hide_no_voter)
     now_ns += 60 * second_ns;
     ck_assert_uint_eq(add_voter(0), 2);
     ck_assert_uint_eq(add_voter(0), 0);
-    ck_assert_uint_eq(add(LOG_LIMIT_AGENTS), 1); /* nor do voters take their places */
+    ck_assert_uint_eq(add(LOG_LIMIT_AGENTS), 1); /* voters do not use up these entries either */
 }
 END_TEST
 

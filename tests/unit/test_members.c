@@ -44,8 +44,8 @@ static uint64_t use(const char *name, uint64_t id)
     uint32_t owner = cell_coordinator(cell, name);
     cell->nodes[owner].inbox_count = 0;
     cell_acquire(cell, owner, owner, name, id, 1, MESSAGE_MODE_EXCLUSIVE, 0);
-    /* A voter that starts over takes every partition's ballot from its owner, which learns of it
-     * now. */
+    /* A voter that starts over takes every partition's ballot from its owner, which is notified of
+     * it now. */
     cell_run(cell, 500 * CELL_MS);
     const struct message *grant = cell_got(cell, owner, MESSAGE_GRANT);
     ck_assert_ptr_nonnull(grant);
@@ -157,7 +157,7 @@ START_TEST(old_copy_of_a_disk_is_refused)
         cell_kill(cell, 0);
     }
     cell_run(cell, 1000 * CELL_MS);
-    use("a", 100); /* the others go on */
+    use("a", 100); /* the other voters go on */
 }
 END_TEST
 
@@ -173,7 +173,7 @@ START_TEST(old_copy_whose_starts_are_killed_is_refused)
     save(&copy, registers, 0);
     use("a", 10);
     use("b", 30);
-    cell_run(cell, 2500 * CELL_MS); /* the others keep what they saw */
+    cell_run(cell, 2500 * CELL_MS); /* the other voters store which commits they saw */
     uint64_t seen = cell->nodes[1].disk.seen[0].commit;
     ck_assert_uint_gt(seen, copy.commits);
     cell_kill(cell, 0);
@@ -198,13 +198,13 @@ START_TEST(old_copy_without_a_commit_is_refused)
     cell_run(cell, 2500 * CELL_MS);
     expect_voting();
     use("a", 1);
-    cell_run(cell, 2500 * CELL_MS); /* the others keep what they saw */
+    cell_run(cell, 2500 * CELL_MS); /* the other voters store which commits they saw */
     uint64_t seen = cell->nodes[1].disk.seen[0].commit;
     ck_assert_uint_gt(seen, 0);
     cell_kill(cell, 0);
     restore(&copy, registers, 0);
     cell_start_killed(cell, 0);
-    cell->nodes[0].disk.commits = seen + 2; /* that start made more of them than one */
+    cell->nodes[0].disk.commits = seen + 2; /* that start made more than one of these commits */
     cell_start_killed(cell, 0);
     cell_start(cell, 0);
     cell_run(cell, 1000 * CELL_MS);
@@ -324,7 +324,7 @@ START_TEST(starting_over_forgets_nothing)
     uint32_t away = (owner + 2) % 3;
     cell_kill(cell, away);
     cell_run(cell, 1000 * CELL_MS);
-    uint64_t first = use("a", 1); /* chosen by owner and lost */
+    uint64_t first = use("a", 1); /* `owner` and `lost` chose this grant */
     cell_kill(cell, lost);
     cell_wipe(cell, lost, true);
     cell_start(cell, lost);
@@ -377,7 +377,8 @@ START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
     while (step == 1 && cell->nodes[2].disk.members[2].generation == 0) {
         cell_run(cell, CELL_MS / 100);
     }
-    if (step == 1) { /* the line is on its way to it: it gets neither that nor voter 1's message */
+    if (step == 1) { /* the line is on its way: this voter gets neither the line nor voter 1's
+                      * message */
         cell_kill(cell, away);
         cell->cut[2][away] = cell->cut[1 - away][away] = true;
         cell_run(cell, 100 * CELL_MS);
@@ -571,7 +572,7 @@ START_TEST(who_starts_over_votes_with_everything)
     }
     ck_assert_uint_eq(disk->mark_count, MARKS);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        ck_assert_uint_ne(disk->promised[p], 0); /* the promises of others to it */
+        ck_assert_uint_ne(disk->promised[p], 0); /* the other voters' promises to it */
     }
 }
 END_TEST
@@ -664,7 +665,7 @@ START_TEST(vote_under_another_record_does_not_count)
     expect_voting();
     ck_assert_int_eq(kept.kind, MESSAGE_PROMISE);
     message_copy(&other, &kept);
-    other.membership += 1u << 8; /* host-b's line has another generation there */
+    other.membership += 1u << 8; /* in this message host-b's line has another generation */
     deliver(0, &other);
     cell_run(cell, 1000 * CELL_MS);
     ck_assert(!quorum_ready(cell->nodes[0].quorum));

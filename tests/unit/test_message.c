@@ -234,7 +234,8 @@ START_TEST(fields_between_voters)
     BAD(hello, as.hello.rules.voter_count, MESSAGE_VOTERS_MAX + 1);
     BAD(hello, as.hello.rules.voters[0].length, 0);
     BAD(hello, as.hello.advertise[MESSAGE_ADDRESS_MAX - 1], 'x');
-    BAD(hello, commit, MESSAGE_COMMIT_LIMIT); /* else it is kept, and not read again */
+    BAD(hello, commit, MESSAGE_COMMIT_LIMIT); /* otherwise it would be stored, and could not be read
+                                               * again */
     BAD(hello, as.hello.seen_commit, MESSAGE_COMMIT_LIMIT);
     BAD(hello, as.hello.seen.generation, MESSAGE_GENERATION_LIMIT);
     BAD(hello, as.hello.members[0].generation, MESSAGE_GENERATION_LIMIT);

@@ -246,7 +246,7 @@ START_TEST(the_page_shows_the_session)
     metrics.session = RENEWAL_JEOPARDY;
     metrics.remaining_ns = -1500000000;
     check_page(&metrics, "jeopardy, epoch");
-    metrics.was_safe = false; /* a session after the one that was lost */
+    metrics.was_safe = false; /* a session after the lost one */
     metrics.remaining_ns = 0;
     host.sessions_lost = 1;
     check_page(&metrics, "lost</td>");

@@ -61,7 +61,7 @@ START_TEST(more_or_fewer_than_expected)
         for (uint32_t i = 0; i < 1000; i++) {
             ids[i] = names_hold(names, text, number_name(text, i, 9 + i % 40));
             ck_assert_uint_ne(ids[i], NAMES_NONE);
-            names_expect(names, 1000); /* too late */
+            names_expect(names, 1000); /* this call comes too late */
         }
         for (uint32_t i = 0; i < 1000; i += 2) {
             names_drop(names, ids[i]);
@@ -182,7 +182,7 @@ END_TEST
 
 START_TEST(partition_never_changes)
 {
-    /* Written down once: every host of every version must agree. */
+    /* Fixed values: every host of every version must compute the same ones. */
     ck_assert_uint_eq(names_partition("default", 7), 192);
     ck_assert_uint_eq(names_partition("orders/2024-11-21", 17), 171);
     uint32_t counts[256] = {0};

@@ -1,4 +1,4 @@
-/* Round trips and clock rates, as measured of others: true bounds, whatever the network did. */
+/* Tests of measured round trips and clock rates: the bounds are true, whatever the network did. */
 #include <check.h>
 #include <stdint.h>
 
@@ -106,7 +106,7 @@ START_TEST(a_bad_minute_is_forgotten)
 }
 END_TEST
 
-/* The report for people, looked at each second from second `from` to before second `to`. */
+/* Looks at the report for people each second, from second `from` until just before second `to`. */
 static struct pace_watch watch;
 static unsigned differ, well;
 
@@ -130,11 +130,11 @@ START_TEST(a_clock_that_is_off_is_told_once)
 {
     set_rate(100001, 300000);
     look(0, 10, true);
-    ck_assert_uint_eq(differ, 0); /* not at its first reading */
+    ck_assert_uint_eq(differ, 0); /* there is no report at its first reading */
     look(10, 100, true);
     ck_assert_uint_eq(differ, 1);
     set_rate(-300000, -100001);
-    look(100, 200, true); /* it was reported that the clock differs */
+    look(100, 200, true); /* the difference of the clocks was reported */
     ck_assert_uint_eq(differ, 1);
     ck_assert_uint_eq(well, 0);
     set_rate(-300000, -100000);
@@ -150,14 +150,14 @@ START_TEST(who_does_not_answer_is_neither_off_nor_well)
 {
     set_rate(200000, 300000);
     look(0, 5, true);
-    look(5, 100, false); /* it is gone, and its last reading stays */
+    look(5, 100, false); /* the agent is gone, and its last reading stays */
     ck_assert_uint_eq(differ, 0);
     look(100, 110, true);
     ck_assert_uint_eq(differ, 0);
     look(110, 111, true);
     ck_assert_uint_eq(differ, 1);
     look(111, 200, false);
-    pace.measured = false; /* another process, with the same clock */
+    pace.measured = false; /* another process with the same clock */
     look(200, 202, true);
     ck_assert_uint_eq(well, 0);
     set_rate(200000, 300000);

@@ -79,7 +79,7 @@ static int64_t served_ns(struct cell *cell, uint32_t host, const char *name, uin
     return cell_served_ns(cell, host, name, id, 500);
 }
 
-/* Returns how long the others take a voter for alive that dies silently. */
+/* Returns for how long the others count a voter as alive that ends silently. */
 static int64_t replaced_ns(struct cell *cell, uint32_t dead)
 {
     char name[8] = "a";
@@ -247,7 +247,7 @@ START_TEST(who_was_replaced_in_its_sleep_resigns)
         cell_run(cell, 5 * CELL_MS);
         both += owners(cell, name) > 1;
     }
-    /* While it does not run, it believes what it believed before. */
+    /* While it does not run, it takes the same voters for alive as before. */
     ck_assert_uint_lt(both * 5, 1000);
     cell_destroy(cell);
 }

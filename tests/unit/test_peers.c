@@ -95,7 +95,7 @@ static int fake_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uin
     (void)lock;
     (void)mode;
     (void)timeout_ns;
-    *out_token = 7; /* and never rises */
+    *out_token = 7; /* a token that never rises */
     return PEER_OK;
 }
 
@@ -198,7 +198,7 @@ END_TEST
 START_TEST(an_open_loop_makes_as_many_pairs_as_were_asked_for)
 {
     struct load_result *result = run_load(peer_find("flock"), 0, 400);
-    ck_assert_uint_eq(result->pair.total, 80); /* 400 a second for 0.2 s */
+    ck_assert_uint_eq(result->pair.total, 80); /* 400 pairs a second for 0.2 s */
     free(result);
 }
 END_TEST
@@ -236,7 +236,7 @@ START_TEST(a_stranger_inside_is_seen)
     guard_enter(&guard, 1, PEER_EXCLUSIVE, 2, &findings);
     ck_assert_uint_eq(findings.strangers, 0);
     ck_assert_uint_eq(findings.handovers, 1);
-    guard_enter(&guard, 2, PEER_EXCLUSIVE, 3, &findings); /* beside 1 */
+    guard_enter(&guard, 2, PEER_EXCLUSIVE, 3, &findings); /* beside the exclusive holder 1 */
     ck_assert_uint_eq(findings.strangers, 1);
     guard_leave(&guard, 1, PEER_EXCLUSIVE, &findings); /* finds 2 */
     ck_assert_uint_eq(findings.strangers, 2);
@@ -256,7 +256,7 @@ START_TEST(a_lock_that_does_not_lock_is_seen)
 {
     uint64_t broken = 0;
     for (int tries = 0; tries < TRIES_MAX && broken == 0;
-         tries++) { /* one processor may need several */
+         tries++) { /* on one processor, several tries may be needed */
         struct load_result *result = run_load(&fake, 30, 0);
         broken = result->strangers + result->lost_updates;
         free(result);
@@ -267,7 +267,8 @@ END_TEST
 
 START_TEST(a_lost_update_is_seen)
 {
-    uint64_t lost = sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 1 : 0; /* nothing to lose on one */
+    uint64_t lost = sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 1 : 0; /* with one processor there may be no
+                                                                * lost update */
     for (int tries = 0; tries < TRIES_MAX && lost == 0; tries++) {
         struct load_result *result = run_load(&hasty, 0, 0);
         lost = result->lost_updates;
@@ -402,10 +403,10 @@ START_TEST(a_target_is_met_by_the_median_of_paired_repetitions)
     add_three(results, "leader", ours, "longest wait", BETTER_LOWER, THREE(1e6, 2e6, 3e6));
     add_three(results, "leader", "etcd3", "longest wait", BETTER_LOWER, THREE(9e6, 2e7, 4e7));
     char *text = print_targets(results);
-    /* 6, 4 and 5 times: 5 is enough. 6, 4 and 4: 4 is not. */
+    /* Ratios of 6, 4 and 5: the median 5 is enough. Ratios of 6, 4 and 4: the median 4 is not. */
     ck_assert_ptr_nonnull(strstr(text, "three members | 5 x (4 to 6): 600/s beside 125/s | yes |"));
     ck_assert_ptr_nonnull(strstr(text, "three servers | 4 x (4 to 6): 600/s beside 125/s | no |"));
-    /* Of the time: 0.5, 0.52 and 0.5 of the one with a disk, five times the other's. */
+    /* Times of 0.5, 0.52 and 0.5 of the peer with a disk, and five times those of the other. */
     ck_assert_ptr_nonnull(
         strstr(text, "always | 0.500 x (0.500 to 0.520): 600/s beside 300/s | y"));
     ck_assert_ptr_nonnull(strstr(text, "in memory | 5 x: 600/s beside 3.00 k/s | - |"));

@@ -130,7 +130,8 @@ START_TEST(asked_again_while_it_waits)
     uint32_t other = (to + 1) % 3;
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    for (uint32_t i = 0; i < 5; i++) { /* a repeat says how long it has waited: no new place */
+    for (uint32_t i = 0; i < 5; i++) { /* a repeat has the time it has waited, and gets no new
+                                        * place */
         ask(cell, other, to, 1, X, i * 1000);
         cell_settle(cell);
     }
@@ -283,7 +284,7 @@ START_TEST(old_versions_given_back)
     for (uint32_t i = 0; i < 2; i++) {
         give_back(cell, to, to, 30 + i, versions[i]);
     }
-    cell_give_back(cell, other, to, "a", 40, 1, versions[2], 0); /* not its own */
+    cell_give_back(cell, other, to, "a", 40, 1, versions[2], 0); /* an old version, not its own */
     ask(cell, other, to, 41, X, 0);
     cell_settle(cell);
     ck_assert(!has(cell, other, 41));
@@ -458,7 +459,7 @@ START_TEST(each_next_owner_is_recalled_at_once)
         owner++;
     }
     granted(cell, 4, 1);
-    ck_assert_uint_eq(recalls(cell, 4, false), 0); /* nobody waits any more */
+    ck_assert_uint_eq(recalls(cell, 4, false), 0); /* no host waits any more */
     cell_destroy(cell);
 }
 END_TEST
@@ -475,7 +476,7 @@ START_TEST(answered_by_the_latest_way)
     ask(cell, host, to, 1, X, 0);
     cell_settle(cell);
     cell->cut[to][host] = true;
-    cell_run(cell, 250 * CELL_MS); /* so long a host waits before it goes another way */
+    cell_run(cell, 250 * CELL_MS); /* a host waits for so long before it goes another way */
     ask(cell, host, other, 1, X, 290);
     cell_run(cell, 5 * CELL_MS);
     give_back(cell, to, to, 2, granted(cell, to, 1).version);
@@ -539,7 +540,8 @@ START_TEST(breaks_go_to_the_owners)
     cell_settle(cell);
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    break_lock(cell, other, owner, 8); /* not the coordinator, which gets the break from it */
+    break_lock(cell, other, owner, 8); /* sent to another voter than the coordinator, which gets the
+                                        * break from that one */
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
     ck_assert(hold->as.break_lock.request_id == 8 && hold->as.break_lock.now);
@@ -548,7 +550,7 @@ START_TEST(breaks_go_to_the_owners)
                      0);
     ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_BROKEN), 1);
     ck_assert_uint_eq(cell_got_count(cell, to, MESSAGE_BREAK_HOLD), 0);
-    ck_assert(!has(cell, to, 1)); /* only the owner breaks the hold */
+    ck_assert(!has(cell, to, 1)); /* only the owner's hold is broken */
     cell_destroy(cell);
 }
 END_TEST
@@ -569,7 +571,7 @@ START_TEST(a_repeated_break_does_not_hit_the_next_owner)
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
     ck_assert(message_order_equal(hold->as.break_lock.version, version));
-    break_lock(cell, to, to, 7); /* still there: sent again */
+    break_lock(cell, to, to, 7); /* the outcome did not arrive, so the break is sent again */
     ck_assert_uint_eq(cell_got_count(cell, owner, MESSAGE_BREAK_HOLD), 2);
     ask(cell, next, to, 1, mode, 0);
     cell_settle(cell);
@@ -656,7 +658,8 @@ START_TEST(every_slot_is_used_again)
         cell->nodes[0].inbox_count = 0;
     }
     cell_run(cell, 1000 * CELL_MS);
-    ck_assert_int_eq(quorum_next_tick_ns(cell->nodes[0].quorum), INT64_MAX); /* no work is left */
+    ck_assert_int_eq(quorum_next_tick_ns(cell->nodes[0].quorum), INT64_MAX); /* nothing is left to
+                                                                              * do */
     cell_destroy(cell);
 }
 END_TEST
@@ -685,7 +688,7 @@ START_TEST(many_wait_for_their_times)
         name[2] = (char)('0' + i % 10);
         cell_other_give_back(cell, "holder", 0, name, 100 + i, 1, versions[i]);
         cell_settle(cell);
-        bool served = false; /* perhaps before: the holder's session ends meanwhile */
+        bool served = false; /* perhaps even earlier, if the holder's session ends meanwhile */
         for (uint32_t at = 0; at < cell->nodes[0].inbox_count; at++) {
             const struct message *message = &cell->nodes[0].inbox[at];
             served = served ||
@@ -743,7 +746,7 @@ START_TEST(who_is_not_heard_of_any_more_has_no_place)
         cell_run(cell, 1000 * CELL_MS);
     }
     give_back(cell, owner, to, 2, version);
-    granted(cell, other, 1); /* behind that grant the host's session is ended first */
+    granted(cell, other, 1); /* before that grant, the host's session is ended */
     ck_assert((cell_other_got(cell, "gone", MESSAGE_GRANT) != NULL) == (_i == 1));
     quorum_check_invariants(cell->nodes[to].quorum);
     cell_destroy(cell);
@@ -784,7 +787,7 @@ START_TEST(breaks_of_the_dead)
     break_lock(cell, to, to, 7);
     ck_assert_ptr_null(cell_got(cell, owner, MESSAGE_BREAK_HOLD));
     ck_assert_ptr_nonnull(cell_got(cell, to, MESSAGE_BROKEN));
-    ck_assert(!has(cell, to, 1)); /* its lock-delay runs */
+    ck_assert(!has(cell, to, 1)); /* the lock-delay of the lock has not passed yet */
     cell_destroy(cell);
 }
 END_TEST

@@ -176,7 +176,8 @@ START_TEST(ranges_grow_while_they_are_used_up)
         amend(cell, &grant, id, 0, grant.token_last, MESSAGE_MODE_NONE);
         grant = cell_got(cell, 0, MESSAGE_AMENDED)->as.grant;
     }
-    ck_assert_uint_eq(grant.token_last - grant.token_first + 1, 1 << 24); /* and no more */
+    ck_assert_uint_eq(grant.token_last - grant.token_first + 1, 1 << 24); /* and ranges do not grow
+                                                                           * further */
     ck_assert_uint_lt(id, 50);
     /* The unused rest is leased again, and the next grant begins small. */
     cell_give_back(cell, 0, 0, "a", id, 1, grant.version, grant.token_first + 9);
@@ -300,7 +301,8 @@ START_TEST(first_come_first_served)
 }
 END_TEST
 
-/* The lock-delay counts from when the coordinator learned of the death, and is counted long. */
+/* The lock-delay begins when the coordinator knows that the session has expired, and is counted
+ * long. */
 START_TEST(dead_session_then_lock_delay_then_next)
 {
     struct cell *cell = cell_ready(3);
@@ -318,7 +320,7 @@ START_TEST(dead_session_then_lock_delay_then_next)
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
     cell_run(cell, 1000 * CELL_MS);
     ck_assert_uint_eq(granted(cell, 1, 1)->token_first, last + 1);
-    /* If the dead host's agent comes back, it learns that its session is over. */
+    /* If the agent of the expired session comes back, it is notified that its session is over. */
     cell_acquire(cell, 0, to, "a", 3, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_SESSION);
@@ -364,7 +366,7 @@ START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
     cell_settle(cell);
     granted(cell, 0, 1);
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
-    cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS); /* dead by then */
+    cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS); /* the session has expired by then */
     cell_step(cell, to, (struct quorum_event){.kind = QUORUM_ASTRAY, .now_ns = cell->now_ns});
     cell_run(cell, 2100 * CELL_MS);
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
@@ -593,7 +595,7 @@ START_TEST(a_round_that_takes_long_asks_all)
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], asked + 3);
     granted(cell, host, 1);
     for (uint32_t i = 0; i < 3; i++) {
-        ck_assert_uint_eq(cell->later[i], 0); /* it was asked, and waited for */
+        ck_assert_uint_eq(cell->later[i], 0); /* it was asked, and its answer was awaited */
     }
     cell_destroy(cell);
 }

@@ -53,7 +53,7 @@ static void teardown(void)
     region_file_drop(&file, folder_fd);
     region_file_close(&file);
     ck_assert_int_eq(close(folder_fd), 0);
-    ck_assert_int_eq(rmdir(folder), 0); /* nothing else is in it */
+    ck_assert_int_eq(rmdir(folder), 0); /* the folder has nothing else */
 }
 
 static void create(void)
@@ -117,7 +117,7 @@ START_TEST(each_region_has_a_folder)
         fstatat(folder_fd, "space.0000000000000abc/region", &status, AT_SYMLINK_NOFOLLOW), 0);
     ck_assert_uint_eq(status.st_mode, S_IFREG | 0600);
     region_file_close(&file);
-    identity.incarnation++; /* is another region */
+    identity.incarnation++; /* this names another region */
     ck_assert(!region_file_adopt(&file, folder_fd, &sizes, &identity, error));
     identity.incarnation--;
     adopt();

@@ -43,8 +43,7 @@ static void start(uint32_t voters, bool adopted)
     renewal_start(&renewal, 4, adopted, now, 12345, &actions);
 }
 
-/* Returns the id of the renewal that was sent last to a voter; 0: none was sent. Empties the
- * list. */
+/* Returns the id of the renewal that was last sent to a voter; 0: none was. Empties the list. */
 static uint64_t sent(uint32_t voter)
 {
     uint64_t id = 0;
@@ -134,9 +133,9 @@ START_TEST(lease_is_what_a_majority_extended)
     ck_assert_int_eq(second_ns, first_ns + TTL / 3);
     ack(2, second, true);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
-    ack(2, second, true); /* the same voter twice is no majority */
+    ack(2, second, true); /* an answer of the same voter again makes no majority */
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
-    ack(1, second, false); /* received, not extended */
+    ack(1, second, false); /* received, but the session was not extended */
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
     ack(0, second, true);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), second_ns + LEASE);
@@ -147,7 +146,7 @@ START_TEST(who_is_not_safe_tries_more_often)
 {
     start(3, false);
     int64_t first_ns = now;
-    (void)next_round(0); /* the others were not there yet */
+    (void)next_round(0); /* the other voters were not connected yet */
     ck_assert_int_eq(now, first_ns + TTL / 12);
     ack(0, sent(0), true);
     ack(1, sent(1), true);
@@ -211,7 +210,7 @@ START_TEST(who_is_connected_anew_is_renewed_with)
         ck_assert_uint_eq(actions.count, 2);
         do {
             (void)next_round(1);
-        } while (actions.count != 3); /* only this voter is asked before that */
+        } while (actions.count != 3); /* before that, only this voter is asked */
     }
     /* In jeopardy all voters are asked, as soon as any voter is connected. */
     now = renewal_deadline_ns(&renewal);
@@ -242,7 +241,7 @@ START_TEST(up_is_who_answered_since_it_was_connected)
     ck_assert(renewal_voter_up(&renewal, 2, now));
     for (int64_t count = 1; now + TTL / 12 < round_ns; count++) {
         ck_assert_uint_ne(next_round(1), 0);
-        ck_assert_uint_eq(actions.count, 1); /* nobody else */
+        ck_assert_uint_eq(actions.count, 1); /* and sent to no other voter */
         ck_assert_int_eq(now, connected_ns + count * TTL / 12);
     }
     ck_assert(!renewal_voter_up(&renewal, 1, now));
@@ -306,7 +305,7 @@ START_TEST(dead_when_a_majority_says_so)
     id = next_round(0);
     ack_as(0, id, false, 4, 4);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
-    ack_as(1, id, false, 3, 4); /* an older epoch's death */
+    ack_as(1, id, false, 3, 4); /* an older epoch is marked */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
     ack_as(1, id, false, 4, 4);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
@@ -333,7 +332,7 @@ START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
     uint64_t id = sent(0);
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 0);
     ack_as(0, id, false, 4, 0);
-    ack_as(0, id, false, 9, 0); /* the same voter again is no majority */
+    ack_as(0, id, false, 9, 0); /* the same voter again makes no majority */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     ack_as(1, id, true, 0, 4); /* not an answer to that question */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
@@ -341,7 +340,8 @@ START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
     ck_assert_uint_eq(renewal_epoch(&renewal), 9);
     actions.count = 0;
-    renewal_start(&renewal, 10, false, now, 1, &actions); /* in this process: no need to ask */
+    renewal_start(&renewal, 10, false, now, 1, &actions); /* it began in this process, so there is
+                                                           * no need to ask */
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 10);
     asks_epoch = false;
 }
@@ -352,7 +352,7 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
     asks_epoch = true;
     start(3, false);
     ack_as(0, sent(0), false, 3, 0);
-    uint64_t id = next_round(2); /* nobody but one answered: asked again */
+    uint64_t id = next_round(2); /* no other voter answered, so it asks again */
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 0);
     actions.count = 0;
     ack_as(2, id, false, 2, 0);
@@ -382,7 +382,7 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), now);
     ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), now);
-    id = next_round(0); /* voters go on to receive its renewals */
+    id = next_round(0); /* voters still receive its renewals */
     ck_assert_uint_ne(id, 0);
     actions.count = 0;
     now += 10 * MS;
@@ -391,7 +391,7 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
     id = next_round(0);
     renewal_clock(&renewal, false, now + 10 * MS);
     now += 20 * MS;
-    ack(0, id, true); /* it was sent before */
+    ack(0, id, true); /* that renewal was sent before */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     id = next_round(0);
     int64_t sent_ns = now;

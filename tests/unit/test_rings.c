@@ -44,7 +44,7 @@ static int64_t ring_for(struct rings *rings, int64_t lasts_ns, unsigned every, i
             now_ns = resume_ns;
             waits = waits || rings_resume(rings, now_ns) != 0;
         }
-        if (waits) { /* ck_assert() would take too long */
+        if (waits) { /* ck_assert() would take too long here */
             ck_abort_msg("it waits, or something does");
         }
         now_ns += gap_ns;
@@ -59,7 +59,7 @@ START_TEST(rings_without_end_cost_little)
     rings_init(&rings);
     int64_t thousandths = ring_for(&rings, 60 * S, 0, 0, &longest_ns);
     ck_assert_int_le(thousandths, RINGS_NOTHING_PERCENT * 10 * 3 / 2);
-    ck_assert_int_ge(thousandths, 5); /* they are answered */
+    ck_assert_int_ge(thousandths, 5); /* the rings are answered */
     ck_assert_int_le(longest_ns, (RINGS_DEBT_MS - RINGS_BURST_MS / 2) * MS);
     ck_assert(rings_are_to_be_told(&rings, 1060 * S));
     rings_told(&rings, 1060 * S);

@@ -83,7 +83,7 @@ START_TEST(test_longest_fits)
     sequencer.holder = HFI_HOLDER_MAX;
     sequencer.seat = (1 << 20) * HFI_BLOCK_SEATS - 1;
     sequencer.cell_word = UINT64_MAX;
-    memset(sequencer.name, ' ', 255); /* each is an escape */
+    memset(sequencer.name, ' ', 255); /* each space is an escape */
     sequencer.name_size = 255;
     check_both_ways(&sequencer, NULL);
 }
@@ -100,7 +100,7 @@ START_TEST(test_format_refuses)
     }
     bad[0].cell[0] = '\0';
     bad[1].cell[0] = 'A';
-    memset(bad[2].cell, 'c', sizeof bad[2].cell); /* no final zero */
+    memset(bad[2].cell, 'c', sizeof bad[2].cell); /* without a final zero */
     bad[3].agent[0] = '.';
     bad[4].token = 0;
     bad[5].token = (uint64_t)INT64_MAX + 1;

@@ -98,7 +98,7 @@ START_TEST(only_a_fresh_echo_extends)
     ack = renew(cell, 1, 2, first);
     ck_assert(ack->extended);
     struct message_echo second = ack->echo;
-    ck_assert(!renew(cell, 1, 3, first)->extended); /* counted already */
+    ck_assert(!renew(cell, 1, 3, first)->extended); /* that renewal was counted before */
     ck_assert(!renew(cell, 1, 4, none)->extended);
     struct message_echo strange = second;
     strange.incarnation += 2;
@@ -138,14 +138,14 @@ START_TEST(the_highest_epoch_is_told_to_who_asks)
     ck_assert(renew(cell, 6, 3, echo)->extended);
     ck_assert_uint_eq(renew(cell, 0, 4, none)->dead_epoch, 6);
     ck_assert(!renew(cell, 0, 5, echo)->extended);
-    cell_run(cell, 1000 * CELL_MS); /* coordinators are there */
+    cell_run(cell, 1000 * CELL_MS); /* by then coordinators are there */
     for (uint32_t to = 0; to < 3; to++) {
         cell_acquire(cell, 1, to, "granted", 1, 6, MESSAGE_MODE_EXCLUSIVE, 100);
     }
     cell_run(cell, 500 * CELL_MS);
     cell_kill(cell, 0);
     cell_start(cell, 0);
-    cell_run(cell, 1000 * CELL_MS); /* it votes again */
+    cell_run(cell, 1000 * CELL_MS); /* by then it votes again */
     ck_assert_uint_eq(renew(cell, 0, 6, none)->dead_epoch, 6);
     cell_destroy(cell);
 }
@@ -158,7 +158,7 @@ START_TEST(one_way_link)
     struct message_echo echo = renew(cell, 1, 1, (struct message_echo){0})->echo;
     ck_assert(renew(cell, 1, 2, echo)->extended);
     for (uint64_t id = 3; id < 9; id++) {
-        renew(cell, 1, id, echo); /* never gets a newer one */
+        renew(cell, 1, id, echo); /* it never gets a newer echo */
         cell_run(cell, CELL_TTL_NS / 3);
     }
     ck_assert(ask(cell, MESSAGE_POLL, 1).answer.yes);
@@ -214,7 +214,7 @@ START_TEST(marked_is_dead_for_ever)
     ack = renew(cell, 4, 5, (struct message_echo){0});
     ck_assert_uint_eq(ack->dead_epoch, 4);
     ck_assert(!renew(cell, 4, 6, ack->echo)->extended);
-    ck_assert(ask(cell, MESSAGE_MARK, 3).answer.yes); /* asked again: at once */
+    ck_assert(ask(cell, MESSAGE_MARK, 3).answer.yes); /* asked again at once */
     echo = renew(cell, 5, 7, (struct message_echo){0})->echo;
     ck_assert(renew(cell, 5, 8, echo)->extended);
     cell_destroy(cell);
@@ -225,7 +225,7 @@ END_TEST
 START_TEST(start_and_stall_renew_everybody)
 {
     struct cell *cell = start();
-    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes); /* not known */
+    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes); /* the voter does not know the session */
     cell_run(cell, LONG_TTL_NS - 2 * CELL_MS);
     ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes);
     stalled(cell);
@@ -326,7 +326,7 @@ START_TEST(invented_names_fill_no_table)
     }
     echo = renew(cell, 6, 3, none)->echo;
     ck_assert(renew(cell, 6, 4, echo)->extended);
-    ck_assert_uint_eq(renew(cell, 0, 5, none)->dead_epoch, 6); /* it is not forgotten */
+    ck_assert_uint_eq(renew(cell, 0, 5, none)->dead_epoch, 6); /* the epoch is not forgotten */
     cell_destroy(cell);
 }
 END_TEST

@@ -151,8 +151,8 @@ START_TEST(every_share_is_recalled)
     }
     give_back(cell, 0, 2, first.version);
     ck_assert(waits(cell, 2, 1));
-    give_back(cell, 0, 2, first.version);  /* late, once more */
-    give_back(cell, 0, 3, second.version); /* the share of another host */
+    give_back(cell, 0, 2, first.version);  /* a late copy of the same message */
+    give_back(cell, 0, 3, second.version); /* the version of another host's share */
     ck_assert(waits(cell, 2, 1));
     give_back(cell, 1, 2, second.version);
     granted(cell, 2, 1);
@@ -348,7 +348,7 @@ START_TEST(a_share_has_the_last_token_that_was_used)
     ck_assert(answer->as.grant.token_first == used && answer->as.grant.token_last == used);
     struct message_grant other = granted(cell, 1, 1);
     ck_assert(other.token_first == used && other.token_last == used);
-    answer = share(cell, 0, 2, &grant, used); /* a repeat: it is so already */
+    answer = share(cell, 0, 2, &grant, used); /* a repeat: the grant is shared already */
     ck_assert(answer->as.grant.mode == S && answer->as.grant.token_first == used);
     give_back(cell, 1, 2, other.version);
     answer = amend(cell, 0, 3, &grant, X, used);
@@ -390,7 +390,8 @@ START_TEST(exclusive_becomes_a_share)
     const struct message *answer = amend(cell, 0, 2, &grant, S, grant.token_last);
     ck_assert_uint_eq(answer->as.grant.mode, S);
     ck_assert(message_order_equal(answer->as.grant.version, grant.version));
-    ck_assert_uint_eq(answer->as.grant.token_first, grant.token_last); /* above all it handed out */
+    ck_assert_uint_eq(answer->as.grant.token_first, grant.token_last); /* above all tokens that it
+                                                                        * handed out */
     struct message_grant other = granted(cell, 1, 1);
     give_back(cell, 1, 2, other.version);
     /* The grant is made exclusive again, and the old request comes once more: it changes nothing

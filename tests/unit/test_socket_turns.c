@@ -23,14 +23,14 @@
 enum {
     CONNECTIONS = 40,
     PACKETS = SOCKET_PACKETS_PER_TURN,
-    COST_MS = 1, /* of serving one packet, at least */
+    COST_MS = 1, /* the least cost of serving one packet */
     MOST = SOCKET_TURN_MS / COST_MS,
-    OTHER = 64 * 1024, /* root's neighbour in any table by low bits */
+    OTHER = 64 * 1024, /* a user with the same low bits as root, in a table indexed by them */
     USERS = 20,
     COMING = 2,   /* new connections in each turn */
     STAYING = 10, /* of them */
     COMING_TURNS = 500,
-    PATIENT = 50, /* packets of connected clients */
+    PATIENT = 50, /* packets of clients that are connected before */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
     ROUNDS_MAX = 100000,
 };
@@ -41,19 +41,20 @@ static uv_check_t check;
 static struct socket_server *server;
 static struct socket_shares own_shares;
 static bool serving;
-static uint32_t in_turn; /* packets of this user served in the turn */
+static uint32_t in_turn; /* how many packets of this user were served in the turn */
 static uint32_t most_in_turn;
 static uint32_t all;
 static uint32_t of_first; /* when the last of all connections was served for the first time */
 static uint32_t begun;
-static uint32_t before_other; /* packets of this user served before the first of the other's */
+static uint32_t before_other; /* packets of this user that were served before the other user's first
+                               * one */
 static bool other_served;
-static bool all_users;      /* are one for these counts */
+static bool all_users;      /* these counts take all users as one */
 static uint32_t of_patient; /* packets */
-static bool answers;        /* packets that nobody reads */
-static bool mute;           /* a first packet that is no greeting */
+static bool answers;        /* packets are answered, and nobody reads the answers */
+static bool mute;           /* the first packet is no HELLO */
 static uint32_t closed;
-static bool dear; /* a hang-up costs as much as a packet; in_turn counts those, too */
+static bool dear; /* a hang-up costs as much as a packet; in_turn counts these, too */
 static uint32_t refused_in_turn;
 static uint32_t most_refused;
 
@@ -94,7 +95,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     of_first += begun < CONNECTIONS;
     in_turn++;
     all++;
-    if (*bytes == 'c') { /* a packet that must not be sent: hung up on */
+    if (*bytes == 'c') { /* a packet that breaks a rule: the agent hangs up */
         socket_close(connection);
     }
 }
@@ -138,14 +139,14 @@ static int dial(void)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    (void)!send(fd, "x", 1, MSG_NOSIGNAL); /* a connection that is turned away need not get that */
+    (void)!send(fd, "x", 1, MSG_NOSIGNAL); /* a connection that is turned away may not get this */
     return fd;
 }
 
 static void open_server(uint32_t places)
 {
     char error[SOCKET_ERROR_MAX];
-    ck_assert_int_eq(chmod(suite_folder(), 0711), 0); /* another user is to get there */
+    ck_assert_int_eq(chmod(suite_folder(), 0711), 0); /* so that another user can enter */
     snprintf(path, sizeof(path), "%s/turns.socket", suite_folder());
     const struct socket_config config = {
         .path = path,
@@ -222,7 +223,7 @@ START_TEST(who_goes_out_of_turn_is_seen)
     }
     accept_all();
     ask_much(fds, CONNECTIONS);
-    uv_run(&loop, UV_RUN_ONCE); /* the time is over, and most had no turn */
+    uv_run(&loop, UV_RUN_ONCE); /* the time is over, and most connections had no turn */
     for (uint32_t i = 0; i < CONNECTIONS; i++) {
         close(fds[i]);
     }
@@ -259,7 +260,8 @@ START_TEST(who_comes_and_goes_does_so_in_turn)
 }
 END_TEST
 
-/* The same for clients that leave with an answer unread, which is an error of the socket. */
+/* The same for clients that leave an answer unread, which the kernel reports as an error of the
+ * socket. */
 START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 {
     int fds[CONNECTIONS];
@@ -280,7 +282,8 @@ START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 }
 END_TEST
 
-/* A connection that finds no place is turned away. That has a bound, too: a part of the turn. */
+/* A connection for which there is no room is turned away. Turning away is bounded, too, by a part
+ * of the turn. */
 START_TEST(turning_away_has_its_time)
 {
     int fds[2 * CONNECTIONS + 1];
@@ -332,9 +335,9 @@ START_TEST(silence_of_many_users_keeps_nobody_out)
     for (uint32_t i = 0; i < ROUNDS_MAX && recv(fd, &byte, 1, MSG_DONTWAIT) < 0; i++) {
         uv_run(&loop, UV_RUN_NOWAIT);
     }
-    ck_assert_int_eq(byte, 'x'); /* not that there is no room */
+    ck_assert_int_eq(byte, 'x'); /* and not the byte for "no room" */
     ck_assert_uint_eq(closed, 1);
-    ck_assert_int_eq(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0); /* the oldest */
+    ck_assert_int_eq(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0); /* the oldest connection */
     close(fd);
     for (uint32_t i = 0; i < SILENT; i++) {
         close(fds[i]);
@@ -349,7 +352,7 @@ START_TEST(another_user_is_not_behind)
     int steps[2];
     char byte;
     if (geteuid() != 0) {
-        return; /* it takes two users */
+        return; /* this test needs two users */
     }
     for (uint32_t i = 0; i < CONNECTIONS; i++) {
         fds[i] = dial();
@@ -365,7 +368,8 @@ START_TEST(another_user_is_not_behind)
         close(steps[0]);
         bool good = write(steps[1], "x", 1) == 1 && read(steps[1], &byte, 1) == 1 &&
                     send(fd, "x", 1, 0) == 1 && write(steps[1], "x", 1) == 1;
-        _exit(good && read(steps[1], &byte, 1) != 0 ? 2 : 3); /* until that ends */
+        _exit(good && read(steps[1], &byte, 1) != 0 ? 2 : 3); /* waits until the test closes its
+                                                               * end */
     }
     ck_assert_int_eq(read(steps[0], &byte, 1), 1);
     accept_all();
@@ -395,7 +399,7 @@ START_TEST(many_users_have_a_turn_together)
     }
     all_users = true;
     for (uint32_t i = 0; i < USERS; i++) {
-        ck_assert_int_eq(seteuid(OTHER + i), 0); /* the kernel notes the connecting process */
+        ck_assert_int_eq(seteuid(OTHER + i), 0); /* the kernel notes which user connects */
         fds[i] = dial();
         ck_assert_int_eq(seteuid(0), 0);
     }
@@ -437,7 +441,7 @@ START_TEST(who_comes_is_not_before_who_waits)
         uv_run(&loop, UV_RUN_ONCE);
     }
     ck_assert_uint_eq(of_patient, PATIENT);
-    close(fd); /* the others end with the process */
+    close(fd); /* the others are closed when the process ends */
 }
 END_TEST
 
@@ -502,7 +506,7 @@ START_TEST(calls_that_cost_much_are_a_debt)
     ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_TIMES * ms);
     socket_share_charge(share, 50 * ms, now_ns);
     ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_TIMES * 51 * ms);
-    socket_share_leave(share); /* and the debt stays */
+    socket_share_leave(share); /* the debt stays */
     ck_assert_ptr_eq(socket_share_join(&shares, 7, &served), share);
     socket_share_charge(share, 5000 * ms, now_ns);
     ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_MAX_MS * ms);
@@ -523,7 +527,7 @@ START_TEST(who_owes_is_served_when_it_is_paid)
     int64_t now_ns = clock_boottime_ns();
     socket_share_charge(share, cost_ns, now_ns);
     ask_much(&fd, 1);
-    int coming = dial(); /* is let in, and waits as well */
+    int coming = dial(); /* this one is admitted, and waits as well */
     while (clock_boottime_ns() < now_ns + SOCKET_DEBT_TIMES * cost_ns) {
         uv_run(&loop, UV_RUN_NOWAIT);
         socket_tick(server, now_ns);

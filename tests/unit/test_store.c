@@ -435,7 +435,7 @@ START_TEST(starts_over_and_keeps_the_old_one)
     ck_assert_ptr_nonnull(strstr(kept[0], "holdfast.db.replaced-1"));
     store = open_store();
     ck_assert(meta.rejoin && !meta.created && meta.store_id[0] != first);
-    ck_assert_uint_eq(meta.session_epoch, 17); /* never goes back */
+    ck_assert_uint_eq(meta.session_epoch, 17); /* the epoch never falls */
     struct loaded loaded = {.refuse = false};
     ck_assert(load(store, &loaded) && loaded.register_count == 0 && loaded.promise_count == 0);
     put(store, (struct action){.kind = ACTION_PERSIST_REJOINED});
@@ -516,7 +516,8 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
     ck_assert(!undo(kept[0]));
     ck_assert_ptr_nonnull(strstr(error, "does not start over"));
     ck_assert_msg(start_over(kept[0]), "%s", error);
-    ck_assert_msg(start_over(kept[1]), "%s", error); /* once more, and never started */
+    ck_assert_msg(start_over(kept[1]), "%s", error); /* once more, with a store that never
+                                                      * started */
     store = open_store();
     ck_assert(!undo(kept[0]));
     ck_assert_ptr_nonnull(strstr(error, "in use by another agent"));
@@ -532,7 +533,7 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
     ck_assert(load(store, &loaded) && loaded.register_count == 1);
     store_close(store);
     ck_assert_int_ne(access(kept[0], F_OK), 0);
-    ck_assert(!undo(kept[0])); /* nor twice */
+    ck_assert(!undo(kept[0])); /* it cannot be undone twice */
     remove_kept(kept[1]);
 }
 END_TEST
@@ -549,7 +550,7 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     uint64_t second = meta.store_id[0];
     store_close(store);
     ck_assert_msg(start_over(kept[1]), "%s", error);
-    ck_assert_int_eq(chmod(kept[0], 0600), 0); /* the younger one now, by its inode */
+    ck_assert_int_eq(chmod(kept[0], 0600), 0); /* by its inode, this file is the younger one now */
     ck_assert_msg(undo(kept[2]), "%s", error);
     ck_assert_str_eq(kept[2], kept[1]);
     store_close(open_store());
@@ -673,7 +674,7 @@ START_TEST(second_agent_is_refused)
     int status = 1;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    put_all(store); /* and the first process goes on */
+    put_all(store); /* the first process goes on */
     store_close(store);
     store_close(open_store());
 }
@@ -703,9 +704,10 @@ START_TEST(damaged_is_refused)
     sql("UPDATE meta SET value = 'x' WHERE key = 'round'");
     refused("damaged: meta has round \"x\", expected a number up to 4294967295");
     sql("UPDATE meta SET value = 'two' || char(10, 27) || 'lines' WHERE key = 'round'");
-    refused("damaged: meta has round \"two  lines\", expected a number"); /* one line it is */
+    refused("damaged: meta has round \"two  lines\", expected a number"); /* it is one line */
     sql("UPDATE meta SET value = 7 WHERE key = 'round'");
-    sql("UPDATE meta SET value = 1 << 24 WHERE key = 'session_epoch'"); /* no epoch could follow */
+    sql("UPDATE meta SET value = 1 << 24 WHERE key = 'session_epoch'"); /* no epoch could follow
+                                                                         * this one */
     refused("damaged: meta has");
     sql("UPDATE meta SET value = 1 WHERE key = 'session_epoch'");
     sql("DELETE FROM meta WHERE key = 'round'");

@@ -24,7 +24,7 @@ static void teardown(void)
 
 static bool put_register(struct store *store, const char *name, uint64_t sequence)
 {
-    static struct action action; /* large: it has room for any message */
+    static struct action action; /* static because it is large: it has room for any message */
     struct quorum_register *reg = &action.as.reg;
     action.kind = ACTION_PERSIST_REGISTER;
     message_name_set(&reg->name, name, strlen(name));
@@ -46,7 +46,9 @@ static bool put_many(struct store *store, uint32_t first, uint32_t count)
     bool good = store_begin(store);
     for (uint32_t i = first; good && i < first + count; i++) {
         char name[32];
-        snprintf(name, sizeof(name), "%08x/many", i * UINT32_C(0x9e3779b1)); /* anywhere */
+        snprintf(name, sizeof(name), "%08x/many", i * UINT32_C(0x9e3779b1)); /* so the rows go to
+                                                                              * any place in the
+                                                                              * order */
         good = put_register(store, name, i + 1);
     }
     return good && store_commit(store, &commit);
@@ -63,7 +65,7 @@ static bool count_register(void *arg, const struct quorum_register *reg)
 
 static void told_of_registers(void *arg, uint64_t count)
 {
-    ck_assert_uint_eq(*(uint32_t *)arg, 0); /* ahead of them */
+    ck_assert_uint_eq(*(uint32_t *)arg, 0); /* before all other rows */
     told = count;
 }
 
@@ -129,7 +131,7 @@ START_TEST(a_commit_is_one_write)
     struct store *store = open_store();
     ck_assert(put_many(store, 0, 1));
     if (writes_so_far(&before)) {
-        bool good = true; /* an assertion is a write of its own */
+        bool good = true; /* one flag, since each assertion writes to a file */
         for (uint32_t i = 1; i <= COMMITS; i++) {
             good = good && put_many(store, ROWS * i, ROWS);
         }
@@ -177,7 +179,7 @@ enum { PAGE = 2048 };
 static void damage(unsigned char *page, const unsigned char *other, uint32_t how)
 {
     switch (how) {
-    case 0: /* never written */
+    case 0: /* the page was never written */
         memset(page, 0, PAGE);
         break;
     case 1: /* rubbish */
@@ -186,11 +188,11 @@ static void damage(unsigned char *page, const unsigned char *other, uint32_t how
     case 2: /* another page's write went here */
         memcpy(page, other, PAGE);
         break;
-    case 3: /* its last rows, or its last branches, are gone */
+    case 3: /* its last rows, or its last branches, are missing */
         page[3] = 0;
         page[4] /= 2;
         break;
-    default: /* one half of it was written */
+    default: /* only one half of it was written */
         memcpy(page + PAGE / 2, other + PAGE / 2, PAGE / 2);
         break;
     }

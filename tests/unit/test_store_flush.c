@@ -24,9 +24,9 @@ enum { DISK_MAX = 4 << 20 };
 
 /* The log's file as it is on the disk; shared by all processes of the test. */
 static struct disk {
-    bool fail; /* the next flush */
+    bool fail; /* the next flush fails */
     unsigned char bytes[DISK_MAX];
-    bool dirty[DISK_MAX]; /* written since the last flush */
+    bool dirty[DISK_MAX]; /* bytes written since the last flush */
 } * disk;
 
 static bool is_log(int fd)
@@ -95,7 +95,7 @@ static void lose_power(void)
     char log[128];
     struct disk *was = disk;
     snprintf(log, sizeof(log), "%s-wal", path);
-    disk = NULL; /* the code below is no agent's */
+    disk = NULL; /* from here on, the code is not the agent's */
     int fd = open(log, O_RDWR | O_CLOEXEC);
     off_t size = lseek(fd, 0, SEEK_END);
     ck_assert_int_le(size, DISK_MAX);
@@ -155,14 +155,14 @@ START_TEST(what_was_not_told_durable_may_be_lost)
     ck_assert(write_and_die(1, 5, false));
     ck_assert(!write_and_die(6, 6, true));
     lose_power();
-    ck_assert_uint_eq(epoch_in_store(), 5); /* so this test does lose what it should */
+    ck_assert_uint_eq(epoch_in_store(), 5); /* this shows that the test does lose what it should */
 }
 END_TEST
 
 START_TEST(what_the_next_agent_read_stays)
 {
     ck_assert(!write_and_die(6, 6, true));
-    ck_assert(write_and_die(1, 0, false)); /* it writes nothing, and may act on what it read */
+    ck_assert(write_and_die(1, 0, false)); /* it writes nothing, but may act on what it read */
     lose_power();
     ck_assert_uint_eq(epoch_in_store(), 6);
 }

@@ -26,8 +26,8 @@
 
 enum { REGISTERS = 150, KILLS_MAX = 2000 };
 
-static char kept[128]; /* the copy */
-static char made[128]; /* while it is being written */
+static char kept[128]; /* the path of the copy */
+static char made[128]; /* its path while it is being written */
 
 static void make_first_format(void)
 {
@@ -154,7 +154,7 @@ START_TEST(a_copy_is_made_first)
     ck_assert_uint_eq(status.st_mode & 07777, 0600);
     ck_assert(!is_there(made));
     ck_assert_int_eq(unlink(kept), 0);
-    store_close(open_store()); /* once is enough */
+    store_close(open_store()); /* a second start has nothing to migrate */
     ck_assert_uint_eq(meta.migrated_from, 0);
     ck_assert(!is_there(kept));
 }
@@ -167,7 +167,7 @@ START_TEST(the_copy_is_of_what_is_migrated)
     ck_assert_ptr_nonnull(file);
     ck_assert_int_gt(fputs("an old one", file), 0);
     ck_assert_int_eq(fclose(file), 0);
-    ck_assert_int_eq(symlink(kept, made), 0); /* and what is in the way is not followed */
+    ck_assert_int_eq(symlink(kept, made), 0); /* a link that is in the way is not followed */
     check_opens(1);
 }
 END_TEST
@@ -216,7 +216,7 @@ START_TEST(a_newer_one_says_who_wrote_it)
 }
 END_TEST
 
-/* ---- what happens on the way ---- */
+/* ---- faults during the migration ---- */
 
 /* Opens the store in a process of its own. */
 static void child_opens(rlim_t file_max)
@@ -305,7 +305,7 @@ static bool killed_before(pid_t child, uint32_t number)
     ck_assert_int_eq(
         ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)),
         0);
-    for (;;) { /* ends with the child */
+    for (;;) { /* the loop ends with the child */
         struct __ptrace_syscall_info info = {.op = 0};
         ck_assert_int_eq(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
         ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -327,7 +327,7 @@ static bool killed_before(pid_t child, uint32_t number)
 START_TEST(killed_before_any_change)
 {
     uint32_t kills = 0;
-    uint32_t before = 0; /* of them left the first format */
+    uint32_t before = 0; /* how many of the kills left the first format */
     bool killed = true;
     while (killed && kills < KILLS_MAX) {
         begin_again();

@@ -106,7 +106,7 @@ START_TEST(a_thread_that_waits_for_memory_is_not_stuck)
         set_pressure(1000 + i * PAUSE_MS);
         ck_assert(!look_for(PAUSE_MS, PAUSE_MS));
     }
-    ck_assert(look_for(2 * STUCK_MS, PAUSE_MS)); /* it waits on, and no stall is counted */
+    ck_assert(look_for(2 * STUCK_MS, PAUSE_MS)); /* it goes on waiting, and no stall is counted */
 }
 END_TEST
 

@@ -13,7 +13,7 @@
 enum { WRONG_MAX = 64 };
 
 static char file[64];
-static unsigned wrong[WRONG_MAX]; /* lines that were reported */
+static unsigned wrong[WRONG_MAX]; /* the lines that were reported */
 static unsigned wrong_count;
 
 static void set_up(void)
@@ -56,7 +56,7 @@ START_TEST(a_range_is_its_owners)
     ck_assert_uint_eq(subids_account(165535), 65534);
     ck_assert_uint_eq(subids_account(165536), getpwnam("nobody")->pw_uid);
     ck_assert_uint_eq(subids_account(165538), 165538);
-    ck_assert_uint_eq(subids_account(200000), 1999); /* without an end of line */
+    ck_assert_uint_eq(subids_account(200000), 1999); /* the last line has no line end */
     ck_assert_uint_eq(subids_account(300000), 2000);
     ck_assert_uint_eq(subids_account(300009), 2000);
     ck_assert_uint_eq(subids_account(300010), 300010);
@@ -95,7 +95,7 @@ START_TEST(lines_that_make_no_sense_are_told_and_left_out)
         snprintf(text + used, sizeof(text) - used, "%s\n", lines[i]);
     }
     size_t used = strlen(text);
-    memset(text + used, '7', 1000); /* too long */
+    memset(text + used, '7', 1000); /* longer than a line may be */
     snprintf(text + used + 1000, sizeof(text) - used - 1000, "\n2:500001:1\n");
     load(text);
     ck_assert_uint_eq(wrong_count, LINES + 1);
@@ -113,7 +113,8 @@ END_TEST
 START_TEST(the_first_line_has_what_two_have)
 {
     load("1:1100:100\n2:1000:1000\n3:1150:1\n1:1050:100\n4:1900:200\n");
-    ck_assert_uint_eq(wrong_count, 4); /* line 4 meets line 2's, and line 1's, which are its own */
+    ck_assert_uint_eq(wrong_count, 4); /* line 4 overlaps with line 2, and with line 1, whose owner
+                                        * is the same */
     ck_assert_uint_eq(wrong[0], 2);
     ck_assert_uint_eq(wrong[1], 3);
     ck_assert_uint_eq(wrong[2], 4);
@@ -132,7 +133,7 @@ START_TEST(the_first_line_has_what_two_have)
 }
 END_TEST
 
-/* Root is bound by nothing, and its containers are many. */
+/* Root's account has no bound, and root has many containers. */
 START_TEST(roots_ranges_are_an_account_a_container)
 {
     load("root:1000:1\nroot:1000000:1000000000\n0:60000:10000\n5:0:10\n");

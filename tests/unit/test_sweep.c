@@ -130,7 +130,8 @@ START_TEST(complete_after_take_over)
     ck_assert_uint_gt(cell->sent[MESSAGE_READ], 0);
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
-    cell_kill(cell, next); /* both the own register and the read would do: so the other one */
+    cell_kill(cell, next); /* either the own register or the read would do, so the other voter is
+                            * killed */
     cell_start(cell, owner);
     cell_run(cell, 2500 * CELL_MS);
     cell_run_ready(cell);
@@ -179,7 +180,7 @@ START_TEST(lost_accept_is_caught_up)
     struct cell *cell = start(3, 4);
     uint32_t owner = cell_coordinator(cell, "a");
     uint32_t other = (owner + 1) % 3;
-    cell_run(cell, 15000 * CELL_MS); /* nothing is left to be caught up with at once */
+    cell_run(cell, 15000 * CELL_MS); /* nothing is left to catch up with at once */
     cell->drop[owner][other] = UINT64_C(1) << MESSAGE_ACCEPT;
     acquire(cell, owner, "a", 1);
     ck_assert_uint_eq(cell->nodes[other].disk.register_count, 0);
@@ -305,7 +306,7 @@ START_TEST(adopts_only_what_is_newer)
     ck_assert_uint_ge(disk->promised[tapped.partition], newer.ballot);
     tapped.id = 0;
     for (uint32_t turn = 0; turn < 50 && tapped.id == 0; turn++) {
-        cell_run(cell, 20 * CELL_MS); /* asked again: an answer is missing */
+        cell_run(cell, 20 * CELL_MS); /* it asks again, because an answer is missing */
     }
     synced(cell, tapped.to, node, tapped.id, "a", version, 9);
     ck_assert_uint_eq(disk->registers[0].value.token_first, 7);

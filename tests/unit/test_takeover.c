@@ -1,6 +1,6 @@
 /*
  * Coordinators in cells of three and five voters: take-over when one dies, falls silent or is heard
- * in one direction only; resigning, handing back; no duels without end.
+ * in one direction only; resigning, handing back; no endless contest of two coordinators.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -102,7 +102,8 @@ START_TEST(nothing_is_prepared_without_the_own_promise)
     for (uint32_t node = 0; node < 3; node++) {
         ck_assert(!quorum_ready(cell->nodes[node].quorum));
     }
-    ck_assert_uint_eq(cell->sent[MESSAGE_SYNC], 0); /* no voter completes its own */
+    ck_assert_uint_eq(cell->sent[MESSAGE_SYNC], 0); /* no voter needs to complete its own
+                                                     * partition */
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
     every_partition_has_one_owner(cell);
@@ -110,7 +111,7 @@ START_TEST(nothing_is_prepared_without_the_own_promise)
 }
 END_TEST
 
-/* Trap: a cell of one voter pays for none of this. */
+/* Trap: a cell of one voter has none of these costs. */
 START_TEST(alone_it_sends_nothing)
 {
     struct cell *cell = start(1, 3);
@@ -167,7 +168,8 @@ START_TEST(stale_coordinator_answers_nobody)
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
     (void)served_ns(cell, other, "a", 3);
     struct message_order newer = cell->nodes[other].last_grant.version;
-    ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale); /* it still believes so */
+    ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale); /* it still takes itself for
+                                                                      * the coordinator */
     cell->tap = no_answer_from;
     cell->tap_arg = &stale;
     memset(cell->cut[host], 0, sizeof(cell->cut[host]));
@@ -310,8 +312,8 @@ START_TEST(silent_coordinator)
 }
 END_TEST
 
-/* Trap: the owner receives all and nobody receives its messages, or the other way round. The owner
- * resigns, the others take over, and nothing is stuck. */
+/* Trap: the owner receives all messages and no voter receives its messages, or the other way round.
+ * The owner resigns, the others take over, and nothing is stuck. */
 START_TEST(heard_in_one_direction_only)
 {
     uint32_t voters = _i / 2 % 2 == 0 ? 3 : 5;
@@ -455,7 +457,7 @@ START_TEST(stuck_round_makes_it_resign)
 }
 END_TEST
 
-/* A majority is gone: the rest claims nothing, until one comes back. */
+/* A majority is gone: the remaining voters claim nothing until one comes back. */
 START_TEST(minority_claims_nothing)
 {
     struct cell *cell = start(3, 91);

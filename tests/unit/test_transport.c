@@ -136,7 +136,7 @@ START_TEST(test_many_small)
             pump(0);
         }
     }
-    while (b->packets < COUNT) { /* the guard is against standing still */
+    while (b->packets < COUNT) { /* the guard is against hanging */
         uint64_t before = b->packets;
 
         PUMP_UNTIL(b->packets > before || a->downs[to_b] > 0);
@@ -214,7 +214,7 @@ START_TEST(test_absent)
     b = node_open(&config);
     PUMP_UNTIL(a->ups[to_b] == 1);
     ck_assert(send_number(a, to_b, 0, 8));
-    PUMP_UNTIL(b->packets == 1); /* the one that was lost is not there */
+    PUMP_UNTIL(b->packets == 1); /* the packet that was lost has not arrived */
     ck_assert(!send_number(a, to_b + 1, 0, 8));
     ck_assert(!transport_is_up(a->transport, TRANSPORT_PEER_NONE));
     nodes_close();
@@ -303,8 +303,7 @@ START_TEST(test_peer_killed)
         int status;
 
         PUMP_UNTIL(a->ups[to_b] == i + 1);
-        for (uint32_t j = 0; a->packets < before + 10;
-             j++) { /* its own link may not be there yet */
+        for (uint32_t j = 0; a->packets < before + 10; j++) { /* its own link may not be up yet */
             ck_assert_uint_lt(j, 10000);
             ck_assert(send_number(a, to_b, j, 300));
             pump(10);
@@ -358,7 +357,7 @@ START_TEST(test_waiting_is_bounded)
     in_port_t first;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    (void)peer_up(a, b->address); /* two ends; with the agents' own links six */
+    (void)peer_up(a, b->address); /* two ends; six, with the agents' own links */
     PUMP_UNTIL(count_sockets(TCP_ESTABLISHED, TCP_USER_TIMEOUT, 3000, &port) == 6);
     (void)peer_up(b, a->address);
     PUMP_UNTIL(count_sockets(TCP_ESTABLISHED, TCP_USER_TIMEOUT, 3000, &port) == 8);
@@ -373,7 +372,7 @@ START_TEST(test_waiting_is_bounded)
 
         (void)connect(filler, (struct sockaddr *)&at, sizeof at);
         usleep(10000);
-        close(filler); /* it stays in the queue */
+        close(filler); /* the connection stays in the queue */
     }
     (void)transport_peer(a->transport, silent, NULL);
     PUMP_UNTIL(count_sockets(TCP_SYN_SENT, TCP_NODELAY, 0, &first) > 0);
@@ -426,7 +425,7 @@ START_TEST(test_rubbish)
         if (i % 3 == 0) {
             setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         }
-        if (i % 4 != 0) { /* some stay */
+        if (i % 4 != 0) { /* some connections stay */
             close(fds[i]);
         }
         if (i % 16 == 0) {
@@ -502,7 +501,7 @@ START_TEST(test_strangers_are_told)
     fd = connect_raw(a->address);
     ck_assert_uint_eq(await_end(fd, said, sizeof said), 0);
     ck_assert_uint_eq(told(a, "greeting_refused", "sent nothing that an agent sends"), 1);
-    fd = connect_raw(a->address); /* a look at whether the port is open is not worth a line */
+    fd = connect_raw(a->address); /* no line is logged for a check whether the port is open */
     close(fd);
     pump_for(200);
     ck_assert_uint_eq(a->trouble_count, 3);
@@ -514,7 +513,7 @@ END_TEST
  * has greeted: else a flood of connections would keep the loop busy. */
 START_TEST(test_strangers_are_not_looked_for)
 {
-    enum { WATCHED = 4 }; /* its timer, what NNG has done, and both ends of its own link */
+    enum { WATCHED = 4 }; /* its timer, NNG's finished operations, and both ends of its own link */
     char address[ADDRESS_SIZE];
     /* The node's own link stays, and so does the stranger, however long this takes. */
     struct transport_config config = {.listen = address,
@@ -579,7 +578,8 @@ static bool is_closed(int fd)
     char said[64];
     ssize_t got = recv(fd, said, sizeof said, MSG_DONTWAIT);
 
-    got = got > 0 ? recv(fd, said, sizeof said, MSG_DONTWAIT) : got; /* behind the greeting */
+    got = got > 0 ? recv(fd, said, sizeof said, MSG_DONTWAIT) : got; /* what comes after the
+                                                                      * greeting */
     return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
@@ -767,7 +767,7 @@ START_TEST(test_listener_checked)
     b = node_open(&config);
     snprintf(address, sizeof address, "tcp://127.0.0.1:%s", strrchr(b->address, ':') + 1);
     to_b = peer_up(a, address);
-    pump_for(6000); /* one whole check at least */
+    pump_for(6000); /* at least one whole check */
     ck_assert_uint_eq(b->trouble_count, 0);
     ck_assert_uint_eq(a->downs[to_b], 0);
     nodes_close();

@@ -64,7 +64,7 @@ START_TEST(test_refused_configurations)
         "tcp://[x]:7411",
         "ipc:///tmp/x",
         "tls+tcp://127.0.0.1:7411", /* without certificates */
-        "tcp://192.0.2.1:7411",     /* not this machine's */
+        "tcp://192.0.2.1:7411",     /* not an address of this machine */
         "tcp://no.such.host.invalid:7411",
     };
     char error[TRANSPORT_ERROR_MAX];
@@ -101,7 +101,7 @@ START_TEST(test_refused_beside_another)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, limit.rlim_max}), 0);
     ck_assert_ptr_null(open_at(&nodes[3], &config, error));
-    ck_assert_int_ne(errno, EINVAL); /* it may be well the next time */
+    ck_assert_int_ne(errno, EINVAL); /* it may work the next time */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_uint_eq(transport_peer(a->transport, "tcp://x", NULL), TRANSPORT_PEER_NONE);
     ck_assert_uint_eq(transport_peer(a->transport, "tls+tcp://127.0.0.1:1", NULL),
@@ -176,8 +176,9 @@ static void certificates_make(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* Makes a certificate that has expired, old.pem. It is valid for 0 days, since not every openssl
- * takes fewer, so this waits: a certificate is still good in the second of its end. */
+/* Makes a certificate that has expired, old.pem. Not every openssl makes one that is valid for less
+ * than a day, so it is valid for 0 days, and this call waits: in the second in which it ends it is
+ * still valid. */
 static void certificate_ended(void)
 {
     static const char script[] =
@@ -238,10 +239,10 @@ static void quiet(const struct node *a, const struct node *b)
 {
     enum { CHECKED_MS = 6000 };
     int64_t until_ms = now_ms() + GUARD_MS;
-    int64_t unserved = 0; /* ms, when so much had been reported; this process began with neither */
+    int64_t unserved = 0; /* in ms, when so much had been reported; at first both are 0 */
     uint32_t told = 0;
 
-    for (;;) { /* ends by the guard */
+    for (;;) { /* the guard ends the loop */
         const struct node *who;
         uint32_t tells;
 
@@ -265,7 +266,7 @@ static void deliver(struct node *from, uint32_t to, const struct node *into, uin
 {
     uint64_t packets = into->packets;
 
-    while (into->packets == packets) { /* ends by the guard */
+    while (into->packets == packets) { /* the guard ends the loop */
         uint32_t downs = from->downs[to];
 
         PUMP_UNTIL(transport_is_up(from->transport, to));
@@ -371,7 +372,7 @@ START_TEST(test_tls_and_plain)
     close(fd);
     /* Nor does it dial without TLS, whatever address a peer announces. */
     ck_assert_uint_eq(transport_peer(a->transport, b->address, "host-b"), TRANSPORT_PEER_NONE);
-    c = node_tls("good", "good", "good"); /* and it still takes those that it should */
+    c = node_tls("good", "good", "good"); /* it still accepts the agents that it should */
     ck_assert(send_number(c, peer_up(c, a->address), 0, 300));
     PUMP_UNTIL(a->packets == 1);
     nodes_close();
@@ -432,10 +433,10 @@ START_TEST(test_tls_renewed)
     to_b = peer_up(a, b->address);
     copy("good.pem", "kept.pem");
     copy("good.key", "kept.key");
-    copy("other.pem", "good.pem"); /* a certificate without its key, of another CA */
+    copy("other.pem", "good.pem"); /* a certificate without its key, and of another CA */
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.pem: expected a certificate of the CA in"));
-    copy("good-host-b.key", "good.key"); /* only the key is new yet */
+    copy("good-host-b.key", "good.key"); /* only the key is new so far */
     copy("kept.pem", "good.pem");
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.key: expected the key of the certificate in"));
@@ -447,8 +448,8 @@ START_TEST(test_tls_renewed)
     copy("other.key", "good.key");
     copy("other-ca.pem", "good-ca.pem");
     ck_assert_msg(transport_tls_renew(a->transport, error), "%s", error);
-    pump_for(300);                           /* the accept that was under way is over */
-    ck_assert(send_number(a, to_b, 0, 300)); /* by the connection that was there */
+    pump_for(300);                           /* by then the accept that was under way is over */
+    ck_assert(send_number(a, to_b, 0, 300)); /* over the existing connection */
     PUMP_UNTIL(b->packets == 1);
     ck_assert_uint_eq(a->downs[to_b], 0);
     c = node_tls("other", "other-host-b", "other-host-b");
@@ -456,7 +457,8 @@ START_TEST(test_tls_renewed)
     PUMP_UNTIL(a->packets == 1);
     ck_assert(send_number(a, peer_up(a, c->address), 0, 300));
     PUMP_UNTIL(c->packets == 1);
-    (void)transport_peer(b->transport, a->address, "host-a"); /* it still uses the old files */
+    (void)transport_peer(b->transport, a->address, "host-a"); /* this one still uses the old
+                                                               * files */
     PUMP_UNTIL(told(b, "tls_refused", a->address));
     nodes_close();
     certificates_remove();
@@ -469,7 +471,7 @@ enum {
     GREET_MS = 300,
     SLOW_MS = 100,    /* one way; a handshake and a greeting need four of them, or six */
     SLOW_PAIRS = 64,  /* connections that went through the slow wire, in all */
-    SLOW_SIZE = 8192, /* more than either end says before both have greeted */
+    SLOW_SIZE = 8192, /* more than either end sends before both have sent a greeting */
 };
 
 /* Bytes that one end sent and the other end has not got yet. All of them are passed on when they
@@ -544,7 +546,7 @@ START_TEST(test_tls_slow)
         ck_assert(now_ms() < until_ms);
         slow_turn(listener, b);
     }
-    ck_assert_uint_ge(slow_count, 2); /* the first one was given up */
+    ck_assert_uint_ge(slow_count, 2); /* the first attempt was given up */
     ck_assert(send_number(a, to_b, 0, 300));
     for (int64_t until_ms = now_ms() + GUARD_MS; b->packets == 0;) {
         ck_assert(now_ms() < until_ms);
@@ -567,14 +569,14 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
                                                        int flags)
 {
     if (now_ms() < held_until_ms) {
-        usleep(5000); /* it is tried again at once */
+        usleep(5000); /* NNG tries again at once */
         errno = EAGAIN;
         return -1;
     }
     return syscall(SYS_sendmsg, fd, message, flags);
 }
 
-/* A listener whose handshakes are slow is not deaf; one that does not accept is. */
+/* A listener whose handshakes are slow is not reported; one that does not accept is. */
 START_TEST(test_tls_deaf)
 {
     struct rlimit limit;
@@ -583,7 +585,8 @@ START_TEST(test_tls_deaf)
 
     certificates_make();
     a = node_tls("good", "good", "good");
-    held_until_ms = now_ms() + 6000; /* it is looked at after 300 ms, judged 5 s later */
+    held_until_ms = now_ms() + 6000; /* the check begins after 300 ms, and its result follows 5 s
+                                      * later */
     pump_for(6000);
     ck_assert(a->trouble_count == 0 || unserved_ms() > STARVED_MS);
     b = node_tls("good", "good-host-b", "good-host-b");
@@ -610,7 +613,7 @@ static bool told_words(const struct node *node, const char *words)
     return false;
 }
 
-/* A silent peer is borne for longer than without TLS, unless there are many of them. */
+/* A silent peer is kept for longer than without TLS, unless there are many of them. */
 START_TEST(test_tls_silent)
 {
     enum { MANY = 200 };
@@ -620,7 +623,8 @@ START_TEST(test_tls_silent)
 
     certificates_make();
     a = node_greets("good", "good", "good", GREET_MS);
-    b = node_greets("good", "good", "good", 10 * GREET_MS); /* time to make so many */
+    b = node_greets("good", "good", "good", 10 * GREET_MS); /* so that there is time to make so
+                                                             * many */
     fds[0] = connect_raw(a->address);
     PUMP_UNTIL(told_words(a, "sent nothing that an agent sends, for 30 s"));
     for (uint32_t i = 0; i < MANY; i++) {
@@ -728,7 +732,7 @@ static const struct {
     const char *key;        /* options of openssl req */
     const char *extensions; /* of the certificate, a line each */
     const char *more;       /* options of openssl x509 */
-    const char *error;      /* NULL: it is taken */
+    const char *error;      /* NULL: the certificate is accepted */
 } kinds[] = {
     {"-newkey rsa:2048", "keyUsage=digitalSignature,keyEncipherment", "", NULL},
     {"-newkey ec -pkeyopt ec_paramgen_curve:prime256v1", "extendedKeyUsage=serverAuth,clientAuth",

@@ -15,10 +15,10 @@
 
 enum {
     LINKS = 20,
-    PACKETS = 4,  /* of each link, which one receive brings */
-    SIZE = 8000,  /* of a packet */
-    COST_MS = 2,  /* of reading one, at least */
-    FIRST = 1000, /* bytes of the packet by which a link gets known */
+    PACKETS = 4,  /* packets of each link, which one receive brings */
+    SIZE = 8000,  /* the size of a packet */
+    COST_MS = 2,  /* the least cost of reading a packet */
+    FIRST = 1000, /* the size of the packet by which a link becomes known */
     MOST = TRANSPORT_TURN_MS / COST_MS + PACKETS,
 };
 
@@ -71,7 +71,7 @@ static void send_packets(int fd, uint32_t link, uint32_t count, size_t size)
     }
 }
 
-static const char greeting[] = "holdfast\0\0\0\1\0\0\0\1"; /* of an agent that dials */
+static const char greeting[] = "holdfast\0\0\0\1\0\0\0\1"; /* the greeting of an agent that dials */
 static int fds[LINKS];
 static char address[ADDRESS_SIZE];
 

@@ -158,7 +158,8 @@ START_TEST(test_why_down)
     uint32_t to_b = peer_up(a, b->address);
 
     ck_assert_str_eq(transport_why_down(a->transport, to_b), "");
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0); /* and does not listen */
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0); /* a bound socket that does
+                                                                       * not listen */
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
     snprintf(free_port, sizeof free_port, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
     ends_why(a, transport_peer(a->transport, free_port, NULL), "nobody listens there");

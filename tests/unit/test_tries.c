@@ -10,9 +10,9 @@ static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
 static const enum message_mode S = MESSAGE_MODE_SHARED;
 
 static struct cell *cell;
-static uint32_t to;                  /* coordinates "a" */
+static uint32_t to;                  /* the coordinator of "a" */
 static uint32_t hosts[4];            /* the other nodes; hosts[0] has the lock */
-static struct message_order version; /* of its grant */
+static struct message_order version; /* the version of its grant */
 
 static void ask(uint32_t node, uint64_t id, enum message_mode mode, enum message_tries tries,
                 uint32_t waited_ms)
@@ -96,14 +96,14 @@ START_TEST(a_try_is_refused_when_the_owner_says_in_use)
     uint64_t accepts = cell->sent[MESSAGE_ACCEPT];
     ask(hosts[1], 1, X, MESSAGE_TRIES_ONLY, 0);
     struct message_version recall = recalled(MESSAGE_RECALL_IF_IDLE, 1);
-    ck_assert_uint_eq(recall.request_id & 0xffff, 0xffff); /* none of a host's own */
+    ck_assert_uint_eq(recall.request_id & 0xffff, 0xffff); /* an id that no request of a host has */
     ck_assert_uint_eq(refusals(hosts[1], 1), 0);
     say_in_use(&recall);
     ck_assert_uint_eq(refusals(hosts[1], 1), 1);
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], accepts);
-    say_in_use(&recall); /* once more: late, or repeated */
+    say_in_use(&recall); /* once more, as if late or repeated */
     ck_assert_uint_eq(refusals(hosts[1], 1), 1);
-    cell_run(cell, 3000 * CELL_MS); /* nothing is left behind: no further recall, no grant */
+    cell_run(cell, 3000 * CELL_MS); /* nothing stays behind: no further recall, no grant */
     recalled(MESSAGE_RECALL_IF_IDLE, 1);
     give_back(2);
     ck_assert(!has(hosts[1], 1));
@@ -298,7 +298,7 @@ START_TEST(an_answer_about_another_grant_counts_for_nothing)
     say_in_use(&other);
     ck_assert_uint_eq(refusals(hosts[1], 1), 0);
     other = recall;
-    other.request_id += UINT64_C(1) << 16; /* which was not sent yet */
+    other.request_id += UINT64_C(1) << 16; /* a recall that was not sent yet */
     say_in_use(&other);
     ck_assert_uint_eq(refusals(hosts[1], 1), 0);
     give_back(2);
@@ -322,7 +322,7 @@ START_TEST(one_of_several_owners_is_enough)
 }
 END_TEST
 
-/* Behind a session that is over the lock is closed for its lock-delay: the coordinator knows. */
+/* After a session's end the lock is closed for its lock-delay, which the coordinator knows. */
 START_TEST(a_try_of_a_closed_lock_is_refused_at_once)
 {
     cell = cell_ready(5);
@@ -333,7 +333,7 @@ START_TEST(a_try_of_a_closed_lock_is_refused_at_once)
     cell_settle(cell);
     cell_kill(cell, hosts[0]);
     ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 0);
-    cell_run(cell, 3 * CELL_TTL_NS); /* the session ends, since one waits */
+    cell_run(cell, 3 * CELL_TTL_NS); /* the session ends, since a host waits */
     ask(hosts[1], 1, X, MESSAGE_TRIES_ALSO, 9000);
     ck_assert_uint_eq(refusals(hosts[1], 1), 1);
     cell_destroy(cell);
@@ -345,7 +345,7 @@ START_TEST(a_copy_that_another_voter_passes_on_is_a_try_too)
 {
     begin(X);
     uint32_t coordinator = to;
-    to = hosts[2]; /* which passes it on */
+    to = hosts[2]; /* this voter passes it on */
     ask(hosts[1], 1, X, MESSAGE_TRIES_ONLY, 0);
     struct message_version recall = recalled(MESSAGE_RECALL_IF_IDLE, 1);
     say_in_use(&recall);

@@ -13,9 +13,9 @@
 enum { HOSTILE = 3, HONEST = 4, NAP_US = 100 };
 
 static _Atomic uint32_t words[WAKE_QUEUE + 2];
-static _Atomic uint32_t woken[WAKE_QUEUE + 2]; /* as often */
-static _Atomic int counts[WAKE_QUEUE + 2];     /* with that, at last */
-static _Atomic pid_t wakers[WAKE_QUEUE + 2];   /* the thread that woke it, at last */
+static _Atomic uint32_t woken[WAKE_QUEUE + 2]; /* how often each word was woken */
+static _Atomic int counts[WAKE_QUEUE + 2];     /* the count of its last wake */
+static _Atomic pid_t wakers[WAKE_QUEUE + 2];   /* the thread that woke it last */
 static atomic_bool dear;
 static atomic_bool held_up;
 
@@ -42,7 +42,7 @@ static void wake(_Atomic uint32_t *word, int count)
 
 static void await(size_t at, uint32_t times)
 {
-    while (atomic_load(&woken[at]) < times) { /* Check's own limit ends it */
+    while (atomic_load(&woken[at]) < times) { /* Check's time-out ends the loop */
         usleep(NAP_US);
     }
 }
@@ -60,7 +60,7 @@ static void make_dear(void)
     ck_assert(wake_start(wake));
     atomic_store(&dear, true);
     int64_t cost_ns = 0;
-    for (uint32_t tries = 1; cost_ns == 0; tries++) { /* a clock tick may hide one */
+    for (uint32_t tries = 1; cost_ns == 0; tries++) { /* a clock tick may hide one cost */
         ck_assert_uint_lt(tries, 10);
         cost_ns = wake_at(HOSTILE, 0, 1);
         ck_assert_uint_eq(atomic_load(&woken[0]), tries);
@@ -94,7 +94,7 @@ START_TEST(after_a_dear_one_a_thread_makes_those_of_the_namespace)
         ck_assert_int_ne(atomic_load(&wakers[i]), gettid());
         ck_assert_int_eq(atomic_load(&counts[i]), (int)i);
     }
-    (void)wake_at(HONEST, 101, 1); /* another namespace waits for none of that */
+    (void)wake_at(HONEST, 101, 1); /* another namespace waits for none of these wakes */
     ck_assert_uint_eq(atomic_load(&woken[101]), 1);
     ck_assert_int_eq(atomic_load(&wakers[101]), gettid());
 }
@@ -104,12 +104,12 @@ START_TEST(none_is_left_out)
 {
     make_dear();
     atomic_store(&held_up, true);
-    (void)wake_at(HOSTILE, 0, 1); /* the thread has this one, or it is the first that waits */
+    (void)wake_at(HOSTILE, 0, 1); /* the thread has this one, or it is the first in the queue */
     size_t given = 0;
-    while (atomic_load(&woken[given]) == 0) { /* until there is no place */
+    while (atomic_load(&woken[given]) == 0) { /* until the queue is full */
         ck_assert_uint_lt(given, WAKE_QUEUE + 1);
         (void)wake_at(HOSTILE, ++given, 1);
-        (void)wake_at(HOSTILE, given, 1); /* the same word again takes no place */
+        (void)wake_at(HOSTILE, given, 1); /* the same word again takes no further entry */
     }
     ck_assert_uint_ge(given, WAKE_QUEUE);
     ck_assert_int_eq(atomic_load(&wakers[given]), gettid());
@@ -125,7 +125,7 @@ END_TEST
 
 START_TEST(without_the_thread_all_are_made_here)
 {
-    for (uint32_t i = 1; i <= 3; i++) { /* by the kernel itself: it finds nobody */
+    for (uint32_t i = 1; i <= 3; i++) { /* made by the kernel, which finds no sleeper */
         ck_assert_int_eq(wake_at(HOSTILE, 0, 1), 0);
     }
 }

@@ -18,7 +18,7 @@ static unsigned char packet[WIRE_PACKET_MAX + 16];
 static unsigned char other[WIRE_PACKET_MAX + 16];
 static struct message sent;
 static struct message got;
-static uint32_t speaks = WIRE_VERSION; /* the packets that the tests write */
+static uint32_t speaks = WIRE_VERSION; /* the version in which the tests write packets */
 
 /* A loop over all samples in the newest version, then in the oldest. */
 enum { SAMPLES_BOTH = 2 * WIRE_SAMPLES };
@@ -301,7 +301,8 @@ START_TEST(test_truncated)
     size_t size = sample((size_t)_i);
 
     for (size_t cut = 0; cut < size; cut++) {
-        unsigned char *exact = malloc(cut + 1); /* so that a sanitizer sees a read behind it */
+        unsigned char *exact = malloc(cut + 1); /* of the exact size, so that a sanitizer sees a
+                                                 * read beyond it */
 
         ck_assert_ptr_nonnull(exact);
         memcpy(exact, packet, cut);
@@ -323,7 +324,7 @@ START_TEST(test_bit_flips)
         packet[bit / 8] ^= (unsigned char)(1u << bit % 8);
         if (open_only(packet, size) == WIRE_OK) {
             memcpy(other, packet, size);
-            speaks = packet[1]; /* the version may be what was changed */
+            speaks = packet[1]; /* the changed byte may be the version */
             read_one(size);
             HOT_ASSERT_UINT(packet_of(&got), <=, size);
             memcpy(packet, other, size);
@@ -361,7 +362,8 @@ static void repack_leaf(struct repack *repack, const msgpack_object *object)
         msgpack_pack_array(&repack->packer, 0);
         repack->done = true;
     } else {
-        msgpack_pack_object(&repack->packer, *object); /* not an array: nothing to shorten */
+        msgpack_pack_object(&repack->packer, *object); /* not an array, so nothing can be
+                                                        * shortened */
     }
 }
 
@@ -560,9 +562,9 @@ START_TEST(test_later_fields)
                "abc\xc4\x02yz\x93\x01\x92\xa0\x90\x02"),
          4, WIRE_OK},
         {BYTES("\x07"), 2, WIRE_MALFORMED},                 /* it ends before */
-        {BYTES("\x07\x08"), 1, WIRE_MALFORMED},             /* there is more than it says */
+        {BYTES("\x07\x08"), 1, WIRE_MALFORMED},             /* more fields follow than it says */
         {BYTES("\xdd\xff\xff\xff\xff"), 1, WIRE_MALFORMED}, /* an array of 2^32 - 1 */
-        {BYTES("\xc0"), 1, WIRE_MALFORMED},                 /* a type that nothing is made of */
+        {BYTES("\xc0"), 1, WIRE_MALFORMED},                 /* a type that no message has */
         {BYTES("\x91\x91\x91\x81\x01\x02"), 1, WIRE_MALFORMED},
     };
     for (size_t index = 0; index < WIRE_SAMPLE_SHAPES; index++) {
@@ -581,7 +583,7 @@ START_TEST(test_later_fields)
         packet[head] = (unsigned char)(packet[head] + more[_i].count);
         memcpy(packet + size, more[_i].bytes, more[_i].size);
         ck_assert_int_eq(open_only(packet, size + more[_i].size), more[_i].expected);
-        packet[1] = WIRE_VERSION_OLDEST; /* which has none */
+        packet[1] = WIRE_VERSION_OLDEST; /* a version that has no such field */
         ck_assert_int_eq(open_only(packet, size + more[_i].size), WIRE_MALFORMED);
         packet[1] = WIRE_VERSION;
         if (more[_i].expected == WIRE_OK) {

@@ -18,9 +18,9 @@ struct node nodes[NODES_MAX];
 static uint32_t node_count;
 
 /*
- * ThreadSanitizer does not see into NNG, where a connection keeps its dialer by an atomic count.
- * The thread that drops the last reference then destroys the dialer's mutex, which looks like a
- * race with threads that locked the mutex before. Only that report is suppressed.
+ * ThreadSanitizer does not see into NNG. There a connection keeps its dialer by an atomic count,
+ * and the thread that drops the last reference destroys the dialer's mutex. That looks like a race
+ * with threads that locked the mutex before. Only this report is suppressed.
  */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
@@ -31,8 +31,8 @@ const char *__tsan_default_suppressions(void)
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* Two bytes: "?" makes no sense, "@" and a letter name the sender, "@V" a voter. For other bytes
- * each connection has a name of its own. */
+/* A packet of two bytes: "?" is malformed, "@" and a letter name the sender, "@V" a voter. For
+ * other bytes each connection has a name of its own. */
 static struct transport_sender sender_of(const char *bytes, size_t size, const char *remote)
 {
     uint64_t port = strtoul(strrchr(remote, ':') + 1, NULL, 10);

@@ -14,7 +14,7 @@
 #include "io/transport.h"
 
 enum {
-    GUARD_MS = 60000, /* nothing here takes that long */
+    GUARD_MS = 60000, /* a guard against hanging: nothing here takes that long */
     NODES_MAX = 4,
     TROUBLES_KEPT = 16,
     PACKET_MAX = 256 * 1024,
@@ -27,7 +27,7 @@ struct node {
     char address[ADDRESS_SIZE];
     const char *name; /* of its certificate; NULL: without TLS */
     uint64_t packets;
-    uint64_t next; /* the number that the next packet must begin with; see send_number() */
+    uint64_t next; /* the number with which the next packet must begin; see send_number() */
     bool disorder;
     size_t last_size;
     unsigned char last[PACKET_MAX];
@@ -46,7 +46,7 @@ extern struct node nodes[NODES_MAX];
 
 /* Returns a port of the loopback address that only this test has (tests/free_port.h). */
 unsigned free_port(void);
-/* ADDRESS_SIZE bytes. */
+/* Writes the node's address to a buffer of ADDRESS_SIZE bytes. */
 void free_address(const char *scheme, char *out);
 
 /* Returns NULL on failure; error[TRANSPORT_ERROR_MAX] says why. */

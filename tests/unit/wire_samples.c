@@ -117,7 +117,7 @@ static void member(struct draw *draw, struct message_member *out)
     out->generation = u32(draw);
 }
 
-/* shares: 0, or how many. */
+/* shares: how many; 0: none */
 static void value(struct draw *draw, struct message_value *out, uint32_t shares)
 {
     out->version = order(draw);
