@@ -151,7 +151,7 @@ static const struct {
      "voters       b: it is refused, the agent says"},
     {"voters=uuu,accounts_unknown=1", 1,
      "users        this host does not know 1 of the names in the configuration: [agent] users: b"},
-    {"voters=uuu,facts=-15", 1, "agent        it does not tell how it stands"},
+    {"voters=uuu,facts=-15", 1, "agent        it does not report its state"},
 };
 
 START_TEST(each_thing_that_is_wrong_is_found)
