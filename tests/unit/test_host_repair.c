@@ -10,6 +10,8 @@
 
 #include "../suite_main.h"
 #include "host/handles.h"
+#include "host/locks.h"
+#include "host/ringing.h"
 #include "host_rig.h"
 
 static struct rig *rig;
@@ -630,6 +632,39 @@ START_TEST(a_break_frees_whatever_was_written)
 }
 END_TEST
 
+/* ---- turns for upgrades ---- */
+
+/* A handle reads under a shared grant, and rings since it wants to write as well. Returns the number
+ * of requests for the exclusive grant that follow. */
+static uint32_t ring_to_upgrade(const char *name, uint32_t space)
+{
+    rig->reply_count = 0;
+    ck_assert_ptr_null(rig_open(rig, client, name, 0));
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_SHARED, 5, 70, 70);
+    struct hfi_opened opened = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
+    const struct lock_ref at = {space, opened.slot};
+    struct hfi_request request = {.slot = opened.slot,
+                                  .seat = rig_seat(rig, client, opened.handle, true)};
+    struct hfi_actor actor = *lock_actor(rig->host, at);
+    struct hfi_held held;
+    actor.holder = opened.holder;
+    ck_assert_int_eq(hfi_try_shared(&actor, &request, &held), HFI_HELD);
+    rig->send_count = 0;
+    ringing_look_soon(rig->host, at);
+    rig_ring(rig);
+    return rig_sent_count(rig, MESSAGE_AMEND);
+}
+
+/* Most rings have another reason, so few of them count. Those of one namespace take no turn of
+ * another one's. */
+START_TEST(upgrades_of_one_namespace_do_not_delay_anothers)
+{
+    ck_assert_uint_eq(ring_to_upgrade("b", 0), 1);
+    ck_assert_uint_eq(ring_to_upgrade("c", 0), 0);
+    ck_assert_uint_eq(ring_to_upgrade("orders/a", 1), 1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("repair");
@@ -660,5 +695,6 @@ int main(void)
     tcase_add_loop_test(tests, what_cannot_be_told_is_its_handles, 0, 4);
     tcase_add_test(tests, a_stopped_waiter_keeps_its_place);
     tcase_add_loop_test(tests, a_break_frees_whatever_was_written, 0, 50);
+    tcase_add_test(tests, upgrades_of_one_namespace_do_not_delay_anothers);
     return suite_main("host_repair", tests);
 }

@@ -18,8 +18,9 @@ enum {
 };
 
 struct grants {
-    /* From then on, a ring may again count as that of a reader that wants to write. */
-    int64_t upgrade_due_ns;
+    /* By namespace: from then on, a ring may again count as that of a reader that wants to write.
+     * One namespace's rings do not take the turns of another's. */
+    int64_t upgrade_due_ns[HOST_NAMESPACES_MAX];
     /* Until then, a grant that is made shared names the last token of its range. */
     int64_t whole_until_ns;
 };
@@ -417,12 +418,13 @@ static void attend_shared(struct host *host, struct lock_ref at, struct host_act
         hfi_recall(actor, at.slot, 0); /* readers that come now wait behind the writer */
         grant_attend_recalled(host, at, actions);
     } else if (wanted == MESSAGE_MODE_NONE && ringing_is_cause(host) &&
-               host->now_ns >= host->grants->upgrade_due_ns &&
+               host->now_ns >= host->grants->upgrade_due_ns[at.space] &&
                (lock_token_last(host, at) & HFI_W_TOKEN) != HFI_W_TOKEN &&
                (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
                hfi_has_readers(actor->region, at.slot, HFI_SEAT_NONE)) {
-        host->grants->upgrade_due_ns = host->now_ns +
-                                       UPGRADE_PAUSE_MS * MS; /* most rings have another reason */
+        host->grants->upgrade_due_ns[at.space] = host->now_ns +
+                                                 UPGRADE_PAUSE_MS *
+                                                     MS; /* most rings have another reason */
         grant_amend_mode(host, at, 0, MESSAGE_MODE_EXCLUSIVE, GRANT_NAMES_LAST, actions);
     }
 }
