@@ -634,8 +634,8 @@ END_TEST
 
 /* ---- turns for upgrades ---- */
 
-/* A handle reads under a shared grant, and rings since it wants to write as well. Returns the number
- * of requests for the exclusive grant that follow. */
+/* A handle reads under a shared grant, and rings since it wants to write as well. Returns how many
+ * requests for the exclusive grant follow. */
 static uint32_t ring_to_upgrade(const char *name, uint32_t space)
 {
     rig->reply_count = 0;
