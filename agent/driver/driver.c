@@ -192,7 +192,7 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     } else if (message->kind == MESSAGE_GIVE_BACK) {
         batch = host_batch(driver);
     } else if (message->kind == MESSAGE_CHECKPOINT) {
-        /* a voter that lacks values chosen before it cannot accept the checkpoint */
+        /* a voter that lacks earlier chosen values cannot accept the checkpoint */
         send_waiting(driver);
     }
     if (batch == NULL) {
@@ -422,7 +422,7 @@ void driver_step_host(struct driver *driver, struct host_event *event)
     take_host_actions(driver);
 }
 
-/* ---- the inboxes ---- */
+/* ---- the queues of messages ---- */
 
 static void take_host_item(struct driver *driver, const struct inbox_item *item)
 {
@@ -437,8 +437,8 @@ static void take_host_item(struct driver *driver, const struct inbox_item *item)
     driver_step_host(driver, &event);
 }
 
-/* Gives the cores all messages, and those that result. It ends, because every request is answered a
- * bounded number of times. While messages arrive, those for the host core wait. */
+/* Gives the cores all messages, and those that result. The loop ends, because every request is
+ * answered a bounded number of times. While messages arrive, those for the host core wait. */
 static void drain(struct driver *driver)
 {
     while (!driver_has_failed(driver)) {

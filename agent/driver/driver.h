@@ -98,7 +98,8 @@ struct driver_operations {
      * thread does. */
     void (*lend)(void *arg);
     void (*take_back)(void *arg);
-    /* Called by driver_keep() only: the lease lasts longer, and the host core cannot publish it. */
+    /* Called by driver_keep() only: the lease ends later now, and the host core cannot publish
+     * that. */
     void (*prolong)(void *arg, uint32_t epoch, int64_t deadline_ns);
     int64_t (*now_ns)(void *arg); /* CLOCK_BOOTTIME */
     uint64_t (*random)(void *arg);
@@ -153,9 +154,9 @@ void driver_resign(struct driver *driver);
 bool driver_resigned(const struct driver *driver);
 bool driver_handed_over(const struct driver *driver);
 
-/* The clock runs at another rate than max_drift allows (astray). Call it at least four times a
- * session time-to-live while that lasts, and once when it is over. Nothing happens if the clock was
- * right and is. */
+/* The clock runs at another rate than max_drift allows (astray). Call it at least four times per
+ * session time-to-live while astray, and once afterwards. If the clock was right before and is
+ * right now, the call does nothing. */
 void driver_clock(struct driver *driver, bool astray);
 
 /* A message, or gossip, from another agent arrived. */
@@ -196,7 +197,7 @@ int64_t driver_renewal_ns(const struct driver *driver);
  * meanwhile, so that a step that is held up does not hold up the receiving. */
 void driver_receiving(struct driver *driver, bool on);
 
-/* When to call driver_tick(); INT64_MAX: never. */
+/* Returns when to call driver_tick(); INT64_MAX: never. */
 int64_t driver_next_ns(const struct driver *driver);
 
 /* How many batches were committed so far. */
@@ -216,7 +217,7 @@ struct driver_counts {
     uint64_t refused[MESSAGE_REFUSED_END]; /* sent to hosts, by enum message_refusal */
     struct histogram flush; /* from handing a batch over until it is known to be durable */
 };
-/* What waits now. */
+/* What waits in the driver now. */
 struct driver_queues {
     uint32_t inbox;   /* messages to the own cores */
     uint32_t records; /* rows that collect, and rows that are being written */

@@ -3,7 +3,8 @@
  * lock word's protocol.
  *
  * Two bystanders, `one` and `two`, are connected before; they hold and wait as the scenario says.
- * The victim prepares (connects, opens), is stepped through `act`, and is killed somewhere in it.
+ * The victim prepares (connects, opens), is single-stepped through `act`, and is killed at some
+ * instruction of it.
  */
 #ifndef TESTS_CRASH_SCENARIOS_H
 #define TESTS_CRASH_SCENARIOS_H
@@ -13,7 +14,7 @@
 
 #include <stdatomic.h>
 
-/* A bystander's present step. */
+/* What a bystander does now. */
 enum doing { IDLE, HOLDS, WAITS };
 
 struct bystander {
@@ -24,12 +25,12 @@ struct bystander {
 
 /* The victim's reports, in memory that it shares with its tracer. */
 struct notes {
-    _Atomic uint64_t token;   /* the highest that a call of it returned */
-    _Atomic uint32_t holds;   /* 1: a call returned with an exclusive hold that it has not begun to
-                                 give up; 2: with a shared one, or it has begun to downgrade */
-    _Atomic uint32_t holder;  /* its holder id */
-    _Atomic uint32_t waiting; /* its helper thread is about to wait */
-    _Atomic uint32_t cancel;  /* asks the helper thread to cancel */
+    _Atomic uint64_t token;   /* the highest that one of its calls returned */
+    _Atomic uint32_t holds;   /* 1: a call returned an exclusive hold, and the release has not
+                               * begun; 2: the same for a shared hold, or a downgrade has begun */
+    _Atomic uint32_t holder;  /* the victim's holder id */
+    _Atomic uint32_t waiting; /* the helper thread is about to wait */
+    _Atomic uint32_t cancel;  /* asks the helper thread to cancel the wait */
     int64_t lock_delay_ms;
 };
 
@@ -46,9 +47,9 @@ struct scene {
     struct bystander one;
     struct bystander two;
     struct notes *notes;
-    uint64_t token;        /* the highest seen of any exclusive hold */
+    uint64_t token;        /* the highest of any exclusive hold so far */
     uint32_t victim_held;  /* notes.holds when it was killed */
-    uint64_t victim_token; /* none of the next holds may have it, or a lower one */
+    uint64_t victim_token; /* every later hold must have a higher token */
     int64_t killed_ns;
     int64_t lock_delay_ms;
 };
@@ -60,7 +61,7 @@ struct scenario {
     bool threaded;
     void (*before)(struct scene *scene);    /* before the victim starts */
     void (*prepare)(struct victim *victim); /* in the victim, not stepped */
-    void (*joined)(struct scene *scene);    /* the victim stands at the beginning */
+    void (*joined)(struct scene *scene);    /* when the victim stands at the beginning of `act` */
     void (*act)(struct victim *victim);     /* in the victim, stepped */
     void (*asleep)(struct scene *scene);    /* the victim sleeps on a futex */
 };

@@ -64,7 +64,7 @@ static long peek(pid_t pid, uint64_t address)
     return word;
 }
 
-/* Replaces the byte of the victim's text; the byte that was there. */
+/* Replaces one byte of the victim's text. Returns the byte that was there. */
 static uint8_t poke(pid_t pid, uint64_t address, uint8_t byte)
 {
     long word = peek(pid, address);
@@ -82,7 +82,7 @@ static int sleeps_in(pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
     FILE *file = fopen(path, "re");
     if (file && fgets(text, sizeof(text), file) && text[0] >= '0' && text[0] <= '9') {
-        number = atoi(text); /* else it says "running" */
+        number = atoi(text); /* other texts say "running" */
     }
     if (file) {
         fclose(file);
@@ -104,7 +104,7 @@ static bool sleeps_on_events(pid_t pid)
 /* How a wait for the victim ended. */
 enum stop { STOPPED, ASLEEP };
 
-/* Waits until the victim stops, or sleeps on a futex if that is to be reported. */
+/* Waits until the victim stops, or, if sleeps are to be reported, until it sleeps on a futex. */
 static enum stop await_stop(pid_t pid, bool tell_sleep)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -132,7 +132,7 @@ static enum stop await_stop(pid_t pid, bool tell_sleep)
     }
 }
 
-/* Lets the victim run on by `how` until it stops, waking it when it sleeps. */
+/* Lets the victim run by the ptrace request `how` until it stops. Wakes it when it sleeps. */
 static void run_on(pid_t pid, enum __ptrace_request how, const struct step_plan *plan,
                    bool *asleep_called)
 {
@@ -144,7 +144,7 @@ static void run_on(pid_t pid, enum __ptrace_request how, const struct step_plan 
     }
 }
 
-/* One instruction; a futex call may sleep, and then is woken by the plan. */
+/* Executes one instruction. A futex call may sleep; then the plan's `asleep` wakes it. */
 static void step_once(pid_t pid, const struct user_regs_struct *registers,
                       const struct step_plan *plan, bool *asleep_called)
 {
@@ -169,7 +169,7 @@ void step_await_begin(pid_t pid)
             strerror(errno));
 }
 
-/* Counts of keys; a small open hash that is as large as any victim's text in use. */
+/* Counts by key: a small open hash table, large enough for the text of any victim. */
 struct counts {
     uint64_t keys[SEEN_SLOTS];
     uint32_t values[SEEN_SLOTS];
@@ -198,7 +198,7 @@ static void add_point(struct step_points *points, struct step_point point)
     points->items[points->count++] = point;
 }
 
-/* The findings of one run so far. */
+/* What one run has found so far. */
 struct seen {
     struct counts visits; /* by pc */
     struct counts calls;  /* by pc and stack pointer */
@@ -241,8 +241,8 @@ void step_find(pid_t pid, const struct step_plan *plan, struct step_points *poin
     free(seen);
 }
 
-/* Has the processor stop this thread, and no other, before the instructions at two addresses.
- * false: the kernel has no such registers to give. */
+/* Sets the processor's debug registers, so that this thread, and no other, stops before the
+ * instructions at two addresses. Returns false if the kernel gives no such registers. */
 static bool watch_thread(pid_t pid, uint64_t one, uint64_t other)
 {
     enum { BOTH = 1 << 0 | 1 << 2 }; /* enabled, for execution; Intel SDM volume 3, 17.2.4 */
@@ -258,7 +258,7 @@ static bool step_to_watched(pid_t pid, const struct step_plan *plan, struct step
 {
     struct user_regs_struct registers;
     uint32_t visits = 0;
-    do { /* ends at the point or at the end */
+    do { /* ends at the point, or at the end of what is stepped */
         run_on(pid, PTRACE_CONT, plan, asleep_called);
         get_registers(pid, &registers);
         REQUIRE(registers.rip == point.pc || registers.rip == end_pc(), "stopped at %llx",
@@ -285,8 +285,8 @@ static bool step_to_slowly(pid_t pid, const struct step_plan *plan, struct step_
     return false;
 }
 
-/* Runs until the victim sleeps on a futex for the first time, and has it stand still there: it may
- * be woken before it is killed, and is to do nothing any more. */
+/* Runs until the victim sleeps on a futex for the first time, and stops it there. Somebody may wake
+ * the victim before it is killed; being stopped, it executes nothing more. */
 static bool step_to_sleep(pid_t pid)
 {
     int status = 0;
@@ -299,7 +299,7 @@ static bool step_to_sleep(pid_t pid)
     REQUIRE(tgkill(pid, pid, SIGSTOP) == 0, "tgkill: %s", strerror(errno));
     REQUIRE(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status),
             "the victim ended with status %x", (unsigned)status);
-    return WSTOPSIG(status) == SIGSTOP; /* else a time-out woke it, and it came to its end */
+    return WSTOPSIG(status) == SIGSTOP; /* else a timeout woke it, and it ran to its end */
 }
 
 bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, bool *asleep_called)
@@ -318,7 +318,7 @@ bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, b
     }
     poke(pid, end_pc(), OPCODE_BREAK);
     uint8_t saved = poke(pid, point.pc, OPCODE_BREAK);
-    for (;;) { /* ends at the point or at the end */
+    for (;;) { /* ends at the point, or at the end of what is stepped */
         run_on(pid, PTRACE_CONT, plan, asleep_called);
         get_registers(pid, &registers);
         if (registers.rip == end_pc() + 1) {
@@ -375,7 +375,7 @@ void step_resume(const struct step_image *image)
     REQUIRE(ptrace(PTRACE_CONT, image->pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
 }
 
-/* Returns whether it is about to wait for events, and would sleep. */
+/* Returns whether the agent is about to wait for events and would sleep. */
 static bool is_about_to_wait(pid_t pid, const struct user_regs_struct *registers)
 {
     bool waits = registers->rax == SYS_epoll_wait || registers->rax == SYS_epoll_pwait;
@@ -390,7 +390,7 @@ void step_find_event(const struct step_image *image, void (*event)(void *arg), v
     struct user_regs_struct registers;
     REQUIRE(seen, "no memory");
     *points = (struct step_points){0};
-    event(arg); /* while it stands still: then everything is there when it goes on */
+    event(arg); /* the agent stands still: it will find the whole event when it goes on */
     do {
         int status = 0;
         REQUIRE(ptrace(PTRACE_SINGLESTEP, image->pid, NULL, NULL) == 0, "ptrace: %s",
@@ -402,7 +402,7 @@ void step_find_event(const struct step_image *image, void (*event)(void *arg), v
         if (registers.rip >= image->first && registers.rip < image->limit) {
             note_instruction(seen, &registers, image->first, 1, points);
         }
-        /* The wait that it was stopped in comes first; it returns at once. */
+        /* The wait in which the agent was stopped comes first. It returns at once. */
     } while (points->own == 0 || !is_about_to_wait(image->pid, &registers));
     free(seen);
     step_resume(image);
@@ -412,15 +412,15 @@ bool step_event_to(const struct step_image *image, struct step_point point,
                    void (*event)(void *arg), void *arg, int64_t patience_ms)
 {
     uint64_t pc = image->first + point.pc;
-    /* Other threads of the agent run the same stubs of libc's calls: a breakpoint in the text would
-     * end them. */
+    /* Other threads of the agent execute the same stubs of libc's calls, and a breakpoint in the
+     * text would end those threads. */
     bool watched = watch_thread(image->pid, pc, pc);
     uint8_t saved = watched ? 0 : poke(image->pid, pc, OPCODE_BREAK);
     uint32_t visits = 0;
     event(arg);
     int64_t begin_ns = boottime_now();
     step_resume(image);
-    for (;;) { /* ends by the guard */
+    for (;;) { /* the guard ends it */
         struct user_regs_struct registers;
         int status = 0;
         if (waitpid(image->pid, &status, WNOHANG | __WALL) != image->pid) {

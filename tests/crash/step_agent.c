@@ -30,27 +30,27 @@
 
 enum { LANES = 2, POINTS = 240, LOCK_DELAY_MS = 30 };
 
-/* An agent that is stepped renews nothing, for as long as that takes: seconds, and a minute on a
- * busy machine. Its lease must not run out of that. Started again, it renews at once. */
+/* An agent that is stepped renews nothing meanwhile: for seconds, or for a minute on a busy
+ * machine. The lease has to be longer than that. An agent that is started again renews at once. */
 static const char config[] = "[agent]\nname = dev\ncell = dev\nstate_dir = %D/state\n"
                              "socket = %D/agent.sock\n[cell]\nsession_ttl = 10m\n";
 
-/* One agent with the processes that use it. */
+/* An agent with the processes that use it. */
 struct lane {
     struct agent_process agent;
     struct actor holder; /* holds "live" all the time */
-    struct actor first;  /* wait for "contested" */
+    struct actor first;  /* this one and the next wait for "contested" */
     struct actor second;
     struct actor victim;
     struct hf_hold live;
-    uint64_t token;      /* the last of "contested" */
-    int64_t deadline_ns; /* the lease's, when that was taken */
+    uint64_t token;      /* the last token of "contested" */
+    int64_t deadline_ns; /* the lease's deadline, when that token was taken */
     int recaller_fd;
     pid_t recaller;
     int64_t event_ns;
 };
 
-/* The steps of the agent. */
+/* What the agent does while it is stepped. */
 struct scenario {
     const char *name;
     void (*before)(struct lane *lane);
@@ -177,7 +177,7 @@ static void passed_on(struct lane *lane)
     release(&lane->second);
 }
 
-/* The victim waits in the middle: it is to be skipped. */
+/* The victim waits in the middle of the queue; the agent has to skip it. */
 static void victim_waits(struct lane *lane)
 {
     take(lane, &lane->first);
@@ -204,7 +204,7 @@ static void victim_reads(struct lane *lane)
     two_wait(lane);
 }
 
-/* Idle: granted to this host, held by nobody. */
+/* Granted to this host, but no process holds it. */
 static void idle(struct lane *lane)
 {
     take(lane, &lane->first);
@@ -283,7 +283,7 @@ static void lane_destroy(struct lane *lane)
     agent_destroy(&lane->agent);
 }
 
-/* Invariants, whatever was killed. */
+/* Invariants after every kill. */
 static void check_live(struct lane *lane)
 {
     const struct actor_request event = {.kind = ACTOR_EVENT};
@@ -301,7 +301,7 @@ static void check_live(struct lane *lane)
             show.waiters);
 }
 
-/* The new agent extends the lease that it adopted, for as long as a cell of one can. */
+/* The new agent extends the adopted lease, for as long as a cell of one host can. */
 static void check_renewed(struct lane *lane, int64_t before_ns)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -330,7 +330,7 @@ static struct step_points find_points(const struct scenario *scenario)
     return points;
 }
 
-/* true: the agent was killed there; false: it did not come by. */
+/* true: the agent was killed at the point; false: it did not reach the point. */
 static bool run_point(const struct scenario *scenario, struct lane *lane, struct step_point point)
 {
     struct step_image image;
@@ -364,8 +364,8 @@ static void lane_run(const struct scenario *scenario, const struct step_points *
     printf("%-46s %5zu points of %6llu own instructions, every %zu.: %u kills, %u missed\n",
            scenario->name, points->count, (unsigned long long)points->own, stride / LANES, done,
            missed);
-    /* On a busy machine the stepped agent does more than the event asks for: timers come due. Those
-     * points are missed; the rest has to be enough. */
+    /* On a busy machine the stepped agent does more than the event requires, because timers come
+     * due. The points of those steps are then missed; the remaining points have to be enough. */
     REQUIRE(done * 3 >= missed, "%u of %u points were not come by", missed, done + missed);
     fflush(stdout);
 }

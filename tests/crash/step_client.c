@@ -61,7 +61,7 @@ static void scene_destroy(struct scene *scene)
     munmap(scene->notes, sizeof(*scene->notes));
 }
 
-/* The lock's word as it is now. */
+/* Returns the lock's word as it is now. */
 static uint64_t scene_word(const struct scene *scene)
 {
     static struct hfi_region region;
@@ -114,7 +114,7 @@ static void victim_run(const struct scenario *scenario, const struct scene *scen
     _exit(0);
 }
 
-/* The victim, standing at the beginning; each bystander of the scenario is in place. */
+/* Starts the victim and stops it at the beginning; each bystander of the scenario is in place. */
 static pid_t victim_start(const struct scenario *scenario, struct scene *scene)
 {
     memset(scene->notes, 0, sizeof(*scene->notes));
@@ -132,7 +132,7 @@ static pid_t victim_start(const struct scenario *scenario, struct scene *scene)
     return pid;
 }
 
-/* Kills it where it stands and notes what it had. */
+/* Kills the victim where it stands and notes what it held. */
 static void victim_kill(struct scene *scene, pid_t pid)
 {
     uint64_t word = scene_word(scene);
@@ -147,16 +147,16 @@ static void victim_kill(struct scene *scene, pid_t pid)
     kill_process(pid);
 }
 
-/* ---- what must be true afterwards ---- */
+/* ---- what must be true after a kill ---- */
 
-/* A bystander says that it has the lock. */
+/* A bystander reports that it has the lock. */
 static void granted(struct scene *scene, struct bystander *who, struct bystander *other,
                     const struct actor_reply *reply)
 {
     REQUIRE(reply->result == 0, "a waiter got %s", hf_strerror(reply->result));
     REQUIRE(other->doing != HOLDS || (other->mode == HF_SHARED && who->mode == HF_SHARED),
             "two hold at once");
-    bool together = scene->victim_held == 2 && who->mode == HF_SHARED; /* both read */
+    bool together = scene->victim_held == 2 && who->mode == HF_SHARED; /* both hold it shared */
     if (scene->victim_held && !together) {
         int64_t opened_ns = scene->killed_ns + scene->lock_delay_ms * MS;
         REQUIRE(reply->time_ns >= opened_ns, "passed on %lld ns before the lock-delay was over",
@@ -205,7 +205,7 @@ static void settle(struct scene *scene)
             (unsigned long long)scene->victim_token);
 }
 
-/* The lock is as good as new. */
+/* The lock works like a new one. */
 static void check_usable(struct scene *scene)
 {
     struct hf_hold hold;
@@ -242,7 +242,7 @@ struct work {
     size_t stride;
 };
 
-/* What the asleep hook needs: there is one scene in a process. */
+/* For the hook `asleep`: a process has only one scene. */
 struct hook {
     const struct scenario *scenario;
     struct scene *scene;
@@ -262,7 +262,7 @@ static struct step_plan plan_of(struct hook *hook)
                               .visits_per_call = test_is_deep() ? 0 : 1};
 }
 
-/* One victim. false: it did not come by the point. */
+/* Runs one victim. Returns false if it did not reach the point. */
 static bool run_point(const struct scenario *scenario, struct scene *scene, struct step_point point,
                       bool release_first)
 {
@@ -303,13 +303,14 @@ static void worker_run(const struct work *work, struct tally *tally, unsigned nu
                      way == 1 ? ", after a release" : "");
             bool reached = run_point(work->scenario, &scene, point, way == 1);
             atomic_fetch_add_explicit(reached ? &tally->done : &tally->missed, 1,
-                                      memory_order_relaxed); /* read after the workers' end */
+                                      memory_order_relaxed); /* read only after the workers have
+                                                              * ended */
         }
     }
     scene_destroy(&scene);
 }
 
-/* The first run: its points. */
+/* The first run, which finds the points. */
 static void find_points(struct work *work)
 {
     struct scene scene;
@@ -377,7 +378,7 @@ START_TEST(client_killed_after_every_instruction)
 }
 END_TEST
 
-/* The same with the lock-delay that handles have unless they say otherwise; a few points. */
+/* The same with the default lock-delay of handles, at a few points. */
 START_TEST(client_killed_with_the_default_lock_delay)
 {
     run_scenario(&scenarios[_i], DEFAULT_DELAY_MS,

@@ -17,7 +17,7 @@ struct box *box;
 
 void sim_point(void);
 
-/* ---- memory: fresh zero pages for each input, and no page behind them ---- */
+/* ---- memory: fresh zero pages for each input; behind them nothing is mapped ---- */
 
 enum { PAGE = 4096 };
 
@@ -27,7 +27,7 @@ static void *pages_take(size_t size)
     uint8_t *memory = mmap(NULL, whole + PAGE, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     HF_CHECK(memory != MAP_FAILED && mprotect(memory + whole, PAGE, PROT_NONE) == 0);
-    /* The memory ends where the page ends, as near as alignment allows. */
+    /* The memory ends where the page ends, or as near to that as alignment allows. */
     return memory + (whole - (size + 63) / 64 * 64);
 }
 
@@ -47,7 +47,7 @@ void box_strike(const struct box_strike *strike)
     memcpy(at, &strike->value, strike->width);
 }
 
-/* Called before each atomic operation on a word: another process's rubbish may get there first. */
+/* Called before each atomic operation on a word: here another process may write rubbish first. */
 void sim_point(void)
 {
     if (box == NULL || box->strike_count == 0) {
@@ -244,7 +244,7 @@ static void operation_act(void *arg, const struct host_action *action, const uns
     box_take_action(action, bytes);
 }
 
-/* The receiver can read each message that goes out. */
+/* Checks that the receiver can decode each message that is sent. */
 static void check_sent(const struct message *message)
 {
     static unsigned char packet[65536];
@@ -409,7 +409,8 @@ static void make_region(void)
     box->region_memory = pages_take(box->region_size);
     hfi_region_format(box->region_memory, &sizes, &identity);
     HF_CHECK(hfi_region_attach(box->region_memory, box->region_size, &box->client_region) == NULL);
-    memset(box->processes, 0, sizeof(box->processes)); /* those of another region go their way */
+    memset(box->processes, 0, sizeof(box->processes)); /* processes of another region are
+                                                        * forgotten */
 }
 
 static void fill_host_config(struct host_config *config, bool adopted)

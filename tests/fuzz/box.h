@@ -23,7 +23,7 @@ enum {
     BOX_VOTERS = 3,
     BOX_NAMES = 14, /* lock names that are drawn */
     BOX_PROCESSES = 4,
-    BOX_HANDLES = 6, /* that a process remembers */
+    BOX_HANDLES = 6, /* how many handles a process remembers */
     BOX_IDS = 16,
     BOX_SENT = 16,
     BOX_STRIKES = 8,
@@ -45,10 +45,10 @@ struct box_disk {
     uint32_t mark_count;
     struct quorum_member members[BOX_VOTERS];
     struct quorum_seen seen[BOX_VOTERS];
-    struct message_name slots[BOX_SLOTS]; /* length 0: none */
+    struct message_name slots[BOX_SLOTS]; /* length 0: no name */
     uint32_t epoch;
     uint64_t commit;
-    uint32_t lease_epoch; /* as the lease file has it; 0: none */
+    uint32_t lease_epoch; /* as in the lease file; 0: none */
     int64_t lease_ns;
 };
 
@@ -63,7 +63,7 @@ struct box_handle {
 struct box_process {
     bool alive;
     uint32_t connection; /* 0: none */
-    uint32_t client;     /* 0: not welcomed yet */
+    uint32_t client;     /* 0: the agent has not welcomed it yet */
     uint64_t nonce;
     uint32_t ids[BOX_IDS];
     uint32_t id_count;
@@ -72,7 +72,7 @@ struct box_process {
 
 /* One change of the region, by a process that writes rubbish. */
 struct box_strike {
-    uint32_t offset; /* of the region, behind the header's fixed part */
+    uint32_t offset; /* from the start of the region, behind the header's fixed part */
     uint32_t width;  /* 1, 4, 8 */
     uint64_t value;
 };
@@ -94,8 +94,8 @@ struct box {
     uint64_t region_size;
     struct hfi_region client_region;
     struct hfi_region agent_region;
-    struct hfi_kernel kernel;        /* the agent's */
-    struct hfi_kernel client_kernel; /* whose sleep lets time pass */
+    struct hfi_kernel kernel;        /* of the agent */
+    struct hfi_kernel client_kernel; /* of the clients: its sleep lets time pass */
     void *names_memory;
     void *host_memory;
     void *quorum_memory;
@@ -108,7 +108,7 @@ struct box {
     struct driver *driver;
     const struct driver_batch *flying;
     bool slow_disk;
-    bool disk_fails; /* the batch on its way */
+    bool disk_fails; /* the batch on its way will fail */
     int64_t now_ns;
     uint64_t random;
     uint64_t requests;
@@ -116,14 +116,14 @@ struct box {
     struct box_process processes[BOX_PROCESSES];
     struct box_sent sent[BOX_SENT];
     uint64_t sent_count;
-    uint64_t versions; /* how many versions other agents have given it so far */
+    uint64_t versions; /* how many versions other agents have given to this agent so far */
     uint64_t tokens;
-    bool adopts_badly;                      /* the region is not as an agent left it */
-    struct box_strike strikes[BOX_STRIKES]; /* done one by one within the next steps */
+    bool adopts_badly;                      /* the region to adopt is not as an agent left it */
+    struct box_strike strikes[BOX_STRIKES]; /* carried out one by one within the next steps */
     uint32_t strike_count;
 };
 
-/* The one that is being played. */
+/* The box that is being played. */
 extern struct box *box;
 
 static inline bool box_same_agent(const struct message_agent *a, const struct message_agent *b)
@@ -133,7 +133,7 @@ static inline bool box_same_agent(const struct message_agent *a, const struct me
 
 /* ---- box.c ---- */
 
-/* An empty agent, started. */
+/* Makes an empty agent and starts it. */
 void box_open(struct draw draw);
 void box_close(void);
 /* Kills the agent and starts it again, with the region as it is. */
@@ -156,13 +156,13 @@ struct message_name box_draw_name(void);
 
 /* ---- box_messages.c ---- */
 
-/* Gives the agent a message of another agent: an answer to what it sent, with a lie in it or
- * without, or an invented one. */
+/* Gives the agent a message of another agent: an answer to a message that it sent, correct or with
+ * one wrong value, or an invented message. */
 void box_answer(bool lie);
 void box_make_up(void);
 void box_gossip(void);
 struct message_agent box_draw_agent(void);
-/* Makes the answer that an honest agent gives. Returns false if it gives none. */
+/* Makes the answer that a correct agent gives. Returns false if a correct agent gives none. */
 bool box_honest(const struct box_sent *sent, struct message *out);
 
 #endif

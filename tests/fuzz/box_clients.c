@@ -107,7 +107,7 @@ void box_take_action(const struct host_action *action, const unsigned char *byte
     }
 }
 
-/* ---- what they say ---- */
+/* ---- what the processes send ---- */
 
 static struct box_process *draw_process(void)
 {
@@ -173,7 +173,7 @@ static void fill_open(struct hfi_frame *frame, const struct box_handle *handle)
     }
 }
 
-/* Draws a handle that is really open, or else any number. */
+/* Draws a handle that is open, or any number. */
 static uint32_t draw_handle(const struct box_process *process)
 {
     uint8_t what = draw_byte(&box->draw);
@@ -255,8 +255,8 @@ void box_frame(void)
     frame.request = frame.kind == HFI_FRAME_RING ? 0 : frame.request;
     struct message_name name = box_draw_name();
     fill_frame(&frame, process, &name, text, sizeof(text));
-    /* The frame passes the codec, as over the socket. A frame that the codec refuses does not reach
-     * the core. */
+    /* The frame passes through the codec, as on the socket. A frame that the codec refuses does not
+     * reach the core. */
     size_t size = hfi_frame_encode(&frame, packet, sizeof(packet));
     if (size == 0 || hfi_frame_decode(packet, size, &frame, NULL, &error) != 0) {
         return;
@@ -291,7 +291,7 @@ void box_end_process(void)
     driver_event(box->driver, &event);
 }
 
-/* ---- what they do in the region ---- */
+/* ---- what the processes do in the region ---- */
 
 static void act(struct box_handle *handle, uint8_t what)
 {
@@ -317,7 +317,7 @@ static void act(struct box_handle *handle, uint8_t what)
     }
 }
 
-/* A process takes a place in the queue and sleeps there, as far as the region shows. */
+/* A process takes a seat in the queue. The region shows that it sleeps; it does not. */
 static void queue(const struct box_handle *handle)
 {
     uint32_t seat = handle->opened.seat;
@@ -343,7 +343,7 @@ void box_act(void)
     } else {
         queue(handle);
     }
-    if (what & 4) { /* with a ring */
+    if (what & 4) { /* also sends a ring */
         struct host_event event = {.kind = HOST_RING};
         atomic_fetch_or(&box->client_region.dirty[0], UINT64_C(1) << handle->opened.slot);
         driver_event(box->driver, &event);
@@ -373,13 +373,14 @@ static struct box_strike draw_strike(void)
     uint8_t part = draw_byte(&box->draw);
     uint32_t at = draw_below(&box->draw, sizes[part % 8]);
     strike.width = widths[part / 8 % 4];
-    if (part % 8 == 0 || part % 8 == 5) { /* the word of a slot: the rest of its line is unused */
+    if (part % 8 == 0 || part % 8 == 5) { /* the word of a slot; the rest of its cache line is
+                                           * unused */
         at = at / 64 * 64;
         strike.width = 8;
     }
     strike.offset = (uint32_t)(parts[part % 8] - base) + at;
     strike.value = draw_number(&box->draw);
-    if (part & 64) { /* flags of a word, over a token that may be right */
+    if (part & 64) { /* flags of a word, with a token that may be right */
         strike.value = strike.value << 40 | draw_byte(&box->draw);
     }
     return strike;
@@ -399,7 +400,7 @@ void box_scribble(void)
             box_strike(&strike);
         }
     }
-    if (draw_bool(&box->draw)) { /* and every client is notified to look */
+    if (draw_bool(&box->draw)) { /* and notifies every client to look */
         struct host_event event = {.kind = HOST_RING};
         atomic_store(&box->client_region.dirty[0], UINT64_MAX);
         driver_event(box->driver, &event);

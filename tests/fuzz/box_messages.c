@@ -20,7 +20,7 @@ struct message_agent box_draw_agent(void)
     return agent;
 }
 
-/* ---- what numbers there are: those that the agent itself used, or near them ---- */
+/* ---- numbers that the agent itself used, or numbers near them ---- */
 
 static const struct box_sent *draw_sent(void)
 {
@@ -276,7 +276,7 @@ bool box_honest(const struct box_sent *sent, struct message *out)
     }
 }
 
-/* ---- lies ---- */
+/* ---- wrong values ---- */
 
 static void lie_round(struct message *message)
 {
@@ -454,7 +454,7 @@ void box_answer(bool lie)
     driver_received(box->driver, &message);
 }
 
-/* ---- made up ---- */
+/* ---- invented messages ---- */
 
 static struct message_name draw_name(void)
 {

@@ -1,7 +1,7 @@
 /*
- * Reads a fuzzer's input as a row of choices: each draw takes bytes from its front, and an input
- * that is used up draws zeros. So every input means something, and a change of one byte changes one
- * choice.
+ * Reads a fuzzer's input as a sequence of choices: each draw takes bytes from its front, and an
+ * input that is used up draws zeros. So every input means something, and a change of one byte
+ * changes one choice.
  */
 #ifndef TESTS_FUZZ_DRAW_H
 #define TESTS_FUZZ_DRAW_H

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Runs one input. It returns, or it aborts. */
+/* Runs one input. Either returns, or aborts. */
 typedef void fuzz_entry(const uint8_t *bytes, size_t size);
 
 /* Writes a seed input; index counts up from 0. Returns the size written; 0: there are no more
@@ -20,10 +20,10 @@ struct fuzz_target {
     const char *name;
     fuzz_entry *entry;
     fuzz_seed *seed;
-    size_t size_max; /* of an input */
+    size_t size_max; /* of one input */
 };
 
-/* Each program has exactly one: it is in its fuzz_X.c. */
+/* Each program defines exactly one, in its fuzz_X.c. */
 extern const struct fuzz_target fuzz_target;
 
 #endif

@@ -20,11 +20,11 @@ static size_t agent_seed(size_t index, uint8_t *bytes, size_t size)
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    bytes[0] = (uint8_t)index; /* each shape of a cell */
+    bytes[0] = (uint8_t)index; /* one seed for each shape of a cell */
     return used;
 }
 
-/* Lets time pass, and does what is due, within a bound. */
+/* Lets time pass and carries out what is due, a bounded number of times. */
 static void pass(void)
 {
     static const int64_t spans_ns[] = {0,

@@ -82,7 +82,7 @@ static void check_accepted(const struct config *config)
     }
 }
 
-/* Every name is found: no list is too short for its names. */
+/* Checks that every name is found: no list is too short for its names. */
 static void check_found(struct config *config)
 {
     for (uint32_t i = 0; i < config->account_count; i++) {
@@ -111,7 +111,8 @@ static void config_entry(const uint8_t *bytes, size_t size)
     const char *end = memchr(error, 0, sizeof(error));
     HF_CHECK(end != NULL && result != CONFIG_UNREADABLE);
     HF_CHECK((result == CONFIG_OK) == (error[0] == 0));
-    for (const char *at = error; at < end; at++) { /* one line, and it steers no terminal */
+    for (const char *at = error; at < end; at++) { /* one line, without control characters for the
+                                                    * terminal */
         HF_CHECK((unsigned char)*at >= 0x20 && *at != 0x7f);
     }
     if (result == CONFIG_OK) {

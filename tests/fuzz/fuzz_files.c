@@ -28,7 +28,7 @@ static int folder_fd = -1;
 static char own_name[REGION_OWN_MAX];
 static char object[REGION_OWN_MAX + 16];
 
-static const char page[] = "page"; /* of shared memory: of the same folder here */
+static const char page[] = "page"; /* shared memory, which here is in the same folder */
 
 static void remove_folder(void)
 {
@@ -84,7 +84,7 @@ static size_t files_seed(size_t index, uint8_t *bytes, size_t size)
     case 1:
         memcpy(bytes + 1, lines, strlen(lines));
         return 1 + strlen(lines);
-    case 2: /* whole, then cut */
+    case 2: /* the whole file, then a shortened one */
     case 3:
         return 1 + region_bytes(bytes + 1);
     default:
@@ -98,7 +98,7 @@ static void write_file(const char *name, const uint8_t *bytes, size_t size)
     HF_CHECK(fd >= 0 && write(fd, bytes, size) == (ssize_t)size && close(fd) == 0);
 }
 
-/* The first half is the file, the second the page of shared memory. */
+/* The first half of the input is the file, the second half is the page of shared memory. */
 static void read_lease(const uint8_t *bytes, size_t size)
 {
     struct lease_file file;
@@ -137,7 +137,7 @@ static void read_record(const uint8_t *bytes, size_t size)
     client_record_free(&record);
 }
 
-/* cut: after the adoption the file shrinks to that many bytes, and the agent looks at it. */
+/* cut: after the adoption the file shrinks to that many bytes, and then the agent reads it. */
 static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
 {
     struct region_file file;
@@ -145,7 +145,7 @@ static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
     uint64_t whole = hfi_region_size(&sizes);
     int fd = openat(folder_fd, object, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     HF_CHECK(fd >= 0 && fchmod(fd, 0600) == 0 && pwrite(fd, bytes, size, 0) == (ssize_t)size);
-    bool odd = size > 700; /* not of the size that it should have */
+    bool odd = size > 700; /* not of the expected size */
     HF_CHECK(ftruncate(fd, odd ? (off_t)size * 8 : (off_t)whole) == 0);
     memset(error, 'x', sizeof(error));
     if (!region_file_adopt(&file, folder_fd, &sizes, &identity, error)) {

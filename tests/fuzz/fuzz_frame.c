@@ -25,7 +25,8 @@ static void check_inside(struct hfi_text text, const uint8_t *bytes, size_t size
     HF_CHECK(text.size == 0 || (start >= bytes && start + text.size <= bytes + size));
 }
 
-/* Reads a whole page and builds it again. Nothing is cut, since the page did fit before. */
+/* Decodes a whole page and encodes it again. Nothing may be cut off, because the page fitted
+ * before. */
 static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame *frame,
                        const uint8_t *bytes, size_t size)
 {
@@ -49,7 +50,7 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
             count++;
         }
         HF_CHECK(count == lock.holder_count + lock.waiter_count);
-        /* Only the two bytes of a longer array head may be missing at the end of a full page. */
+        /* A full page may lose only the two bytes of a longer array head. */
         HF_CHECK(hfi_listed_add(&builder, &lock, parties) || size > HFI_FRAME_MAX - 4);
         locks++;
     }
@@ -57,7 +58,7 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
     HF_CHECK(hfi_listed_finish(&builder, frame->listed.more) > 0);
 }
 
-/* The same with facts. */
+/* The same for facts. */
 static void check_facts(struct hfi_listed_cursor *cursor, const struct hfi_frame *frame,
                         const uint8_t *bytes, size_t size)
 {
@@ -107,7 +108,7 @@ static void frame_entry(const uint8_t *bytes, size_t size)
         return;
     }
     first_size = hfi_frame_encode(&frame, first, sizeof first);
-    HF_CHECK(first_size > 0 && first_size <= size); /* ours is the shortest form */
+    HF_CHECK(first_size > 0 && first_size <= size); /* this encoder writes the shortest form */
     HF_CHECK(hfi_frame_decode(first, first_size, &frame, NULL, &error) == 0);
     HF_CHECK(hfi_frame_encode(&frame, second, sizeof second) == first_size);
     HF_CHECK(memcmp(first, second, first_size) == 0);

@@ -29,7 +29,8 @@ static void check_items(struct gossip_reader *reader, struct gossip_writer *writ
     while (gossip_next_item(reader, &stamp, &item, &body, &size)) {
         HF_CHECK(size <= GOSSIP_BODY_MAX);
         size_t again = gossip_body_encode(&item, own, sizeof own);
-        HF_CHECK(again > 0 && again <= size); /* the shortest form of the same */
+        HF_CHECK(again > 0 && again <= size); /* the encoder writes the shortest form of the same
+                                               * content */
         HF_CHECK(gossip_body_decode(own, again, &item));
         HF_CHECK(gossip_add_item(writer, &stamp, own, again));
     }

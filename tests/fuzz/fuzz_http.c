@@ -24,21 +24,21 @@ enum { INPUT_MAX = 1024, EVENTS_MAX = 300, CLIENTS = KERNEL_CLIENTS_MAX };
 enum { SAID_MAX = HTTP_REQUEST_MAX, PENDING_MAX = 6000, BODY_MAX = 3000, ANSWER_MAX = 4096 };
 #define MS INT64_C(1000000)
 
-/* A client; its descriptor is FIRST_FD and its number. */
+/* A client. Its descriptor is FIRST_FD plus its number. */
 struct http_client {
-    bool open; /* at the server */
-    bool gone; /* it will send nothing more */
+    bool open; /* the server has it open */
+    bool gone; /* it sends nothing more */
     bool reset;
     bool answered;
-    bool shut; /* by the server, for writing */
+    bool shut; /* the server has shut it down for writing */
     int64_t accepted_ns;
-    uint32_t window; /* bytes that the kernel takes of an answer */
+    uint32_t window; /* how many bytes of an answer the kernel takes */
     struct kernel_end end;
     size_t pending_size;
     size_t pending_read;
-    size_t said_size; /* what the server read until it answered */
+    size_t said_size; /* how many bytes the server read until it answered */
     size_t answer_size;
-    size_t body_size; /* of the answer, if it is the handler's */
+    size_t body_size; /* of the answer, if the handler made it */
     uint8_t pending[PENDING_MAX];
     char said[SAID_MAX + 1];
     char answer[ANSWER_MAX];
@@ -46,7 +46,7 @@ struct http_client {
 
 static struct {
     struct http_server *server;
-    bool turned; /* the handler was told of this turn */
+    bool turned; /* the handler was called in this turn */
     uint32_t connected;
     size_t body_size;
     char body[BODY_MAX];
@@ -177,13 +177,13 @@ int fuzz_close(int fd)
         return 0;
     }
     struct http_client *client = client_of(fd);
-    HF_CHECK(client->end.events == 0); /* libuv's rule */
+    HF_CHECK(client->end.events == 0); /* libuv requires this */
     client->open = false;
     world.connected--;
     return 0;
 }
 
-/* ---- what the answer has to be ---- */
+/* ---- the expected answer ---- */
 
 static bool has(const char *bytes, size_t size, const char *what)
 {
@@ -277,7 +277,7 @@ static int expected_status(const struct http_client *client, bool *head)
     return status_of_path(path + 1, (size_t)((query != NULL ? query : version) - path - 1));
 }
 
-/* Checks the answer so far, or all of it. */
+/* Checks the part of the answer that has been sent so far, or the whole. */
 static void check_answer(const struct http_client *client, bool whole)
 {
     char first[32];
@@ -381,7 +381,7 @@ static void say(struct http_client *client)
     }
 }
 
-/* Makes the call that libuv would make, if there is a reason for it. */
+/* Makes the call that libuv would make, if an event is due for it. */
 static void call(struct http_client *client, int status)
 {
     bool readable = client->gone || client->reset || client->pending_read < client->pending_size;
@@ -555,7 +555,7 @@ static size_t http_seed(size_t index, uint8_t *bytes, size_t size)
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    memset(bytes, 0, 8); /* it listens */
+    memset(bytes, 0, 8); /* the server listens */
     return used;
 }
 

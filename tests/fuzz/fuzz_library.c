@@ -20,7 +20,7 @@
 
 #include "holdfast/admin.h"
 #include "library_calls.h"
-#undef syscall /* the real one, for what is not the agent's */
+#undef syscall /* the real call, for what does not concern the agent */
 #include "proto/check.h"
 #include "proto/frame.h"
 #include "proto/lockword.h"
@@ -113,14 +113,14 @@ static int64_t kernel_now(void *arg)
 
 static void pass(int64_t duration_ns)
 {
-    HF_CHECK(++world.sleeps < 100000); /* in one call of the library's */
+    HF_CHECK(++world.sleeps < 100000); /* within one call of the library */
     world.now_ns += duration_ns > 0 && duration_ns < 1000 * MS ? duration_ns : MS;
 }
 
 int fuzz_clock_gettime(clockid_t clock, struct timespec *out)
 {
     (void)clock;
-    world.now_ns += 100000; /* a loop that only looks at the clock gets there, too */
+    world.now_ns += 100000; /* a loop that only reads the clock must reach its deadline, too */
     *out = (struct timespec){.tv_sec = world.now_ns / 1000000000,
                              .tv_nsec = world.now_ns % 1000000000};
     return 0;
@@ -146,7 +146,7 @@ long fuzz_syscall(long number, ...)
     int operation = va_arg(arguments, int);
     va_end(arguments);
     if ((operation & FUTEX_CMD_MASK) == FUTEX_WAIT) {
-        if (draw_byte(&world.draw) % 4 == 0) { /* something happens meanwhile */
+        if (draw_byte(&world.draw) % 4 == 0) { /* another event happens meanwhile */
             struct strike made = draw_strike();
             strike(&made);
         }
@@ -251,7 +251,7 @@ static void say(const struct hfi_frame *frame, int first_fd, int second_fd)
         return;
     }
     packet->size = hfi_frame_encode(frame, packet->bytes, sizeof(packet->bytes));
-    if (packet->size == 0) { /* a number that no frame has room for */
+    if (packet->size == 0) { /* a number for which no frame has room */
         packet->size = 1;
         packet->bytes[0] = what;
     }
@@ -308,7 +308,8 @@ static void say_region(uint64_t request)
 {
     uint8_t what = draw_byte(&world.draw);
     struct hfi_frame region = {.kind = HFI_FRAME_REGION, .request = request};
-    int second = what == 248 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1; /* one too many */
+    int second = what == 248 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1; /* one descriptor too
+                                                                             * many */
     region.region = (struct hfi_region_frame){.region = what > 250 ? 2 : 1,
                                               .incarnation = 9 + (what > 252),
                                               .namespace_name = text("default")};
@@ -381,7 +382,7 @@ static void say_facts(uint64_t request)
         return;
     }
     hfi_facts_begin(&builder, packet->bytes, sizeof(packet->bytes), request);
-    for (uint32_t i = 0; i < what % 8u * 40; i++) { /* also more than a packet has room for */
+    for (uint32_t i = 0; i < what % 8u * 40; i++) { /* sometimes more than a packet has room for */
         struct hfi_fact_frame fact = {.subject = text(i % 2 != 0 ? "host-b" : ""),
                                       .key = text(keys[i % 3]),
                                       .value = (int64_t)((uint64_t)i << what % 64),
@@ -450,7 +451,7 @@ ssize_t fuzz_send(int fd, const void *bytes, size_t size, int flags)
     uint8_t what = draw_byte(&world.draw);
     (void)fd;
     (void)flags;
-    /* The library always sends frames. */
+    /* The library sends only well-formed frames. */
     HF_CHECK(hfi_frame_decode(bytes, size, &asked, NULL, &error) == 0);
     HF_CHECK(asked.kind < HFI_FRAME_WELCOME);
     if (what == 255) {
@@ -462,10 +463,10 @@ ssize_t fuzz_send(int fd, const void *bytes, size_t size, int flags)
     }
     if (what == 239) {
         world.hung_up = true;
-    } else if (what != 238) { /* else it is silent */
+    } else if (what != 238) { /* for 238 the agent sends nothing */
         answer(&asked);
     }
-    if (what == 237) { /* the same again */
+    if (what == 237) { /* sends the same packet again */
         answer(&asked);
     }
     return (ssize_t)size;
@@ -480,7 +481,8 @@ struct program {
 
 static void check_code(int code)
 {
-    HF_CHECK(code <= 0 && hf_strerror(code) != NULL); /* maybe one of a later agent's */
+    HF_CHECK(code <= 0 && hf_strerror(code) != NULL); /* it may be the text of a later agent's
+                                                       * code */
 }
 
 static int on_lock(const struct hf_lock_info *info, void *arg)
@@ -639,7 +641,8 @@ static void make_region(void)
 {
     static const struct hfi_region_sizes sizes = {SLOTS, HOLDERS, BLOCKS};
     static struct hfi_kernel kernel = {
-        .wake = kernel_nothing, .now_ns = kernel_now}; /* of the agent: it never sleeps or rings */
+        .wake = kernel_nothing, .now_ns = kernel_now}; /* of the agent, which never sleeps or rings
+                                                        * here */
     struct hfi_region_identity identity = {.cell = "fuzz", .agent = "a", .incarnation = 9};
     struct hfi_actor agent = {&world.region, &kernel, HFI_HOLDER_AGENT};
     uint64_t size = hfi_region_size(&sizes);
@@ -678,7 +681,7 @@ static size_t library_seed(size_t index, uint8_t *bytes, size_t size)
     for (size_t i = 0; i < used; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
-        if (bytes[i] > 200 && i % 3 != 0) { /* mostly an agent that does well */
+        if (bytes[i] > 200 && i % 3 != 0) { /* mostly an agent that behaves correctly */
             bytes[i] &= 0x7f;
         }
     }
@@ -713,7 +716,7 @@ static void library_entry(const uint8_t *bytes, size_t size)
     }
     world.strike_count = 0;
     drop_packets();
-    HF_CHECK(lowest_fd() == lowest); /* else a descriptor was kept */
+    HF_CHECK(lowest_fd() == lowest); /* if not, a descriptor was not closed */
 }
 
 const struct fuzz_target fuzz_target = {"library", library_entry, library_seed, INPUT_MAX};

@@ -1,6 +1,6 @@
 /*
- * The entry for libFuzzer. FUZZ_TARGET corpus-folder ... fuzzes; `FUZZ_TARGET --seeds FOLDER`
- * writes the seeds, one file each, to begin a corpus with.
+ * The entry for libFuzzer. `FUZZ_TARGET FOLDER ...` fuzzes with that corpus. `FUZZ_TARGET --seeds
+ * FOLDER` writes the seeds, one file each; a corpus can begin with them.
  */
 #include "fuzz.h"
 

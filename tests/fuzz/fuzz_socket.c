@@ -30,26 +30,26 @@ enum { TOLD_MAX = 800, SPARE = LISTENER + 1, OURS = 4000 };
 struct pending {
     uint32_t size;
     uint8_t fds;
-    uint8_t what; /* kind of its bytes */
+    uint8_t what; /* what its bytes are */
 };
 
-/* A client; its descriptor is FIRST_FD and its number here. */
+/* A client. Its descriptor is FIRST_FD plus its number here. */
 struct socket_client {
     bool open;
-    bool gone; /* sends nothing more */
+    bool gone; /* it sends nothing more */
     bool reset;
-    bool shut; /* by the agent: nothing more can be sent to it */
+    bool shut; /* the agent has shut it down: nothing more can be sent to it */
     bool greeted;
-    bool refused; /* got the answer that there is no room for it */
+    bool refused; /* it got the answer that there is no room for it */
     int64_t accepted_ns;
     uint32_t number;
-    uint32_t window; /* packets that the kernel takes */
+    uint32_t window; /* how many packets the kernel takes */
     struct kernel_end end;
     uint32_t pending_count;
     uint32_t pending_read;
     struct pending pending[PENDING];
-    uint32_t told; /* packets given to connection_send */
-    uint32_t sent; /* the last of them that arrived */
+    uint32_t told; /* how many packets were given to connection_send */
+    uint32_t sent; /* the last of those packets that arrived */
     struct {
         uint32_t size;
         bool unasked;
@@ -59,10 +59,10 @@ struct socket_client {
 static struct {
     struct socket_server *server;
     bool spare_open;
-    bool refuses;      /* the kernel: descriptors */
-    uint32_t closing;  /* sockets that wait for room with the closer */
-    bool closer_ended; /* it closes itself */
-    bool alone;        /* that was reported */
+    bool refuses;      /* the kernel refuses packets with descriptors */
+    uint32_t closing;  /* how many sockets the closer has still to close, within its limit */
+    bool closer_ended; /* the closer has ended; the server closes sockets itself */
+    bool alone;        /* the end of the closer was reported */
     bool stuck;        /* no client may be accepted */
     struct socket_client clients[CLIENTS];
 } world;
@@ -91,7 +91,7 @@ static void take_pending(struct socket_client *client)
 
 static void close_client(struct socket_client *client)
 {
-    HF_CHECK(client->end.events == 0); /* libuv's rule */
+    HF_CHECK(client->end.events == 0); /* libuv requires this */
     client->open = false;
 }
 
@@ -103,11 +103,11 @@ int fuzz_close(int fd)
     } else if (fd == SPARE) {
         HF_CHECK(world.spare_open);
         world.spare_open = false;
-    } else { /* descriptors of packets are not the connection's to close */
+    } else { /* the connection does not close descriptors of packets */
         struct socket_client *client = client_of(fd);
         HF_CHECK(client->shut);
-        while (client->pending_read < client->pending_count) { /* the kernel does that */
-            HF_CHECK(world.refuses); /* a few were thrown away, and nothing else is known of it */
+        while (client->pending_read < client->pending_count) { /* the kernel closes those */
+            HF_CHECK(world.refuses); /* some were thrown away, and the test does not know which */
             take_pending(client);
         }
         close_client(client);
@@ -122,7 +122,7 @@ int fuzz_shutdown(int fd, int how)
     return 0;
 }
 
-/* SIOCOUTQ: what is sent is received at once here. */
+/* SIOCOUTQ: here each sent packet is received at once. */
 int fuzz_ioctl(int fd, unsigned long request, ...)
 {
     va_list rest;
@@ -190,7 +190,7 @@ bool closer_ended(const struct closer *to)
     return world.closer_ended;
 }
 
-/* No call of this kernel costs anything. */
+/* No call of this kernel takes time. */
 void late_close(int fd, uid_t uid)
 {
     (void)fd;
@@ -270,7 +270,7 @@ bool fuzz_peer_of(int fd, struct peer *out)
 
 /* ---- packets ---- */
 
-/* The bytes of a packet: a frame that clients send, or rubbish. */
+/* Makes the bytes of a packet: a frame that clients send, or rubbish. */
 static size_t fill(uint8_t *bytes, size_t room, const struct pending *packet)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 7};
@@ -281,7 +281,7 @@ static size_t fill(uint8_t *bytes, size_t room, const struct pending *packet)
     return packet->size;
 }
 
-/* Names the sender. There is no room for anything else. */
+/* Writes the sender's credentials. There is no room for anything else. */
 static void attach(struct msghdr *message, const struct pending *packet)
 {
     const struct ucred who = {.pid = 5};
@@ -294,7 +294,7 @@ static void attach(struct msghdr *message, const struct pending *packet)
     message->msg_flags |= packet->fds > 0 ? MSG_CTRUNC : 0;
 }
 
-/* The size of the next packet; 0, -1 as in recv(2). */
+/* Returns the size of the next packet; 0 and -1 as in recv(2). */
 static ssize_t next_size(struct socket_client *client)
 {
     static uint8_t bytes[2 * HFI_FRAME_MAX];
@@ -331,7 +331,7 @@ ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags)
     if (size < 0 || client->pending_read == client->pending_count) {
         message->msg_controllen = 0;
         if (size < 0 && errno == EAGAIN && draw_byte(&kernel.draw) % 16 == 15) {
-            say(client); /* just behind the look */
+            say(client); /* another packet arrives just after the server looked */
             errno = EAGAIN;
         }
         return size;
@@ -368,7 +368,7 @@ ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
     client->window -= client->window != UINT32_MAX;
     HF_CHECK(!client->refused);
     memcpy(&number, message->msg_iov->iov_base, sizeof(number));
-    if (number == UINT32_MAX) { /* not the handler's: it is hung up on now */
+    if (number == UINT32_MAX) { /* the handler never saw it: the server closes it now */
         HF_CHECK(size == sizeof(number) && !client->greeted && message->msg_controllen == 0);
         client->refused = true;
         return (ssize_t)size;
@@ -396,7 +396,7 @@ static struct socket_client *client_with(const struct connection *connection)
     return client_of(connection_socket(connection));
 }
 
-/* An answer, whose first bytes say the how many-th it is. */
+/* Makes an answer. Its first bytes are its number in the sequence. */
 static void tell(struct connection *connection, bool unasked)
 {
     static uint8_t bytes[HFI_FRAME_MAX];
@@ -419,7 +419,8 @@ static void tell(struct connection *connection, bool unasked)
         socket_close(connection);
         return;
     }
-    /* Packets that have not arrived wait, within bounds; unasked ones may have been dropped. */
+    /* The number of packets that have not arrived is bounded; packets that nobody asked for may be
+     * dropped. */
     uint32_t waiting = 0;
     for (uint32_t i = client->sent + 1; i <= client->told; i++) {
         waiting += client->packets[i].unasked ? 0 : client->packets[i].size;
@@ -464,7 +465,7 @@ static void on_closed(void *arg, struct connection *connection, const char *why)
 {
     HF_CHECK(arg == &world && (why == NULL || why[0] != '\0'));
     HF_CHECK(client_with(connection)->open);
-    if (draw_byte(&kernel.draw) % 8 == 7) { /* the handler may do so itself */
+    if (draw_byte(&kernel.draw) % 8 == 7) { /* the handler may close it itself */
         socket_close(connection);
     }
 }
@@ -510,7 +511,7 @@ static void call(struct socket_client *client, int status)
     if (client->end.events == 0 || ((events & client->end.events) == 0 && status == 0)) {
         return;
     }
-    socket_turned(world.server); /* a client that was accepted in this one has the next */
+    socket_turned(world.server); /* a client that was accepted in this turn is served in the next */
     client->end.callback(client->end.poll, status, status != 0 ? 0 : events & client->end.events);
 }
 
@@ -632,8 +633,8 @@ static size_t socket_seed(size_t index, uint8_t *bytes, size_t size)
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    memset(bytes, 0, 9);  /* it listens */
-    bytes[5] = index % 2; /* with a kernel that refuses descriptors, and with one that cannot */
+    memset(bytes, 0, 9);  /* the server listens */
+    bytes[5] = index % 2; /* a kernel that refuses descriptors, and one that does not */
     return used;
 }
 

@@ -30,7 +30,7 @@ static struct store_identity identity;
 static struct whole {
     uint8_t bytes[FILE_MAX];
     size_t size;
-} whole, first; /* first: of the first format */
+} whole, first; /* first: a store of the first format */
 static void *quorum_memory;
 static void *names_memory;
 static struct quorum *quorum;
@@ -53,7 +53,7 @@ static void remove_folder(void)
     rmdir(folder);
 }
 
-/* ---- the whole one ---- */
+/* ---- the unchanged store ---- */
 
 static struct store *open_store(char *error)
 {
@@ -142,7 +142,7 @@ static void read_file(struct whole *into)
     HF_CHECK(fclose(file) == 0 && into->size > 0 && into->size < sizeof(into->bytes));
 }
 
-/* Removes what the second format added. */
+/* Removes what the second format added to the first. */
 static void take_back(void)
 {
     static const char steps[] = "ALTER TABLE register DROP COLUMN shares; DROP TABLE checkpoint;"
@@ -173,7 +173,7 @@ static void make_whole(void)
     read_file(&whole);
     take_back();
     read_file(&first);
-    store = open_store(error); /* and it is one that is migrated, not refused */
+    store = open_store(error); /* the store must be migrated, not refused */
     HF_CHECK(store != NULL);
     store_close(store);
     quorum_memory = calloc(1, quorum_size(&limits));
@@ -195,7 +195,7 @@ static size_t store_seed(size_t index, uint8_t *bytes, size_t size)
     return 8 + 3 * index;
 }
 
-/* ---- changing it ---- */
+/* ---- changes ---- */
 
 static void change_bytes(struct draw *draw, uint8_t *file, size_t *size)
 {
@@ -305,7 +305,7 @@ static void change_rows(struct draw *draw)
         const char *column = columns[draw_byte(draw) % COLUMNS];
         size_t table = strcspn(column, ".");
         uint8_t which = draw_byte(draw);
-        /* Changes one row or all. A value that the schema does not accept changes nothing. */
+        /* Changes one row or all rows. A value that the schema refuses changes nothing. */
         snprintf(sql, sizeof(sql), "UPDATE OR IGNORE %.*s SET %s = ?1 WHERE %s", (int)table, column,
                  column + table + 1,
                  which < 128 ? "1"
@@ -320,7 +320,7 @@ static void change_rows(struct draw *draw)
     sqlite3_close(database);
 }
 
-/* ---- reading it ---- */
+/* ---- reading the store ---- */
 
 static bool take_promise(void *arg, const struct quorum_promise *promise)
 {
@@ -392,7 +392,7 @@ static void make_quorum(const struct store_meta *meta)
     quorum = quorum_init(quorum_memory, &config, names_init(names_memory, NAMES, 5));
 }
 
-/* The core starts with it, and finds its state sound. */
+/* The core starts with the store and checks its own state. */
 static void start_quorum(const struct store_meta *meta)
 {
     static struct action items[QUORUM_STEP_ACTIONS];

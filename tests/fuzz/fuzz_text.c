@@ -41,7 +41,7 @@ static size_t text_seed(size_t index, uint8_t *bytes, size_t size)
     return strlen(samples[index]);
 }
 
-/* options.c reports its errors so; none is asked for here. */
+/* options.c calls this for its errors. The fuzzer causes none. */
 int cli_usage_error(const char *where, const char *format, ...)
 {
     (void)where;
@@ -49,7 +49,7 @@ int cli_usage_error(const char *where, const char *format, ...)
     return CLI_USAGE;
 }
 
-/* Checks that the text is printable, visible and UTF-8, by proto/name.c, which did not write the
+/* Checks that the text is printable, visible UTF-8. It uses proto/name.c, which did not write the
  * text. */
 static void check_shown(const char *text, size_t size)
 {
@@ -136,7 +136,7 @@ static void read_it(const char *text, size_t size)
     int checked = hfi_name_check(text, size);
     HF_CHECK(checked == 0 || checked == HF_EINVAL || checked == HF_ENAMETOOLONG);
     bool clean = size > 0 && size <= 255;
-    for (const char *at = text; *at != 0 && clean;) { /* the other reader of UTF-8 agrees */
+    for (const char *at = text; *at != 0 && clean;) { /* the other decoder of UTF-8 must agree */
         struct hfi_utf8 unit = hfi_utf8_next(at, strnlen(at, HFI_UTF8_MAX));
         HF_CHECK(unit.size >= 1 && unit.size <= 4);
         clean = unit.valid && !hfi_utf8_is_control(unit.code_point);

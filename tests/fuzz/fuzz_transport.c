@@ -19,11 +19,11 @@
 #include <sys/epoll.h>
 
 enum {
-    HOW_DIALLED = 1, /* this end dialled: it greets first, and takes no packets */
-    HOW_STUCK = 2,   /* the kernel takes nothing of what this end says */
-    HOW_READY = 4,   /* once both have greeted, by the descriptor's events */
+    HOW_DIALLED = 1, /* this end dialled: it sends its greeting first, and accepts no packets */
+    HOW_STUCK = 2,   /* the kernel takes nothing that this end sends */
+    HOW_READY = 4,   /* once both greetings have arrived, the descriptor's events are used */
     HOW_SECURE = 8,
-    HOW_NEWER = 16, /* this end speaks a newer version, and the first one too */
+    HOW_NEWER = 16, /* this end, and the first connection, use a newer version */
     NEWER = TRANSPORT_VERSION_SECOND + 2,
     INPUT_HEAD = 2,
     PACKET_MAX = 300,
@@ -31,7 +31,7 @@ enum {
     SAID_MAX = 64,
 };
 
-/* ---- what came out ---- */
+/* ---- the result ---- */
 
 struct outcome {
     uint64_t hash; /* of the packets and their sizes, in order */
@@ -56,11 +56,11 @@ static uint32_t read_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Returns whether both ends go on after such a greeting, by proto/SCHEMA.md alone. */
+/* Returns whether both ends go on after such a greeting. Follows proto/SCHEMA.md, not the code. */
 static bool version_shared(uint32_t version, bool dialled, bool newer)
 {
     if (version == 1) {
-        return !(newer && dialled); /* it is dialled again, with 1 */
+        return !(newer && dialled); /* the agent dials again, with version 1 */
     }
     return newer && version >= 4 && (!dialled || version <= NEWER);
 }
@@ -75,7 +75,7 @@ static uint32_t version_said(uint32_t theirs, bool newer)
     return theirs == 1 || (theirs >= 4 && theirs < NEWER) ? theirs : NEWER;
 }
 
-/* Computes the expected result by proto/SCHEMA.md alone. */
+/* Computes the expected result. Follows proto/SCHEMA.md, not the code. */
 static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled, bool newer)
 {
     const uint8_t good[GREETING_SIZE] = {'h', 'o', 'l', 'd', 'f', 'a',
@@ -84,7 +84,7 @@ static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled, 
     size_t at = GREETING_SIZE;
 
     if (size < GREETING_SIZE) {
-        /* A wrong word is noticed at once, any other fault when the greeting is whole. */
+        /* A wrong first word is noticed at once, any other fault when the greeting is complete. */
         size_t seen = size < 12 ? (size < 8 ? size : 8) : 12;
         outcome.broken = memcmp(bytes, good, seen) != 0;
         return outcome;
@@ -118,7 +118,7 @@ static struct {
     size_t size;
     uint64_t cuts;
     bool stuck;
-    uint8_t said[SAID_MAX]; /* by this end */
+    uint8_t said[SAID_MAX]; /* what this end sent */
     size_t said_size;
     struct nng_aio receive, send, now;
 } world;
@@ -179,7 +179,7 @@ void nng_stream_recv(nng_stream *stream, nng_aio *aio)
 {
     (void)stream;
     if (aio != &world.now) {
-        return; /* it is done when deliver() is called */
+        return; /* the read is completed when deliver() is called */
     }
     aio->result = NNG_ECANCELED;
     if (world.size > 0) {
@@ -276,7 +276,7 @@ static void on_packet(void *arg, struct transport_link *link, const void *bytes,
     add_packet(arg, bytes, size);
 }
 
-/* Delivers all that the other end sends, or until the link is broken. */
+/* Delivers all bytes that the other end sends, or stops when the link is broken. */
 static void converse(struct transport_link *link, uint8_t how)
 {
     while (link->state != TRANSPORT_LINK_BROKEN && world.size > 0) {

@@ -14,7 +14,7 @@ enum { GOSSIP_SIZE = 40 };
 
 static const struct message_agent cell = {.length = 4, .text = "prod"};
 
-/* One sample each, then a packet with several and gossip between them. */
+/* One sample of each message, then a packet with several messages and gossip between them. */
 static size_t wire_seed(size_t index, uint8_t *bytes, size_t size)
 {
     static const uint8_t gossip[GOSSIP_SIZE] = {1, 2, 3};
@@ -54,7 +54,8 @@ static void check_message(const struct message *message)
     HF_CHECK(value == NULL || value->share_count <= MESSAGE_SHARES_MAX);
 }
 
-/* Reads the whole packet and writes it again. Returns the new size; 0: the decoder refused it. */
+/* Decodes the whole packet and encodes it again. Returns the new size; 0: the decoder refused
+ * it. */
 static size_t wire_again(const uint8_t *bytes, size_t size, uint8_t *out, size_t room)
 {
     static struct message message;
@@ -94,7 +95,8 @@ static void wire_entry(const uint8_t *bytes, size_t size)
     if (first_size == 0) {
         return;
     }
-    HF_CHECK(first_size <= size + 2); /* the items' head always has its full width */
+    HF_CHECK(first_size <= size + 2); /* the head of the items is always written in its full
+                                       * width */
     HF_CHECK(wire_again(first, first_size, second, sizeof second) == first_size);
     HF_CHECK(memcmp(first, second, first_size) == 0);
 }

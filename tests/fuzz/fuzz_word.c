@@ -1,9 +1,9 @@
 /*
  * The library's side of a hostile region, and the agent's: the code of the lock word on a region
  * into which somebody writes rubbish, before each call and before any atomic operation within one.
- * No call reads or writes outside of the region, wakes anything outside of it, or fails to end.
+ * Each call ends, and reads, writes and wakes only inside the region.
  *
- * An input is a row of calls, each with its arguments; and of rubbish, each with its place.
+ * An input is a sequence of calls with their arguments, and of rubbish values with their places.
  */
 #include "draw.h"
 #include "fuzz.h"
@@ -29,7 +29,7 @@ static struct {
     struct draw draw;
     uint8_t *memory;
     struct hfi_region region;
-    struct hfi_region agents; /* with its own chains */
+    struct hfi_region agents; /* the agent's view, with its own chains */
     uint32_t own_slot_blocks[SLOTS];
     uint32_t own_block_next[BLOCKS];
     uint16_t own_seat_holder[SEATS];
@@ -66,7 +66,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     (void)arg;
     (void)expected;
     check_inside(word);
-    /* Time passes, as it does for a sleeper; none sleeps so often in one input. */
+    /* Time passes as for a sleeper. The check: no input sleeps this often. */
     HF_CHECK(++world.sleeps < SLEEPS_MAX);
     world.now_ns += timeout_ns > 0 && timeout_ns < 1000 * (int64_t)MS ? timeout_ns : 10 * MS;
 }
@@ -81,7 +81,7 @@ static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
 static int64_t kernel_now(void *arg)
 {
     (void)arg;
-    return world.now_ns += MS; /* a loop that only spins gets there, too */
+    return world.now_ns += MS; /* a loop that only spins must reach its deadline, too */
 }
 
 static void kernel_ring(void *arg)
@@ -107,7 +107,8 @@ static void make_world(struct draw draw)
     world.agents.own_slot_blocks = world.own_slot_blocks;
     world.agents.own_block_next = world.own_block_next;
     world.agents.own_seat_holder = world.own_seat_holder;
-    for (uint32_t slot = 0; slot < SLOTS; slot++) { /* one block each, seats of all holders */
+    for (uint32_t slot = 0; slot < SLOTS; slot++) { /* one block for each slot, with seats of all
+                                                     * holders */
         world.own_slot_blocks[slot] = slot + 1;
         atomic_store(&world.region.slots[slot].blocks, slot + 1);
         atomic_store(&world.region.blocks[slot].slot, slot + 1);
@@ -159,8 +160,8 @@ static void scribble(uint8_t what)
     }
 }
 
-/* However many processes wait by the bytes of the region, the answer names seats of the region
- * only. */
+/* Even if the region shows any number of waiting processes, the answer names only seats of the
+ * region. */
 static void look_at_queue(const struct hfi_region *region, uint32_t slot)
 {
     uint32_t seats[4];

@@ -1,6 +1,6 @@
 /*
- * Included before libclient when it is built for its fuzzer: its system calls that have to do with
- * the agent, with time or with sleeping go to fuzz_library.c instead.
+ * Included before the sources of libclient when they are compiled for the fuzzer. Their system
+ * calls about the agent, time and sleeping then go to fuzz_library.c.
  */
 #ifndef TESTS_FUZZ_LIBRARY_CALLS_H
 #define TESTS_FUZZ_LIBRARY_CALLS_H

@@ -25,7 +25,7 @@ enum {
     MUTATIONS_MAX = 8,
     CHECK_CLOCK_EVERY = 16,
     MILLISECONDS_DEFAULT = 500,
-    INPUTS_MIN = 100, /* fewer than these is no test, however slow the machine */
+    INPUTS_MIN = 100, /* fewer inputs are no test, however slow the machine is */
 };
 
 struct seed {
@@ -68,13 +68,13 @@ static void crashed(int number)
                         input_number);
 
     if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0) {
-        /* the signal is reported below all the same */
+        /* the signal is reported below in any case */
     }
     signal(number, SIG_DFL);
     raise(number);
 }
 
-/* Bytes that are more telling than random ones: ends of ranges, lead bytes of long forms. */
+/* Bytes that find more faults than random ones: ends of ranges, first bytes of long forms. */
 static uint8_t telling_byte(void)
 {
     static const uint8_t bytes[] = {0x00, 0x01, 0x7f, 0x80, 0x90, 0xa0, 0xc0, 0xc4, 0xcf, 0xd3,
@@ -83,7 +83,7 @@ static uint8_t telling_byte(void)
     return bytes[random_below(sizeof bytes)];
 }
 
-/* Makes one change. Returns the new size. */
+/* Makes one change to the input. Returns the new size. */
 static size_t mutate_once(uint8_t *bytes, size_t size)
 {
     size_t at = random_below(size);
@@ -118,7 +118,7 @@ static size_t mutate_once(uint8_t *bytes, size_t size)
         memmove(bytes + at + length, bytes + at, size - at);
         memset(bytes + at, telling_byte(), length);
         return size + length;
-    default: /* copy over from another seed */
+    default: /* copies bytes from another seed */
         length = length < size - at ? length : size - at;
         length = length < other->size - from ? length : other->size - from;
         memcpy(bytes + at, other->bytes + from, length);

@@ -1,6 +1,7 @@
 /*
- * Put in front of agent/io/http/http.c and agent/io/socket/socket.c when they are built for their
- * fuzzers: the kernel, libuv and memory are those of server_kernel.c and of the fuzzer.
+ * Included before agent/io/http/http.c and agent/io/socket/socket.c when they are compiled for
+ * their fuzzers. Calls of the kernel, of libuv and for memory then go to server_kernel.c and to the
+ * fuzzer.
  */
 #ifndef TESTS_FUZZ_SERVER_CALLS_H
 #define TESTS_FUZZ_SERVER_CALLS_H
@@ -15,7 +16,7 @@
 
 struct peer;
 
-/* server_kernel.c */
+/* defined in server_kernel.c */
 int fuzz_listen(int fd, int backlog);
 int fuzz_uv_poll_init(uv_loop_t *loop, uv_poll_t *poll, int fd);
 int fuzz_uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb callback);
@@ -26,7 +27,7 @@ void *fuzz_malloc(size_t size);
 void *fuzz_calloc(size_t count, size_t size);
 void fuzz_free(void *memory);
 
-/* The fuzzer's, as far as its subject calls them. */
+/* Defined in the fuzzer, as far as the fuzzed file calls them. */
 int fuzz_socket(int family, int type, int protocol);
 int fuzz_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
 int fuzz_lstat(const char *path, struct stat *out);

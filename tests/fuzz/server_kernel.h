@@ -7,7 +7,7 @@
 #define TESTS_FUZZ_SERVER_KERNEL_H
 
 #include "server_calls.h"
-#undef malloc /* the real ones, for the fuzzers */
+#undef malloc /* the fuzzers use the real ones */
 #undef calloc
 #undef free
 
@@ -16,14 +16,15 @@
 enum {
     KERNEL_CLIENTS_MAX = 96,
     LISTENER = 1000,
-    FIRST_FD = 2000, /* of the connections, in the order in which they are accepted */
+    FIRST_FD = 2000, /* the first descriptor of a connection; they are numbered in the order of
+                      * accepting */
 };
 
 /* How a connection is polled. */
 struct kernel_end {
     uv_poll_t *poll;
     uv_poll_cb callback;
-    int events; /* 0: stopped */
+    int events; /* 0: not polled */
 };
 
 struct kernel {
@@ -33,11 +34,11 @@ struct kernel {
     uv_poll_cb on_listener;
     bool listens; /* the listener's handle is polled */
     bool listener_open;
-    bool memory_fails; /* the next time */
+    bool memory_fails; /* the next allocation fails */
     int accept_error;
-    uint32_t waiting;  /* to be accepted */
+    uint32_t waiting;  /* how many connections wait to be accepted */
     uint32_t accepted; /* so far */
-    uint32_t blocks;   /* of memory in use */
+    uint32_t blocks;   /* how many blocks of memory are in use */
     uint32_t closing_count;
     struct {
         uv_handle_t *handle;
@@ -47,14 +48,14 @@ struct kernel {
 
 extern struct kernel kernel;
 
-/* The fuzzer has this function: it returns the end of an open connection. */
+/* The fuzzer defines this function. It returns the `end` of an open connection. */
 struct kernel_end *kernel_end_of(int fd);
 
-/* Returns -1 now and then, with an errno. */
+/* Sometimes returns -1, with an errno. */
 int kernel_fails(void);
 /* Accepts a connection and returns its number, below `clients`; -1 with errno. */
 int kernel_accept(uint32_t clients);
-/* Calls back whatever was closed. */
+/* Calls the callbacks of all handles that were closed. */
 void kernel_finish_closing(void);
 
 #endif

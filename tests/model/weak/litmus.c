@@ -30,7 +30,7 @@ static int find_order(const char *name)
     return find(orders, sizeof(orders) / sizeof(orders[0]), name);
 }
 
-/* Cuts the text into words, in place. */
+/* Cuts the text into words, in the text itself. */
 static unsigned split(char *text, const char *between, char *words[WORDS_MAX])
 {
     unsigned count = 0;
@@ -42,7 +42,7 @@ static unsigned split(char *text, const char *between, char *words[WORDS_MAX])
     return count;
 }
 
-/* A location's number; a name that is new becomes one. */
+/* Returns a location's number. A new name gets a new number. */
 static uint8_t location(struct litmus *litmus, const char *name)
 {
     for (unsigned i = 0; i < litmus->locations; i++) {
@@ -63,7 +63,7 @@ static uint8_t reg(const char *word)
     return good ? (uint8_t)(word[1] - '0') : REGISTERS_MAX;
 }
 
-/* The text between the operation and its order. */
+/* Returns the text between the operation and its order. */
 static bool read_operands(struct litmus *litmus, struct step *step, char **words, unsigned count)
 {
     unsigned at = 1;
@@ -130,7 +130,7 @@ static bool read_thread(struct litmus *litmus, char *text)
     return count > 0;
 }
 
-/* `1:r0=2` or `word=2` */
+/* Reads `1:r0=2` or `word=2`. */
 static bool read_terms(struct litmus *litmus, char *text)
 {
     char *words[WORDS_MAX];
@@ -173,7 +173,7 @@ static bool read_first(struct litmus *litmus, char *text)
     return true;
 }
 
-/* `0.1 rlx 1.0 rlx`: thread.step and the order it gets */
+/* Reads `0.1 rlx 1.0 rlx`: each step (thread.step) and its weakened order. */
 static bool read_weakening(struct litmus *litmus, char *text)
 {
     char *words[WORDS_MAX];
@@ -259,7 +259,7 @@ static struct litmus weaken(const struct litmus *litmus, const struct weakening 
     return weaker;
 }
 
-/* Says what is wrong with a test; how many things. */
+/* Prints what is wrong with a test. Returns how many things are wrong. */
 static unsigned judge(const struct litmus *litmus, uint64_t *all_states)
 {
     unsigned wrong = 0;

@@ -30,13 +30,14 @@ enum { MESSAGES_MAX = 12, STACK_MAX = 1 << 14 };
 static const uint64_t states_max = 100 * 1000 * 1000;
 
 struct view {
-    uint8_t at[LOCATIONS_MAX];    /* the oldest message that may be read */
-    uint8_t known[LOCATIONS_MAX]; /* the last one that happened before, by synchronisation */
+    uint8_t at[LOCATIONS_MAX];    /* the oldest message that the thread may still read */
+    uint8_t known[LOCATIONS_MAX]; /* the last message that happened before, by synchronisation */
 };
 
 struct message {
     int8_t value;
-    bool attached; /* a read-modify-write's: nothing comes between it and the one before */
+    bool attached; /* of a read-modify-write: no message may come between this one and the previous
+                    * one */
     struct view carried;
 };
 
@@ -49,8 +50,9 @@ struct thread {
 struct state {
     struct message messages[LOCATIONS_MAX][MESSAGES_MAX];
     uint8_t count[LOCATIONS_MAX];
-    uint8_t seq_cst[LOCATIONS_MAX];              /* the view in common */
-    uint8_t pending[THREADS_MAX][LOCATIONS_MAX]; /* seq_cst stores that are not in it; 0: none */
+    uint8_t seq_cst[LOCATIONS_MAX];              /* the common view of all seq_cst operations */
+    uint8_t pending[THREADS_MAX][LOCATIONS_MAX]; /* seq_cst stores that are not in the common view;
+                                                  * 0: none */
     struct thread threads[THREADS_MAX];
 };
 
@@ -78,7 +80,7 @@ static void join(struct view *view, const struct view *other)
     }
 }
 
-/* A message at `place` or behind it is one further. */
+/* A message at `place` or later moves one place further. */
 static void shift_one(uint8_t *at, unsigned place)
 {
     *at = (uint8_t)(*at + (*at >= place));
@@ -112,7 +114,7 @@ static struct message *insert(struct state *state, unsigned location, unsigned p
     return &messages[place];
 }
 
-/* The thread takes all WHENs it stands at; one that does not hold is its end. */
+/* Executes all WHENs that are next in the thread. If a condition is false, the thread ends. */
 static void settle(const struct litmus *litmus, struct state *state, unsigned number)
 {
     struct thread *thread = &state->threads[number];
@@ -124,7 +126,7 @@ static void settle(const struct litmus *litmus, struct state *state, unsigned nu
     }
 }
 
-/* A copy of the state on the top of the stack, in which the thread is one step further. */
+/* Pushes a copy of the state in which the thread is one step further. */
 static struct state *push(struct search *search, const struct state *from, unsigned number)
 {
     HF_CHECK(search->depth < STACK_MAX);
@@ -134,7 +136,7 @@ static struct state *push(struct search *search, const struct state *from, unsig
     return to;
 }
 
-/* Before a seq_cst operation of that thread. */
+/* Call it before a seq_cst operation of that thread. */
 static void publish_seq_cst(struct state *state, const struct view *view)
 {
     for (unsigned i = 0; i < THREADS_MAX; i++) {
@@ -185,7 +187,7 @@ static void write_message(struct state *state, unsigned number, const struct ste
     }
 }
 
-/* All that a thread's next step may do. */
+/* Pushes every state that the thread's next step can lead to. */
 static void advance(struct search *search, struct state *from, unsigned number)
 {
     const struct litmus *litmus = search->litmus;
@@ -220,7 +222,7 @@ static void advance(struct search *search, struct state *from, unsigned number)
             read_message(to, &to->threads[number], step, place);
         }
         if (writes) {
-            struct message before = *read; /* `insert` moves what it points into in `to` */
+            struct message before = *read; /* `insert` moves the messages to which `read` points */
             shift(&before.carried, location, place + 1);
             write_message(to, number, step, place + 1, step->operation == STORE ? NULL : &before);
         }

@@ -1,6 +1,7 @@
 /*
  * A litmus test: a few threads of a few atomic operations each, and an outcome that the memory
- * model must forbid; and the same with an order weakened, where it must not.
+ * model must forbid. Its weakenings are the same test with a weaker order, for which the outcome
+ * must be allowed.
  */
 #ifndef TESTS_MODEL_WEAK_H
 #define TESTS_MODEL_WEAK_H
@@ -11,11 +12,11 @@
 
 enum {
     THREADS_MAX = 4,
-    STEPS_MAX = 10, /* of a thread */
+    STEPS_MAX = 10, /* steps of a thread */
     LOCATIONS_MAX = 5,
-    REGISTERS_MAX = 6, /* of a thread */
+    REGISTERS_MAX = 6, /* registers of a thread */
     TERMS_MAX = 6,
-    CHANGES_MAX = 4, /* of a weakening */
+    CHANGES_MAX = 4, /* steps changed by a weakening */
     WEAKENINGS_MAX = 4,
     NAME_SIZE = 40
 };
@@ -25,28 +26,30 @@ enum order { RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, SEQ_CST };
 enum operation {
     LOAD,
     STORE,
-    SWAP, /* exchange */
+    SWAP, /* an exchange */
     ADD,
-    CAS,    /* leaves in the register what it found */
-    LATEST, /* the value that the kernel compares in futex(): the last of all */
-    WHEN    /* goes on only if the register has that value */
+    CAS,    /* compare and exchange; the register gets the value found */
+    LATEST, /* reads the newest value, as the kernel does when futex() compares */
+    WHEN    /* the thread goes on only if the register has that value */
 };
 
 struct step {
     enum operation operation;
     enum order order;
     uint8_t location;
-    uint8_t into;              /* register */
-    uint8_t expected_register; /* of a CAS; REGISTERS_MAX: `expected` */
+    uint8_t into;              /* the register that gets the value */
+    uint8_t expected_register; /* the register that a CAS expects; REGISTERS_MAX: it expects
+                                * `expected` */
     int8_t expected;
     int8_t value;
 };
 
-/* A part of the outcome: a register's value at the end; or a location's, the last in its order. */
+/* A part of the outcome: the final value of a register, or the last value of a location in its
+ * order. */
 struct term {
     bool of_memory;
     uint8_t thread;
-    uint8_t index; /* register or location */
+    uint8_t index; /* number of the register or location */
     int8_t value;
 };
 
@@ -74,12 +77,12 @@ struct litmus {
     struct weakening weakened[WEAKENINGS_MAX];
 };
 
-/* Returns whether the outcome can come about; *states: how many states were looked at. */
+/* Returns whether the outcome is possible. *states: how many states were tried. */
 bool weak_reaches(const struct litmus *litmus, uint64_t *states);
 
 /*
- * Reads the next test of a file, from *at on; *line counts lines. 1: there is one, 0: none is left,
- * -1: error says what is wrong (256 bytes).
+ * Reads the next test of a file from *at, which moves on; *line counts lines. Returns 1 for a test,
+ * 0 at the end of the file, -1 for an error (error has room for 256 bytes).
  */
 int litmus_read(const char **at, unsigned *line, struct litmus *litmus, char *error);
 
