@@ -206,7 +206,7 @@ bool guard_processes_start(struct guard_processes *guards, pid_t leader)
         return false;
     }
     atomic_init(&guards->page->kill_at_ns, INT64_MAX);
-    leader_fd = (int)syscall(SYS_pidfd_open, leader, 0); /* -1: there are none here */
+    leader_fd = (int)syscall(SYS_pidfd_open, leader, 0); /* -1: this kernel has no pidfds */
     for (int index = 0; index < GUARD_PROCESSES && started; index++) {
         started = start_with_timer(guards, index, leader_fd, leader);
     }

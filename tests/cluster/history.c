@@ -103,7 +103,8 @@ void history_add(struct history *history, struct history_event event)
 {
     if (event.time_ns == 0) {
         struct timespec now;
-        syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now); /* the true one: faults.h */
+        /* the real clock, not the one that faults.h changes */
+        syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
         event.time_ns = (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     }
     /* relaxed: it only hands out positions */

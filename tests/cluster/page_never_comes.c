@@ -63,7 +63,8 @@ END_TEST
 /* ---- the descriptors that a client has of its agent ---- */
 
 static struct agent_process agent;
-static int got[GOT_MAX]; /* its end of the connection, and the descriptors that came over it */
+/* The client's end of the connection, and the descriptors that it received. */
+static int got[GOT_MAX];
 static unsigned got_count;
 
 static void say(int fd, const struct hfi_frame *frame)

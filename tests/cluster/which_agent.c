@@ -90,7 +90,7 @@ START_TEST(the_systems_agent_comes_first)
                          "host-a = tcp://127.0.0.1:7411\n");
     snprintf(agent.socket, sizeof(agent.socket), "%s", system_socket);
     pid_t dev = start_dev("/run/dev.log");
-    expect_socket(dev_socket); /* there is no other one */
+    expect_socket(dev_socket); /* this host has no other agent */
     ck_assert_ptr_nonnull(strstr(run("$BIN/holdfast status"), "cell dev"));
     end(dev, SIGTERM);
     agent_start(&agent);

@@ -60,7 +60,7 @@ static struct {
     struct socket_server *server;
     bool spare_open;
     bool refuses;      /* the kernel refuses packets with descriptors */
-    uint32_t closing;  /* how many sockets the closer has still to close, within its limit */
+    uint32_t closing;  /* how many sockets the closer has still to close */
     bool closer_ended; /* the closer has ended; the server closes sockets itself */
     bool alone;        /* the end of the closer was reported */
     bool stuck;        /* no client may be accepted */

@@ -134,8 +134,8 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 }
 END_TEST
 
-/* A reader waits, and is let in. A writer and then another reader come meanwhile, to whatever
- * cells, and are not let in: that second reader would pass the writer. */
+/* A waiting reader is let in. A writer and then another reader that come meanwhile, to any cells,
+ * are not let in, because that second reader would pass the writer. */
 START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 {
     first_seat = _i == 0 ? 2 : 5;

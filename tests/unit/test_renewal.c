@@ -286,7 +286,7 @@ START_TEST(jeopardy_ends_in_time_or_never)
     ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
     id = next_round(0);
     now = renewal_deadline_ns(&renewal) + GRACE;
-    ack(0, id, true); /* too late, whatever it would have extended */
+    ack(0, id, true); /* too late: it extends nothing */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
     actions.count = 0;
     renewal_tick(&renewal, now + TTL, &actions);

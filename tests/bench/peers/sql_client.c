@@ -12,7 +12,7 @@ static const int64_t look_ns = INT64_C(50000000);
 struct sql_session {
     const struct sql_database *database;
     struct peer_run *run;
-    struct sql_connection *idle; /* for locks of the session: the one there is */
+    struct sql_connection *idle; /* the only connection, for locks of the session */
     uint64_t made;               /* connections so far */
 };
 

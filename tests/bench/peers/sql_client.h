@@ -47,8 +47,8 @@ struct sql_database {
     void (*acquire_text)(const char *name, enum peer_mode mode, int64_t timeout_ns,
                          char text[SQL_STATEMENT_MAX]);
     void (*release_text)(const char *name, enum peer_mode mode, char text[SQL_STATEMENT_MAX]);
-    /* Begins a transaction and locks the name's row: yes. If it is a new name it brings its row
-     * along: an insert that meets another's waits for it. */
+    /* Begins a transaction and locks the name's row. Inserts the row of a new name first; such an
+     * insert waits for another transaction that inserts the same row. */
     void (*row_text)(const char *name, bool is_new, enum peer_mode mode, int64_t timeout_ns,
                      char text[SQL_STATEMENT_MAX]);
 };
