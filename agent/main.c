@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,8 @@ static void confine(struct agent *agent, char **arguments)
     if (!wake_start(NULL)) {
         log_simple(LOG_LEVEL_WARN, "wakes_here", strerror(errno));
     }
+    /* The agent waits for none of these processes, so the kernel forgets those that have ended. */
+    (void)signal(SIGCHLD, SIG_IGN);
     const char *open = config->seccomp ? sandbox_filter() : "[agent] seccomp = no";
     if (kept != NULL) {
         log_simple(LOG_LEVEL_WARN, "not_confined", kept);

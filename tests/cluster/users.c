@@ -111,10 +111,40 @@ START_TEST(an_unknown_user_is_admitted_once_it_is_made)
 }
 END_TEST
 
+/* The number of processes of that name whose parent is the agent, also of ended ones. */
+static unsigned children_named(const char *name)
+{
+    char line[160];
+    unsigned count = 0;
+    snprintf(line, sizeof(line), "ps --ppid %d -o comm= | grep -c %s", (int)agent.pid, name);
+    FILE *pipe = popen(line, "r");
+    ck_assert_ptr_nonnull(pipe);
+    ck_assert_int_eq(fscanf(pipe, "%u", &count), 1);
+    (void)pclose(pipe);
+    return count;
+}
+
+/* Once all names are found nobody looks any more, and nothing is left of the process that did. */
+START_TEST(the_process_that_looks_goes_when_all_is_found)
+{
+    agent_create(&agent, "[agent]\nname = host-a\ncell = users\nstate_dir = %D/state\n"
+                         "socket = %D/agent.sock\nusers = root, 12001\n");
+    agent_start(&agent);
+    ck_assert_uint_eq(agent_logged(&agent, "event=account_unknown"), 0);
+    ck_assert_uint_eq(children_named("holdfastd-rm"), 1);
+    for (unsigned waited_ms = 0; children_named("holdfastd-names") > 0; waited_ms += 100) {
+        ck_assert_uint_lt(waited_ms, GUARD_MS);
+        sleep_ms(100);
+    }
+    agent_destroy(&agent);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("users");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, an_unknown_user_is_admitted_once_it_is_made);
+    tcase_add_test(tests, the_process_that_looks_goes_when_all_is_found);
     return suite_main("users", tests);
 }
