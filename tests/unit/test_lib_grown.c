@@ -31,6 +31,11 @@ struct guarded_event {
     unsigned char guard[64];
 };
 
+struct guarded_reason {
+    struct hf_reason reason;
+    unsigned char guard[64];
+};
+
 static bool is_filled(const uint64_t *reserved, size_t count)
 {
     size_t filled = 0;
@@ -79,6 +84,49 @@ START_TEST(holds_and_events_are_as_they_were)
     ck_assert_ptr_eq(got.event.lock, locks[0]);
     ck_assert_str_eq(got.event.name, "a");
     ck_assert(is_filled(got.event.reserved, 5) == grown);
+    check_guard(got.guard, sizeof(got.guard));
+}
+END_TEST
+
+/* Of a struct that begins with its size, the library reads no more than that. What lies behind it
+ * is the program's, and is not 0. */
+START_TEST(options_are_read_to_their_ends)
+{
+    struct {
+        struct hf_options options;
+        unsigned char guard[64];
+    } connect = {.options = HF_OPTIONS_INIT};
+    struct {
+        struct hf_lock_options options;
+        unsigned char guard[64];
+    } open = {.options = HF_LOCK_OPTIONS_INIT};
+    char why[200] = "";
+    hf_client *other = NULL;
+    hf_lock *lock = NULL;
+    memset(connect.guard, 0x5a, sizeof(connect.guard));
+    memset(open.guard, 0x5a, sizeof(open.guard));
+    connect.options.socket = "/nonexistent/agent.sock";
+    connect.options.connect_timeout_ns = MS;
+    connect.options.why = why;
+    connect.options.why_size = sizeof(why);
+    ck_assert_int_eq(hf_connect(&connect.options, &other), HF_ENOAGENT);
+    ck_assert_str_eq(why, hf_strerror(HF_ENOAGENT));
+    open.options.lock_delay_ns = HF_NO_LOCK_DELAY;
+    ck_assert_int_eq(hf_open(client, "a", &open.options, &lock), 0);
+    ck_assert_int_eq(atomic_load(&agent.lock_delay_ns), 0);
+}
+END_TEST
+
+START_TEST(a_reason_is_written_to_its_end)
+{
+    struct guarded_reason got = {.reason = HF_REASON_INIT};
+    hf_lock *lock = NULL;
+    memset(got.guard, 0x5a, sizeof(got.guard));
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+    ck_assert_int_eq(hf_why(lock, &got.reason), 0);
+    ck_assert_int_eq(got.reason.kind, HF_WHY_HELD);
+    ck_assert_str_eq(got.reason.command, "sleep 1");
+    ck_assert_uint_eq(got.reason.size, sizeof(got.reason));
     check_guard(got.guard, sizeof(got.guard));
 }
 END_TEST
@@ -145,6 +193,8 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, clients_destroy);
     tcase_add_test(tests, holds_and_events_are_as_they_were);
+    tcase_add_test(tests, options_are_read_to_their_ends);
+    tcase_add_test(tests, a_reason_is_written_to_its_end);
     tcase_add_test(tests, lists_are_read_to_their_ends);
     return suite_main("lib_grown", tests);
 }
