@@ -222,7 +222,7 @@ static void look_at_versions(struct doctor *doctor)
 static void look_at_own_vote(struct doctor *doctor)
 {
     static const struct {
-        const char *standing;
+        const char *status;
         enum finding_level level;
         const char *found;
         const char *expected;
@@ -254,7 +254,7 @@ static void look_at_own_vote(struct doctor *doctor)
         return;
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(votes->text, known[i].standing) == 0) {
+        if (strcmp(votes->text, known[i].status) == 0) {
             finding = doctor_find(doctor, known[i].level, "store", NULL, "%s", known[i].found);
             doctor_advise(finding, known[i].expected, known[i].remedy);
             return;

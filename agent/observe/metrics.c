@@ -280,7 +280,7 @@ static void tell_quorum(struct text *text, const struct metrics *metrics)
     gauge(text, "holdfast_agents_known", "Names of agents that this voter knows", voting->agents);
     gauge(text, "holdfast_coordinator_requests", "Requests of hosts that wait at this coordinator",
           voting->requests);
-    seconds(text, "holdfast_patience_seconds", "For how long a voter's silence is borne",
+    seconds(text, "holdfast_suspicion_seconds", "For how long another voter may be silent",
             voting->suspicion_ns);
     gauge(text, "holdfast_voting", "1 if this voter votes", voting->votes);
     gauge(text, "holdfast_majority", "1 if a majority of the voters answers this voter",

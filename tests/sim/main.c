@@ -206,7 +206,7 @@ static void fail_unserved(void)
     for (uint32_t i = 0; i < world.voters; i++) {
         if (!world.agents[i].up ||
             quorum_voter_status(world.agents[i].quorum) != MESSAGE_STATUS_VOTING) {
-            sim_fail("voter %u never votes again: standing %d", i,
+            sim_fail("voter %u never votes again: status %d", i,
                      world.agents[i].up ? (int)quorum_voter_status(world.agents[i].quorum) : -1);
         }
     }

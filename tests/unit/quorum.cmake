@@ -2,8 +2,8 @@
 set(quorum_tests ${CMAKE_CURRENT_LIST_DIR})
 add_library(quorum_cell OBJECT ${quorum_tests}/quorum_cell.c)
 target_link_libraries(quorum_cell PRIVATE hf_core hf_flags PkgConfig::CHECK)
-foreach(part names message heap acceptor session quorum shares queue takeover handover patience sweep
-        renewal pace log_limit members checkpoint cell full tries)
+foreach(part names message heap acceptor session quorum shares queue takeover handover suspicion
+        sweep renewal pace log_limit members checkpoint cell full tries)
     add_executable(test_${part} ${quorum_tests}/test_${part}.c)
     target_link_libraries(test_${part} PRIVATE hf_core hf_flags PkgConfig::CHECK)
     if(NOT part STREQUAL "names" AND NOT part STREQUAL "message" AND NOT part STREQUAL "heap")

@@ -14,8 +14,8 @@
 #include "watches.h"
 
 enum {
-    CHECK_PATIENCE_MS = 1000,
-    BREAK_PATIENCE_MS = 2000,
+    CHECK_TIMEOUT_MS = 1000,
+    BREAK_TIMEOUT_MS = 2000,
     ASK_PAUSE_MS = 300,
     OUTCOME_ID = 0xffff, /* in the low bits of a question's id, where no request has this index */
     QUESTIONS_MAX = 128, /* one user other than root may have half of them */
@@ -112,7 +112,7 @@ static bool question_is_left(const struct host *host, int64_t account)
 
 /* Returns NULL if too many questions are open. */
 static struct question *question_new(struct host *host, uint32_t client, uint64_t request,
-                                     enum message_kind kind, int64_t patience_ms)
+                                     enum message_kind kind, int64_t timeout_ms)
 {
     int64_t account = client_peer(host, client)->account;
     if (!question_is_left(host, account)) {
@@ -128,7 +128,7 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
             question->client = client_id(host, client);
             question->connection = client_connection(host, client);
             question->request = request;
-            question->end_ns = host->now_ns + patience_ms * MS;
+            question->end_ns = host->now_ns + timeout_ms * MS;
             host->remote->question_count++;
             return question;
         }
@@ -239,7 +239,7 @@ int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame 
         return held_now(host, &check);
     }
     struct question *question = question_new(host, client, frame->request, MESSAGE_CHECK,
-                                             CHECK_PATIENCE_MS);
+                                             CHECK_TIMEOUT_MS);
     if (question == NULL) {
         return HF_EUNKNOWN;
     }
@@ -326,7 +326,7 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
         }
     }
     struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
-                                             BREAK_PATIENCE_MS);
+                                             BREAK_TIMEOUT_MS);
     if (question == NULL) {
         return HF_EFULL;
     }

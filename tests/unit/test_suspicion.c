@@ -323,7 +323,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("patience");
+    TCase *tests = tcase_create("suspicion");
     tcase_add_loop_test(tests, a_starved_cell_serves, 0, 8);
     tcase_add_loop_test(tests, a_starved_cell_comes_up, 0, 8);
     tcase_add_loop_test(tests, the_silent_are_replaced, 0, 6);
@@ -335,5 +335,5 @@ int main(void)
     tcase_add_loop_test(tests, slow_rounds, 0, 4);
     tcase_add_loop_test(tests, one_silence_changes_nothing, 0, 12);
     tcase_set_timeout(tests, 120);
-    return suite_main("patience", tests);
+    return suite_main("suspicion", tests);
 }
