@@ -24,7 +24,27 @@ void agent_take_back(struct agent *agent);
 void agent_end(struct agent *agent, int exit_code);
 /* Runs the loop, on either thread (io/commit.h). Returns true when it has ended. arg: the agent. */
 bool agent_loop(void *arg) __attribute__((warn_unused_result));
-/* Returns how many descriptors this agent may need, by its configuration. */
+/* libuv's loop, for handles of other parts. */
+uv_loop_t *agent_uv(struct agent *agent);
+/* The exit code, as far as it is known yet. */
+int agent_exit_code(const struct agent *agent);
+
+/* For display, and for log lines: what the loop has seen since the start. */
+struct agent_seen {
+    int64_t began_ns;       /* when the agent began */
+    uint64_t interruptions; /* how often the session was interrupted */
+    int64_t interrupted_ns; /* when the last interruption ended; 0: there was none */
+    uint64_t stalls;        /* how often this process stood still */
+    int64_t stalled_ns;     /* when the last stall was seen */
+    int64_t stall_ns;       /* how long it lasted */
+    uint64_t slow_turns;
+    const struct histogram *turn; /* durations of turns; borrowed */
+    bool clock_astray;            /* the clock's rate is beyond max_drift */
+};
+struct agent_seen agent_seen(const struct agent *agent);
+/* Writes the facts for `holdfast doctor`: facts_write() of observe/facts.h. */
+size_t agent_facts(struct agent *agent, uint64_t request, unsigned char *buffer);
+/* How many descriptors this agent may need, by its configuration. */
 int64_t agent_descriptors_wanted(const struct agent *agent);
 
 #endif

@@ -10,21 +10,32 @@
 #include "driver/disk.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent.h"
 #include "driver/driver.h"
 #include "io/clock.h"
 #include "io/commit.h"
+#include "observe/log.h"
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "turn.h"
 
 enum { DISK_ROUNDS_MAX = 16 }; /* batches at the end: each may release messages that make another */
 
+struct agent_disk {
+    struct committer *committer; /* NULL: batches are written within the turn */
+    uv_poll_t poll;
+    bool may_write;                       /* disk_may_write() */
+    const struct driver_batch *unwritten; /* the batch to be written behind the turn; NULL: none */
+    int64_t begun_ns;                     /* when the batch on its way began; 0: none */
+    struct recent took;                   /* durations of batches */
+};
+
 static bool put_slot(struct agent *agent, struct store *store, const struct driver_record *record)
 {
-    const char *space = agent->spaces[record->as.slot.region];
+    const char *space = agent->config.namespaces[record->as.slot.region].name;
     if (record->kind == DRIVER_NO_SLOT) {
         return store_del_slot(store, space, record->as.slot.slot);
     }
@@ -78,41 +89,43 @@ static void on_done(uv_poll_t *poll, int status, int events)
     (void)events;
     agent_turn(agent, TURN_DISK);
     disk_done(agent);
-    log_checkpoint(committer_idle_error(agent->committer));
+    log_checkpoint(committer_idle_error(agent->disk->committer));
 }
 
 /* Called before the driver is notified, which may hand over the next batch at once. */
 static void note_flush(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
-    recent_add(&agent->flush, now_ns, now_ns - agent->flush_begun_ns);
-    agent->flush_begun_ns = 0;
+    recent_add(&agent->disk->took, now_ns, now_ns - agent->disk->begun_ns);
+    agent->disk->begun_ns = 0;
 }
 
 bool disk_open(struct agent *agent)
 {
     struct committer_config config = {
         .store = agent->store, .put = put_batch, .loop = agent_loop, .arg = agent};
-    if (agent->config.voter_count == 1) {
-        return true;
+    struct agent_disk *disk = calloc(1, sizeof(*disk));
+    agent->disk = disk;
+    if (disk == NULL || agent->config.voter_count == 1) {
+        return disk != NULL;
     }
-    agent->committer = committer_open(&config);
-    return agent->committer != NULL &&
-           agent_poll(agent, &agent->disk, committer_fd(agent->committer), on_done);
+    disk->committer = committer_open(&config);
+    return disk->committer != NULL &&
+           agent_poll(agent, &disk->poll, committer_fd(disk->committer), on_done);
 }
 
 void disk_commit(void *arg, const struct driver_batch *batch)
 {
     struct agent *agent = arg;
     uint64_t commit = 0;
-    agent->flush_begun_ns = clock_boottime_ns();
-    if (agent->committer != NULL) {
+    agent->disk->begun_ns = clock_boottime_ns();
+    if (agent->disk->committer != NULL) {
         /* Sends proposals first: the other voters' disks answer later than this one's. */
         peers_flush(agent);
-        if (agent->may_write && driver_is_alone(agent->driver, batch)) {
-            agent->unwritten = batch;
+        if (agent->disk->may_write && driver_is_alone(agent->driver, batch)) {
+            agent->disk->unwritten = batch;
         } else {
-            committer_begin(agent->committer, batch);
+            committer_begin(agent->disk->committer, batch);
         }
         return;
     }
@@ -125,16 +138,31 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     driver_committed(agent->driver, commit, good ? NULL : store_error(agent->store));
 }
 
+void disk_may_write(struct agent *agent, bool may)
+{
+    agent->disk->may_write = may;
+}
+
+bool disk_has_batch(const struct agent *agent)
+{
+    return agent->disk->unwritten != NULL;
+}
+
+void disk_stand_by(struct agent *agent)
+{
+    committer_stand_by(agent->disk->committer);
+}
+
 bool disk_write(struct agent *agent)
 {
-    const struct driver_batch *batch = agent->unwritten;
+    const struct driver_batch *batch = agent->disk->unwritten;
     if (batch == NULL) {
         return true;
     }
-    agent->unwritten = NULL;
-    switch (committer_write(agent->committer, batch)) {
+    agent->disk->unwritten = NULL;
+    switch (committer_write(agent->disk->committer, batch)) {
     case COMMITTER_BUSY:
-        committer_begin(agent->committer, batch);
+        committer_begin(agent->disk->committer, batch);
         break;
     case COMMITTER_WRITTEN:
         agent_turn(agent, TURN_DISK);
@@ -151,7 +179,7 @@ void disk_done(struct agent *agent)
 {
     uint64_t commit;
     const char *error;
-    if (committer_finish(agent->committer, &commit, &error)) {
+    if (committer_finish(agent->disk->committer, &commit, &error)) {
         if (error == NULL) {
             lease_file_note_commit(&agent->lease_file, commit);
         }
@@ -163,8 +191,8 @@ void disk_done(struct agent *agent)
 /* Called at the end of a turn, when no batch is open: within a batch no checkpoint can be made. */
 void disk_idle(struct agent *agent)
 {
-    if (agent->committer != NULL) {
-        committer_idle(agent->committer);
+    if (agent->disk->committer != NULL) {
+        committer_idle(agent->disk->committer);
     } else if (!store_idle(agent->store)) {
         log_checkpoint(store_error(agent->store));
     }
@@ -172,13 +200,17 @@ void disk_idle(struct agent *agent)
 
 void disk_settle(struct agent *agent)
 {
-    if (agent->unwritten != NULL) {
-        committer_begin(agent->committer, agent->unwritten);
-        agent->unwritten = NULL;
+    struct agent_disk *disk = agent->disk;
+    if (disk == NULL) {
+        return;
     }
-    for (unsigned i = 0; i < DISK_ROUNDS_MAX && agent->committer != NULL; i++) {
+    if (disk->unwritten != NULL) {
+        committer_begin(disk->committer, disk->unwritten);
+        disk->unwritten = NULL;
+    }
+    for (unsigned i = 0; i < DISK_ROUNDS_MAX && disk->committer != NULL; i++) {
         driver_flush(agent->driver);
-        if (driver_failed(agent->driver) != NULL || !committer_wait(agent->committer)) {
+        if (driver_failed(agent->driver) != NULL || !committer_wait(disk->committer)) {
             return;
         }
         disk_done(agent);
@@ -187,8 +219,21 @@ void disk_settle(struct agent *agent)
 
 void disk_close(struct agent *agent)
 {
-    committer_close(agent->committer);
-    agent->committer = NULL;
+    if (agent->disk != NULL) {
+        committer_close(agent->disk->committer);
+        free(agent->disk);
+        agent->disk = NULL;
+    }
+}
+
+const struct recent *disk_took(const struct agent *agent)
+{
+    return &agent->disk->took;
+}
+
+int64_t disk_begun_ns(const struct agent *agent)
+{
+    return agent->disk->begun_ns;
 }
 
 bool disk_keep_opened(struct agent *agent)

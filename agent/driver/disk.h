@@ -1,5 +1,8 @@
 /*
  * The batches of the driver on their way into the store.
+ *
+ * At most one batch is on its way. While one is, the store is the committer's, and nobody else may
+ * touch it. Only the thread that has the loop makes these calls.
  */
 #ifndef AGENT_DRIVER_DISK_H
 #define AGENT_DRIVER_DISK_H
@@ -7,21 +10,32 @@
 #include "agent.h"
 #include "driver/driver.h"
 
-/* Gives the store to the committer, if there is one. */
+/* Gives the store to the committer, if there is one. Whatever it returns, disk_close() follows. */
 bool disk_open(struct agent *agent) __attribute__((warn_unused_result));
 /* Waits for the batch that is being written. The store is the caller's again. */
 void disk_close(struct agent *agent);
 /* driver_operations.commit: arg is the agent. */
 void disk_commit(void *arg, const struct driver_batch *batch);
+/* Whether the loop's own thread may write batches: the loop is one that another thread can go on
+ * with (agent_loop()). */
+void disk_may_write(struct agent *agent, bool may);
+/* Returns whether a batch was kept for the end of the turn. */
+bool disk_has_batch(const struct agent *agent);
 /* Writes the batch that was kept for the end of the turn. Returns false if another thread runs the
  * loop now; then nothing of the agent may be touched any more. */
 bool disk_write(struct agent *agent) __attribute__((warn_unused_result));
+/* After disk_write() returned false: waits until the loop has ended on the other thread. */
+void disk_stand_by(struct agent *agent);
 /* Notifies the driver if the batch is durable. */
 void disk_done(struct agent *agent);
 /* Makes a checkpoint of the store, if it is time. */
 void disk_idle(struct agent *agent);
 /* At the end: flushes what can be flushed. */
 void disk_settle(struct agent *agent);
+
+/* For display: how long batches took, and when the one on its way began (0: there is none). */
+const struct recent *disk_took(const struct agent *agent);
+int64_t disk_begun_ns(const struct agent *agent);
 
 /* ---- commits during the start, before there is a driver ---- */
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "driver/disk.h"
 #include "driver/driver.h"
 #include "io/clock.h"
 #include "observe/files.h"
@@ -23,6 +24,8 @@
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "proto/wire.h"
+#include "serve/clients.h"
+#include "serve/regions.h"
 #include "turn.h"
 
 static struct hfi_text text_of(const char *text)
@@ -109,17 +112,18 @@ static void tell_configuration(const struct agent *agent, struct hfi_facts_build
 
 static void log_clock(const struct agent *agent, struct hfi_facts_builder *builder)
 {
+    const struct agent_seen seen = agent_seen(agent);
     int64_t ppm;
     if (clock_adjustment_ppm(&ppm)) {
         tell_number(builder, "clock_ppm", ppm);
     }
-    if (agent->interrupted_ns != 0) {
-        tell_number(builder, "interrupted_age_ns", age_ns(agent->interrupted_ns));
+    if (seen.interrupted_ns != 0) {
+        tell_number(builder, "interrupted_age_ns", age_ns(seen.interrupted_ns));
     }
-    tell_number(builder, "stalls", to_int64(agent->stalls));
-    if (agent->stalls > 0) {
-        tell_number(builder, "stall_ns", agent->stall_ns);
-        tell_number(builder, "stall_age_ns", age_ns(agent->stalled_ns));
+    tell_number(builder, "stalls", to_int64(seen.stalls));
+    if (seen.stalls > 0) {
+        tell_number(builder, "stall_ns", seen.stall_ns);
+        tell_number(builder, "stall_age_ns", age_ns(seen.stalled_ns));
     }
 }
 
@@ -136,20 +140,21 @@ static void tell_memory(const struct agent *agent, struct hfi_facts_builder *bui
     uint64_t size = 0;
     uint64_t used = 0;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        const struct region_view region = regions_view(agent, i);
         struct stat status;
-        if (fstat(agent->regions[i].fd, &status) == 0) {
+        if (fstat(region.fd, &status) == 0) {
             size += (uint64_t)status.st_size;
             used += (uint64_t)status.st_blocks * 512;
         }
-        if ((agent->rubbish >> i & 1) != 0) {
-            int64_t why = (agent->roomless >> i & 1) != 0 ? 2 : 1;
-            add(builder, NULL, "region_rubbish", why, agent->spaces[i]);
+        if (region.given_up) {
+            add(builder, NULL, "region_rubbish", region.roomless ? 2 : 1,
+                agent->config.namespaces[i].name);
         }
     }
     tell_number(builder, "regions", agent->config.namespace_count);
     tell_number(builder, "shm_size", to_int64(size));
     tell_number(builder, "shm_used", to_int64(used));
-    tell_room(builder, "shm_free", agent->regions[0].fd);
+    tell_room(builder, "shm_free", regions_view(agent, 0).fd);
 }
 
 /* Adds the clients of the previous agent that may or may not live: their number, and the names of
@@ -158,20 +163,16 @@ static void log_unproven(const struct agent *agent, struct hfi_facts_builder *bu
 {
     char text[FILES_TEXT_MAX] = "";
     size_t used = 0;
-    uint32_t named = 0;
-    for (uint32_t id = 1; id <= agent->id_high && named < agent->unproven && used < 200; id++) {
-        const struct agent_client *client = agent->by_id[id];
-        const struct host_peer *peer = client != NULL && client->unproven
-                                           ? host_peer_of(agent->host, id)
-                                           : NULL;
+    for (const struct agent_client *client = clients_next_unproven(agent, 0);
+         client != NULL && used < 200; client = clients_next_unproven(agent, client->id)) {
+        const struct host_peer *peer = host_peer_of(agent->host, client->id);
         if (peer != NULL) {
             used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%.40s (pid %d, uid %u)",
                                      used > 0 ? ", " : "", peer->command, (int)client->pid,
                                      (unsigned)client->uid);
-            named++;
         }
     }
-    add(builder, NULL, "survivors_unproven", agent->unproven, text);
+    add(builder, NULL, "survivors_unproven", clients_unproven(agent), text);
 }
 
 static void tell_files(const struct agent *agent, struct hfi_facts_builder *builder)
@@ -205,8 +206,8 @@ static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *bu
 static void tell_limits(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct rlimit limit;
-    /* Returns the lowest free descriptor number: about as many descriptors are in use. */
-    int lowest = dup(agent->timer_fd);
+    /* The lowest free number: about as many descriptors are in use. */
+    int lowest = dup(agent->state_fd);
     if (lowest >= 0) {
         close(lowest);
         tell_number(builder, "descriptors_used", lowest);
@@ -227,12 +228,13 @@ static void tell_disk(const struct agent *agent, struct hfi_facts_builder *build
         tell_number(builder, "state_dir_uid", status.st_uid);
     }
     tell_room(builder, "state_dir_free", agent->state_fd);
-    tell_number(builder, "flushes", to_int64(agent->flush.count));
-    if (agent->flush.count > 0) {
-        tell_number(builder, "flush_last_ns", agent->flush.last_ns);
-        tell_number(builder, "flush_worst_ns", recent_worst_ns(&agent->flush));
+    const struct recent *took = disk_took(agent);
+    tell_number(builder, "flushes", to_int64(took->count));
+    if (took->count > 0) {
+        tell_number(builder, "flush_last_ns", took->last_ns);
+        tell_number(builder, "flush_worst_ns", recent_worst_ns(took));
     }
-    tell_number(builder, "flush_pending_ns", age_ns(agent->flush_begun_ns));
+    tell_number(builder, "flush_pending_ns", age_ns(disk_begun_ns(agent)));
 }
 
 /* ---- the cell ---- */

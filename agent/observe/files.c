@@ -11,11 +11,21 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "observe/log.h"
+#include "serve/regions.h"
+
+struct files {
+    int store_fd;  /* O_PATH: for fstat() only; -1: not known */
+    int door_fd;   /* the same for the socket */
+    int folder_fd; /* and for its folder */
+    uint32_t gone; /* the number of missing files that was logged last */
+};
 
 struct list {
     char *text;
@@ -48,9 +58,30 @@ static bool is_elsewhere(int fd, const char *path)
            (stat(path, &there) != 0 || here.st_dev != there.st_dev || here.st_ino != there.st_ino);
 }
 
-void files_open(struct agent *agent)
+bool files_open(struct agent *agent)
 {
-    agent->store_fd = openat(agent->state_fd, "holdfast.db", O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    agent->files = calloc(1, sizeof(*agent->files));
+    if (agent->files == NULL) {
+        return false;
+    }
+    agent->files->door_fd = agent->files->folder_fd = -1;
+    agent->files->store_fd = openat(agent->state_fd, "holdfast.db",
+                                    O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    return true;
+}
+
+void files_close(struct agent *agent)
+{
+    static const struct files none = {-1, -1, -1, 0};
+    const struct files *files = agent->files != NULL ? agent->files : &none;
+    const int fds[] = {files->store_fd, files->door_fd, files->folder_fd};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+    free(agent->files);
+    agent->files = NULL;
 }
 
 void files_open_socket(struct agent *agent)
@@ -58,13 +89,13 @@ void files_open_socket(struct agent *agent)
     char folder[CONFIG_SOCKET_MAX];
     snprintf(folder, sizeof(folder), "%s", agent->config.socket);
     *strrchr(folder, '/') = '\0'; /* the path begins with one */
-    if (agent->door_fd >= 0) {
-        close(agent->door_fd);
+    if (agent->files->door_fd >= 0) {
+        close(agent->files->door_fd);
     }
-    agent->door_fd = open(agent->config.socket, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-    if (agent->door_folder_fd < 0) {
-        agent->door_folder_fd = open(folder[0] != '\0' ? folder : "/",
-                                     O_PATH | O_CLOEXEC | O_DIRECTORY);
+    agent->files->door_fd = open(agent->config.socket, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    if (agent->files->folder_fd < 0) {
+        agent->files->folder_fd = open(folder[0] != '\0' ? folder : "/",
+                                       O_PATH | O_CLOEXEC | O_DIRECTORY);
     }
 }
 
@@ -85,22 +116,28 @@ uint32_t files_state_gone(const struct agent *agent, bool by_name, char *text)
         (by_name && is_elsewhere(agent->state_fd, agent->config.state_dir))) {
         add(&list, "the folder ", agent->config.state_dir);
         count++;
-    } else if (is_unlinked(agent->store_fd)) {
+    } else if (is_unlinked(agent->files->store_fd)) {
         add(&list, agent->config.state_dir, "/holdfast.db");
         count++;
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if ((agent->rubbish >> i & 1) == 0 && is_unlinked(agent->regions[i].fd)) {
-            add(&list, "/dev/shm", agent->regions[i].shm_name);
+        const struct region_view region = regions_view(agent, i);
+        if (!region.given_up && is_unlinked(region.fd)) {
+            add(&list, "/dev/shm", region.shm_name);
             count++;
         }
     }
     return count;
 }
 
+int files_socket_folder(const struct agent *agent)
+{
+    return agent->files->folder_fd;
+}
+
 bool files_socket_gone(const struct agent *agent)
 {
-    return is_unlinked(agent->door_fd);
+    return is_unlinked(agent->files->door_fd);
 }
 
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text)
@@ -118,7 +155,7 @@ void files_look(struct agent *agent)
 {
     char text[FILES_TEXT_MAX];
     uint32_t count = files_gone(agent, false, text);
-    if (count > agent->files_gone) {
+    if (count > agent->files->gone) {
         struct log_line line;
         log_begin(&line, LOG_LEVEL_ERROR, "files_gone");
         log_text(&line, "files", text);
@@ -128,5 +165,5 @@ void files_look(struct agent *agent)
                  "connect");
         log_end(&line);
     }
-    agent->files_gone = count;
+    agent->files->gone = count;
 }

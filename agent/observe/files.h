@@ -8,16 +8,19 @@
 
 enum { FILES_TEXT_MAX = 300 };
 
-/* Note the identity of the store's file; of the socket and its folder, each time that it was
- * made. */
-void files_open(struct agent *agent);
+/* Note the identity of the store's file; of the socket and its folder, each time that it was made.
+ * files_open() returns false if there is no memory. */
+bool files_open(struct agent *agent) __attribute__((warn_unused_result));
 void files_open_socket(struct agent *agent);
+void files_close(struct agent *agent);
 /* Returns whether a user other than root and the agent's may write to the configuration. */
 bool files_config_is_loose(const struct agent *agent);
 /* The number of files that are gone, of the folder, the store and the regions. text (FILES_TEXT_MAX
  * bytes) names them. by_name: also look whether the folder was moved, for which the disk may have
  * to be read. */
 uint32_t files_state_gone(const struct agent *agent, bool by_name, char *text);
+/* The folder of the socket, as files_open_socket() first found it: O_PATH, or -1. */
+int files_socket_folder(const struct agent *agent);
 /* Returns whether the socket's name was removed. */
 bool files_socket_gone(const struct agent *agent);
 /* files_state_gone() with the socket. */

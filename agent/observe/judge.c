@@ -2,6 +2,7 @@
 #include "observe/judge.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -9,19 +10,51 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "driver/disk.h"
 #include "driver/driver.h"
 #include "io/clock.h"
 #include "observe/files.h"
+#include "observe/log.h"
 #include "observe/web.h"
 #include "peers/peers.h"
+#include "serve/clients.h"
+#include "serve/regions.h"
+#include "serve/serve.h"
+#include "turn.h"
 
 static const int64_t room_every_ns = 30000000000;
 
+enum { REASONS_TEXT_MAX = 512 };
+
+struct judgement_log {
+    int64_t room_ns;                /* when the disk's room was last looked at; 0: never */
+    int64_t disk_free;              /* -1: not known */
+    int64_t disk_inodes;            /* likewise */
+    char reasons[REASONS_TEXT_MAX]; /* of the judgement that was logged last */
+    struct log_limit limit;
+};
+
 /* What the facts borrow. */
 struct texts {
+    const char *namespaces[HOST_NAMESPACES_MAX];
     char files[FILES_TEXT_MAX];
     struct peers_view peers;
 };
+
+bool judge_create(struct agent *agent)
+{
+    agent->judged = calloc(1, sizeof(*agent->judged));
+    if (agent->judged != NULL) {
+        agent->judged->disk_free = agent->judged->disk_inodes = -1;
+    }
+    return agent->judged != NULL;
+}
+
+void judge_destroy(struct agent *agent)
+{
+    free(agent->judged);
+    agent->judged = NULL;
+}
 
 static void collect_session(const struct agent *agent, int64_t now_ns,
                             struct judgement_facts *facts)
@@ -33,7 +66,7 @@ static void collect_session(const struct agent *agent, int64_t now_ns,
     facts->was_safe = deadline_ns != 0;
     facts->session_ended = host_counts(agent->host)->sessions_lost > 0;
     facts->remaining_ns = deadline_ns != 0 ? deadline_ns - now_ns : 0;
-    facts->astray = agent->rate_ppm != 0;
+    facts->astray = agent_seen(agent).clock_astray;
 }
 
 const char *judge_vote(const struct agent *agent)
@@ -82,24 +115,24 @@ static void collect_files(const struct agent *agent, struct texts *texts,
 {
     struct stat status;
     facts->namespace_count = agent->config.namespace_count;
-    facts->namespaces = agent->spaces;
-    facts->down = agent->rubbish;
-    facts->roomless = agent->roomless;
+    facts->namespaces = texts->namespaces;
+    facts->down = regions_given_up(agent);
+    facts->roomless = 0;
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        texts->namespaces[i] = agent->config.namespaces[i].name;
+        facts->roomless |= (uint64_t)regions_view(agent, i).roomless << i;
+    }
     facts->socket_gone = files_socket_gone(agent);
     facts->socket = agent->config.socket;
     if (files_state_gone(agent, false, texts->files) > 0) {
         facts->files_gone = texts->files;
     }
-    if (agent->record_failed_ns != 0) {
-        facts->record_failed_age_ns = clock_boottime_ns() - agent->record_failed_ns;
-        facts->record_failed = strerror(agent->record_failed_why);
-    }
-    facts->disk_free = agent->disk_free;
-    facts->disk_inodes = agent->disk_inodes;
-    facts->flush_worst_ns = agent->flush.count > 0 ? recent_worst_ns(&agent->flush) : -1;
-    facts->flush_pending_ns = agent->flush_begun_ns != 0
-                                  ? clock_boottime_ns() - agent->flush_begun_ns
-                                  : -1;
+    facts->disk_free = agent->judged->disk_free;
+    facts->disk_inodes = agent->judged->disk_inodes;
+    const struct recent *took = disk_took(agent);
+    int64_t begun_ns = disk_begun_ns(agent);
+    facts->flush_worst_ns = took->count > 0 ? recent_worst_ns(took) : -1;
+    facts->flush_pending_ns = begun_ns != 0 ? clock_boottime_ns() - begun_ns : -1;
     facts->state_dir = agent->config.state_dir;
     facts->state_dir_open = fstat(agent->state_fd, &status) == 0 &&
                             ((status.st_mode & 022) != 0 || status.st_uid != agent->own);
@@ -125,7 +158,7 @@ static void collect_limits(const struct agent *agent, struct judgement_facts *fa
 {
     struct rlimit limit;
     /* The lowest free number: about as many descriptors are in use. */
-    int lowest = dup(agent->timer_fd);
+    int lowest = dup(agent->state_fd);
     if (lowest >= 0) {
         close(lowest);
         facts->descriptors_used = lowest;
@@ -133,9 +166,12 @@ static void collect_limits(const struct agent *agent, struct judgement_facts *fa
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= INT64_MAX) {
         facts->descriptors_max = (int64_t)limit.rlim_cur;
     }
-    facts->clients = 0;
-    for (uint32_t id = 1; id <= agent->id_high; id++) {
-        facts->clients += agent->by_id[id] != NULL && agent->by_id[id]->connection != 0;
+    facts->clients = clients_with_connection(agent);
+    int why;
+    int64_t failed_ns = serve_record_failed_ns(agent, &why);
+    if (failed_ns != 0) {
+        facts->record_failed_age_ns = clock_boottime_ns() - failed_ns;
+        facts->record_failed = strerror(why);
     }
     facts->clients_max = agent->config.limits.clients;
 }
@@ -160,17 +196,17 @@ void judge(const struct agent *agent, struct judgement *out)
 static void look_at_room(struct agent *agent, int64_t now_ns)
 {
     struct statvfs room;
-    if (agent->room_ns != 0 && now_ns - agent->room_ns < room_every_ns) {
+    if (agent->judged->room_ns != 0 && now_ns - agent->judged->room_ns < room_every_ns) {
         return;
     }
     bool known = fstatvfs(agent->state_fd, &room) == 0;
     uint64_t free_bytes = known ? (uint64_t)room.f_bavail * room.f_frsize : 0;
-    agent->room_ns = now_ns;
-    agent->disk_free = known && free_bytes <= INT64_MAX ? (int64_t)free_bytes : -1;
+    agent->judged->room_ns = now_ns;
+    agent->judged->disk_free = known && free_bytes <= INT64_MAX ? (int64_t)free_bytes : -1;
     /* Some file systems (btrfs) have no number of inodes: their number of all is 0. */
-    agent->disk_inodes = known && room.f_files > 0 && room.f_favail <= INT64_MAX
-                             ? (int64_t)room.f_favail
-                             : -1;
+    agent->judged->disk_inodes = known && room.f_files > 0 && room.f_favail <= INT64_MAX
+                                     ? (int64_t)room.f_favail
+                                     : -1;
 }
 
 /* Names the reasons as "NAME SUBJECT, NAME". */
@@ -190,18 +226,18 @@ void judge_look(struct agent *agent, int64_t now_ns)
 {
     static const enum log_level levels[] = {LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR};
     struct judgement judgement;
-    char reasons[sizeof(agent->judged)];
+    char reasons[REASONS_TEXT_MAX];
     look_at_room(agent, now_ns);
     judge(agent, &judgement);
     list_reasons(&judgement, reasons, sizeof(reasons));
-    if (strcmp(reasons, agent->judged) == 0) {
+    if (strcmp(reasons, agent->judged->reasons) == 0) {
         return;
     }
     struct log_line line;
-    log_begin_limited(&line, levels[judgement.level], "judgement_changed", &agent->judged_limit,
+    log_begin_limited(&line, levels[judgement.level], "judgement_changed", &agent->judged->limit,
                       now_ns);
     log_text(&line, "state", judgement_word(judgement.level));
     log_text(&line, "reasons", reasons);
     log_end(&line);
-    memcpy(agent->judged, reasons, sizeof(agent->judged));
+    memcpy(agent->judged->reasons, reasons, sizeof(reasons));
 }

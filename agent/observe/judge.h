@@ -8,6 +8,10 @@
 #include "agent.h"
 #include "observe/judgement.h"
 
+/* Returns false if there is no memory. */
+bool judge_create(struct agent *agent) __attribute__((warn_unused_result));
+void judge_destroy(struct agent *agent);
+
 /* The status of this agent's store, in a word; NULL: a new one. */
 const char *judge_vote(const struct agent *agent);
 void judge(const struct agent *agent, struct judgement *out);

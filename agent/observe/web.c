@@ -10,8 +10,11 @@
 #include "io/clock.h"
 #include "io/http_thread.h"
 #include "observe/judge.h"
+#include "observe/log.h"
 #include "observe/metrics.h"
 #include "peers/peers.h"
+#include "serve/regions.h"
+#include "serve/serve.h"
 #include "turn.h"
 
 /* Requests within this time get the same answer, because a look at every lock is costly. */
@@ -71,6 +74,8 @@ static void survey(struct web *web, struct agent *agent, int64_t now_ns)
 
 static void collect(struct agent *agent)
 {
+    const struct agent_seen seen = agent_seen(agent);
+    const struct regions_counts counts = regions_counts(agent);
     struct web *web = agent->web;
     int64_t now_ns = clock_boottime_ns();
     int64_t deadline_ns = renewal_deadline_ns(&agent->renewal);
@@ -81,13 +86,13 @@ static void collect(struct agent *agent)
         .cell = agent->config.cell,
         .agent = agent->config.agent,
         .role = agent->host_config.role,
-        .uptime_ns = now_ns - agent->began_ns,
+        .uptime_ns = now_ns - seen.began_ns,
         .session = renewal_state(&agent->renewal, now_ns),
         .was_safe = deadline_ns != 0,
         .judgement = &web->judgement,
         .epoch = renewal_epoch(&agent->renewal),
         .remaining_ns = deadline_ns != 0 ? deadline_ns - now_ns : 0,
-        .astray = agent->rate_ppm != 0,
+        .astray = seen.clock_astray,
         .tls_end_s = agent->peers != NULL ? peers_view(agent).tls_end_s : 0,
         .host = host_counts(agent->host),
         .here = &web->here,
@@ -96,14 +101,14 @@ static void collect(struct agent *agent)
         .driver = driver_counts(agent->driver),
         .commits = driver_commits(agent->driver),
         .round_trip = &agent->renewal.round_trip,
-        .turn = &agent->turn,
-        .interruptions = agent->interruptions,
-        .stalls = agent->stalls,
-        .slow_turns = agent->turns.slow,
-        .costly = agent->costly,
-        .regions_given_up = (uint32_t)__builtin_popcountll(agent->rubbish),
-        .given_up = agent->given_up,
-        .begun_anew = agent->anew,
+        .turn = seen.turn,
+        .interruptions = seen.interruptions,
+        .stalls = seen.stalls,
+        .slow_turns = seen.slow_turns,
+        .costly = serve_costly(agent),
+        .regions_given_up = (uint32_t)__builtin_popcountll(regions_given_up(agent)),
+        .given_up = counts.given_up,
+        .begun_anew = counts.begun_anew,
         .log = log_missing(),
     };
     driver_queues(agent->driver, &web->metrics.queues);
@@ -157,7 +162,7 @@ static bool begin(struct agent *agent)
         snprintf(web->error, sizeof(web->error), "no such address");
         return false;
     }
-    web->server = http_thread_open(&agent->loop, &address, &handler, web->error);
+    web->server = http_thread_open(agent_uv(agent), &address, &handler, web->error);
     return web->server != NULL;
 }
 

@@ -9,6 +9,7 @@
 #include "agent.h"
 #include "driver/driver.h"
 #include "io/clock.h"
+#include "observe/log.h"
 #include "peers/peers.h"
 #include "peers/private.h"
 #include "proto/region.h"

@@ -12,6 +12,7 @@
 #include "agent.h"
 #include "driver/driver.h"
 #include "io/clock.h"
+#include "observe/log.h"
 #include "peers/private.h"
 #include "proto/check.h"
 #include "proto/region.h"
@@ -482,8 +483,9 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool up = transport_is_up(peers->transport, peer->link);
     /* While this agent stood still it received nothing, so silence is counted from the end of the
      * stall. */
-    bool stood = agent->stall_ns > agent->config.session_ttl_ns / 3;
-    int64_t since_ns = stood && agent->stalled_ns > peer->up_ns ? agent->stalled_ns : peer->up_ns;
+    const struct agent_seen seen = agent_seen(agent);
+    bool stood = seen.stall_ns > agent->config.session_ttl_ns / 3;
+    int64_t since_ns = stood && seen.stalled_ns > peer->up_ns ? seen.stalled_ns : peer->up_ns;
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
     bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
@@ -741,7 +743,7 @@ static void close_in_time(struct agent *agent)
 {
     struct sigaction action = {.sa_handler = give_up_closing};
     struct sigaction before;
-    exit_code_in_time = agent->exit_code;
+    exit_code_in_time = agent_exit_code(agent);
     sigaction(SIGALRM, &action, &before);
     alarm(CLOSE_SECONDS);
     transport_close(agent->peers->transport);

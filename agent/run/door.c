@@ -6,18 +6,19 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <unistd.h>
 
 #include "observe/files.h"
-#include "run/folders.h"
+#include "observe/log.h"
+#include "run/start.h"
+#include "serve/serve.h"
 
 /* Returns why the file cannot be made without a chance to wait; NULL: it can. */
 static const char *why_unsafe(const struct agent *agent)
 {
     struct stat status;
     struct statfs system;
-    if (fstat(agent->door_folder_fd, &status) != 0 ||
-        fstatfs(agent->door_folder_fd, &system) != 0) {
+    int folder = files_socket_folder(agent);
+    if (fstat(folder, &status) != 0 || fstatfs(folder, &system) != 0) {
         return strerror(errno);
     }
     if (status.st_nlink == 0) {
@@ -35,29 +36,20 @@ static const char *why_unsafe(const struct agent *agent)
 /* Returns why no socket is there; NULL: there is one again. */
 static const char *make_again(struct agent *agent)
 {
-    struct stat lock;
     const char *why = why_unsafe(agent);
     if (why != NULL) {
         return why;
     }
-    if (fstat(agent->socket_lock_fd, &lock) != 0 || lock.st_nlink == 0) {
-        int fd = folders_lock_socket(agent);
-        if (fd < 0) {
-            return agent->error;
-        }
-        close(agent->socket_lock_fd);
-        agent->socket_lock_fd = fd;
-    }
-    if (!socket_listen_again(agent->server, agent->error)) {
+    if (!agent_lock_socket_again(agent) || !serve_listen_again(agent, agent->error)) {
         return agent->error;
     }
     files_open_socket(agent);
     return NULL;
 }
 
-void door_look(struct agent *agent)
+void door_look(struct agent *agent, bool *logged)
 {
-    if (agent->server == NULL || agent->stops_ns != 0 || !files_socket_gone(agent)) {
+    if (!serve_is_open(agent) || !files_socket_gone(agent)) {
         return;
     }
     const char *why = make_again(agent);
@@ -67,11 +59,11 @@ void door_look(struct agent *agent)
         log_text(&line, "socket", agent->config.socket);
         log_text(&line, "text", "somebody had removed it; new processes find the agent again");
         log_end(&line);
-    } else if (!agent->door_told) {
+    } else if (!*logged) {
         log_begin(&line, LOG_LEVEL_ERROR, "socket_gone");
         log_text(&line, "socket", agent->config.socket);
         log_text(&line, "text", why);
         log_end(&line);
     }
-    agent->door_told = why != NULL;
+    *logged = why != NULL;
 }

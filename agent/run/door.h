@@ -14,7 +14,7 @@
 
 #include "agent.h"
 
-/* Called in each upkeep. */
-void door_look(struct agent *agent);
+/* Called in each upkeep. *logged: the log says why the file is not made again; false at first. */
+void door_look(struct agent *agent, bool *logged);
 
 #endif

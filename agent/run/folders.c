@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "io/socket.h"
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
                                                       const char *format, ...)
@@ -229,7 +230,24 @@ static bool make_socket_folder(struct agent *agent)
     return check_socket_folder(agent, folder);
 }
 
-/* A user that checks a file need not be the user that the agent will run as. The agent's user owns
+void folders_init(struct agent *agent, struct folders_locks *locks)
+{
+    agent->state_fd = agent->clients_fd = locks->state_fd = locks->socket_fd = -1;
+}
+
+void folders_close(struct agent *agent, struct folders_locks *locks)
+{
+    /* The locks go last. */
+    int *const fds[] = {&agent->clients_fd, &agent->state_fd, &locks->socket_fd, &locks->state_fd};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (*fds[i] >= 0) {
+            close(*fds[i]);
+        }
+        *fds[i] = -1;
+    }
+}
+
+/* A user that checks a file need not be the user that the agent will run as. That one owns
  * state_dir. */
 bool folders_check(struct agent *agent)
 {
@@ -266,7 +284,7 @@ int folders_lock_socket(struct agent *agent)
     return take_lock(agent, AT_FDCWD, lock, agent->config.socket);
 }
 
-int folders_open(struct agent *agent)
+int folders_open(struct agent *agent, struct folders_locks *locks)
 {
     const struct config *config = &agent->config;
     char error[SOCKET_ERROR_MAX];
@@ -277,16 +295,16 @@ int folders_open(struct agent *agent)
     if (agent->state_fd < 0) {
         return AGENT_EXIT_UNAVAILABLE;
     }
-    agent->lock_fd = take_lock(agent, agent->state_fd, "lock", config->state_dir);
-    if (agent->lock_fd < 0) {
+    locks->state_fd = take_lock(agent, agent->state_fd, "lock", config->state_dir);
+    if (locks->state_fd < 0) {
         return AGENT_EXIT_SOFTWARE;
     }
     agent->clients_fd = open_folder(agent, agent->state_fd, "clients", "clients");
     if (agent->clients_fd < 0 || !make_socket_folder(agent)) {
         return AGENT_EXIT_UNAVAILABLE;
     }
-    agent->socket_lock_fd = folders_lock_socket(agent);
-    if (agent->socket_lock_fd < 0) {
+    locks->socket_fd = folders_lock_socket(agent);
+    if (locks->socket_fd < 0) {
         return AGENT_EXIT_SOFTWARE;
     }
     if (socket_path_error(config->socket, error) != NULL) {

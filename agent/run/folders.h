@@ -1,14 +1,26 @@
 /*
  * The folders of an agent, and the locks that keep a second agent out of them.
+ *
+ * Nothing in a folder is written before its lock is taken. The locks are kept until everything else
+ * is closed.
  */
 #ifndef AGENT_RUN_FOLDERS_H
 #define AGENT_RUN_FOLDERS_H
 
 #include "agent.h"
 
-/* Opens and locks the folders. Returns AGENT_EXIT_OK, or the exit code with one line in
- * agent->error. */
-int folders_open(struct agent *agent) __attribute__((warn_unused_result));
+struct folders_locks {
+    int state_fd;  /* of state_dir */
+    int socket_fd; /* of the socket */
+};
+
+/* Sets all descriptors to -1: nothing is open. */
+void folders_init(struct agent *agent, struct folders_locks *locks);
+/* Opens and locks the folders: state_fd and clients_fd of the agent. Returns AGENT_EXIT_OK, or the
+ * exit code with one line in agent->error. */
+int folders_open(struct agent *agent, struct folders_locks *locks)
+    __attribute__((warn_unused_result));
+void folders_close(struct agent *agent, struct folders_locks *locks);
 
 /* Takes the lock beside the socket: a descriptor, or -1 with one line in agent->error. To be called
  * again only if somebody removed the lock's file. */

@@ -13,10 +13,10 @@
 #include "agent.h"
 #include "driver/driver.h"
 #include "io/clock.h"
-#include "io/notify.h"
 #include "peers/peers.h"
 #include "proto/check.h"
-#include "serve/prolong.h"
+#include "run/loop.h"
+#include "serve/regions.h"
 #include "turn.h"
 
 enum {
@@ -93,13 +93,13 @@ void keeper_turned(struct agent *agent, int64_t now_ns)
     struct keeper *keeper = agent->keeper;
     if (keeper != NULL &&
         now_ns < atomic_load_explicit(&keeper->suspects_ns, memory_order_relaxed)) {
-        prolong_touch(agent);
+        regions_touch(agent);
     }
 }
 
 void keeper_prolong(void *arg, uint32_t epoch, int64_t deadline_ns)
 {
-    prolong_leases(arg, epoch, deadline_ns);
+    regions_prolong(arg, epoch, deadline_ns);
 }
 
 /* ---- the thread ---- */
@@ -112,11 +112,8 @@ static void keep(struct agent *agent)
     driver_keep(agent->driver);
     driver_keep_end(agent->driver);
     peers_flush(agent);
-    prolong_touch(agent);
-    if (agent->alive_interval_ns != 0 && agent->alive_ns <= now_ns) {
-        notify_alive();
-        agent->alive_ns = now_ns + agent->alive_interval_ns;
-    }
+    regions_touch(agent);
+    loop_notify_alive(agent, now_ns);
 }
 
 /* late: a renewal is overdue, so the loop is held up, gets no processor, or is just about to go on.
@@ -128,7 +125,7 @@ static void help(struct agent *agent, bool late)
         keep(agent);
         sem_post(&agent->keeper->turn);
     }
-    prolong_look(agent->prolong);
+    regions_find_stuck(agent);
     if (packets.fd >= 0) {
         (void)poll(&packets, 1, PAUSE_MS);
     }
@@ -187,12 +184,10 @@ bool keeper_open(struct agent *agent)
     if (keeper == NULL) {
         return false;
     }
-    agent->prolong = prolong_open(agent->config.namespace_count);
-    if (agent->prolong == NULL) {
+    if (!regions_prolong_open(agent)) {
         free(keeper);
         return false;
     }
-    agent->prolonged = true;
     sem_init(&keeper->turn, 0, 0);
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_condattr_init(&attributes);
@@ -208,8 +203,7 @@ bool keeper_open(struct agent *agent)
     if (error != 0) {
         agent->keeper = NULL;
         destroy(keeper);
-        prolong_close(agent->prolong);
-        agent->prolong = NULL;
+        regions_prolong_close(agent);
         errno = error;
         return false;
     }
@@ -228,8 +222,7 @@ void keeper_close(struct agent *agent)
     pthread_cond_broadcast(&keeper->changed);
     pthread_mutex_unlock(&keeper->mutex);
     HF_CHECK(pthread_join(keeper->thread, NULL) == 0);
-    prolong_close(agent->prolong);
-    agent->prolong = NULL;
+    regions_prolong_close(agent);
     agent->keeper = NULL;
     destroy(keeper);
 }

@@ -17,10 +17,11 @@
 #include "driver/disk.h"
 #include "driver/driver.h"
 #include "io/clock.h"
-#include "io/commit.h"
 #include "io/notify.h"
+#include "observe/facts.h"
 #include "observe/files.h"
 #include "observe/judge.h"
+#include "observe/log.h"
 #include "observe/web.h"
 #include "peers/peers.h"
 #include "proto/check.h"
@@ -31,7 +32,6 @@
 #include "serve/clients.h"
 #include "serve/processes.h"
 #include "serve/regions.h"
-#include "serve/rings.h"
 #include "serve/serve.h"
 #include "serve/users.h"
 #include "turn.h"
@@ -50,6 +50,40 @@ enum {
                             * keeper */
 };
 
+struct loop {
+    uv_loop_t uv;
+    bool open; /* agent_close_loop() is still to come */
+    uv_poll_t timer;
+    uv_check_t check;
+    uv_signal_t signals[4];
+    int timer_fd;
+    int64_t armed_ns; /* for when the timer is set; INT64_MAX: it is not */
+    bool fired;       /* the timer fired in this turn */
+    bool in_turn;
+    int64_t stops_ns; /* after SIGTERM: when the agent ends at the latest; 0: no SIGTERM */
+    bool ending;
+    int exit_code;
+    /* Turns. */
+    int64_t turn_ns; /* when the present turn began */
+    struct histogram turn;
+    struct turns turns;
+    /* What is done from time to time. */
+    int64_t upkeep_ns;
+    bool checkpoint_due;
+    uint64_t idle_commits;     /* commits at the last checkpoint */
+    uint64_t seen_commits;     /* commits at the last upkeep */
+    int64_t alive_interval_ns; /* of systemd's watchdog; 0: there is none */
+    int64_t alive_ns;
+    /* What was seen, for people. */
+    struct agent_seen seen;
+    bool door_logged;    /* the log says why the socket's file is not made again */
+    int64_t rate_ppm;    /* the clock's rate that was logged last */
+    bool session_logged; /* session_safe holds a logged state */
+    bool session_safe;
+    struct log_limit cell_limit;
+    struct log_limit stall_limit;
+};
+
 /* Set by the handler of SIGCONT: this process was stopped. Nothing else shows that. */
 static volatile sig_atomic_t continued;
 
@@ -66,12 +100,13 @@ static void note_stall(struct agent *agent, const char *measure, int64_t took_ns
 {
     struct log_line line;
     continued = 0;
-    agent->stalls++;
-    agent->stalled_ns = clock_boottime_ns();
-    log_begin_limited(&line, LOG_LEVEL_WARN, "stalled", &agent->stall_limit, agent->stalled_ns);
+    agent->loop->seen.stalls++;
+    agent->loop->seen.stalled_ns = clock_boottime_ns();
+    log_begin_limited(&line, LOG_LEVEL_WARN, "stalled", &agent->loop->stall_limit,
+                      agent->loop->seen.stalled_ns);
     log_seconds(&line, measure, took_ns);
     log_end(&line);
-    agent->stall_ns = took_ns;
+    agent->loop->seen.stall_ns = took_ns;
 }
 
 /* This only logs and counts; the driver decides what follows from a stall. */
@@ -82,21 +117,23 @@ static void on_stalled(void *arg, int64_t turn_ns)
 
 void agent_turn(struct agent *agent, enum turn_part part)
 {
-    turns_part(&agent->turns, part);
-    if (agent->in_turn) {
+    turns_part(&agent->loop->turns, part);
+    if (agent->loop->in_turn) {
         return;
     }
-    agent->in_turn = true;
-    agent->turn_ns = agent->turns.began_ns;
-    socket_shares_begin(&agent->shares, agent->turns.began_ns, agent->turns.cpu_ns);
-    int64_t late_ns = agent->armed_ns == INT64_MAX ? 0 : agent->turn_ns - agent->armed_ns;
+    agent->loop->in_turn = true;
+    agent->loop->turn_ns = agent->loop->turns.began_ns;
+    serve_turn(agent, agent->loop->turns.began_ns, agent->loop->turns.cpu_ns);
+    int64_t late_ns = agent->loop->armed_ns == INT64_MAX
+                          ? 0
+                          : agent->loop->turn_ns - agent->loop->armed_ns;
     if (continued || late_ns > agent->config.session_ttl_ns / 3) {
         note_stall(agent, "late", late_ns > 0 ? late_ns : 0);
         driver_stalled(agent->driver);
         late_ns = 0;
     }
-    driver_turn(agent->driver, agent->turn_ns - (late_ns > 0 ? late_ns : 0));
-    regions_watch(agent);
+    driver_turn(agent->driver, agent->loop->turn_ns - (late_ns > 0 ? late_ns : 0));
+    regions_watch(agent, agent->loop->turn_ns);
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -114,25 +151,21 @@ static int64_t later(int64_t a, int64_t b)
 static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);
-    due_ns = earlier(due_ns, agent->rings_ns);
+    due_ns = earlier(due_ns, serve_next_ns(agent));
     due_ns = earlier(due_ns, regions_next_ns(agent));
-    if (agent->server != NULL) {
-        due_ns = earlier(due_ns, socket_next_tick_ns(agent->server));
+    if (agent->loop->alive_interval_ns != 0) {
+        due_ns = earlier(due_ns, agent->loop->alive_ns);
     }
-    if (agent->alive_interval_ns != 0) {
-        due_ns = earlier(due_ns, agent->alive_ns);
-    }
-    due_ns = agent->stops_ns != 0 ? earlier(due_ns, agent->stops_ns) : due_ns;
-    if (agent->turn_ns != 0) {
-        histogram_add(&agent->turn, now_ns - agent->turn_ns);
-        if (now_ns - agent->turn_ns > SUSPECT_MS * INT64_C(1000000)) {
+    due_ns = agent->loop->stops_ns != 0 ? earlier(due_ns, agent->loop->stops_ns) : due_ns;
+    if (agent->loop->turn_ns != 0) {
+        histogram_add(&agent->loop->turn, now_ns - agent->loop->turn_ns);
+        if (now_ns - agent->loop->turn_ns > SUSPECT_MS * INT64_C(1000000)) {
             keeper_suspect(agent, now_ns);
         }
-        agent->turn_ns = 0;
+        agent->loop->turn_ns = 0;
     }
-    const struct turns_user user = {.uid = agent->shares.most_uid,
-                                    .took_ns = agent->shares.most_ns};
-    turns_end(&agent->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART, user);
+    turns_end(&agent->loop->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART,
+              serve_most(agent));
     keeper_turned(agent, now_ns);
     /* The loop wakes no later than a renewal would be due, even at times when none is due: a
      * renewal may become due meanwhile. */
@@ -142,17 +175,17 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
                   later(renewal_ns, now_ns) + agent->config.session_ttl_ns / KEEPER_LATE_PART);
     due_ns = due_ns > now_ns
                  ? due_ns
-                 : now_ns; /* time that was overdue before does not make the next turn late */
-    if (due_ns != agent->armed_ns) {
-        clock_timer_set(agent->timer_fd, due_ns);
-        agent->armed_ns = due_ns;
+                 : now_ns; /* what is overdue already does not make the next turn late */
+    if (due_ns != agent->loop->armed_ns) {
+        clock_timer_set(agent->loop->timer_fd, due_ns);
+        agent->loop->armed_ns = due_ns;
     }
 }
 
 static void end_if_failed(struct agent *agent)
 {
     const char *why = driver_failed(agent->driver);
-    if (why != NULL && agent->exit_code == AGENT_EXIT_OK) { /* only once */
+    if (why != NULL && agent->loop->exit_code == AGENT_EXIT_OK) { /* only once */
         log_simple(LOG_LEVEL_ERROR, "failed", why);
         agent_end(agent, AGENT_EXIT_SOFTWARE);
     }
@@ -160,10 +193,10 @@ static void end_if_failed(struct agent *agent)
 
 static void checkpoint_if_due(struct agent *agent)
 {
-    if (agent->checkpoint_due && driver_failed(agent->driver) == NULL) {
+    if (agent->loop->checkpoint_due && driver_failed(agent->driver) == NULL) {
         disk_idle(agent);
-        agent->idle_commits = driver_commits(agent->driver);
-        agent->checkpoint_due = false;
+        agent->loop->idle_commits = driver_commits(agent->driver);
+        agent->loop->checkpoint_due = false;
     }
 }
 
@@ -172,15 +205,15 @@ static void checkpoint_if_due(struct agent *agent)
 static void end_if_resigned(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
-    if (agent->stops_ns == 0 || agent->ending ||
-        (!driver_resigned(agent->driver) && now_ns < agent->stops_ns)) {
+    if (agent->loop->stops_ns == 0 || agent->loop->ending ||
+        (!driver_resigned(agent->driver) && now_ns < agent->loop->stops_ns)) {
         return;
     }
     bool done = driver_handed_over(agent->driver);
     struct log_line line;
     log_begin(&line, done ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
               done ? "handed_over" : "not_handed_over");
-    log_seconds(&line, "took", now_ns - agent->stops_ns + RESIGN_MS * INT64_C(1000000));
+    log_seconds(&line, "took", now_ns - agent->loop->stops_ns + RESIGN_MS * INT64_C(1000000));
     if (!done) {
         log_text(
             &line, "text",
@@ -193,7 +226,7 @@ static void end_if_resigned(struct agent *agent)
 
 void agent_turn_end(struct agent *agent)
 {
-    turns_part(&agent->turns, TURN_END);
+    turns_part(&agent->loop->turns, TURN_END);
     driver_flush(agent->driver);
     regions_see(agent);
     driver_flush(agent->driver);
@@ -206,10 +239,10 @@ void agent_turn_end(struct agent *agent)
     }
     end_if_failed(agent);
     end_if_resigned(agent);
-    if (!agent->ending) {
+    if (!agent->loop->ending) {
         arm_timer(agent, now_ns);
     }
-    agent->in_turn = false;
+    agent->loop->in_turn = false;
 }
 
 /* ---- what is due ---- */
@@ -224,7 +257,7 @@ static void look_at_rate(struct agent *agent)
         return;
     }
     bool beyond = ppm > bound_ppm || ppm < -bound_ppm;
-    if (beyond ? ppm != agent->rate_ppm : agent->rate_ppm != 0) {
+    if (beyond ? ppm != agent->loop->rate_ppm : agent->loop->rate_ppm != 0) {
         bool alone = agent->config.voter_count <= 1 && agent->quorum != NULL; /* driver_clock() */
         struct log_line line;
         log_begin(&line, beyond ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "clock_rate");
@@ -241,30 +274,42 @@ static void look_at_rate(struct agent *agent)
                   "with it, and no hold of this host counts until the clock is well");
         log_end(&line);
     }
-    agent->rate_ppm = beyond ? ppm : 0;
+    agent->loop->rate_ppm = beyond ? ppm : 0;
     driver_clock(agent->driver, beyond);
 }
 
 /* Runs each quarter of session_ttl, on the same wake-up as a renewal. */
 static void upkeep(struct agent *agent, int64_t now_ns)
 {
-    if (now_ns < agent->upkeep_ns) {
+    if (now_ns < agent->loop->upkeep_ns) {
         return;
     }
-    agent->upkeep_ns = now_ns + agent->config.session_ttl_ns / 4;
+    agent->loop->upkeep_ns = now_ns + agent->config.session_ttl_ns / 4;
     look_at_rate(agent);
     peers_look(agent);
     regions_look(agent);
     files_look(agent);
-    door_look(agent);
+    if (agent->loop->stops_ns == 0) {
+        door_look(agent, &agent->loop->door_logged);
+    }
     users_look(agent, now_ns);
     web_look(agent, now_ns);
     judge_look(agent, now_ns);
     uint64_t commits = driver_commits(agent->driver);
     /* A checkpoint costs a flush or two, so it waits for a quiet moment. */
-    bool quiet = commits != agent->idle_commits && commits == agent->seen_commits;
-    agent->checkpoint_due = quiet || commits - agent->idle_commits > COMMITS_UNTIL_CHECKPOINT;
-    agent->seen_commits = commits;
+    bool quiet = commits != agent->loop->idle_commits && commits == agent->loop->seen_commits;
+    agent->loop->checkpoint_due = quiet ||
+                                  commits - agent->loop->idle_commits > COMMITS_UNTIL_CHECKPOINT;
+    agent->loop->seen_commits = commits;
+}
+
+void loop_notify_alive(struct agent *agent, int64_t now_ns)
+{
+    struct loop *loop = agent->loop;
+    if (loop->alive_interval_ns != 0 && loop->alive_ns <= now_ns) {
+        notify_alive();
+        loop->alive_ns = now_ns + loop->alive_interval_ns;
+    }
 }
 
 static void do_what_is_due(struct agent *agent)
@@ -272,14 +317,8 @@ static void do_what_is_due(struct agent *agent)
     int64_t now_ns = clock_boottime_ns();
     driver_tick(agent->driver);
     upkeep(agent, now_ns);
-    rings_tick(agent, now_ns);
-    if (agent->server != NULL) {
-        socket_tick(agent->server, now_ns);
-    }
-    if (agent->alive_interval_ns != 0 && agent->alive_ns <= now_ns) {
-        notify_alive();
-        agent->alive_ns = now_ns + agent->alive_interval_ns;
-    }
+    serve_tick(agent, now_ns);
+    loop_notify_alive(agent, now_ns);
 }
 
 static void on_timer(uv_poll_t *poll, int status, int events)
@@ -288,9 +327,9 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     agent_turn(agent, TURN_TIMER);
-    clock_timer_drain(agent->timer_fd);
-    agent->armed_ns = INT64_MAX; /* the timer has fired */
-    agent->fired = true;
+    clock_timer_drain(agent->loop->timer_fd);
+    agent->loop->armed_ns = INT64_MAX; /* it has fired */
+    agent->loop->fired = true;
 }
 
 /* Runs after every callback that was ready. If this process got no processor for a while, the
@@ -299,15 +338,15 @@ static void on_timer(uv_poll_t *poll, int status, int events)
 static void on_check(uv_check_t *check)
 {
     struct agent *agent = check->data;
-    if (agent->fired) {
-        agent->fired = false;
+    if (agent->loop->fired) {
+        agent->loop->fired = false;
         agent_turn(agent, TURN_TIMER);
         do_what_is_due(agent);
     }
-    if (agent->in_turn) {
+    if (agent->loop->in_turn) {
         agent_turn_end(agent);
     }
-    socket_shares_turned(&agent->shares); /* also before there is a server */
+    serve_turned(agent);
 }
 
 /* The second signal ends the agent at once. An agent that does not serve yet, or is the only voter,
@@ -315,13 +354,13 @@ static void on_check(uv_check_t *check)
 static void stop(struct agent *agent, int number)
 {
     struct log_line line;
-    bool first = agent->stops_ns == 0;
+    bool first = agent->loop->stops_ns == 0;
     log_begin(&line, LOG_LEVEL_INFO, "stopping");
     log_text(&line, "signal", strsignal(number));
     log_text(&line, "text", "holds stay as they are; an agent that is back in time goes on");
     log_end(&line);
-    if (first && agent->server != NULL && agent->quorum != NULL && agent->config.voter_count > 1) {
-        agent->stops_ns = clock_boottime_ns() + RESIGN_MS * INT64_C(1000000);
+    if (first && serve_is_open(agent) && agent->quorum != NULL && agent->config.voter_count > 1) {
+        agent->loop->stops_ns = clock_boottime_ns() + RESIGN_MS * INT64_C(1000000);
         driver_resign(agent->driver);
     } else {
         agent_end(agent, AGENT_EXIT_OK);
@@ -345,10 +384,10 @@ static void on_signal(uv_signal_t *handle, int number)
 
 void agent_end(struct agent *agent, int exit_code)
 {
-    agent->exit_code = exit_code;
+    agent->loop->exit_code = exit_code;
     /* No uv_stop(): a turn may end outside of uv_run(), and a later uv_run() that closes the
      * handles would stop at once. */
-    agent->ending = true;
+    agent->loop->ending = true;
 }
 
 /* ---- the session, as the driver reports it ---- */
@@ -357,8 +396,8 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 {
     struct agent *agent = arg;
     struct lease_record record = {.epoch = epoch, .deadline_ns = deadline_ns};
-    agent->unheard = false;
-    agent->promised_ns = deadline_ns;
+    agent_epoch_heard(agent);
+    regions_promised(agent, deadline_ns);
     memcpy(record.boot_id, agent->boot_id, sizeof(record.boot_id));
     lease_file_write(&agent->lease_file, &record);
 }
@@ -368,15 +407,15 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 static void see_interruption(struct agent *agent, bool safe)
 {
     int64_t now_ns = clock_boottime_ns();
-    bool first = agent->adopted && !agent->session_logged;
-    bool was_safe = first || agent->session_safe;
+    bool first = agent->adopted && !agent->loop->session_logged;
+    bool was_safe = first || agent->loop->session_safe;
     bool ran_out = first && now_ns > agent->left.deadline_ns;
-    agent->interruptions += was_safe && (!safe || ran_out);
-    if (safe && agent->interruptions > 0 && (!was_safe || ran_out)) {
-        agent->interrupted_ns = now_ns;
+    agent->loop->seen.interruptions += was_safe && (!safe || ran_out);
+    if (safe && agent->loop->seen.interruptions > 0 && (!was_safe || ran_out)) {
+        agent->loop->seen.interrupted_ns = now_ns;
     }
-    agent->session_logged = true;
-    agent->session_safe = safe;
+    agent->loop->session_logged = true;
+    agent->loop->session_safe = safe;
 }
 
 static void on_session(void *arg, enum renewal_state state, uint32_t epoch)
@@ -405,8 +444,8 @@ static void on_log(void *arg, const struct action_log *log)
     /* The text may come from another agent, and without TLS from a stranger: such lines are
      * limited. */
     bool well = log->text[0] == '\0' || log->well;
-    log_begin_limited(&line, well ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, log->event, &agent->cell_limit,
-                      clock_boottime_ns());
+    log_begin_limited(&line, well ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, log->event,
+                      &agent->loop->cell_limit, clock_boottime_ns());
     if (log->agent.length > 0) {
         log_bytes(&line, "agent", log->agent.text, log->agent.length);
     }
@@ -440,7 +479,7 @@ static bool make_driver(struct agent *agent)
                                    .self = agent->host_config.agent,
                                    .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
                                    .voter_count = agent->host_config.voter_count,
-                                   .rules = agent->rules,
+                                   .rules = *agent_rules(agent),
                                    .operations = {.act = serve_act,
                                                   .send = peers_send,
                                                   .send_gossip = peers_send_gossip,
@@ -461,11 +500,57 @@ static bool make_driver(struct agent *agent)
     return agent->driver != NULL;
 }
 
+/* ---- what others may know ---- */
+
+uv_loop_t *agent_uv(struct agent *agent)
+{
+    return &agent->loop->uv;
+}
+
+int agent_exit_code(const struct agent *agent)
+{
+    return agent->loop != NULL ? agent->loop->exit_code : AGENT_EXIT_OK;
+}
+
+struct agent_seen agent_seen(const struct agent *agent)
+{
+    struct agent_seen seen = agent->loop->seen;
+    seen.slow_turns = agent->loop->turns.slow;
+    seen.turn = &agent->loop->turn;
+    seen.clock_astray = agent->loop->rate_ppm != 0;
+    return seen;
+}
+
+size_t agent_facts(struct agent *agent, uint64_t request, unsigned char *buffer)
+{
+    return facts_write(agent, request, buffer);
+}
+
 /* ---- setting up ---- */
+
+bool loop_create(struct agent *agent)
+{
+    agent->loop = calloc(1, sizeof(*agent->loop));
+    if (agent->loop == NULL) {
+        return false;
+    }
+    agent->loop->timer_fd = -1;
+    agent->loop->open = uv_loop_init(&agent->loop->uv) == 0;
+    return agent->loop->open;
+}
+
+void loop_destroy(struct agent *agent)
+{
+    if (agent->loop != NULL && agent->loop->timer_fd >= 0) {
+        close(agent->loop->timer_fd);
+    }
+    free(agent->loop);
+    agent->loop = NULL;
+}
 
 bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)
 {
-    if (uv_poll_init(&agent->loop, poll, fd) != 0) {
+    if (uv_poll_init(&agent->loop->uv, poll, fd) != 0) {
         return false;
     }
     poll->data = agent;
@@ -477,19 +562,18 @@ static bool set_up_loop(struct agent *agent)
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction resume = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
-    agent->timer_fd = clock_timer_open();
-    agent->rings_ns = INT64_MAX;
-    bool good = agent->timer_fd >= 0 && sigaction(SIGPIPE, &ignore, NULL) == 0 &&
+    agent->loop->timer_fd = clock_timer_open();
+    bool good = agent->loop->timer_fd >= 0 && sigaction(SIGPIPE, &ignore, NULL) == 0 &&
                 sigaction(SIGCONT, &resume, NULL) == 0 &&
-                agent_poll(agent, &agent->timer, agent->timer_fd, on_timer) &&
+                agent_poll(agent, &agent->loop->timer, agent->loop->timer_fd, on_timer) &&
                 regions_set_up(agent) && users_start(agent) &&
-                uv_check_init(&agent->loop, &agent->check) == 0 &&
-                uv_check_start(&agent->check, on_check) == 0;
-    agent->check.data = agent;
+                uv_check_init(&agent->loop->uv, &agent->loop->check) == 0 &&
+                uv_check_start(&agent->loop->check, on_check) == 0;
+    agent->loop->check.data = agent;
     for (size_t i = 0; good && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        agent->signals[i].data = agent;
-        good = uv_signal_init(&agent->loop, &agent->signals[i]) == 0 &&
-               uv_signal_start(&agent->signals[i], on_signal, numbers[i]) == 0;
+        agent->loop->signals[i].data = agent;
+        good = uv_signal_init(&agent->loop->uv, &agent->loop->signals[i]) == 0 &&
+               uv_signal_start(&agent->loop->signals[i], on_signal, numbers[i]) == 0;
     }
     return good;
 }
@@ -517,12 +601,14 @@ static bool wait_until_safe(struct agent *agent)
                              ? agent->config.session_ttl_ns
                              : START_TIMEOUT_MAX_NS;
     int64_t end_ns = clock_boottime_ns() + timeout_ns;
-    agent->in_turn = true;
-    agent->unheard = agent->unheard && alone; /* other voters learn of the epoch from now on */
-    driver_start(agent->driver, agent->epoch, agent->adopted);
+    agent->loop->in_turn = true;
+    if (!alone) {
+        agent_epoch_heard(agent); /* other voters learn of the epoch from now on */
+    }
+    driver_start(agent->driver, agent_epoch(agent), agent->adopted);
     look_at_rate(agent);
     agent_turn_end(agent);
-    for (unsigned i = 0; (!alone || i < START_ROUNDS_MAX) && !agent->ending; i++) {
+    for (unsigned i = 0; (!alone || i < START_ROUNDS_MAX) && !agent->loop->ending; i++) {
         if (is_safe(agent)) {
             return true;
         }
@@ -531,7 +617,7 @@ static bool wait_until_safe(struct agent *agent)
                        "no majority of the voters answers: locks are served when one does");
             return true;
         }
-        uv_run(&agent->loop, UV_RUN_ONCE);
+        uv_run(&agent->loop->uv, UV_RUN_ONCE);
     }
     return false;
 }
@@ -564,21 +650,13 @@ static bool begin_to_serve(struct agent *agent)
         log_text(&line, "text", "RLIMIT_NOFILE allows fewer connections than [limits] clients");
         log_end(&line);
     }
-    struct socket_config config = {.path = agent->config.socket,
-                                   .for_all = config_admits_others(&agent->config, agent->own),
-                                   .connections_max = (uint32_t)clients,
-                                   .closer = agent->closer,
-                                   .shares = &agent->shares,
-                                   .handler = serve_handler(agent)};
-    config.refusal_size = serve_refusal(config.refusal, sizeof(config.refusal));
-    agent->server = socket_open(&agent->loop, &config, error);
-    if (agent->server == NULL) {
+    if (!serve_open(agent, (uint32_t)clients, error)) {
         log_simple(LOG_LEVEL_ERROR, "failed", error);
         return false;
     }
     files_open_socket(agent);
-    agent->alive_interval_ns = notify_alive_interval_ns();
-    agent->alive_ns = 0;
+    agent->loop->alive_interval_ns = notify_alive_interval_ns();
+    agent->loop->alive_ns = 0;
     return true;
 }
 
@@ -594,7 +672,7 @@ static void log_serving(const struct agent *agent)
         log_text(&line, "listen", agent->config.listen);
     }
     log_unsigned(&line, "epoch", renewal_epoch(&agent->renewal));
-    log_unsigned(&line, "survivors", agent->survivors);
+    log_unsigned(&line, "survivors", clients_survivors(agent));
     log_text(&line, "version", HF_VERSION);
     log_end(&line);
 }
@@ -609,29 +687,34 @@ static void on_walk(uv_handle_t *handle, void *arg)
 
 void agent_close_loop(struct agent *agent)
 {
-    if (!agent->loop_open) {
+    if (agent->loop == NULL || !agent->loop->open) {
         return;
     }
-    agent->loop_open = false;
-    socket_shut(agent->server);
-    agent->server = NULL;
+    agent->loop->open = false;
+    if (agent->serve != NULL) {
+        serve_shut(agent);
+    }
     web_shut(agent);
     clients_close(agent);
     processes_destroy(agent->processes);
     agent->processes = NULL;
-    regions_leave(agent);
-    uv_walk(&agent->loop, on_walk, NULL);
-    uv_run(&agent->loop, UV_RUN_DEFAULT); /* only close callbacks are left */
-    socket_shares_forget(&agent->shares);
-    HF_CHECK(uv_loop_close(&agent->loop) == 0);
+    if (agent->regions != NULL) {
+        regions_leave(agent);
+    }
+    uv_walk(&agent->loop->uv, on_walk, NULL);
+    uv_run(&agent->loop->uv, UV_RUN_DEFAULT); /* only close callbacks are left */
+    if (agent->serve != NULL) {
+        serve_forget(agent);
+    }
+    HF_CHECK(uv_loop_close(&agent->loop->uv) == 0);
     web_close(agent);
 }
 
 bool agent_loop(void *arg)
 {
     struct agent *agent = arg;
-    while (!agent->ending) {
-        uv_run(&agent->loop, agent->unwritten != NULL ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+    while (!agent->loop->ending) {
+        uv_run(&agent->loop->uv, disk_has_batch(agent) ? UV_RUN_NOWAIT : UV_RUN_ONCE);
         if (!disk_write(agent)) {
             return false;
         }
@@ -643,16 +726,16 @@ static void serve(struct agent *agent)
 {
     log_serving(agent);
     notify_ready("serving");
-    agent->in_turn = true;
+    agent->loop->in_turn = true;
     agent_turn_end(agent);
-    agent->may_write = true;
+    disk_may_write(agent, true);
     if (!keeper_open(agent)) {
         log_simple(LOG_LEVEL_WARN, "no_keeper", strerror(errno));
     }
     if (!agent_loop(agent)) {
-        committer_stand_by(agent->committer);
+        disk_stand_by(agent);
     }
-    agent->may_write = false;
+    disk_may_write(agent, false);
     keeper_close(agent);
     notify_stopping();
 }
@@ -663,35 +746,30 @@ static void serve(struct agent *agent)
  * takes nothing from them. */
 static void slim_regions(const struct agent *agent)
 {
-    if (!agent->config.dev || agent->exit_code != AGENT_EXIT_OK || agent->host == NULL ||
-        !host_is_deserted(agent->host)) {
-        return;
-    }
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (agent->regions[i].fd >= 0 && (agent->rubbish >> i & 1) == 0) {
-            region_file_slim(&agent->regions[i]);
-        }
+    if (agent->config.dev && agent->loop->exit_code == AGENT_EXIT_OK && agent->host != NULL &&
+        host_is_deserted(agent->host)) {
+        regions_slim(agent);
     }
 }
 
 int agent_run(struct agent *agent)
 {
-    agent->armed_ns = INT64_MAX;
-    agent->began_ns = clock_boottime_ns();
+    agent->loop->armed_ns = INT64_MAX;
+    agent->loop->seen.began_ns = clock_boottime_ns();
     if (!make_driver(agent) || !set_up_loop(agent) || !disk_open(agent) || !peers_start(agent)) {
         log_simple(LOG_LEVEL_ERROR, "failed", "cannot set up the event loop");
-        agent->exit_code = AGENT_EXIT_UNAVAILABLE;
+        agent->loop->exit_code = AGENT_EXIT_UNAVAILABLE;
     } else if (open_and_wait(agent)) {
         clients_remove_records(agent);
         look_at_rate(agent);
         if (begin_to_serve(agent)) {
             serve(agent);
         } else {
-            agent->exit_code = AGENT_EXIT_SOFTWARE;
+            agent->loop->exit_code = AGENT_EXIT_SOFTWARE;
         }
-    } else if (agent->exit_code == AGENT_EXIT_OK && !agent->ending) {
+    } else if (agent->loop->exit_code == AGENT_EXIT_OK && !agent->loop->ending) {
         log_simple(LOG_LEVEL_ERROR, "failed", "the first lease did not become safe");
-        agent->exit_code = AGENT_EXIT_SOFTWARE;
+        agent->loop->exit_code = AGENT_EXIT_SOFTWARE;
     }
     disk_settle(agent);
     peers_flush(agent);
@@ -701,5 +779,5 @@ int agent_run(struct agent *agent)
     disk_close(agent);
     slim_regions(agent);
     agent_give_epoch_back(agent);
-    return agent->exit_code;
+    return agent->loop->exit_code;
 }

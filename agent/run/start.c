@@ -30,7 +30,12 @@
 #include "driver/disk.h"
 #include "driver/driver.h"
 #include "io/clock.h"
+#include "io/peer.h"
+#include "io/region.h"
 #include "io/wake.h"
+#include "observe/files.h"
+#include "observe/judge.h"
+#include "observe/log.h"
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "run/folders.h"
@@ -39,6 +44,8 @@
 #include "serve/memory.h"
 #include "serve/processes.h"
 #include "serve/regions.h"
+#include "serve/serve.h"
+#include "serve/users.h"
 
 enum {
     REGISTERS_MAX = 1 << 22, /* lock names for which the acceptor has room */
@@ -49,6 +56,27 @@ enum {
     GOSSIP_AGENTS_MAX = 4096, /* gossip's tables; ITEMS and CHUNKS are for locks that are held */
     GOSSIP_ITEMS_MAX = 1 << 17,
     GOSSIP_CHUNKS_MAX = 1 << 19,
+};
+
+/* A mapped block of zeroed memory. */
+struct block {
+    void *memory;
+    size_t size;
+};
+
+struct start {
+    struct folders_locks locks;
+    struct block names;
+    struct block quorum;
+    struct block host;
+    struct block gossip;
+    struct message_rules rules; /* of the cell, as configured */
+    struct hfi_kernel kernel;   /* of the host core */
+    uint64_t region_rows;       /* bit i: the store has a row for the region of namespace i */
+    bool strange_region;        /* the store has a row for a namespace that is not configured */
+    uint32_t epoch;
+    bool unheard; /* this start began the epoch, and no other agent or client knows of it */
+    struct log_limit wake_limit;
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
@@ -78,10 +106,10 @@ static int open_lease_page(struct agent *agent)
 {
     const struct lease_file_room room = {
         .kept = KEPT_MAX, .delays = HOST_DELAYS_MAX, .regions = HOST_NAMESPACES_MAX};
-    if (!lease_file_share(&agent->lease_file, agent->shm_fd, "lease", &room, &agent->left)) {
+    if (!lease_file_share(&agent->lease_file, memory_fd(agent), "lease", &room, &agent->left)) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s/lease: %s; expected room for a file of this user, mode 0600",
-                    agent->shm_folder, strerror(errno));
+                    memory_folder(agent), strerror(errno));
     }
     return AGENT_EXIT_OK;
 }
@@ -97,32 +125,17 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     HF_CHECK(!"the agent never waits in a region");
 }
 
-/* The namespace whose region contains the word. */
-static uint32_t space_of(const struct agent *agent, const _Atomic uint32_t *word)
-{
-    uint32_t space = 0;
-    for (; space < agent->config.namespace_count - 1; space++) {
-        const struct hfi_region *region = &agent->regions[space].region;
-        uintptr_t begin = (uintptr_t)region->header;
-        if (agent->regions[space].memory != NULL && (uintptr_t)word >= begin &&
-            (uintptr_t)word < begin + region->size) {
-            break;
-        }
-    }
-    return space;
-}
-
 static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
 {
     struct agent *agent = arg;
     struct log_line line;
-    uint32_t space = space_of(agent, word);
+    uint32_t space = regions_space_of(agent, word);
     int64_t cost_ns;
     wake_sleepers(space, word, count, &cost_ns);
     if (cost_ns != 0) {
-        log_begin_limited(&line, LOG_LEVEL_WARN, "wake_costly", &agent->wake_limit,
+        log_begin_limited(&line, LOG_LEVEL_WARN, "wake_costly", &agent->start->wake_limit,
                           clock_boottime_ns());
-        log_text(&line, "namespace", agent->spaces[space]);
+        log_text(&line, "namespace", agent->config.namespaces[space].name);
         log_seconds(&line, "took", cost_ns);
         log_end(&line);
     }
@@ -162,13 +175,12 @@ static void unmap_block(struct block *block)
 
 static void release_cores(struct agent *agent)
 {
-    unmap_block(&agent->host_block);
-    unmap_block(&agent->quorum_block);
-    unmap_block(&agent->names_block);
-    unmap_block(&agent->gossip_block);
-    for (uint32_t i = 0; i < agent->config.namespace_count && !agent->prolonged; i++) {
-        region_file_close(&agent->regions[i]);
-    }
+    struct start *start = agent->start;
+    unmap_block(&start->host);
+    unmap_block(&start->quorum);
+    unmap_block(&start->names);
+    unmap_block(&start->gossip);
+    regions_close_files(agent);
 }
 
 static void fill_host_config(struct agent *agent)
@@ -200,7 +212,6 @@ static void fill_host_config(struct agent *agent)
     memcpy(host->boot_id, agent->boot_id, sizeof(host->boot_id));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
         memcpy(host->namespaces[i], config->namespaces[i].name, sizeof(host->namespaces[i]));
-        agent->spaces[i] = config->namespaces[i].name;
     }
 }
 
@@ -244,19 +255,19 @@ static bool load_region(void *arg, const char *space, const char *shm_name)
     struct agent *agent = arg;
     (void)shm_name; /* the name follows from the configuration alone */
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (strcmp(agent->spaces[i], space) == 0) {
-            agent->region_rows |= UINT64_C(1) << i;
+        if (strcmp(agent->config.namespaces[i].name, space) == 0) {
+            agent->start->region_rows |= UINT64_C(1) << i;
             return true;
         }
     }
-    agent->strange_region = true;
+    agent->start->strange_region = true;
     return true;
 }
 
 static void fill_rules(struct agent *agent)
 {
     const struct host_config *host = &agent->host_config;
-    struct message_rules *rules = &agent->rules;
+    struct message_rules *rules = &agent->start->rules;
     *rules = (struct message_rules){.voter_count = host->voter_count,
                                     .session_ttl_ns = host->session_ttl_ns,
                                     .grace_ns = host->grace_ns,
@@ -300,11 +311,11 @@ static bool map_gossip(struct agent *agent)
         agent->gossip = NULL;
         return true;
     }
-    if (map_block(&agent->gossip_block, gossip_size(&config.limits)) == NULL) {
+    if (map_block(&agent->start->gossip, gossip_size(&config.limits)) == NULL) {
         return false;
     }
     memcpy(config.address, agent->config.advertise, sizeof(config.address));
-    agent->gossip = gossip_init(agent->gossip_block.memory, &config, clock_random());
+    agent->gossip = gossip_init(agent->start->gossip.memory, &config, clock_random());
     host_set_gossip(agent->host, agent->gossip);
     return true;
 }
@@ -324,15 +335,15 @@ static int map_cores(struct agent *agent)
         uint32_t left = NAMES_COUNT_MAX - name_count;
         name_count += agent->config.limits.locks < left ? agent->config.limits.locks : left;
     }
-    if (map_block(&agent->names_block, names_size(name_count)) == NULL ||
-        (voter && map_block(&agent->quorum_block, quorum_size(&config.limits)) == NULL) ||
-        map_block(&agent->host_block, host_size(&agent->host_config)) == NULL) {
+    if (map_block(&agent->start->names, names_size(name_count)) == NULL ||
+        (voter && map_block(&agent->start->quorum, quorum_size(&config.limits)) == NULL) ||
+        map_block(&agent->start->host, host_size(&agent->host_config)) == NULL) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
     }
-    agent->names = names_init(agent->names_block.memory, name_count, clock_random());
-    agent->quorum = voter ? quorum_init(agent->quorum_block.memory, &config, agent->names) : NULL;
-    agent->host = host_init(agent->host_block.memory, &agent->host_config, agent->names,
-                            &agent->kernel);
+    agent->names = names_init(agent->start->names.memory, name_count, clock_random());
+    agent->quorum = voter ? quorum_init(agent->start->quorum.memory, &config, agent->names) : NULL;
+    agent->host = host_init(agent->start->host.memory, &agent->host_config, agent->names,
+                            &agent->start->kernel);
     const struct lease_file *file = &agent->lease_file;
     host_set_kept(agent->host, file->kept, file->room.kept);
     host_set_delays(agent->host, file->delays_ms, file->room.delays);
@@ -379,7 +390,7 @@ static void make_renewal(struct agent *agent)
                                     .max_drift_percent = host->max_drift_percent,
                                     .asks_epoch = host->voter_count > 1 ||
                                                   host->self == HOST_OBSERVER,
-                                    .rules = message_rules_digest(&agent->rules)};
+                                    .rules = message_rules_digest(&agent->start->rules)};
     struct message header = {.membership = agent->meta.membership,
                              .from = host->agent,
                              .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]}};
@@ -403,9 +414,9 @@ static int check_rules(struct agent *agent)
     if (!store_rules(agent->store, &stored, &found)) {
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
-    bool alone = agent->rules.voter_count == 1 && (!found || stored.voter_count == 1);
+    bool alone = agent->start->rules.voter_count == 1 && (!found || stored.voter_count == 1);
     if (found && !alone && !agent->config.observer &&
-        message_rules_differ(&agent->rules, &stored, differs, sizeof(differs))) {
+        message_rules_differ(&agent->start->rules, &stored, differs, sizeof(differs))) {
         return fail(agent, AGENT_EXIT_CONFIG,
                     "the configuration (here) is not that of the cell that %s/holdfast.db belongs "
                     "to (there): %s",
@@ -416,12 +427,12 @@ static int check_rules(struct agent *agent)
             agent, AGENT_EXIT_CONFIG,
             "%s/holdfast.db is of a cell of one host: found %u in [voters], expected one (or an "
             "empty state_dir)",
-            agent->config.state_dir, agent->rules.voter_count);
+            agent->config.state_dir, agent->start->rules.voter_count);
     }
-    if (found && message_rules_digest(&stored) == message_rules_digest(&agent->rules)) {
+    if (found && message_rules_digest(&stored) == message_rules_digest(&agent->start->rules)) {
         return AGENT_EXIT_OK;
     }
-    if (!store_begin(agent->store) || !store_put_rules(agent->store, &agent->rules) ||
+    if (!store_begin(agent->store) || !store_put_rules(agent->store, &agent->start->rules) ||
         !store_commit(agent->store, &commit)) {
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
@@ -438,7 +449,7 @@ static const char *why_over(const struct agent *agent)
     uint64_t all = agent->config.namespace_count == 64
                        ? UINT64_MAX
                        : (UINT64_C(1) << agent->config.namespace_count) - 1;
-    bool had_regions = agent->strange_region || agent->region_rows != 0;
+    bool had_regions = agent->start->strange_region || agent->start->region_rows != 0;
     if (agent->meta.session_epoch == 0 || (agent->left.epoch == 0 && !had_regions)) {
         return "there was none before";
     }
@@ -452,7 +463,7 @@ static const char *why_over(const struct agent *agent)
     if (agent->left.epoch != agent->meta.session_epoch) {
         return "it never became safe";
     }
-    if (agent->strange_region || agent->region_rows != all) {
+    if (agent->start->strange_region || agent->start->region_rows != all) {
         return "other namespaces are configured";
     }
     if (!agent->lease_file.counts) {
@@ -512,7 +523,7 @@ static bool leave_session(struct agent *agent)
             memory_remove_flat(agent, old.rows[i].shm_name);
         }
     }
-    memory_remove_stale(agent, REMOVER_FOLDER);
+    regions_remove_stale(agent, REMOVER_FOLDER);
     return true;
 }
 
@@ -521,20 +532,21 @@ static bool keep_session(struct agent *agent)
 {
     struct store *store = agent->store;
     uint64_t commit;
-    if (!store_begin(store) || !store_put_session_epoch(store, agent->epoch)) {
+    if (!store_begin(store) || !store_put_session_epoch(store, agent->start->epoch)) {
         return false;
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         char name[REGION_NAME_MAX];
-        snprintf(name, sizeof(name), "%s/%s", agent->shm_folder, agent->spaces[i]);
-        if (!store_put_region(store, agent->spaces[i], name)) {
+        snprintf(name, sizeof(name), "%s/%s", memory_folder(agent),
+                 agent->config.namespaces[i].name);
+        if (!store_put_region(store, agent->config.namespaces[i].name, name)) {
             return false;
         }
     }
     if (!store_commit(store, &commit)) {
         return false;
     }
-    agent->unheard = true;
+    agent->start->unheard = true;
     disk_committed(agent, commit);
     return true;
 }
@@ -542,8 +554,8 @@ static bool keep_session(struct agent *agent)
 /* Begins a new epoch with fresh regions. */
 static int begin_epoch(struct agent *agent)
 {
-    agent->epoch = agent->meta.session_epoch + 1;
-    if (agent->epoch >= MESSAGE_EPOCH_LIMIT) {
+    agent->start->epoch = agent->meta.session_epoch + 1;
+    if (agent->start->epoch >= MESSAGE_EPOCH_LIMIT) {
         return fail(agent, AGENT_EXIT_CONFIG,
                     "%s/holdfast.db: found session %" PRIu32 ", the last number that there is, "
                     "and that session cannot go on: the name %s is used up (docs/OPERATIONS.md, "
@@ -555,13 +567,7 @@ static int begin_epoch(struct agent *agent)
     }
     regions_forget_notes(agent);
     regions_take_notes(agent);
-    int code = regions_make(agent) ? AGENT_EXIT_OK : AGENT_EXIT_UNAVAILABLE;
-    for (uint32_t i = 0; code == AGENT_EXIT_OK && i < agent->config.namespace_count; i++) {
-        const char *wrong = host_add_region(agent->host, i, &agent->regions[i].region, false);
-        if (wrong != NULL) {
-            code = fail(agent, AGENT_EXIT_SOFTWARE, "%s: %s", agent->regions[i].shm_name, wrong);
-        }
-    }
+    int code = regions_make(agent);
     if (code == AGENT_EXIT_OK && !keep_session(agent)) {
         code = fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
@@ -572,30 +578,57 @@ void agent_give_epoch_back(struct agent *agent)
 {
     struct store *store = agent->store;
     uint64_t commit;
-    if (!agent->unheard || !store_begin(store) ||
+    if (!agent->start->unheard || !store_begin(store) ||
         !store_put_session_epoch(store, agent->meta.session_epoch)) {
         return; /* the epoch is used up */
     }
-    agent->unheard = false;
+    agent->start->unheard = false;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (!store_del_region(store, agent->spaces[i])) {
+        if (!store_del_region(store, agent->config.namespaces[i].name)) {
             return;
         }
     }
     if (!store_commit(store, &commit)) {
         return;
     }
-    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (agent->regions[i].fd >= 0) {
-            memory_remove(agent, i, REMOVER_FOLDER, agent->regions[i].own_name);
-        }
+    regions_remove(agent);
+}
+
+void agent_epoch_heard(struct agent *agent)
+{
+    agent->start->unheard = false;
+}
+
+bool agent_lock_socket_again(struct agent *agent)
+{
+    struct folders_locks *locks = &agent->start->locks;
+    struct stat status;
+    if (fstat(locks->socket_fd, &status) == 0 && status.st_nlink > 0) {
+        return true;
     }
+    int fd = folders_lock_socket(agent);
+    if (fd < 0) {
+        return false;
+    }
+    close(locks->socket_fd);
+    locks->socket_fd = fd;
+    return true;
+}
+
+uint32_t agent_epoch(const struct agent *agent)
+{
+    return agent->start->epoch;
+}
+
+const struct message_rules *agent_rules(const struct agent *agent)
+{
+    return &agent->start->rules;
 }
 
 /* Warns of the last session numbers, long before they are used up. */
 static void log_numbers(const struct agent *agent)
 {
-    uint32_t left = MESSAGE_EPOCH_LIMIT - 1 - agent->epoch;
+    uint32_t left = MESSAGE_EPOCH_LIMIT - 1 - agent->start->epoch;
     if (left < AGENT_EPOCHS_FEW) {
         struct log_line line;
         log_begin(&line, LOG_LEVEL_WARN, "session_numbers_few");
@@ -627,7 +660,7 @@ static void log_session(const struct agent *agent, const char *why)
 {
     struct log_line line;
     log_begin(&line, LOG_LEVEL_INFO, agent->adopted ? "session_continued" : "session_new");
-    log_unsigned(&line, "epoch", agent->epoch);
+    log_unsigned(&line, "epoch", agent->start->epoch);
     if (why != NULL) {
         log_text(&line, "why", why);
     } else {
@@ -649,7 +682,7 @@ static int adopt_session(struct agent *agent, bool *adopted, char *why)
 {
     enum regions_result result = REGIONS_AGAIN;
     int code = AGENT_EXIT_OK;
-    agent->rubbish = 0;
+    regions_begin_adoption(agent);
     for (uint32_t i = 0; result == REGIONS_AGAIN && i <= agent->config.namespace_count; i++) {
         code = i == 0 ? code : make_cores_anew(agent);
         if (code != AGENT_EXIT_OK) {
@@ -689,9 +722,9 @@ static int make_session(struct agent *agent)
         return code;
     }
     if (agent->adopted) {
-        memory_remove_stale(agent, REMOVER_EMPTIED);
-        agent->epoch = agent->meta.session_epoch;
-        agent->promised_ns = agent->left.deadline_ns;
+        regions_remove_stale(agent, REMOVER_EMPTIED);
+        agent->start->epoch = agent->meta.session_epoch;
+        regions_promised(agent, agent->left.deadline_ns);
     } else {
         code = begin_epoch(agent);
     }
@@ -705,18 +738,31 @@ static int make_session(struct agent *agent)
     return code;
 }
 
-/* Sets what agent_release() relies on. */
-static void blank(struct agent *agent)
+/* Sets what agent_release() relies on. Returns false if there is no memory. */
+static bool blank(struct agent *agent)
 {
     agent->own = geteuid();
-    agent->disk_free = agent->disk_inodes = -1;
-    agent->state_fd = agent->store_fd = agent->door_fd = agent->clients_fd = -1;
-    agent->door_folder_fd = -1;
-    agent->lock_fd = agent->socket_lock_fd = agent->timer_fd = agent->shm_fd = -1;
-    for (uint32_t i = 0; i < HOST_NAMESPACES_MAX; i++) {
-        region_file_init(&agent->regions[i]);
-    }
     umask(0077);
+    agent->start = calloc(1, sizeof(*agent->start));
+    if (agent->start != NULL) {
+        folders_init(agent, &agent->start->locks);
+    }
+    return agent->start != NULL;
+}
+
+static int out_of_memory(struct agent *agent)
+{
+    return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
+}
+
+/* Makes the parts that need nothing but memory and the loop. */
+static bool make_parts(struct agent *agent)
+{
+    if (!regions_create(agent) || !clients_create(agent) || !serve_create(agent)) {
+        return false;
+    }
+    agent->processes = processes_create(agent);
+    return agent->processes != NULL && judge_create(agent);
 }
 
 typedef bool replace_fn(const char *path, const struct store_identity *identity, char *kept,
@@ -727,7 +773,9 @@ static int replace_store(struct agent *agent, replace_fn *replace, char *kept)
     char path[PATH_MAX + 32];
     char error[STORE_ERROR_MAX];
     struct store_identity identity;
-    blank(agent);
+    if (!blank(agent)) {
+        return out_of_memory(agent);
+    }
     if (agent->config.observer) {
         return fail(agent, AGENT_EXIT_CONFIG,
                     "%s is an observer: it does not vote, so it has nothing to start over with",
@@ -738,7 +786,7 @@ static int replace_store(struct agent *agent, replace_fn *replace, char *kept)
                     "%s is the only voter of its cell: nobody else has what its store has",
                     agent->config.agent);
     }
-    int code = folders_open(agent);
+    int code = folders_open(agent, &agent->start->locks);
     if (code != AGENT_EXIT_OK) {
         return code;
     }
@@ -766,25 +814,23 @@ int agent_undo_start_over(struct agent *agent, char *kept)
 
 int agent_prepare(struct agent *agent)
 {
-    blank(agent);
-    agent->kernel = (struct hfi_kernel){.sleep = kernel_sleep,
-                                        .wake = kernel_wake,
-                                        .now_ns = kernel_now_ns,
-                                        .ring = kernel_ring,
-                                        .arg = agent};
-    (void)signal(SIGXFSZ, SIG_IGN); /* then a write beyond the size limit fails instead of ending
-                                     * the process */
-    if (uv_loop_init(&agent->loop) != 0 || !region_file_guard()) {
+    if (!blank(agent)) {
+        return out_of_memory(agent);
+    }
+    agent->start->kernel = (struct hfi_kernel){.sleep = kernel_sleep,
+                                               .wake = kernel_wake,
+                                               .now_ns = kernel_now_ns,
+                                               .ring = kernel_ring,
+                                               .arg = agent};
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the size limit fails instead */
+    if (!loop_create(agent) || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }
-    agent->loop_open = true;
-    agent->by_id = calloc(AGENT_CLIENT_IDS, sizeof(struct agent_client *));
-    agent->processes = processes_create(agent);
     agent->numbers = peer_numbers();
-    if (agent->by_id == NULL || agent->processes == NULL) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
+    if (!make_parts(agent)) {
+        return out_of_memory(agent);
     }
-    int code = folders_open(agent);
+    int code = folders_open(agent, &agent->start->locks);
     if (code == AGENT_EXIT_OK) {
         code = agent_open_store(agent);
     }
@@ -809,13 +855,6 @@ int agent_prepare(struct agent *agent)
     return code;
 }
 
-static void close_fd(int fd)
-{
-    if (fd >= 0) {
-        close(fd);
-    }
-}
-
 void agent_release(struct agent *agent)
 {
     agent_close_loop(agent);
@@ -823,19 +862,23 @@ void agent_release(struct agent *agent)
     disk_close(agent);
     driver_destroy(agent->driver);
     agent->driver = NULL;
-    release_cores(agent);
+    if (agent->start != NULL) {
+        release_cores(agent);
+    }
     store_close(agent->store);
     agent->store = NULL;
     lease_file_close(&agent->lease_file);
-    free(agent->by_id);
-    agent->by_id = NULL;
-    close_fd(agent->timer_fd);
-    close_fd(agent->clients_fd);
-    close_fd(agent->shm_fd);
-    close_fd(agent->socket_lock_fd);
-    close_fd(agent->store_fd);
-    close_fd(agent->door_fd);
-    close_fd(agent->door_folder_fd);
-    close_fd(agent->state_fd);
-    close_fd(agent->lock_fd);
+    regions_destroy(agent);
+    clients_destroy(agent);
+    serve_destroy(agent);
+    users_destroy(agent);
+    memory_close(agent);
+    files_close(agent);
+    judge_destroy(agent);
+    loop_destroy(agent);
+    if (agent->start != NULL) {
+        folders_close(agent, &agent->start->locks);
+    }
+    free(agent->start);
+    agent->start = NULL;
 }

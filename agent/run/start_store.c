@@ -23,6 +23,7 @@
 #include "io/clock.h"
 #include "io/region.h"
 #include "observe/files.h"
+#include "observe/log.h"
 #include "run/start.h"
 #include "serve/memory.h"
 #include "serve/processes.h"
@@ -85,9 +86,9 @@ static int open_folder_of(const struct agent *agent, const char *shm_name)
 {
     char path[REGION_NAME_MAX + 16];
     const char *end = strrchr(shm_name, '/');
-    const char *name = agent->shm_fd >= 0 ? "." : path;
+    const char *name = memory_fd(agent) >= 0 ? "." : path;
     snprintf(path, sizeof(path), "/dev/shm%.*s", (int)(end - shm_name), shm_name);
-    return openat(agent->shm_fd >= 0 ? agent->shm_fd : AT_FDCWD, name,
+    return openat(memory_fd(agent) >= 0 ? memory_fd(agent) : AT_FDCWD, name,
                   O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
@@ -223,7 +224,9 @@ int agent_open_store(struct agent *agent)
                     error);
     }
     log_migrated(agent, path);
-    files_open(agent);
+    if (!files_open(agent)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
+    }
     int code = memory_open(agent);
     return code == AGENT_EXIT_OK ? check_layouts(agent) : code;
 }

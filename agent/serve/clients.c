@@ -23,12 +23,39 @@
 #include "io/client_record.h"
 #include "io/clock.h"
 #include "io/subids.h"
+#include "observe/log.h"
 #include "proto/check.h"
+#include "serve/private.h"
 #include "serve/processes.h"
+
+struct agent_clients {
+    struct agent_client *by_id[CLIENT_IDS];
+    uint32_t id_high;   /* no client has a higher one */
+    uint32_t unproven;  /* number of clients with unproven set */
+    uint32_t survivors; /* number of clients that the previous agent left */
+    struct log_limit limit;
+};
+
+bool clients_create(struct agent *agent)
+{
+    agent->clients = calloc(1, sizeof(*agent->clients));
+    return agent->clients != NULL;
+}
+
+void clients_destroy(struct agent *agent)
+{
+    free(agent->clients);
+    agent->clients = NULL;
+}
+
+struct agent_client *clients_find(const struct agent *agent, uint32_t id)
+{
+    return id > 0 && id < CLIENT_IDS ? agent->clients->by_id[id] : NULL;
+}
 
 static void prove(struct agent_client *client)
 {
-    client->agent->unproven -= client->unproven;
+    client->agent->clients->unproven -= client->unproven;
     client->unproven = false;
 }
 
@@ -38,14 +65,14 @@ static void client_destroy(struct agent_client *client)
         process_remove(client);
     }
     prove(client);
-    client->agent->by_id[client->id] = NULL;
+    client->agent->clients->by_id[client->id] = NULL;
     free(client);
 }
 
 /* Returns NULL if there is no memory. */
 static struct agent_client *client_create(struct agent *agent, uint32_t id, struct process *process)
 {
-    HF_CHECK(id > 0 && id < AGENT_CLIENT_IDS && agent->by_id[id] == NULL);
+    HF_CHECK(id > 0 && id < CLIENT_IDS && agent->clients->by_id[id] == NULL);
     struct agent_client *client = calloc(1, sizeof(*client));
     if (client == NULL) {
         return NULL;
@@ -55,9 +82,9 @@ static struct agent_client *client_create(struct agent *agent, uint32_t id, stru
     if (process != NULL) {
         process_add(process, client);
     }
-    agent->by_id[id] = client;
-    if (id > agent->id_high) {
-        agent->id_high = id;
+    agent->clients->by_id[id] = client;
+    if (id > agent->clients->id_high) {
+        agent->clients->id_high = id;
     }
     return client;
 }
@@ -70,7 +97,7 @@ void clients_died(struct agent_client *client, const char *how)
     client->dead = true;
     process_remove(client);
     prove(client);
-    log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &agent->client_limit,
+    log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &agent->clients->limit,
                       clock_boottime_ns());
     log_unsigned(&line, "client", client->id);
     log_text(&line, "how", how);
@@ -104,10 +131,8 @@ static bool is_of(const struct agent_client *client, const struct process *proce
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
                      const struct peer *peer, const struct process *process)
 {
-    const struct agent_client *client = hello->client > 0 && hello->client < AGENT_CLIENT_IDS
-                                            ? agent->by_id[hello->client]
-                                            : NULL;
-    /* The uid is not compared: a process that has changed its user still has its holds. */
+    const struct agent_client *client = clients_find(agent, hello->client);
+    /* The uid is not compared: a process may have changed its user, and still holds. */
     return client != NULL && !client->dead && client->nonce == hello->nonce &&
            is_of(client, process, peer->uid);
 }
@@ -130,7 +155,7 @@ static bool make_record(struct agent *agent, const struct host_action *action,
 /* The client connects again, perhaps before the agent noticed that its old connection is gone. */
 static void come_back(struct agent_client *client, struct process *process)
 {
-    struct connection *connection = socket_find(client->agent->server, client->connection);
+    struct connection *connection = socket_find(client->agent->serve->server, client->connection);
     if (connection != NULL) {
         connection_note(connection)->client = 0;
         socket_close(connection);
@@ -144,10 +169,23 @@ static void come_back(struct agent_client *client, struct process *process)
     prove(client);
 }
 
+static void log_connected(struct agent *agent, const struct host_action *action,
+                          const struct peer *peer)
+{
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_INFO, "client_connected", &agent->clients->limit,
+                      clock_boottime_ns());
+    log_unsigned(&line, "client", action->client);
+    log_number(&line, "pid", peer->pid);
+    log_number(&line, "uid", (int64_t)peer->uid);
+    log_text(&line, "resumed", action->as.identity.resumed ? "yes" : "no");
+    log_end(&line);
+}
+
 struct agent_client *clients_welcome(struct agent *agent, const struct host_action *action,
                                      const struct peer *peer, struct process *process)
 {
-    struct agent_client *client = agent->by_id[action->client];
+    struct agent_client *client = agent->clients->by_id[action->client];
     if (action->as.identity.resumed) {
         HF_CHECK(client != NULL);
         come_back(client, process);
@@ -164,14 +202,16 @@ struct agent_client *clients_welcome(struct agent *agent, const struct host_acti
     client->nonce = action->as.identity.nonce;
     client->pid = process->pid;
     client->uid = peer->uid;
+    log_connected(agent, action, peer);
     return client;
 }
 
 void clients_forget(struct agent *agent, uint32_t id)
 {
-    struct agent_client *client = id < AGENT_CLIENT_IDS ? agent->by_id[id] : NULL;
-    struct connection *connection = client != NULL ? socket_find(agent->server, client->connection)
-                                                   : NULL;
+    struct agent_client *client = clients_find(agent, id);
+    struct connection *connection = client != NULL
+                                        ? socket_find(agent->serve->server, client->connection)
+                                        : NULL;
     if (connection != NULL) {
         connection_note(connection)->client = 0;
         socket_close(connection);
@@ -206,7 +246,7 @@ static bool announce(struct agent *agent, const struct client_record *record)
 static void log_ended(struct agent *agent, const struct client_record *record)
 {
     struct log_line line;
-    log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &agent->client_limit,
+    log_begin_limited(&line, LOG_LEVEL_INFO, "client_died", &agent->clients->limit,
                       clock_boottime_ns());
     log_unsigned(&line, "client", record->client);
     log_number(&line, "pid", record->pid);
@@ -244,8 +284,8 @@ static void load_record(struct agent *agent, const struct client_record *record)
     client->pid = seen ? record->pid : 0;
     client->uid = record->uid;
     client->unproven = life == PROCESS_UNPROVEN;
-    agent->unproven += client->unproven;
-    agent->survivors++;
+    agent->clients->unproven += client->unproven;
+    agent->clients->survivors++;
 }
 
 static void load_one(void *arg, uint32_t id)
@@ -263,7 +303,7 @@ static void load_one(void *arg, uint32_t id)
 static void remove_one(void *arg, uint32_t id)
 {
     struct agent *agent = arg;
-    if (agent->by_id[id] == NULL) {
+    if (agent->clients->by_id[id] == NULL) {
         client_record_remove(agent->clients_fd, id);
     }
 }
@@ -271,11 +311,11 @@ static void remove_one(void *arg, uint32_t id)
 static void log_unproven(const struct agent *agent)
 {
     struct log_line line;
-    if (agent->unproven == 0) {
+    if (agent->clients->unproven == 0) {
         return;
     }
     log_begin(&line, LOG_LEVEL_WARN, "survivors_unproven");
-    log_unsigned(&line, "number", agent->unproven);
+    log_unsigned(&line, "number", agent->clients->unproven);
     log_text(
         &line, "text",
         "so many clients of the previous agent keep their holds, although this agent cannot see "
@@ -304,9 +344,40 @@ void clients_remove_records(struct agent *agent)
 
 void clients_close(struct agent *agent)
 {
-    for (uint32_t id = 1; agent->by_id != NULL && id <= agent->id_high; id++) {
-        if (agent->by_id[id] != NULL) {
-            client_destroy(agent->by_id[id]);
+    for (uint32_t id = 1; agent->clients != NULL && id <= agent->clients->id_high; id++) {
+        if (agent->clients->by_id[id] != NULL) {
+            client_destroy(agent->clients->by_id[id]);
         }
     }
+}
+
+uint32_t clients_survivors(const struct agent *agent)
+{
+    return agent->clients->survivors;
+}
+
+uint32_t clients_with_connection(const struct agent *agent)
+{
+    uint32_t count = 0;
+    for (uint32_t id = 1; id <= agent->clients->id_high; id++) {
+        const struct agent_client *client = agent->clients->by_id[id];
+        count += client != NULL && client->connection != 0;
+    }
+    return count;
+}
+
+uint32_t clients_unproven(const struct agent *agent)
+{
+    return agent->clients->unproven;
+}
+
+const struct agent_client *clients_next_unproven(const struct agent *agent, uint32_t after)
+{
+    for (uint32_t id = after + 1; id <= agent->clients->id_high; id++) {
+        const struct agent_client *client = agent->clients->by_id[id];
+        if (client != NULL && client->unproven) {
+            return client;
+        }
+    }
+    return NULL;
 }

@@ -1,10 +1,39 @@
 /*
  * The clients: the process of each, and its record for the next agent.
+ *
+ * Invariants: a client that the host core knows has a record in state_dir/clients from before it
+ * was welcomed until it is forgotten. A client has at most one process, and one whose process has
+ * ended has none.
  */
 #ifndef AGENT_SERVE_CLIENTS_H
 #define AGENT_SERVE_CLIENTS_H
 
 #include "agent.h"
+#include "io/peer.h"
+
+enum { CLIENT_IDS = HFI_HOLDER_MAX + 1 };
+
+/* A client that the host core knows: connected, disconnected, or left by the previous agent. Only
+ * clients.c writes it, but for connection (serve.c) and next and process (processes.c). */
+struct agent_client {
+    struct agent *agent;
+    struct agent_client *next; /* the next client of the same process */
+    struct process *process;   /* NULL: it cannot be seen from here, or it has ended */
+    struct peer_process is;
+    uint64_t nonce;
+    uint32_t id;         /* its first holder id */
+    uint32_t connection; /* 0: none */
+    pid_t pid;           /* 0: no number that this agent sees */
+    uid_t uid;
+    bool unproven; /* it is from before this agent, which cannot know whether its process lives */
+    bool dead;     /* the host core has received HOST_DIED */
+};
+
+/* Returns false if there is no memory. */
+bool clients_create(struct agent *agent) __attribute__((warn_unused_result));
+void clients_destroy(struct agent *agent);
+/* Returns NULL if no client has that id. */
+struct agent_client *clients_find(const struct agent *agent, uint32_t id);
 
 /* Loads the clients of the previous agent into the host core, if the session goes on. On failure
  * returns false with agent->error. */
@@ -21,6 +50,14 @@ struct agent_client *clients_welcome(struct agent *agent, const struct host_acti
 void clients_forget(struct agent *agent, uint32_t id);
 /* The client's process has ended. Must not be called while an action is carried out. */
 void clients_died(struct agent_client *client, const char *how);
+/* Frees all clients. */
 void clients_close(struct agent *agent);
+/* For display: how many clients are connected. */
+uint32_t clients_with_connection(const struct agent *agent);
+/* For display: how many clients the previous agent left; how many of them may or may not live; and
+ * the one of these with the lowest id above `after`, or NULL. */
+uint32_t clients_survivors(const struct agent *agent);
+uint32_t clients_unproven(const struct agent *agent);
+const struct agent_client *clients_next_unproven(const struct agent *agent, uint32_t after);
 
 #endif

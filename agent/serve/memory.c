@@ -16,10 +16,12 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/region.h"
 #include "observe/log.h"
 
 enum {
@@ -27,6 +29,12 @@ enum {
     OPEN_LATER_MS = 10000, /* after this time the agent ends; less than TimeoutStartSec in
                             * systemd/ */
     SWEEP_MAX = 1 << 16,
+};
+
+struct memory {
+    int fd; /* the folder */
+    char folder[REGION_FOLDER_MAX];
+    bool removals_logged; /* the log has said that something stays in /dev/shm */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
@@ -47,7 +55,7 @@ static void name_folder(struct agent *agent)
     memcpy(identity.store_id, agent->meta.store_id, sizeof(identity.store_id));
     snprintf(identity.cell, sizeof(identity.cell), "%s", agent->config.cell);
     snprintf(identity.agent, sizeof(identity.agent), "%s", agent->config.agent);
-    region_folder_name(&identity, agent->shm_folder);
+    region_folder_name(&identity, agent->memory->folder);
 }
 
 static int log_why_not(struct agent *agent, int error)
@@ -58,34 +66,34 @@ static int log_why_not(struct agent *agent, int error)
                     "/dev/shm%s: cannot be made: some process keeps /dev/shm locked, by a call of "
                     "the kernel's that does not end: find and end it (docs/SECURITY.md, \"Locks of "
                     "the kernel that a client can keep\")",
-                    agent->shm_folder);
+                    agent->memory->folder);
     case ENOTDIR:
     case ELOOP:
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s: found no folder, expected one of this agent's user: remove it",
-                    agent->shm_folder);
+                    agent->memory->folder);
     case EACCES:
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s: %s; if it is there, somebody else made it: remove it",
-                    agent->shm_folder, strerror(error));
+                    agent->memory->folder, strerror(error));
     default:
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "/dev/shm%s: cannot be made: %s",
-                    agent->shm_folder, strerror(error));
+                    agent->memory->folder, strerror(error));
     }
 }
 
 static int check_folder(struct agent *agent)
 {
     struct stat status;
-    if (fstat(agent->shm_fd, &status) != 0) {
+    if (fstat(agent->memory->fd, &status) != 0) {
         return log_why_not(agent, errno);
     }
     if (status.st_uid != agent->own || (status.st_mode & 0777) != 0700) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "/dev/shm%s: found owner %u and mode %04o, expected a folder of user %u, 0700: "
                     "remove it",
-                    agent->shm_folder, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777),
-                    (unsigned)agent->own);
+                    agent->memory->folder, (unsigned)status.st_uid,
+                    (unsigned)(status.st_mode & 07777), (unsigned)agent->own);
     }
     return AGENT_EXIT_OK;
 }
@@ -98,7 +106,7 @@ static int try_open(struct agent *agent, int timeout_ms)
     if (lock < 0) {
         return -1;
     }
-    snprintf(path, sizeof(path), "/dev/shm%s", agent->shm_folder);
+    snprintf(path, sizeof(path), "/dev/shm%s", agent->memory->folder);
     int fd = remover_open_folder(agent->remover, path, lock, timeout_ms);
     int error = errno;
     close(lock);
@@ -110,7 +118,7 @@ static void log_wait(const struct agent *agent)
 {
     struct log_line line;
     char path[REMOVER_PATH_MAX];
-    snprintf(path, sizeof(path), "/dev/shm%s", agent->shm_folder);
+    snprintf(path, sizeof(path), "/dev/shm%s", agent->memory->folder);
     log_begin(&line, LOG_LEVEL_WARN, "memory_locked");
     log_text(&line, "file", path);
     log_text(
@@ -122,28 +130,54 @@ static void log_wait(const struct agent *agent)
 
 int memory_open(struct agent *agent)
 {
+    agent->memory = calloc(1, sizeof(*agent->memory));
+    if (agent->memory == NULL) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
+    }
+    agent->memory->fd = -1;
     name_folder(agent);
     if (agent->remover == NULL) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
                     "holdfastd-rm could not be started: allow this user more processes (TasksMax, "
                     "ulimit -u), or give the agent more memory");
     }
-    agent->shm_fd = try_open(agent, OPEN_FIRST_MS);
-    if (agent->shm_fd < 0 && errno == ETIMEDOUT) {
+    agent->memory->fd = try_open(agent, OPEN_FIRST_MS);
+    if (agent->memory->fd < 0 && errno == ETIMEDOUT) {
         log_wait(agent);
-        agent->shm_fd = try_open(agent, OPEN_LATER_MS);
-    } else if (agent->shm_fd < 0 && (errno == ETOOMANYREFS || errno == EAGAIN)) {
-        agent->shm_fd = try_open(agent, OPEN_LATER_MS);
+        agent->memory->fd = try_open(agent, OPEN_LATER_MS);
+    } else if (agent->memory->fd < 0 && (errno == ETOOMANYREFS || errno == EAGAIN)) {
+        agent->memory->fd = try_open(agent, OPEN_LATER_MS);
     }
-    return agent->shm_fd < 0 ? log_why_not(agent, errno) : check_folder(agent);
+    return agent->memory->fd < 0 ? log_why_not(agent, errno) : check_folder(agent);
+}
+
+void memory_close(struct agent *agent)
+{
+    if (agent->memory != NULL) {
+        if (agent->memory->fd >= 0) {
+            close(agent->memory->fd);
+        }
+        free(agent->memory);
+        agent->memory = NULL;
+    }
+}
+
+int memory_fd(const struct agent *agent)
+{
+    return agent->memory != NULL ? agent->memory->fd : -1;
+}
+
+const char *memory_folder(const struct agent *agent)
+{
+    return agent->memory->folder;
 }
 
 bool memory_is_reached(struct agent *agent, uint32_t space, uint64_t incarnation, uint64_t size)
 {
     char own_name[REGION_OWN_MAX];
     char path[REMOVER_PATH_MAX];
-    region_own_name(agent->spaces[space], incarnation, own_name);
-    snprintf(path, sizeof(path), "/dev/shm%s/%s/region", agent->shm_folder, own_name);
+    region_own_name(agent->config.namespaces[space].name, incarnation, own_name);
+    snprintf(path, sizeof(path), "/dev/shm%s/%s/region", agent->memory->folder, own_name);
     return remover_reaches(agent->remover, path, size);
 }
 
@@ -156,11 +190,11 @@ static void remove_path(struct agent *agent, uint32_t space, enum remover_kind k
                                            .holder_count = HFI_HOLDER_AGENT,
                                            .block_count = agent->config.limits.blocks};
     if (remover_remove(agent->remover, space, kind, path, hfi_region_size(&sizes)) ||
-        agent->removals_logged) {
+        agent->memory->removals_logged) {
         return;
     }
     struct log_line line;
-    agent->removals_logged = true;
+    agent->memory->removals_logged = true;
     log_begin(&line, LOG_LEVEL_WARN, "region_not_removed");
     log_text(&line, "file", path);
     log_text(&line, "text",
@@ -176,7 +210,8 @@ void memory_remove(struct agent *agent, uint32_t space, enum remover_kind kind,
                    const char *own_name)
 {
     char path[REMOVER_PATH_MAX];
-    snprintf(path, sizeof(path), "/dev/shm%s/%.*s", agent->shm_folder, REGION_OWN_MAX, own_name);
+    snprintf(path, sizeof(path), "/dev/shm%s/%.*s", agent->memory->folder, REGION_OWN_MAX,
+             own_name);
     remove_path(agent, space, kind, path);
 }
 
@@ -204,8 +239,8 @@ static uint32_t space_of(const struct agent *agent, const char *own_name)
     size_t length = strcspn(own_name, ".");
     uint32_t space = 0;
     while (space < agent->config.namespace_count &&
-           (strlen(agent->spaces[space]) != length ||
-            memcmp(agent->spaces[space], own_name, length) != 0)) {
+           (strlen(agent->config.namespaces[space].name) != length ||
+            memcmp(agent->config.namespaces[space].name, own_name, length) != 0)) {
         space++;
     }
     return space < agent->config.namespace_count ? space : HOST_NAMESPACES_MAX;
@@ -218,17 +253,10 @@ static bool is_region(const char *name)
            dot[1 + 16] == '\0';
 }
 
-static bool is_open(const struct agent *agent, uint32_t space, const char *own_name)
-{
-    return space < HOST_NAMESPACES_MAX && agent->regions[space].fd >= 0 &&
-           (agent->rubbish >> space & 1) == 0 &&
-           strcmp(agent->regions[space].own_name, own_name) == 0;
-}
-
-void memory_remove_stale(struct agent *agent, enum remover_kind kind)
+void memory_remove_stale(struct agent *agent, enum remover_kind kind, memory_is_open_fn *is_open)
 {
     const struct dirent *entry;
-    int fd = openat(agent->shm_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(agent->memory->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     if (folder == NULL) {
         close(fd);

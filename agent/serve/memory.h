@@ -1,6 +1,9 @@
 /*
  * What the agent has in /dev/shm: one folder of its own, with the lease page and the regions. The
- * loop's thread makes all these calls, and none of them waits: io/remover.h.
+ * loop's thread makes all these calls, and only memory_open() and memory_is_reached() wait, for a
+ * bounded time (io/remover.h).
+ *
+ * The folder is this user's alone (0700). Its name does not change while the store is the same one.
  */
 #ifndef AGENT_SERVE_MEMORY_H
 #define AGENT_SERVE_MEMORY_H
@@ -12,14 +15,23 @@
  * line in agent->error. */
 int memory_open(struct agent *agent) __attribute__((warn_unused_result));
 
-/* Returns whether that region can be mapped and touched; false if a client makes each touch of it
- * wait. */
+void memory_close(struct agent *agent);
+/* The open folder; -1: it is not open. */
+int memory_fd(const struct agent *agent);
+/* Its name in /dev/shm, with a slash before it. Once memory_open() was called. */
+const char *memory_folder(const struct agent *agent);
+
+/* Returns whether that region can be mapped and touched: false if a client holds everybody up
+ * there. */
 bool memory_is_reached(struct agent *agent, uint32_t space, uint64_t incarnation, uint64_t size)
     __attribute__((warn_unused_result));
 
-/* Orders the removal of all regions in the folder that this agent does not have open. kind:
- * REMOVER_FOLDER, or REMOVER_EMPTIED if no process can hold a lock in them. */
-void memory_remove_stale(struct agent *agent, enum remover_kind kind);
+/* Whether this agent has the region of that name open. space: HOST_NAMESPACES_MAX if its namespace
+ * is not configured. */
+typedef bool memory_is_open_fn(const struct agent *agent, uint32_t space, const char *own_name);
+/* Has all regions in the folder removed that this agent does not have open. kind: REMOVER_FOLDER,
+ * or REMOVER_EMPTIED if nobody can hold anything in them. */
+void memory_remove_stale(struct agent *agent, enum remover_kind kind, memory_is_open_fn *is_open);
 
 /* The first call orders the removal of that region's folder. memory_remove_flat() orders the
  * removal of a file that a row of an older release names. */

@@ -11,6 +11,7 @@
 #include "io/subids.h"
 #include "proto/check.h"
 #include "serve/clients.h"
+#include "serve/private.h"
 #include "turn.h"
 
 enum { HASH_SIZE = 4096 };
@@ -240,7 +241,7 @@ struct processes *processes_create(struct agent *agent)
     if (all != NULL) {
         all->agent = agent;
         all->ended_end = &all->ended;
-        if (!deaths_start(&agent->loop, on_ended, all)) {
+        if (!deaths_start(agent_uv(agent), on_ended, all)) {
             free(all);
             return NULL;
         }
@@ -272,7 +273,7 @@ static struct process *process_create(struct processes *all, pid_t pid, uid_t ac
     struct process *process = calloc(1, sizeof(*process));
     uint32_t round = 0;
     make_room(all);
-    struct socket_share *share = socket_share_join(&all->agent->shares, account, &round);
+    struct socket_share *share = socket_share_join(&all->agent->serve->shares, account, &round);
     struct death_watch *watch = process != NULL && share != NULL
                                     ? deaths_watch(pidfd, all->last_serial + 1)
                                     : NULL;

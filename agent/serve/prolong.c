@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent.h"
+#include "core/host.h"
 #include "io/clock.h"
 #include "io/region.h"
 #include "io/stuck.h"
@@ -182,29 +182,28 @@ void prolong_close(struct prolong *prolong)
 
 /* ---- for the keeper ---- */
 
-static void give_jobs(struct agent *agent)
+static void give_jobs(struct prolong *prolong, const struct prolong_regions *regions)
 {
-    struct prolong *prolong = agent->prolong;
     for (uint32_t i = 0; i < prolong->count; i++) {
         struct prolonger *one = &prolong->threads[i];
-        bool given_up = ((agent->rubbish | prolong->held) >> i & 1) != 0;
+        bool given_up = ((regions->given_up | prolong->held) >> i & 1) != 0;
         atomic_store_explicit(&one->leave, given_up, memory_order_relaxed);
         if (given_up) {
             one->region.header = NULL;
-        } else if (agent->regions[i].memory != NULL) {
-            one->region = agent->regions[i].region;
+        } else if (regions->files[i].memory != NULL) {
+            one->region = regions->files[i].region;
         }
     }
     pthread_cond_broadcast(&prolong->given);
 }
 
-void prolong_leases(struct agent *agent, uint32_t epoch, int64_t deadline_ns)
+void prolong_leases(struct prolong *prolong, const struct prolong_regions *regions, uint32_t epoch,
+                    int64_t deadline_ns)
 {
-    struct prolong *prolong = agent->prolong;
     pthread_mutex_lock(&prolong->mutex);
     prolong->epoch = epoch;
     prolong->deadline_ns = deadline_ns;
-    give_jobs(agent);
+    give_jobs(prolong, regions);
     pthread_mutex_unlock(&prolong->mutex);
 }
 
@@ -224,13 +223,12 @@ void prolong_look(struct prolong *prolong)
     pthread_mutex_unlock(&prolong->mutex);
 }
 
-void prolong_touch(struct agent *agent)
+void prolong_touch(struct prolong *prolong, const struct prolong_regions *regions)
 {
-    struct prolong *prolong = agent->prolong;
     int64_t now_ns = clock_boottime_ns();
     pthread_mutex_lock(&prolong->mutex);
     if (now_ns - prolong->given_ns >= pause_ns) {
-        give_jobs(agent);
+        give_jobs(prolong, regions);
         prolong->given_ns = now_ns;
     }
     pthread_mutex_unlock(&prolong->mutex);

@@ -34,17 +34,43 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent.h"
 #include "driver/disk.h"
 #include "io/clock.h"
+#include "observe/log.h"
 #include "proto/check.h"
+#include "serve/anew.h"
 #include "serve/memory.h"
 #include "serve/prolong.h"
+#include "serve/respite.h"
 #include "turn.h"
 
 enum { LOOK_MS = 50 }; /* the time between two checks of all regions at the begin of a turn */
+
+/* In a set, bit i is of the region of namespace i. */
+struct regions {
+    struct region_file files[HOST_NAMESPACES_MAX];
+    struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* in the lease page */
+    uint64_t rubbish;                                    /* set: given up, and not begun anew yet */
+    uint64_t roomless;                   /* set, of rubbish: a page of it had no memory */
+    uint64_t unsound;                    /* set: unusable, to be given up when the turn ends */
+    uint64_t mended;                     /* set: the header was written again in this turn */
+    uint64_t held;                       /* set: a process of it holds up threads that touch it */
+    uint8_t faults[HOST_NAMESPACES_MAX]; /* enum region_fault: why the region is unsound */
+    uint8_t abandoned[HOST_NAMESPACES_MAX]; /* how many of its regions were, by this agent */
+    struct respite respites[HOST_NAMESPACES_MAX];
+    int64_t anew_ns[HOST_NAMESPACES_MAX]; /* for regions of rubbish: when to begin anew */
+    struct regions_counts counts;
+    struct anew work;
+    int64_t looked_ns;       /* when the regions were last looked at */
+    int64_t promised_ns;     /* the deadline promised last */
+    struct prolong *prolong; /* NULL: not there yet, or no more */
+    bool prolonged; /* its threads may read the regions to the process's end: they stay mapped */
+    struct log_limit limit;
+};
 
 __attribute__((format(printf, 2, 3))) static void set_error(struct agent *agent, const char *format,
                                                             ...)
@@ -67,7 +93,7 @@ static void identify(const struct agent *agent, uint32_t space, uint64_t incarna
     snprintf(identity->cell, sizeof(identity->cell), "%s", agent->config.cell);
     snprintf(identity->agent, sizeof(identity->agent), "%s", agent->config.agent);
     snprintf(identity->namespace_name, sizeof(identity->namespace_name), "%s",
-             agent->spaces[space]);
+             agent->config.namespaces[space].name);
 }
 
 static struct hfi_region_sizes sizes_of(const struct agent *agent)
@@ -79,20 +105,85 @@ static struct hfi_region_sizes sizes_of(const struct agent *agent)
 
 static void note_incarnation(struct agent *agent, uint32_t space, uint64_t incarnation)
 {
-    atomic_store(&agent->notes[space]->incarnation, incarnation); /* seq_cst: the next agent reads
-                                                                   * it */
+    atomic_store(&agent->regions->notes[space]->incarnation,
+                 incarnation); /* seq_cst: for the next agent */
 }
 
 static bool make_one(struct agent *agent, uint32_t space, char *error)
 {
     const struct hfi_region_sizes sizes = sizes_of(agent);
     struct hfi_region_identity identity;
-    identify(agent, space, clock_random() | 1 /* 0 is no incarnation */, &identity);
-    if (!region_file_create(&agent->regions[space], agent->shm_fd, &sizes, &identity, error)) {
+    identify(agent, space, clock_random() | 1 /* 0 is none */, &identity);
+    if (!region_file_create(&agent->regions->files[space], memory_fd(agent), &sizes, &identity,
+                            error)) {
         return false;
     }
     note_incarnation(agent, space, identity.incarnation);
     return true;
+}
+
+/* ---- the set of them ---- */
+
+bool regions_create(struct agent *agent)
+{
+    agent->regions = calloc(1, sizeof(*agent->regions));
+    for (uint32_t i = 0; agent->regions != NULL && i < HOST_NAMESPACES_MAX; i++) {
+        region_file_init(&agent->regions->files[i]);
+    }
+    return agent->regions != NULL;
+}
+
+void regions_close_files(struct agent *agent)
+{
+    struct regions *regions = agent->regions;
+    for (uint32_t i = 0;
+         regions != NULL && !regions->prolonged && i < agent->config.namespace_count; i++) {
+        region_file_close(&regions->files[i]);
+    }
+}
+
+void regions_destroy(struct agent *agent)
+{
+    if (agent->regions != NULL) {
+        regions_close_files(agent);
+        free(agent->regions);
+        agent->regions = NULL;
+    }
+}
+
+/* ---- what others may know of them ---- */
+
+struct region_view regions_view(const struct agent *agent, uint32_t space)
+{
+    const struct regions *regions = agent->regions;
+    return (struct region_view){.fd = regions->files[space].fd,
+                                .shm_name = regions->files[space].shm_name,
+                                .given_up = (regions->rubbish >> space & 1) != 0,
+                                .roomless = (regions->roomless >> space & 1) != 0};
+}
+
+uint64_t regions_given_up(const struct agent *agent)
+{
+    return agent->regions->rubbish;
+}
+
+struct regions_counts regions_counts(const struct agent *agent)
+{
+    return agent->regions->counts;
+}
+
+uint32_t regions_space_of(const struct agent *agent, const _Atomic uint32_t *word)
+{
+    uint32_t space = 0;
+    for (; space < agent->config.namespace_count - 1; space++) {
+        const struct region_file *file = &agent->regions->files[space];
+        uintptr_t begin = (uintptr_t)file->region.header;
+        if (file->memory != NULL && (uintptr_t)word >= begin &&
+            (uintptr_t)word < begin + file->region.size) {
+            break;
+        }
+    }
+    return space;
 }
 
 /* ---- notes ---- */
@@ -107,7 +198,8 @@ void regions_take_notes(struct agent *agent)
 {
     const struct lease_file *file = &agent->lease_file;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        uint64_t hash = hfi_name_hash(agent->spaces[i], strlen(agent->spaces[i]));
+        uint64_t hash = hfi_name_hash(agent->config.namespaces[i].name,
+                                      strlen(agent->config.namespaces[i].name));
         struct host_region_note *note = NULL;
         for (uint32_t k = 0; k < file->room.regions; k++) {
             uint64_t seen = atomic_load(&file->regions[k].name_hash);
@@ -117,7 +209,7 @@ void regions_take_notes(struct agent *agent)
         }
         HF_CHECK(note != NULL); /* there are as many notes as there may be namespaces */
         atomic_store(&note->name_hash, hash);
-        agent->notes[i] = note;
+        agent->regions->notes[i] = note;
         host_set_region_note(agent->host, i, note);
     }
 }
@@ -130,7 +222,7 @@ static void note_unknown_closings(struct agent *agent)
     longest_ns += longest_ns / 100 * agent->config.max_drift_percent;
     for (uint32_t i = 0; !agent->lease_file.regions_count && i < agent->config.namespace_count;
          i++) {
-        atomic_store(&agent->notes[i]->closed_ns, clock_boottime_ns() + longest_ns);
+        atomic_store(&agent->regions->notes[i]->closed_ns, clock_boottime_ns() + longest_ns);
     }
 }
 
@@ -140,27 +232,27 @@ static void note_unknown_closings(struct agent *agent)
 static void bar(struct agent *agent, uint32_t space, const char *why)
 {
     struct log_line line;
-    agent->rubbish |= UINT64_C(1) << space;
+    agent->regions->rubbish |= UINT64_C(1) << space;
     log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
-    log_text(&line, "namespace", agent->spaces[space]);
+    log_text(&line, "namespace", agent->config.namespaces[space].name);
     log_text(&line, "text", why);
     log_end(&line);
 }
 
 static bool is_barred(const struct agent *agent, uint32_t space)
 {
-    return agent->rubbish >> space & 1;
+    return agent->regions->rubbish >> space & 1;
 }
 
 static bool open_one(struct agent *agent, uint32_t space, char *error)
 {
     const struct hfi_region_sizes sizes = sizes_of(agent);
-    struct region_file *file = &agent->regions[space];
+    struct region_file *file = &agent->regions->files[space];
     struct hfi_region_identity identity;
-    identify(agent, space, atomic_load(&agent->notes[space]->incarnation), &identity);
+    identify(agent, space, atomic_load(&agent->regions->notes[space]->incarnation), &identity);
     if (identity.incarnation == 0) {
         snprintf(error, REGION_ERROR_MAX, "no region of it is noted in /dev/shm%s/lease",
-                 agent->shm_folder);
+                 memory_folder(agent));
         return false;
     }
     if (!memory_is_reached(agent, space, identity.incarnation, hfi_region_size(&sizes))) {
@@ -168,7 +260,7 @@ static bool open_one(struct agent *agent, uint32_t space, char *error)
                  "a process of this namespace makes each access to its region take long");
         return false;
     }
-    if (!region_file_adopt(file, agent->shm_fd, &sizes, &identity, error)) {
+    if (!region_file_adopt(file, memory_fd(agent), &sizes, &identity, error)) {
         return false;
     }
     const char *wrong = host_add_region(agent->host, space, &file->region, true);
@@ -182,7 +274,7 @@ static bool load_slot(void *arg, const struct store_slot *slot)
 {
     struct agent *agent = arg;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (strcmp(agent->spaces[i], slot->space) == 0) {
+        if (strcmp(agent->config.namespaces[i].name, slot->space) == 0) {
             return is_barred(agent, i) ||
                    host_load_slot(agent->host, i, slot->slot, slot->name, slot->length);
         }
@@ -205,7 +297,7 @@ static void load_grants(struct agent *agent)
 static const char *contradiction(struct agent *agent, uint32_t space)
 {
     const char *wrong = host_check_region(agent->host, space);
-    switch (region_file_fault(&agent->regions[space])) {
+    switch (region_file_fault(&agent->regions->files[space])) {
     case REGION_CUT:
         return "it was truncated";
     case REGION_PUNCHED:
@@ -225,38 +317,38 @@ static const char *contradiction(struct agent *agent, uint32_t space)
 /* Bars the regions that are unusable. Returns true if there was none. */
 static bool check_all(struct agent *agent)
 {
-    uint64_t before = agent->rubbish;
+    uint64_t before = agent->regions->rubbish;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         const char *wrong = is_barred(agent, i) ? NULL : contradiction(agent, i);
         if (wrong != NULL) {
             char why[REGION_ERROR_MAX + REGION_NAME_MAX];
-            snprintf(why, sizeof(why), "%s: %s", agent->regions[i].shm_name, wrong);
+            snprintf(why, sizeof(why), "%s: %s", agent->regions->files[i].shm_name, wrong);
             bar(agent, i, why);
         }
     }
-    return agent->rubbish == before;
+    return agent->regions->rubbish == before;
 }
 
 static bool open_all(struct agent *agent)
 {
-    uint64_t before = agent->rubbish;
+    uint64_t before = agent->regions->rubbish;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         char error[REGION_ERROR_MAX];
         if (is_barred(agent, i)) {
             continue;
         }
-        if (atomic_load(&agent->notes[i]->given_up) != 0) {
+        if (atomic_load(&agent->regions->notes[i]->given_up) != 0) {
             bar(agent, i, "a previous agent gave its region up, and made no new one");
         } else if (!open_one(agent, i, error)) {
             bar(agent, i, error);
         }
     }
-    return agent->rubbish == before;
+    return agent->regions->rubbish == before;
 }
 
 static bool all_barred(const struct agent *agent)
 {
-    return (uint32_t)__builtin_popcountll(agent->rubbish) == agent->config.namespace_count;
+    return (uint32_t)__builtin_popcountll(agent->regions->rubbish) == agent->config.namespace_count;
 }
 
 /* Deletes the rows of regions that were given up: they name slots that nobody reads any more. */
@@ -268,7 +360,7 @@ static bool leave_rows(struct agent *agent)
         return false;
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        if (is_barred(agent, i) && !store_del_slots(store, agent->spaces[i])) {
+        if (is_barred(agent, i) && !store_del_slots(store, agent->config.namespaces[i].name)) {
             return false;
         }
     }
@@ -285,11 +377,17 @@ static bool leave_barred(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (is_barred(agent, i)) {
-            agent->anew_ns[i] = host_give_up_region(agent->host, i, agent->left.deadline_ns);
-            agent->given_up++;
+            agent->regions->anew_ns[i] = host_give_up_region(agent->host, i,
+                                                             agent->left.deadline_ns);
+            agent->regions->counts.given_up++;
         }
     }
-    return agent->rubbish == 0 || leave_rows(agent);
+    return agent->regions->rubbish == 0 || leave_rows(agent);
+}
+
+void regions_begin_adoption(struct agent *agent)
+{
+    agent->regions->rubbish = 0;
 }
 
 enum regions_result regions_adopt(struct agent *agent)
@@ -335,11 +433,11 @@ enum regions_result regions_adopt(struct agent *agent)
 void regions_log_holes(const struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
-        uint64_t missing = is_barred(agent, i) ? 0 : region_file_missing(&agent->regions[i]);
+        uint64_t missing = is_barred(agent, i) ? 0 : region_file_missing(&agent->regions->files[i]);
         if (missing > 0) {
             struct log_line line;
             log_begin(&line, LOG_LEVEL_WARN, "region_has_holes");
-            log_text(&line, "namespace", agent->spaces[i]);
+            log_text(&line, "namespace", agent->config.namespaces[i].name);
             log_unsigned(&line, "number", missing);
             log_text(
                 &line, "text",
@@ -353,15 +451,15 @@ void regions_log_holes(const struct agent *agent)
 /* ---- a new session ---- */
 
 /* If one region cannot be made, those made before it are removed, so that they take up no room. */
-bool regions_make(struct agent *agent)
+static bool make_all(struct agent *agent)
 {
     uint32_t count = agent->config.namespace_count;
-    agent->rubbish = 0;
+    agent->regions->rubbish = 0;
     for (uint32_t i = 0; i < count; i++) {
         char error[REGION_ERROR_MAX];
         if (!make_one(agent, i, error)) {
             for (uint32_t made = 0; made < i; made++) {
-                region_file_drop(&agent->regions[made], agent->shm_fd);
+                region_file_drop(&agent->regions->files[made], memory_fd(agent));
             }
             if (count == 1) {
                 set_error(agent, "%s", error);
@@ -374,6 +472,96 @@ bool regions_make(struct agent *agent)
     return true;
 }
 
+int regions_make(struct agent *agent)
+{
+    if (!make_all(agent)) {
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        const struct region_file *file = &agent->regions->files[i];
+        const char *wrong = host_add_region(agent->host, i, &file->region, false);
+        if (wrong != NULL) {
+            set_error(agent, "%s: %s", file->shm_name, wrong);
+            return AGENT_EXIT_SOFTWARE;
+        }
+    }
+    return AGENT_EXIT_OK;
+}
+
+/* ---- their folders ---- */
+
+static bool is_open(const struct agent *agent, uint32_t space, const char *own_name)
+{
+    return space < HOST_NAMESPACES_MAX && agent->regions->files[space].fd >= 0 &&
+           !is_barred(agent, space) && strcmp(agent->regions->files[space].own_name, own_name) == 0;
+}
+
+void regions_remove_stale(struct agent *agent, enum remover_kind kind)
+{
+    memory_remove_stale(agent, kind, is_open);
+}
+
+void regions_remove(struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (agent->regions->files[i].fd >= 0) {
+            memory_remove(agent, i, REMOVER_FOLDER, agent->regions->files[i].own_name);
+        }
+    }
+}
+
+void regions_slim(const struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
+        if (agent->regions->files[i].fd >= 0 && !is_barred(agent, i)) {
+            region_file_slim(&agent->regions->files[i]);
+        }
+    }
+}
+
+/* ---- the lease in them ---- */
+
+void regions_promised(struct agent *agent, int64_t deadline_ns)
+{
+    agent->regions->promised_ns = deadline_ns;
+}
+
+bool regions_prolong_open(struct agent *agent)
+{
+    struct regions *regions = agent->regions;
+    regions->prolong = prolong_open(agent->config.namespace_count);
+    regions->prolonged = regions->prolonged || regions->prolong != NULL;
+    return regions->prolong != NULL;
+}
+
+void regions_prolong_close(struct agent *agent)
+{
+    prolong_close(agent->regions->prolong);
+    agent->regions->prolong = NULL;
+}
+
+static struct prolong_regions for_prolong(const struct regions *regions)
+{
+    return (struct prolong_regions){.files = regions->files, .given_up = regions->rubbish};
+}
+
+void regions_prolong(struct agent *agent, uint32_t epoch, int64_t deadline_ns)
+{
+    const struct prolong_regions in_use = for_prolong(agent->regions);
+    prolong_leases(agent->regions->prolong, &in_use, epoch, deadline_ns);
+}
+
+void regions_touch(struct agent *agent)
+{
+    const struct prolong_regions in_use = for_prolong(agent->regions);
+    prolong_touch(agent->regions->prolong, &in_use);
+}
+
+void regions_find_stuck(struct agent *agent)
+{
+    prolong_look(agent->regions->prolong);
+}
+
 /* ---- while the agent runs ---- */
 
 bool regions_are_sound(void *arg, uint32_t space)
@@ -381,22 +569,22 @@ bool regions_are_sound(void *arg, uint32_t space)
     struct agent *agent = arg;
     uint64_t bit = UINT64_C(1) << space;
     enum region_fault fault = REGION_SOUND;
-    agent->unsound |= agent->held & bit;
-    if ((agent->unsound & bit) == 0) {
+    agent->regions->unsound |= agent->regions->held & bit;
+    if ((agent->regions->unsound & bit) == 0) {
         agent_lend(agent);
-        fault = region_file_fault(&agent->regions[space]);
+        fault = region_file_fault(&agent->regions->files[space]);
         if (fault == REGION_HEADER) {
-            region_file_mend(&agent->regions[space]);
+            region_file_mend(&agent->regions->files[space]);
         }
         agent_take_back(agent);
     }
     if (fault == REGION_HEADER) {
-        agent->mended |= bit;
+        agent->regions->mended |= bit;
     } else if (fault != REGION_SOUND) {
-        agent->unsound |= bit;
-        agent->faults[space] = (uint8_t)fault;
+        agent->regions->unsound |= bit;
+        agent->regions->faults[space] = (uint8_t)fault;
     }
-    return (agent->unsound & bit) == 0;
+    return (agent->regions->unsound & bit) == 0;
 }
 
 static const char *text_of(enum region_fault fault)
@@ -421,24 +609,24 @@ static const char *text_of(enum region_fault fault)
  * the calls that follow may be held up. */
 static void abandon(struct agent *agent, uint32_t space)
 {
-    struct region_file *file = &agent->regions[space];
-    if (agent->abandoned[space] < REGION_ABANDONED_MAX && region_file_abandon(file)) {
-        agent->abandoned[space]++;
+    struct region_file *file = &agent->regions->files[space];
+    if (agent->regions->abandoned[space] < REGION_ABANDONED_MAX && region_file_abandon(file)) {
+        agent->regions->abandoned[space]++;
         host_move_region(agent->host, space, &file->region);
     }
 }
 
 static enum region_fault fault_of(struct agent *agent, uint32_t space)
 {
-    if ((agent->held >> space & 1) != 0) {
+    if ((agent->regions->held >> space & 1) != 0) {
         return REGION_HELD;
     }
-    if (agent->faults[space] == REGION_SOUND) { /* a touch met a missing page */
+    if (agent->regions->faults[space] == REGION_SOUND) { /* a touch met a page that is gone */
         agent_lend(agent);
-        agent->faults[space] = (uint8_t)region_file_fault(&agent->regions[space]);
+        agent->regions->faults[space] = (uint8_t)region_file_fault(&agent->regions->files[space]);
         agent_take_back(agent);
     }
-    return agent->faults[space];
+    return agent->regions->faults[space];
 }
 
 static void give_up(struct agent *agent, uint32_t space, enum region_fault fault)
@@ -446,27 +634,28 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     struct log_line line;
     uint64_t bit = UINT64_C(1) << space;
     int64_t now_ns = clock_boottime_ns();
-    agent->rubbish |= bit;
-    agent->roomless = fault == REGION_ROOMLESS ? agent->roomless | bit : agent->roomless & ~bit;
-    agent->given_up++;
-    if (agent->prolong != NULL) {
-        prolong_leave(agent->prolong, space);
+    agent->regions->rubbish |= bit;
+    agent->regions->roomless = fault == REGION_ROOMLESS ? agent->regions->roomless | bit
+                                                        : agent->regions->roomless & ~bit;
+    agent->regions->counts.given_up++;
+    if (agent->regions->prolong != NULL) {
+        prolong_leave(agent->regions->prolong, space);
     }
     if (fault == REGION_HELD) {
         abandon(agent, space);
     }
-    int64_t promised_ns = agent->promised_ns; /* no further deadline is promised for it, see
-                                               * serve/prolong.h */
+    int64_t promised_ns =
+        agent->regions->promised_ns; /* no more is promised for it, see serve/prolong.h */
     agent_lend(agent);
     int64_t anew_ns = host_give_up_region(agent->host, space, promised_ns);
     agent_take_back(agent);
-    struct respite *respite = &agent->respites[space];
+    struct respite *respite = &agent->regions->respites[space];
     int64_t respite_ns = now_ns + respite_count(respite, now_ns);
-    agent->anew_ns[space] = anew_ns > respite_ns ? anew_ns : respite_ns;
-    memory_remove(agent, space, REMOVER_EMPTIED, agent->regions[space].own_name);
+    agent->regions->anew_ns[space] = anew_ns > respite_ns ? anew_ns : respite_ns;
+    memory_remove(agent, space, REMOVER_EMPTIED, agent->regions->files[space].own_name);
     log_begin(&line, LOG_LEVEL_ERROR, "region_rubbish");
-    log_text(&line, "namespace", agent->spaces[space]);
-    log_seconds(&line, "anew_in", agent->anew_ns[space] - now_ns);
+    log_text(&line, "namespace", agent->config.namespaces[space].name);
+    log_seconds(&line, "anew_in", agent->regions->anew_ns[space] - now_ns);
     log_number(&line, "times", respite->given_up);
     log_text(&line, "text", text_of(fault));
     log_end(&line);
@@ -477,9 +666,9 @@ static void log_not_made(struct agent *agent, uint32_t space, const char *why)
 {
     struct log_line line;
     int64_t now_ns = clock_boottime_ns();
-    agent->anew_ns[space] = now_ns + agent->config.session_ttl_ns / 4;
-    log_begin_limited(&line, LOG_LEVEL_ERROR, "region_not_made", &agent->region_limit, now_ns);
-    log_text(&line, "namespace", agent->spaces[space]);
+    agent->regions->anew_ns[space] = now_ns + agent->config.session_ttl_ns / 4;
+    log_begin_limited(&line, LOG_LEVEL_ERROR, "region_not_made", &agent->regions->limit, now_ns);
+    log_text(&line, "namespace", agent->config.namespaces[space].name);
     log_text(&line, "text", why);
     log_end(&line);
 }
@@ -487,18 +676,18 @@ static void log_not_made(struct agent *agent, uint32_t space, const char *why)
 /* Begins to make a fresh region. No process can hold a lock in the old one any more. */
 static void begin_anew(struct agent *agent, uint32_t space)
 {
-    struct anew *work = &agent->anew_work;
+    struct anew *work = &agent->regions->work;
     if (work->runs) {
         return; /* the turn after that attempt has ended tries again */
     }
-    if (agent->abandoned[space] >= REGION_ABANDONED_MAX) {
+    if (agent->regions->abandoned[space] >= REGION_ABANDONED_MAX) {
         log_not_made(agent, space,
                      "its processes held this agent up in its regions too often: it is not served "
                      "before the next start of this agent");
         return;
     }
-    if (agent->prolong != NULL && prolong_is_busy(agent->prolong, space)) {
-        agent->anew_ns[space] = clock_boottime_ns() + agent->config.session_ttl_ns / 4;
+    if (agent->regions->prolong != NULL && prolong_is_busy(agent->regions->prolong, space)) {
+        agent->regions->anew_ns[space] = clock_boottime_ns() + agent->config.session_ttl_ns / 4;
         return; /* its thread is stuck in the old region, which must stay mapped */
     }
     if (memory_is_stuck(agent, space)) {
@@ -510,7 +699,7 @@ static void begin_anew(struct agent *agent, uint32_t space)
         return;
     }
     work->space = space;
-    work->folder = agent->shm_fd;
+    work->folder = memory_fd(agent);
     work->sizes = sizes_of(agent);
     identify(agent, space, clock_random() | 1, &work->identity);
     if (!anew_begin(work)) {
@@ -521,7 +710,7 @@ static void begin_anew(struct agent *agent, uint32_t space)
 /* Takes the fresh region over, or logs why there is none. */
 static void end_anew(struct agent *agent)
 {
-    struct anew *work = &agent->anew_work;
+    struct anew *work = &agent->regions->work;
     uint32_t space = work->space;
     uint64_t bit = UINT64_C(1) << space;
     struct log_line line;
@@ -531,26 +720,27 @@ static void end_anew(struct agent *agent)
         return;
     }
     agent_lend(agent);
-    region_file_leave(&agent->regions[space]); /* unmapping may be held up, as a touch may */
+    region_file_leave(&agent->regions->files[space]); /* to unmap may be held up, as a touch may */
     agent_take_back(agent);
-    region_file_take(&agent->regions[space], &work->file);
-    if (agent->prolong != NULL) {
-        prolong_leave(agent->prolong, space); /* the checks of the old region do not count for the
-                                               * new one */
+    region_file_take(&agent->regions->files[space], &work->file);
+    if (agent->regions->prolong != NULL) {
+        prolong_leave(agent->regions->prolong,
+                      space); /* what was seen of the old region does not count */
     }
     note_incarnation(agent, space, work->identity.incarnation);
     /* The region is whole, and the note of the old one is cleared: the next agent may adopt it. */
-    atomic_store(&agent->notes[space]->given_up, 0);
-    const char *wrong = host_add_region(agent->host, space, &agent->regions[space].region, false);
+    atomic_store(&agent->regions->notes[space]->given_up, 0);
+    const char *wrong = host_add_region(agent->host, space, &agent->regions->files[space].region,
+                                        false);
     HF_CHECK(wrong == NULL);
-    agent->rubbish &= ~bit;
-    agent->roomless &= ~bit;
-    agent->unsound &= ~bit;
-    agent->held &= ~bit;
-    agent->faults[space] = REGION_SOUND;
-    agent->anew++;
+    agent->regions->rubbish &= ~bit;
+    agent->regions->roomless &= ~bit;
+    agent->regions->unsound &= ~bit;
+    agent->regions->held &= ~bit;
+    agent->regions->faults[space] = REGION_SOUND;
+    agent->regions->counts.begun_anew++;
     log_begin(&line, LOG_LEVEL_INFO, "region_begun_anew");
-    log_text(&line, "namespace", agent->spaces[space]);
+    log_text(&line, "namespace", agent->config.namespaces[space].name);
     log_end(&line);
 }
 
@@ -562,14 +752,14 @@ static void on_made(uv_async_t *async)
 
 bool regions_set_up(struct agent *agent)
 {
-    uv_async_t *made = &agent->anew_work.made;
+    uv_async_t *made = &agent->regions->work.made;
     made->data = agent;
-    return uv_async_init(&agent->loop, made, on_made) == 0;
+    return uv_async_init(agent_uv(agent), made, on_made) == 0;
 }
 
 void regions_leave(struct agent *agent)
 {
-    struct anew *work = &agent->anew_work;
+    struct anew *work = &agent->regions->work;
     if (work->runs) {
         anew_end(work);
         if (work->good) {
@@ -580,30 +770,32 @@ void regions_leave(struct agent *agent)
 
 static void log_mended(struct agent *agent)
 {
-    for (uint32_t i = 0; agent->mended != 0 && i < agent->config.namespace_count; i++) {
+    for (uint32_t i = 0; agent->regions->mended != 0 && i < agent->config.namespace_count; i++) {
         struct log_line line;
-        if ((agent->mended >> i & 1) != 0) {
-            log_begin_limited(&line, LOG_LEVEL_WARN, "region_mended", &agent->region_limit,
+        if ((agent->regions->mended >> i & 1) != 0) {
+            log_begin_limited(&line, LOG_LEVEL_WARN, "region_mended", &agent->regions->limit,
                               clock_boottime_ns());
-            log_text(&line, "namespace", agent->spaces[i]);
+            log_text(&line, "namespace", agent->config.namespaces[i].name);
             log_end(&line);
         }
     }
-    agent->mended = 0;
+    agent->regions->mended = 0;
 }
 
 void regions_see(struct agent *agent)
 {
     log_mended(agent);
-    if (anew_is_done(&agent->anew_work)) {
+    if (anew_is_done(&agent->regions->work)) {
         end_anew(agent);
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (is_barred(agent, i)) {
-            if (host_region_is_left(agent->host, i) && agent->anew_ns[i] <= clock_boottime_ns()) {
+            if (host_region_is_left(agent->host, i) &&
+                agent->regions->anew_ns[i] <= clock_boottime_ns()) {
                 begin_anew(agent, i);
             }
-        } else if (region_file_is_rubbish(&agent->regions[i]) || (agent->unsound >> i & 1) != 0) {
+        } else if (region_file_is_rubbish(&agent->regions->files[i]) ||
+                   (agent->regions->unsound >> i & 1) != 0) {
             give_up(agent, i, fault_of(agent, i));
         }
     }
@@ -619,14 +811,14 @@ void regions_look(struct agent *agent)
     }
 }
 
-void regions_watch(struct agent *agent)
+void regions_watch(struct agent *agent, int64_t turn_ns)
 {
-    if (agent->turn_ns - agent->regions_ns < LOOK_MS * INT64_C(1000000)) {
+    if (turn_ns - agent->regions->looked_ns < LOOK_MS * INT64_C(1000000)) {
         return;
     }
-    agent->regions_ns = agent->turn_ns;
-    if (agent->prolong != NULL) {
-        agent->held |= prolong_held(agent->prolong);
+    agent->regions->looked_ns = turn_ns;
+    if (agent->regions->prolong != NULL) {
+        agent->regions->held |= prolong_held(agent->regions->prolong);
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (!is_barred(agent, i) && !regions_are_sound(agent, i)) {
@@ -638,12 +830,12 @@ void regions_watch(struct agent *agent)
 int64_t regions_next_ns(const struct agent *agent)
 {
     int64_t due_ns = INT64_MAX;
-    if (agent->anew_work.runs) {
-        return due_ns; /* the callback `made` wakes the loop */
+    if (agent->regions->work.runs) {
+        return due_ns; /* `made` wakes the loop */
     }
-    for (uint32_t i = 0; agent->rubbish != 0 && i < agent->config.namespace_count; i++) {
-        if (is_barred(agent, i) && agent->anew_ns[i] < due_ns) {
-            due_ns = agent->anew_ns[i];
+    for (uint32_t i = 0; agent->regions->rubbish != 0 && i < agent->config.namespace_count; i++) {
+        if (is_barred(agent, i) && agent->regions->anew_ns[i] < due_ns) {
+            due_ns = agent->regions->anew_ns[i];
         }
     }
     return due_ns;

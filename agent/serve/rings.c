@@ -6,6 +6,8 @@
 #include "io/clock.h"
 #include "io/socket_share.h"
 #include "observe/log.h"
+#include "serve/private.h"
+#include "serve/regions.h"
 #include "turn.h"
 
 static void answer_rings(const struct socket_share *share, struct rings *rings, int64_t now_ns)
@@ -30,7 +32,7 @@ static void answer(struct agent *agent, struct socket_share *share, uint64_t reg
 {
     struct rings *rings = &share->rings;
     int64_t began_ns = clock_boottime_ns();
-    regions &= ~agent->rubbish;
+    regions &= ~regions_given_up(agent);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if ((regions >> i & 1) != 0) {
             struct host_event event = {.kind = HOST_RING, .as.region = i};
@@ -42,9 +44,10 @@ static void answer(struct agent *agent, struct socket_share *share, uint64_t reg
     agent_take_back(agent);
     int64_t now_ns = clock_boottime_ns();
     int64_t resume_ns = rings_answered(rings, now_ns, now_ns - began_ns, causes,
-                                       agent->shares.turn);
+                                       agent->serve->shares.turn);
     if (resume_ns != 0) {
-        agent->rings_ns = resume_ns < agent->rings_ns ? resume_ns : agent->rings_ns;
+        agent->serve->rings_ns = resume_ns < agent->serve->rings_ns ? resume_ns
+                                                                    : agent->serve->rings_ns;
         answer_rings(share, rings, now_ns);
     }
 }
@@ -74,11 +77,12 @@ static void resume(void *arg, struct socket_share *share)
 
 void rings_tick(struct agent *agent, int64_t now_ns)
 {
-    if (agent->rings_ns <= now_ns) {
+    if (agent->serve->rings_ns <= now_ns) {
         agent_turn(agent, TURN_USERS);
-        agent->rings_ns = INT64_MAX; /* a ring that waits makes it earlier */
-        int64_t next_ns = socket_shares_resume(&agent->shares, now_ns, resume, agent);
-        agent->rings_ns = next_ns < agent->rings_ns ? next_ns : agent->rings_ns;
+        agent->serve->rings_ns = INT64_MAX; /* a ring that still waits makes it earlier */
+        int64_t next_ns = socket_shares_resume(&agent->serve->shares, now_ns, resume, agent);
+        agent->serve->rings_ns = next_ns < agent->serve->rings_ns ? next_ns
+                                                                  : agent->serve->rings_ns;
         agent_turn(agent, TURN_TIMER);
     }
 }

@@ -6,11 +6,12 @@
 #define AGENT_SERVE_RINGS_H
 
 #include "agent.h"
+#include "io/socket.h"
 
 /* A welcomed client sent RING. */
 void rings_take(struct agent *agent, struct connection *connection);
 
-/* Answers the rings whose wait is over; agent->rings_ns says when that is due. */
+/* Answers the rings whose wait is over; serve_next_ns() says when that is due. */
 void rings_tick(struct agent *agent, int64_t now_ns);
 
 #endif

@@ -17,97 +17,30 @@
 #include "holdfast/holdfast.h"
 #include "io/clock.h"
 #include "io/peer.h"
-#include "observe/facts.h"
+#include "observe/log.h"
 #include "proto/check.h"
 #include "serve/clients.h"
+#include "serve/private.h"
 #include "serve/processes.h"
+#include "serve/regions.h"
 #include "serve/rings.h"
 #include "serve/users.h"
 #include "turn.h"
 
-static const int64_t minute_ns = 60000000000;
-
-/* Returns the entry of that user and event. A new entry replaces the one whose minute began
- * first. */
-static struct misuse *find_misuse(struct agent *agent, uid_t account, const char *event)
-{
-    struct misuse *place = &agent->misuses[0];
-    for (uint32_t i = 0; i < AGENT_MISUSES; i++) {
-        struct misuse *one = &agent->misuses[i];
-        if (one->event != NULL && one->account == account && strcmp(one->event, event) == 0) {
-            return one;
-        }
-        place = one->since_ns < place->since_ns ? one : place;
-    }
-    *place = (struct misuse){.account = account, .event = event, .since_ns = INT64_MIN / 2};
-    return place;
-}
-
-/* Returns whether the log already has this text about that process in this minute. */
-static bool was_logged(const struct misuse *misuse, pid_t pid, uint64_t why)
-{
-    for (uint32_t i = 0; i < misuse->logged; i++) {
-        if (misuse->of[i].pid == pid && misuse->of[i].why == why) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Logs what a local process does wrong: the same text once a minute for a process, and a few lines
- * a minute for a user. event: static. peer: NULL if it is not known. */
-static void log_misuse(struct agent *agent, const struct peer *peer, enum log_level level,
-                       const char *event, const char *why)
-{
-    struct misuse *misuse = find_misuse(agent, peer != NULL ? peer->account : (uid_t)-1, event);
-    int64_t now_ns = clock_boottime_ns();
-    pid_t pid = peer != NULL ? peer->pid : -1;
-    uint64_t hash = hfi_name_hash(why, strlen(why));
-    uint32_t left_out = misuse->left_out;
-    struct log_line line;
-    if (now_ns - misuse->since_ns >= minute_ns) {
-        misuse->since_ns = now_ns;
-        misuse->logged = 0;
-    }
-    if (misuse->logged >= AGENT_MISUSES_LOGGED || was_logged(misuse, pid, hash)) {
-        misuse->left_out++;
-        log_leave_out();
-        return;
-    }
-    log_begin_limited(&line, level, event, &agent->rules_limit, now_ns);
-    if (line.silent) { /* too many users at once: the next line of this user counts it */
-        misuse->left_out++;
-        return;
-    }
-    misuse->of[misuse->logged].pid = pid;
-    misuse->of[misuse->logged].why = hash;
-    misuse->logged++;
-    misuse->left_out = 0;
-    if (peer != NULL) {
-        log_number(&line, "pid", pid);
-        log_number(&line, "uid", (int64_t)peer->uid);
-    }
-    log_text(&line, "why", why);
-    if (left_out > 0) {
-        log_unsigned(&line, "before", left_out);
-    }
-    log_end(&line);
-}
-
 static void log_rules(struct agent *agent, const struct connection *connection, const char *event,
                       const char *why)
 {
-    log_misuse(agent, connection_peer(connection), LOG_LEVEL_WARN, event, why);
+    misuses_log(agent->serve->misuses, connection_peer(connection), LOG_LEVEL_WARN, event, why);
 }
 
 /* Logs and notes errno, and leaves it as it is. */
 static void log_record(struct agent *agent, const struct connection *connection)
 {
     int error = errno;
-    agent->record_failed_ns = clock_boottime_ns();
-    agent->record_failed_why = error;
-    log_misuse(agent, connection_peer(connection), LOG_LEVEL_ERROR, "record_failed",
-               strerror(error));
+    agent->serve->record_failed_ns = clock_boottime_ns();
+    agent->serve->record_failed_why = error;
+    misuses_log(agent->serve->misuses, connection_peer(connection), LOG_LEVEL_ERROR,
+                "record_failed", strerror(error));
     errno = error;
 }
 
@@ -116,7 +49,7 @@ static void log_record(struct agent *agent, const struct connection *connection)
 static struct agent_client *part(struct agent *agent, struct connection *connection)
 {
     struct connection_note *note = connection_note(connection);
-    struct agent_client *client = note->client != 0 ? agent->by_id[note->client] : NULL;
+    struct agent_client *client = clients_find(agent, note->client);
     note->client = 0;
     if (client != NULL) {
         client->connection = 0;
@@ -200,12 +133,20 @@ static void take_command(const struct hfi_hello *hello, struct host_peer *out)
     out->command[hello->command.size] = '\0';
 }
 
-/* Refuses a connection because there is no room. There may be room a moment later. */
+/* Writes the frame for a connection that is refused before anything is read from it. Returns its
+ * size. */
+static size_t write_refusal(unsigned char *bytes, size_t size)
+{
+    const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = HF_EFULL};
+    return hfi_frame_encode(&frame, bytes, size);
+}
+
+/* Refuses a connection because there is no room. There may be room in a moment. */
 static void send_full(struct connection *connection)
 {
     unsigned char bytes[64];
     struct connection_output output = {.bytes = bytes, .fd = -1, .unasked = true};
-    output.size = serve_refusal(bytes, sizeof(bytes));
+    output.size = write_refusal(bytes, sizeof(bytes));
     (void)!connection_send(connection, &output);
 }
 
@@ -349,14 +290,15 @@ static void on_socket(void *arg)
 
 static void on_refused(void *arg, const struct peer *peer, const char *why)
 {
-    log_misuse(arg, peer, LOG_LEVEL_WARN, "connection_refused", why);
+    struct agent *agent = arg;
+    misuses_log(agent->serve->misuses, peer, LOG_LEVEL_WARN, "connection_refused", why);
 }
 
 static void on_costly(void *arg, struct connection *connection, int64_t cost_ns)
 {
     struct agent *agent = arg;
     char why[160];
-    agent->costly++;
+    agent->serve->costly++;
     snprintf(why, sizeof(why),
              "a packet cost %u ms of this agent's processor time: its socket has very many epoll "
              "entries, or receivers of its signals",
@@ -381,13 +323,7 @@ static void on_alone(void *arg)
                "holdfastd-close was killed: a socket that cannot be closed stops this agent");
 }
 
-size_t serve_refusal(unsigned char *bytes, size_t size)
-{
-    const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = HF_EFULL};
-    return hfi_frame_encode(&frame, bytes, size);
-}
-
-struct socket_handler serve_handler(struct agent *agent)
+static struct socket_handler handler(struct agent *agent)
 {
     return (struct socket_handler){.begins = on_socket,
                                    .packet = on_packet,
@@ -400,18 +336,115 @@ struct socket_handler serve_handler(struct agent *agent)
                                    .arg = agent};
 }
 
+bool serve_create(struct agent *agent)
+{
+    agent->serve = calloc(1, sizeof(*agent->serve));
+    if (agent->serve == NULL) {
+        return false;
+    }
+    agent->serve->rings_ns = INT64_MAX;
+    agent->serve->misuses = misuses_create();
+    return agent->serve->misuses != NULL;
+}
+
+void serve_destroy(struct agent *agent)
+{
+    if (agent->serve != NULL) {
+        misuses_destroy(agent->serve->misuses);
+        free(agent->serve);
+        agent->serve = NULL;
+    }
+}
+
+bool serve_open(struct agent *agent, uint32_t connections_max, char error[SOCKET_ERROR_MAX])
+{
+    struct serve *serve = agent->serve;
+    struct socket_config config = {.path = agent->config.socket,
+                                   .for_all = config_admits_others(&agent->config, agent->own),
+                                   .connections_max = connections_max,
+                                   .closer = agent->closer,
+                                   .shares = &serve->shares,
+                                   .handler = handler(agent)};
+    config.refusal_size = write_refusal(config.refusal, sizeof(config.refusal));
+    serve->server = socket_open(agent_uv(agent), &config, error);
+    return serve->server != NULL;
+}
+
+bool serve_listen_again(struct agent *agent, char error[SOCKET_ERROR_MAX])
+{
+    return socket_listen_again(agent->serve->server, error);
+}
+
+void serve_shut(struct agent *agent)
+{
+    socket_shut(agent->serve->server);
+    agent->serve->server = NULL;
+}
+
+void serve_forget(struct agent *agent)
+{
+    socket_shares_forget(&agent->serve->shares);
+}
+
+bool serve_is_open(const struct agent *agent)
+{
+    return agent->serve->server != NULL;
+}
+
+int64_t serve_record_failed_ns(const struct agent *agent, int *why)
+{
+    *why = agent->serve->record_failed_why;
+    return agent->serve->record_failed_ns;
+}
+
+uint64_t serve_costly(const struct agent *agent)
+{
+    return agent->serve->costly;
+}
+
+/* ---- turns ---- */
+
+void serve_turn(struct agent *agent, int64_t now_ns, int64_t cpu_ns)
+{
+    socket_shares_begin(&agent->serve->shares, now_ns, cpu_ns);
+}
+
+struct turns_user serve_most(const struct agent *agent)
+{
+    const struct socket_shares *shares = &agent->serve->shares;
+    return (struct turns_user){.uid = shares->most_uid, .took_ns = shares->most_ns};
+}
+
+void serve_turned(struct agent *agent)
+{
+    socket_shares_turned(&agent->serve->shares);
+}
+
+void serve_tick(struct agent *agent, int64_t now_ns)
+{
+    rings_tick(agent, now_ns);
+    if (agent->serve->server != NULL) {
+        socket_tick(agent->serve->server, now_ns);
+    }
+}
+
+int64_t serve_next_ns(const struct agent *agent)
+{
+    const struct serve *serve = agent->serve;
+    int64_t socket_ns = serve->server != NULL ? socket_next_tick_ns(serve->server) : INT64_MAX;
+    return socket_ns < serve->rings_ns ? socket_ns : serve->rings_ns;
+}
+
 /* ---- the host core's actions ---- */
 
 static struct connection *connection_of(struct agent *agent, const struct host_action *action)
 {
-    const struct agent_client *client = action->client > 0 && action->client < AGENT_CLIENT_IDS
-                                            ? agent->by_id[action->client]
-                                            : NULL;
+    const struct agent_client *client = clients_find(agent, action->client);
     if (client != NULL && client->connection != 0) {
-        return socket_find(agent->server, client->connection);
+        return socket_find(agent->serve->server, client->connection);
     }
-    struct connection *connection = socket_find(agent->server, action->connection);
-    /* A connection that belongs to a client by now is found only through that client. */
+    struct connection *connection = socket_find(agent->serve->server, action->connection);
+    /* A connection that belongs to a client by now is found by that client only. */
     return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
 }
 
@@ -450,7 +483,7 @@ static void reply(struct agent *agent, const struct host_action *action, const u
     if (action->as.reply.fds == HOST_FD_REGION) {
         uint32_t space = action->as.reply.region;
         HF_CHECK(space < agent->config.namespace_count);
-        output.fd = agent->regions[space].fd;
+        output.fd = regions_view(agent, space).fd;
     }
     if (!connection_send(connection, &output)) {
         drop_unsent(agent, connection);
@@ -459,8 +492,8 @@ static void reply(struct agent *agent, const struct host_action *action, const u
 
 static void welcomed(struct agent *agent, const struct host_action *action)
 {
-    struct connection *connection = socket_find(agent->server, action->connection);
-    HF_CHECK(action->client > 0 && action->client < AGENT_CLIENT_IDS);
+    struct connection *connection = socket_find(agent->serve->server, action->connection);
+    HF_CHECK(action->client > 0 && action->client < CLIENT_IDS);
     struct agent_client *client = NULL;
     if (connection != NULL) {
         struct connection_note *note = connection_note(connection);
@@ -469,18 +502,10 @@ static void welcomed(struct agent *agent, const struct host_action *action)
         struct process *process = process_find(agent->processes, name);
         client = process != NULL ? clients_welcome(agent, action, peer, process) : NULL;
         if (client != NULL) {
-            struct log_line line;
             note->client = action->client;
-            agent->record_failed_ns = 0;
+            agent->serve->record_failed_ns = 0;
             client->connection = connection_number(connection);
             connection_greeted(connection);
-            log_begin_limited(&line, LOG_LEVEL_INFO, "client_connected", &agent->client_limit,
-                              clock_boottime_ns());
-            log_unsigned(&line, "client", action->client);
-            log_number(&line, "pid", peer->pid);
-            log_number(&line, "uid", (int64_t)peer->uid);
-            log_text(&line, "resumed", action->as.identity.resumed ? "yes" : "no");
-            log_end(&line);
             return;
         }
         if (process != NULL) {
@@ -492,7 +517,7 @@ static void welcomed(struct agent *agent, const struct host_action *action)
     /* The connection closed meanwhile, or the client's record could not be written. A client that
      * resumed still has its process, so it is not dead. */
     driver_post(agent->driver, HOST_HANGUP, action->client);
-    if (agent->by_id[action->client] == NULL) {
+    if (clients_find(agent, action->client) == NULL) {
         driver_post(agent->driver, HOST_DIED, action->client);
     }
 }
@@ -513,13 +538,13 @@ static void alias(struct agent *agent, const struct host_action *action)
 static void log_action(struct agent *agent, const struct host_action *action)
 {
     struct log_line line;
-    log_begin_limited(&line, LOG_LEVEL_INFO, action->as.log.event, &agent->lock_limit,
+    log_begin_limited(&line, LOG_LEVEL_INFO, action->as.log.event, &agent->serve->lock_limit,
                       clock_boottime_ns());
     if (action->as.log.name.length > 0) {
         log_bytes(&line, "lock", action->as.log.name.bytes, action->as.log.name.length);
     }
     if (action->as.log.slot != UINT32_MAX || action->as.log.whole) {
-        log_text(&line, "namespace", agent->spaces[action->as.log.region]);
+        log_text(&line, "namespace", agent->config.namespaces[action->as.log.region].name);
     }
     if (action->as.log.slot != UINT32_MAX) {
         log_unsigned(&line, "slot", action->as.log.slot);
@@ -548,7 +573,7 @@ static void send_facts(struct agent *agent, const struct host_action *action)
     if (connection == NULL) {
         return; /* the connection is gone */
     }
-    output.size = facts_write(agent, action->as.request, bytes);
+    output.size = agent_facts(agent, action->as.request, bytes);
     if (!connection_send(connection, &output)) {
         drop_unsent(agent, connection);
     }

@@ -1,11 +1,19 @@
 /* Names that are looked up again: see serve/users.h. */
 #include "serve/users.h"
 
+#include <stdlib.h>
+
 #include "config/accounts.h"
+#include "observe/log.h"
 #include "turn.h"
 
 static const int64_t pace_ns = 60000000000;
 static const int64_t pace_refused_ns = 5000000000;
+
+struct users {
+    uv_poll_t poll;
+    int64_t asked_ns; /* when agent->accounts was last told to look again */
+};
 
 static void log_account(const struct agent *agent, enum log_level level, const char *event,
                         const struct config_account *account, const char *text)
@@ -37,7 +45,7 @@ static void end_if_done(struct agent *agent)
                    "holdfastd-names has ended: names that are not known are looked up again when "
                    "the agent is restarted");
     }
-    uv_close((uv_handle_t *)&agent->accounts_poll, NULL);
+    uv_close((uv_handle_t *)&agent->users->poll, NULL);
     accounts_close(agent->accounts);
     agent->accounts = NULL;
 }
@@ -57,6 +65,10 @@ static void on_answer(uv_poll_t *poll, int status, int events)
 bool users_start(struct agent *agent)
 {
     const struct config *config = &agent->config;
+    agent->users = calloc(1, sizeof(*agent->users));
+    if (agent->users == NULL) {
+        return false;
+    }
     for (uint32_t i = 0; i < config->account_count; i++) {
         if (!config->accounts[i].found) {
             log_account(agent, LOG_LEVEL_WARN, "account_unknown", &config->accounts[i],
@@ -65,13 +77,19 @@ bool users_start(struct agent *agent)
         }
     }
     return agent->accounts == NULL ||
-           agent_poll(agent, &agent->accounts_poll, accounts_fd(agent->accounts), on_answer);
+           agent_poll(agent, &agent->users->poll, accounts_fd(agent->accounts), on_answer);
+}
+
+void users_destroy(struct agent *agent)
+{
+    free(agent->users);
+    agent->users = NULL;
 }
 
 static void ask_after(struct agent *agent, int64_t now_ns, int64_t pause_ns)
 {
-    if (agent->accounts != NULL && now_ns - agent->accounts_ns >= pause_ns) {
-        agent->accounts_ns = now_ns;
+    if (agent->accounts != NULL && now_ns - agent->users->asked_ns >= pause_ns) {
+        agent->users->asked_ns = now_ns;
         accounts_ask(agent->accounts);
     }
 }

@@ -9,8 +9,10 @@
 #include "agent.h"
 
 /* Logs the names that are not found, and makes the loop wait for answers. Returns false if libuv
- * refused. */
+ * refused, or if there is no memory. */
 bool users_start(struct agent *agent) __attribute__((warn_unused_result));
+/* Once the loop is closed. */
+void users_destroy(struct agent *agent);
 /* Called in each upkeep. */
 void users_look(struct agent *agent, int64_t now_ns);
 /* A process was refused, or may not use some namespace. */
