@@ -44,7 +44,7 @@ void crew_memory_free(void *memory, size_t size)
 static uint32_t turn_of(uint32_t round)
 {
     uint32_t pair = round / 2;
-    return (round + pair) % 2; /* A B, B A, A B, ... */
+    return (round + pair) % 2; /* the order of the jobs: A B, B A, A B, ... */
 }
 
 /* In a worker: never returns. */

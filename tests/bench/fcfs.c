@@ -17,7 +17,7 @@
 #include "subject.h"
 #include "ticket_queue.h"
 
-/* etcd's rate for one contended lock, which the target is set against; not measured here. */
+/* The rate of etcd for one contended lock, measured elsewhere. The target is set against it. */
 static const double etcd_handovers_per_s = 95.0;
 
 /* The data that the lock protects. */

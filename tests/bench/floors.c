@@ -136,7 +136,7 @@ static void on_link(void *arg, uint32_t peer, bool up)
     struct link *link = arg;
     link->up = up;
     if (up && link->echoes) {
-        /* The peer begins when it receives this: before that its packets would be lost. */
+        /* The peer begins when it receives this; packets that were sent earlier would be lost. */
         (void)transport_send(link->transport, peer, "", 1);
     }
 }

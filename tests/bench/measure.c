@@ -234,7 +234,8 @@ void figure_print_text(const struct figure *figure)
     fflush(stdout);
 }
 
-/* All strings of a figure are the bench's own: quotes and backslashes are all there is to mind. */
+/* The bench itself writes all strings of a figure. Only quotes and backslashes have to be
+ * escaped. */
 static void print_json_string(const char *text)
 {
     putchar('"');

@@ -25,7 +25,8 @@ static const int64_t fill_quick_ns = INT64_C(4000000000);
 static const int64_t idle_ns = INT64_C(5500000000); /* more than a third of the lease */
 static const int64_t settle_ns = INT64_C(1000000000);
 static const int64_t rest_look_ns = INT64_C(1000000000);
-static const double rest_share = 0.02; /* of a processor: how much more than before the taking */
+static const double rest_share = 0.02; /* of a processor: at most so much more than before the locks
+                                        * were taken */
 enum { REST_LOOKS_MAX = 20 };
 static const int64_t suspicion_ns = INT64_C(60000000000);
 static const int64_t acquire_timeout_ns = INT64_C(5000000000);
@@ -85,7 +86,7 @@ static int client_plays(struct peer_run *run, void *arg, uint32_t index)
         uint32_t lost = actor_renew(run, locks, stage->held[index], &renewed_ns);
         atomic_fetch_add_explicit(&stage->lost, lost, memory_order_relaxed);
         if (run->kind->renew == NULL) {
-            actor_sleep(suspicion_ns); /* so that nothing of it is counted */
+            actor_sleep(suspicion_ns); /* so that no work of the taking is counted */
         }
         actor_sleep(step_ns);
     }
@@ -98,7 +99,7 @@ static void add_rate(struct results *results, const char *peer, const char *quan
     results_add(results, "held", peer, quantity, unit, BETTER_LOWER, change / seconds);
 }
 
-/* Waits for a moment. Returns the fraction of a processor that the servers took in it. */
+/* Waits for a moment. Returns which fraction of a processor the servers used meanwhile. */
 static double servers_share(const struct peer_run *run)
 {
     int64_t begin_ns = now_ns();

@@ -29,7 +29,7 @@ struct stage {
     _Atomic uint32_t released;
     bool clean;
     _Atomic bool believed[HOLDS]; /* the answer of the holder's library, read all the time */
-    bool taken[HOLDS];            /* the third client got it */
+    bool taken[HOLDS];            /* the third client got the lock */
     bool doubled[HOLDS];          /* the third client got it while the holder's library reported it
                                    * held */
     bool gone[HOLDS];             /* the holder's release reported that it was not held any more */

@@ -43,7 +43,7 @@ struct stage {
     _Atomic uint32_t hold;
     _Atomic uint32_t wait;
     _Atomic uint32_t had;
-    _Atomic uint32_t end; /* those that were stopped have had their time */
+    _Atomic uint32_t end; /* the stopped clients may end now */
     _Atomic uint32_t over;
     uint32_t round;
     struct pair pairs[PAIRS];
@@ -122,7 +122,7 @@ static int next_plays(struct peer_run *run, void *arg, uint32_t index)
     /* release: pairs with the acquire in actors_await */
     atomic_fetch_add_explicit(&stage->had, 1, memory_order_release);
     int64_t renewed_ns = now_ns();
-    for (;;) { /* ends: it is killed */
+    for (;;) { /* the loop ends when the process is killed */
         actor_renew(run, &lock, 1, &renewed_ns);
         actor_sleep(write_every_ns);
     }

@@ -26,7 +26,7 @@ static int nothing_missing(char why[PEER_WHY_MAX])
 
 static int files_start(struct peer_run *run)
 {
-    (void)run; /* its folder is all that it needs */
+    (void)run; /* this peer needs nothing but the run's folder */
     return 0;
 }
 

@@ -130,7 +130,7 @@ static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token
     }
 }
 
-/* relaxed: see step_back */
+/* relaxed: see step_back() */
 static uint32_t read_turns(const struct worker *worker)
 {
     return atomic_load_explicit(&worker->arena->turns, memory_order_relaxed);
@@ -197,8 +197,8 @@ static int timed_pair(struct worker *worker, int64_t start_ns)
 
 /* ---- in a worker: the loops ---- */
 
-/* Own locks, as many pairs as possible: no clock is read, so that a lock of some ten nanoseconds
- * is not measured as the clock's. */
+/* Own locks, as many pairs as possible. The loop reads no clock: for a lock of some ten
+ * nanoseconds, the clock would be most of the measured time. */
 static int untimed_loop(struct worker *worker)
 {
     const struct peer_kind *kind = worker->run->kind;
@@ -329,7 +329,8 @@ static void forget_counts(struct load_worker *place)
     struct guard_findings findings = place->findings;
     memset(place, 0, sizeof(*place));
     place->exclusive = exclusive;
-    place->findings = findings; /* a lock that is broken in the warm-up is broken, too */
+    place->findings = findings; /* what happens during the warm-up counts, too, if it breaks
+                                 * exclusion */
     place->findings.handovers = 0;
 }
 

@@ -22,7 +22,7 @@ static const char user[] = "postgres"; /* the server refuses root; Debian's pack
 
 /* ---- the database, to sql_client.c ---- */
 
-/* A connection to the run's server; NULL without a word if there is none. */
+/* Returns a connection to the run's server; NULL, without a message, if there is none. */
 static void *dial(const struct peer_run *run)
 {
     char how[SQL_STATEMENT_MAX];
@@ -48,7 +48,7 @@ static bool lives(void *handle)
     return PQconsumeInput(handle) == 1 && PQstatus(handle) == CONNECTION_OK;
 }
 
-/* A row whose value is no boolean counts as yes, too. */
+/* A row whose value is not a boolean counts as true, too. */
 static enum sql_outcome run_statement(void *handle, const char *text, bool *out_yes)
 {
     enum sql_outcome outcome = SQL_DONE;
@@ -60,8 +60,10 @@ static enum sql_outcome run_statement(void *handle, const char *text, bool *out_
         const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         if (PQstatus(handle) != CONNECTION_OK) {
             outcome = SQL_BROKEN;
-        } else if (state != NULL && (strcmp(state, "55P03") == 0 ||  /* lock_not_available */
-                                     strcmp(state, "53200") == 0)) { /* out_of_memory: of locks */
+        } else if (state != NULL && (strcmp(state, "55P03") == 0 ||  /* the code of
+                                                                      * lock_not_available */
+                                     strcmp(state, "53200") == 0)) { /* the code of out_of_memory:
+                                                                      * no room for another lock */
             outcome = SQL_NOT_HAD;
         } else {
             complain("PostgreSQL: %s", PQerrorMessage(handle));
@@ -72,7 +74,7 @@ static enum sql_outcome run_statement(void *handle, const char *text, bool *out_
     return outcome;
 }
 
-/* Sets the session's lock_timeout if it is another; for ever is 0. */
+/* Sets the session's lock_timeout if it differs. No limit is 0. */
 static enum sql_outcome set_timeout(struct sql_connection *connection, int64_t timeout_ns)
 {
     int64_t timeout_ms = timeout_ns < 0 ? 0 : (timeout_ns + 999999) / 1000000;
@@ -147,7 +149,7 @@ static int postgresql_await(struct peer_run *run)
 
 /* ---- the server ---- */
 
-/* The highest of /usr/lib/postgresql/VERSION/bin/PROGRAM. */
+/* Returns the path of PROGRAM in the highest version's /usr/lib/postgresql/VERSION/bin. */
 static int find_program(const char *program, char path[PROGRAM_MAX])
 {
     glob_t found;
@@ -216,7 +218,7 @@ static int postgresql_start(struct peer_run *run)
         return -1;
     }
     server->port = port;
-    server->arg_count = 0; /* the folder stays, the command is another */
+    server->arg_count = 0; /* the folder stays the same, only the command is new */
     server->text_size = 0;
     int error = 0;
     error |= server_arg(server, "%s", program);
@@ -225,7 +227,8 @@ static int postgresql_start(struct peer_run *run)
     error |= server_arg(server, "-cport=%u", port);
     error |= server_arg(server, "-cunix_socket_directories=");
     error |= server_arg(server, "-cfsync=on");
-    error |= server_arg(server, "-cdynamic_shared_memory_type=mmap"); /* goes with its folder */
+    error |= server_arg(server, "-cdynamic_shared_memory_type=mmap"); /* such memory is removed with
+                                                                       * the folder */
     error |= server_arg(server, "-csynchronous_commit=on");
     error |= server_arg(server, "-cshared_buffers=32MB");
     error |= server_arg(server, "-cmax_connections=%d", SQL_CONNECTIONS);
@@ -239,14 +242,16 @@ static int postgresql_start(struct peer_run *run)
 static void postgresql_stop(struct peer_run *run)
 {
     if (run->server_count > 0) {
-        server_end(&run->servers[0], SIGQUIT); /* at once, and its children with it */
+        server_end(&run->servers[0], SIGQUIT); /* SIGQUIT ends the server and its children at
+                                                * once */
     }
 }
 
 static void postgresql_kill(struct peer_run *run, size_t server, bool clean)
 {
     if (clean) {
-        server_end(&run->servers[server], SIGINT); /* "fast": waits for no client */
+        server_end(&run->servers[server], SIGINT); /* the shutdown called "fast", which does not
+                                                    * wait for clients */
     } else {
         server_kill(&run->servers[server]);
     }

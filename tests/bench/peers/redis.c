@@ -113,7 +113,7 @@ static int one_renew(void *arg)
     redis_ask_renew(context, lock);
     redisReply *reply = await_reply(context);
     int result = PEER_LOST;
-    if (reply == NULL) { /* the next renewal is soon enough */
+    if (reply == NULL) { /* the next renewal tries again, which is soon enough */
         result = redisReconnect(context) == REDIS_OK ? PEER_OK : -1;
     } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1) {
         lock->until_ns = sent_ns + lock->client->lease_ns;

@@ -89,7 +89,7 @@ int redis_start(struct peer_run *run, size_t count, bool append_always, bool tcp
 void redis_stop(struct peer_run *run)
 {
     for (size_t i = 0; i < run->server_count; i++) {
-        server_kill(&run->servers[i]); /* nothing of its data is kept */
+        server_kill(&run->servers[i]); /* the run's data need not be kept */
     }
 }
 

@@ -19,7 +19,7 @@ enum { REDIS_NONCE_SIZE = 48, REDIS_SHA_SIZE = 48, REDIS_SOCKET_MAX = SERVER_PAT
 struct redis_client {
     char sha[REDIS_SHA_SIZE]; /* of the script that compares and deletes */
     uint64_t random;
-    uint64_t holds; /* makes each hold's value its own */
+    uint64_t holds; /* the count makes the value of each hold unique */
     int64_t lease_ns;
 };
 
@@ -27,7 +27,7 @@ struct redis_lock {
     struct redis_client *client;
     char name[PEER_NAME_MAX];
     char value[REDIS_NONCE_SIZE];
-    int64_t until_ns; /* other clients cannot take it before; the client's own clock */
+    int64_t until_ns; /* no other client can take the lock before, by this client's clock */
 };
 
 int redis_missing(char why[PEER_WHY_MAX]);

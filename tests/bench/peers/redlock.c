@@ -97,7 +97,7 @@ struct count {
     size_t no;
 };
 
-/* A server that is gone counts as a no, and gets no further request. */
+/* A server that cannot be reached counts as a no, and gets no further request. */
 static void lose(struct link *link)
 {
     redisFree(link->context);
@@ -145,7 +145,7 @@ static void read_answers(struct link *link, struct count *count)
     }
 }
 
-/* Waits until a majority has said yes, or cannot any more. */
+/* Waits until a majority has said yes, or no majority can any more. */
 static struct count await_majority(struct redlock_user *client)
 {
     const size_t majority = client->count / 2 + 1;
@@ -178,7 +178,7 @@ static struct count await_majority(struct redlock_user *client)
     return count;
 }
 
-/* Asks the servers that are there, each by the same request of redis_server.h. */
+/* Sends each reachable server the same request (see redis_server.h). */
 static struct count ask_all(const struct redis_lock *lock,
                             void (*ask)(redisContext *context, const struct redis_lock *lock))
 {

@@ -1,5 +1,5 @@
 /*
- * Collecting what was found; see results.h and results_store.h.
+ * Collects the results: see results.h and results_store.h.
  */
 #include <stdarg.h>
 #include <stdlib.h>

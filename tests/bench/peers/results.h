@@ -34,7 +34,7 @@ void results_destroy(struct results *results);
 /* One line above the tables: the machine, the clock's cost. */
 void results_say(struct results *results, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* A case: a word, and what it measures. The same word again changes nothing. */
+/* Names a case and what it measures. A second call with the same word changes nothing. */
 void results_case(struct results *results, const char *name, const char *what);
 
 /* Gives a column its place before it has values; without, places go by first mention. A column
@@ -46,7 +46,8 @@ void results_column(struct results *results, const char *name, const char *quant
 void results_add(struct results *results, const char *name, const char *peer, const char *quantity,
                  const char *unit, enum results_better better, double value);
 
-/* A word in place of a number ("no", "not shared", "3 of 5"): the last one counts. */
+/* A word that stands in place of a number ("no", "not shared", "3 of 5"). If there are several, the
+ * last one is shown. */
 void results_word(struct results *results, const char *name, const char *peer, const char *quantity,
                   const char *format, ...) PRINTF_LIKE(5, 6);
 
@@ -65,7 +66,7 @@ void results_point(struct results *results, const char *name, const char *peer, 
 
 void results_markdown(const struct results *results, FILE *out);
 int results_json(const struct results *results, const char *path) MUST_CHECK;
-/* SVG files in that folder, by gnuplot. */
+/* Writes SVG files to that folder, by gnuplot. */
 int results_plot(const struct results *results, const char *directory) MUST_CHECK;
 
 #endif

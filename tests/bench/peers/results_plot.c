@@ -40,7 +40,7 @@ static void plot_histogram(FILE *gnuplot, const char *label, size_t at,
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, label);
 }
 
-/* The next instant after `after_ns` that has points, and the highest of them. */
+/* Finds the next instant after `after_ns` that has points, and the highest of these points. */
 static bool next_instant(const struct results_row *row, int64_t after_ns, int64_t *out_at_ns,
                          int64_t *out_value_ns)
 {
@@ -59,13 +59,14 @@ static bool next_instant(const struct results_row *row, int64_t after_ns, int64_
     return any;
 }
 
-/* Draws the row's lines as one: at each instant the longest of what began then. */
+/* Draws all time lines of the row as one: at each instant, the longest wait that began there. */
 static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
 {
     int64_t at_ns = -1;
     int64_t value_ns = 0;
     fprintf(gnuplot, "$data%zu << END\n", at);
-    while (next_instant(row, at_ns, &at_ns, &value_ns)) { /* each is later */
+    while (next_instant(row, at_ns, &at_ns, &value_ns)) { /* each instant is later than the previous
+                                                           * one */
         fprintf(gnuplot, "%.6f %.9f\n", (double)at_ns / 1e9, (double)value_ns / 1e9);
     }
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, row->peer);

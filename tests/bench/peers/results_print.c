@@ -50,7 +50,7 @@ double cell_most(const struct results_cell *cell)
     return most;
 }
 
-/* Three digits: 12.34 is 12.3 and 0.01234 is 0.0123. */
+/* Prints three digits: 12.34 is 12.3 and 0.01234 is 0.0123. */
 static void format_number(char *text, size_t size, double value)
 {
     double magnitude = fabs(value);
@@ -61,7 +61,7 @@ static void format_number(char *text, size_t size, double value)
     snprintf(text, size, "%.*f", decimals, value);
 }
 
-/* Divides until a number has at most three digits before its point; the unit goes along. */
+/* Divides until the number has at most three digits before its point, and chooses the unit. */
 static const char *scale(double *value, double step, const char *const *units, size_t count)
 {
     size_t at = 0;

@@ -60,15 +60,16 @@ struct results {
     size_t line_count;
     struct results_table tables[RESULTS_CASES_MAX];
     size_t table_count;
-    bool full; /* said once */
+    bool full; /* the loss of a value for want of room was reported */
 };
 
-/* Of a cell with values. */
+/* The statistics of a cell with values. */
 double cell_median(const struct results_cell *cell);
 double cell_least(const struct results_cell *cell);
 double cell_most(const struct results_cell *cell);
 
-/* "12.3 us", "45.6 k/s", "3 %": with three digits that say something. */
+/* Writes a value with its unit, like "12.3 us", "45.6 k/s" or "3 %", with three significant
+ * digits. */
 void results_format(char *text, size_t size, double value, const char *unit);
 
 #endif

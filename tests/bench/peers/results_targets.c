@@ -14,11 +14,11 @@
 enum { MEASURED_MAX = 400, AHEAD_MAX = 3 };
 
 enum target_kind {
-    TARGET_FIRST,   /* nobody but the other Holdfast has a better median */
+    TARGET_FIRST,   /* no other service has a better median */
     TARGET_NONE,    /* 0 in every repetition */
     TARGET_FASTER,  /* at least `factor` times the peer's rate, or at most 1/factor of its time */
     TARGET_TIME,    /* a pair's time, by the rate of pairs, at most `factor` of the peer's */
-    TARGET_DISTANCE /* the same, no target: how far it is */
+    TARGET_DISTANCE /* as TARGET_TIME, but without a verdict: the table shows only the ratio */
 };
 
 struct target {
@@ -148,7 +148,7 @@ static const char *add_text(char *text, size_t size, size_t *used, const char *m
     return text;
 }
 
-/* "3.31 (2.90 to 4.12)" */
+/* Writes text like "3.31 (2.90 to 4.12)". */
 static void format_ratio(char *text, size_t size, const struct results_cell *ratio)
 {
     char median[32];
@@ -164,8 +164,8 @@ static void format_ratio(char *text, size_t size, const struct results_cell *rat
     }
 }
 
-/* The peers that are ahead, with their values: "Redis, in memory 28 bytes". Where locks are held,
- * how many. */
+/* Names the peers that are ahead, with their values ("Redis, in memory 28 bytes"); for held locks,
+ * also how many. */
 static void name_one(const struct results_table *table, const struct results_row *row,
                      const struct results_cell *cell, int column, char *text, size_t size)
 {
@@ -214,7 +214,8 @@ static void measure_first(const struct results_table *table, const struct result
     size_t ahead = 0;
     name_one(table, own, cell, column, one, sizeof(one));
     add_text(text, size, &used, strstr(one, own->peer) == one ? one + strlen(own->peer) + 1 : one);
-    while ((row = next_ahead(table, column, mine, is_named)) != NULL) { /* each round names one */
+    while ((row = next_ahead(table, column, mine, is_named)) != NULL) { /* each round names one of
+                                                                         * them */
         if (ahead < AHEAD_MAX) {
             name_one(table, row, &row->cells[column], column, one, sizeof(one));
             add_text(text, size, &used, ahead == 0 ? "; ahead: " : ", ");
@@ -271,7 +272,7 @@ static void describe_target(const struct target *target, char *text, size_t size
     }
 }
 
-/* The column "met": yes, no, or "-" where that cannot be said. */
+/* Fills the column "met": yes, no, or "-" where the values allow no verdict. */
 static const char *measure_target(const struct target *target, const struct results_table *table,
                                   const struct results_row *own, int column, char *text,
                                   size_t size)

@@ -12,7 +12,8 @@
 
 #include "results.h"
 
-/* Prints the targets of those cases in which Holdfast was measured; nothing if there is none. */
+/* Prints the targets of the cases in which Holdfast was measured. Prints nothing if there are
+ * none. */
 void results_targets(const struct results *results, FILE *out);
 
 #endif

@@ -100,7 +100,7 @@ static _Noreturn void become_server(const struct server *server, pid_t parent)
         _exit(126);
     }
     int log = open("server.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
-    /* The death signal after the user: a change of ids clears it. */
+    /* The death signal is set after the user, because a change of ids clears it. */
     if (server->arg_count == 0 || null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 ||
         dup2(log, 2) < 0 || setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
         getppid() != parent) {
@@ -204,7 +204,7 @@ static bool is_among(const pid_t *pids, size_t count, pid_t pid)
     return false;
 }
 
-/* Passes over /proc until one finds none. */
+/* Searches /proc again until a search finds no child. */
 size_t process_family(pid_t pid, pid_t *family, size_t max)
 {
     size_t count = 1;
@@ -262,7 +262,7 @@ void server_end(struct server *server, int signal_number)
     server_kill(server);
 }
 
-/* The threads' schedstat of one process: ns that they ran. */
+/* Sums the schedstat of one process's threads: the ns that they ran. */
 static int64_t threads_cpu_ns(pid_t pid)
 {
     char path[64 + NAME_MAX];
@@ -285,7 +285,7 @@ static int64_t threads_cpu_ns(pid_t pid)
     return sum_ns;
 }
 
-/* The run time of its ended and awaited children, in ns. */
+/* Returns the run time of the children that ended and that the process waited for, in ns. */
 static int64_t ended_cpu_ns(pid_t pid)
 {
     char path[64];
