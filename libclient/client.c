@@ -389,7 +389,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
     int error = socket_send(client, frame);
     int64_t deadline_ns = boottime_ns() + ANSWER_MS * NS_PER_MS;
     answer->map = NULL;
-    while (error == 0) { /* the loop ends by the deadline */
+    while (error == 0) { /* the loop ends soon after the deadline, whatever comes unasked */
         int got = socket_receive(client, deadline_ns, answer);
         if (got <= 0) {
             error = got == 0 ? HF_ENOAGENT : got;
@@ -397,6 +397,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
         }
         error = take_unasked(client, answer);
         if (error <= 0) {
+            error = error == 0 && boottime_ns() > deadline_ns ? HF_ENOAGENT : error;
             continue;
         }
         answer_close_fd(answer);

@@ -278,7 +278,8 @@ struct hf_client {
     bool other_version;                  /* the agent answered HF_EVERSION */
     char command[HFI_FRAME_COMMAND_MAX]; /* the command that HELLO names, for people; set once */
     uint32_t command_size;
-    int refused; /* HF_EFULL: an agent had no room for this connection; else 0 */
+    int refused;        /* HF_EFULL: an agent had no room for this connection; else 0 */
+    bool no_descriptor; /* the last packet had one, and this process could not have it */
     bool path_fixed;
     char path[108];
     char why[192]; /* for people: why the agent's last answer was invalid; empty: not known */

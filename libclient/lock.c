@@ -316,6 +316,9 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
         }
         error = lock_open(lock, false);
     }
+    if (error == HF_EPROTO && client->no_descriptor) {
+        error = HF_ENOMEM;
+    }
     if (error == 0) {
         pthread_mutex_lock(&client->list_mutex);
         lock->next = client->locks;

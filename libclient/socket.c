@@ -117,8 +117,9 @@ int socket_send(hf_client *client, const struct hfi_frame *frame)
     }
 }
 
-/* Takes the descriptor of a message. More than one is an error, and all are closed. */
-static bool take_fds(struct msghdr *message, struct answer *answer)
+/* Takes the descriptor of a message. More than one is an error, and all are closed. Sets `lost`:
+ * one came, and this process cannot have any more. */
+static bool take_fds(struct msghdr *message, struct answer *answer, bool *lost)
 {
     size_t count = 0;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
@@ -137,6 +138,7 @@ static bool take_fds(struct msghdr *message, struct answer *answer)
             }
         }
     }
+    *lost = count == 0 && (message->msg_flags & MSG_CTRUNC);
     return count <= 1 && !(message->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
 }
 
@@ -157,7 +159,7 @@ static int receive_now(hf_client *client, struct answer *answer)
     if (got < 0) {
         return errno == EAGAIN || errno == EINTR ? 0 : HF_ENOAGENT;
     }
-    bool good = take_fds(&message, answer);
+    bool good = take_fds(&message, answer, &client->no_descriptor);
     if (got == 0 && good && answer->fd < 0) {
         return HF_ENOAGENT; /* the agent hung up */
     }

@@ -251,7 +251,8 @@ void *hf_lock_data(const hf_lock *lock);
 /*
  * Takes the lock. A negative timeout_ns waits for ever, and 0 only tries. out may be NULL.
  * HF_EBUSY: a try failed. HF_EDEADLK: a handle with HF_REENTRANT holds shared and asks for
- * exclusive, and another holder waits for the same already. HF_ELOST: the handle's last hold was
+ * exclusive, and another holder of this host waits for the same already. (Two such holders on two
+ * hosts wait for each other until their timeouts: give one.) HF_ELOST: the handle's last hold was
  * lost; call hf_release first. HF_ENOAGENT or HF_EUNSERVED: from a try only; a wait goes on until
  * an agent is back, or serves the namespace again. HF_ETIMEDOUT, HF_ECANCELED, HF_EALREADY,
  * HF_EFULL.

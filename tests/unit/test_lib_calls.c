@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,6 +115,22 @@ START_TEST(open_checks_its_arguments)
     ck_assert_int_eq(hf_open(client, "x", &good, &lock), 0);
     atomic_store(&agent.mood, MOOD_REFUSES);
     ck_assert_int_eq(hf_open(client, "y", NULL, &lock), HF_EACCES);
+}
+END_TEST
+
+/* A process that has all its descriptors cannot get its region. */
+START_TEST(open_needs_a_descriptor)
+{
+    hf_lock *lock = NULL;
+    struct rlimit before;
+    struct rlimit none = {0};
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int error = hf_open(client, "x", NULL, &lock);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(error, HF_ENOMEM);
+    ck_assert_int_eq(hf_open(client, "x", NULL, &lock), 0);
 }
 END_TEST
 
@@ -806,6 +823,7 @@ int main(void)
     tcase_add_test(tests, connect_checks_its_arguments);
     tcase_add_test(tests, connect_finds_the_socket_by_the_environment);
     tcase_add_test(tests, open_checks_its_arguments);
+    tcase_add_test(tests, open_needs_a_descriptor);
     tcase_add_test(tests, null_is_refused_not_followed);
     tcase_add_test(tests, exclusive_excludes_and_tokens_rise);
     tcase_add_test(tests, shared_shares_and_downgrade_lets_readers_in);
