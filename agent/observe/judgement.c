@@ -14,9 +14,9 @@ static const char *const names[REASON_KINDS] = {
     [REASON_SESSION_LOST] = "session_lost",
     [REASON_SESSION_NONE] = "session_none",
     [REASON_SESSION_JEOPARDY] = "session_jeopardy",
-    [REASON_NAMESPACE_DOWN] = "namespace_down",
     [REASON_SOCKET_GONE] = "socket_gone",
     [REASON_RECORDS_FAIL] = "records_fail",
+    [REASON_NAMESPACE_DOWN] = "namespace_down",
     [REASON_NOT_VOTING] = "not_voting",
     [REASON_VOTER_REFUSED] = "voter_refused",
     [REASON_VOTER_STARTS_OVER] = "voter_starts_over",
@@ -52,7 +52,7 @@ const char *reason_name(enum reason_kind kind)
 
 enum judgement_level reason_level(enum reason_kind kind)
 {
-    return kind < REASON_NOT_VOTING ? JUDGEMENT_FAILING : JUDGEMENT_DEGRADED;
+    return kind < REASON_NAMESPACE_DOWN ? JUDGEMENT_FAILING : JUDGEMENT_DEGRADED;
 }
 
 /* The checks below go by the order of enum reason_kind, from the worst. */
@@ -102,15 +102,22 @@ static void judge_session(const struct judgement_facts *facts, struct judgement 
     }
 }
 
+/* A process can spoil its own namespace. So one namespace must not make the agent look as if it
+ * served nobody: what watches the agent might restart it. */
 static void judge_namespaces(const struct judgement_facts *facts, struct judgement *out)
 {
+    uint32_t down = 0;
     for (uint32_t i = 0; i < facts->namespace_count; i++) {
         if ((facts->down >> i & 1) != 0) {
+            down++;
             add(out, REASON_NAMESPACE_DOWN, facts->namespaces[i],
                 "its region %s: no lock of it is served until it is begun anew",
                 (facts->roomless >> i & 1) != 0 ? "had a hole when /dev/shm was full"
                                                 : "was spoilt");
         }
+    }
+    if (down > 0 && down == facts->namespace_count) {
+        out->level = JUDGEMENT_FAILING;
     }
 }
 
@@ -301,7 +308,6 @@ void judgement_make(const struct judgement_facts *facts, struct judgement *out)
     out->level = JUDGEMENT_WELL;
     out->count = 0;
     judge_session(facts, out);
-    judge_namespaces(facts, out);
     if (facts->socket_gone) {
         add(out, REASON_SOCKET_GONE, NULL, "%s was removed: no new process finds this agent",
             facts->socket);
@@ -310,6 +316,7 @@ void judgement_make(const struct judgement_facts *facts, struct judgement *out)
         add(out, REASON_RECORDS_FAIL, NULL,
             "no file could be made for a new process, which was refused: %s", facts->record_failed);
     }
+    judge_namespaces(facts, out);
     judge_own_vote(facts, out);
     judge_voters(facts, out);
     judge_renewals(facts, out);

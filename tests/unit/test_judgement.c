@@ -84,6 +84,11 @@ static void set_namespace(void)
 {
     facts.down = 2;
 }
+static void set_no_namespace(void)
+{
+    facts.down = 3;
+}
+
 static void set_hole(void)
 {
     facts.down = facts.roomless = 1;
@@ -248,9 +253,13 @@ static const struct {
     {set_astray_alone, "degraded\nclock_astray: the kernel adjusts the clock by more than "
                        "max_drift: what is held on this host goes on, but no session of another "
                        "host ends until it is well\n"},
-    {set_namespace, "failing\nnamespace_down orders: its region was spoilt: no lock of it is "
+    {set_namespace, "degraded\nnamespace_down orders: its region was spoilt: no lock of it is "
                     "served until it is begun anew\n"},
-    {set_hole, "failing\nnamespace_down default: its region had a hole when /dev/shm was full: no "
+    {set_no_namespace,
+     "failing\nnamespace_down default: its region was spoilt: no lock of it is served until it is "
+     "begun anew\nnamespace_down orders: its region was spoilt: no lock of it is served until it "
+     "is begun anew\n"},
+    {set_hole, "degraded\nnamespace_down default: its region had a hole when /dev/shm was full: no "
                "lock of it is served until it is begun anew\n"},
     {set_socket, "failing\nsocket_gone: /run/a.sock was removed: no new process finds this "
                  "agent\n"},
