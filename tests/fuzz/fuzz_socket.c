@@ -38,6 +38,7 @@ struct socket_client {
     bool open;
     bool gone; /* it sends nothing more */
     bool reset;
+    bool reset_told; /* an error of a socket is returned once to who receives */
     bool shut; /* the agent has shut it down: nothing more can be sent to it */
     bool greeted;
     bool refused; /* it got the answer that there is no room for it */
@@ -298,7 +299,8 @@ static void attach(struct msghdr *message, const struct pending *packet)
 static ssize_t next_size(struct socket_client *client)
 {
     static uint8_t bytes[2 * HFI_FRAME_MAX];
-    if (client->reset && draw_byte(&kernel.draw) % 2 == 0) {
+    if (client->reset && !client->reset_told && draw_byte(&kernel.draw) % 2 == 0) {
+        client->reset_told = true;
         errno = ECONNRESET;
         return -1;
     }

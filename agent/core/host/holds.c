@@ -24,11 +24,26 @@ struct cause {
     const struct hold_breaker *by;
 };
 
-static const char *const reasons[HOST_LOSS_COUNT] = {
-    [HOST_LOSS_DEATH] = "process",      [HOST_LOSS_BREAK] = "broken",
-    [HOST_LOSS_LEASE] = "lease_over",   [HOST_LOSS_STALL] = "stalled",
-    [HOST_LOSS_LAPSE] = "session_lost", [HOST_LOSS_DAMAGE] = "damaged",
-};
+/* The reason in the log. (A table of strings would be a variable, which the core has none of.) */
+static const char *reason_of(enum host_loss why)
+{
+    switch (why) {
+    case HOST_LOSS_DEATH:
+        return "process";
+    case HOST_LOSS_BREAK:
+        return "broken";
+    case HOST_LOSS_LEASE:
+        return "lease_over";
+    case HOST_LOSS_STALL:
+        return "stalled";
+    case HOST_LOSS_LAPSE:
+        return "session_lost";
+    case HOST_LOSS_DAMAGE:
+    case HOST_LOSS_COUNT:
+        break;
+    }
+    return "damaged";
+}
 
 static const enum hfi_ending_kind ending_kinds[HOST_LOSS_COUNT] = {
     [HOST_LOSS_DEATH] = HFI_ENDING_PROCESS, [HOST_LOSS_BREAK] = HFI_ENDING_BROKEN,
@@ -57,7 +72,7 @@ static void log_loss(struct host *host, struct lock_ref at, const struct cause *
     host->counts.losses[cause->why]++;
     HF_PROBE4(hold_taken_away, at.space, at.slot, cause->why, token);
     struct host_action *action = lock_log(host, actions, event, at, token, delay_ms);
-    action->as.log.reason = reasons[cause->why];
+    action->as.log.reason = reason_of(cause->why);
     if (cause->by != NULL) {
         action->as.log.broken = true;
         action->as.log.by = cause->by->agent;
