@@ -73,9 +73,6 @@ static const char help[] =
     "Exit status: 0 ended on a signal; 64 bad usage; 78 bad configuration: edit it; 69 the system\n"
     "lacks something now; 70 another agent uses the state_dir or socket, or any other failure.\n";
 
-/* How long a start waits for the name services. A lease of the default length outlasts that. */
-enum { NAMES_MS = 2000 };
-
 struct command_line {
     bool dev;
     bool check_only;
@@ -188,7 +185,7 @@ static void confine(struct agent *agent, char **arguments)
     /* The filter of system calls lets no process be started, so this comes first. */
     agent->remover = remover_open(arguments);
     if (config->account_count > 0) {
-        agent->accounts = accounts_open(config, accounts_of_host, arguments);
+        agent->accounts = accounts_open(config, "/etc", accounts_of_host, arguments);
         if (agent->accounts == NULL) {
             log_simple(LOG_LEVEL_WARN, "accounts_ended", strerror(errno));
             accounts_find_here(&agent->config, accounts_of_host);
@@ -252,7 +249,7 @@ static void await_names(struct agent *agent)
 {
     struct config *config = &agent->config;
     if (agent->accounts != NULL) {
-        accounts_wait(agent->accounts, config, NAMES_MS);
+        accounts_wait(agent->accounts, config, accounts_patience_ms(config->session_ttl_ns));
     }
     config->awaits_accounts = config_unknown_count(config) > 0;
     if (!config->awaits_accounts) {

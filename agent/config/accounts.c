@@ -3,16 +3,19 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "io/beside.h"
 #include "io/clock.h"
-#include "proto/check.h"
 
 /* An answer: which user or group a name means, or that all names were looked up. */
 struct answer {
@@ -82,22 +85,99 @@ void accounts_find_here(struct config *config, accounts_lookup_fn *lookup)
 /* Set before the fork. */
 static struct {
     const struct config *config;
+    const char *folder;
     accounts_lookup_fn *lookup;
     bool *told; /* of each name: the agent has the answer */
 } own;
 
-/* An answer for which there is no room now is sent when the agent asks again. */
+/* Waits while the agent does not read. No answer may be lost: without LOOKED, the agent would never
+ * ask again. When the agent ends, or shuts the socket, the call fails. */
+static void send_answer(const struct answer *answer)
+{
+    if (send(BESIDE_FD, answer, sizeof(*answer), MSG_NOSIGNAL) != (ssize_t)sizeof(*answer)) {
+        _exit(0);
+    }
+}
+
+static void tell(uint32_t account, bool is_group, uint32_t id)
+{
+    const struct answer answer = {.account = account, .is_group = is_group, .id = id};
+    send_answer(&answer);
+    own.told[account] = true;
+}
+
+/* Tells the agent the number of an entry of passwd or group, if a name means it. */
+static void tell_entry(const char *name, bool is_group, uint32_t id)
+{
+    for (uint32_t i = 0; i < own.config->account_count; i++) {
+        const struct config_account *account = &own.config->accounts[i];
+        bool marked = account->list == CONFIG_ADMINS && account->name[0] == '@';
+        bool wants_group = account->list == CONFIG_GROUPS || marked;
+        if (!own.told[i] && wants_group == is_group && strcmp(account->name + marked, name) == 0) {
+            tell(i, is_group, id);
+        }
+    }
+}
+
+static FILE *open_file(const char *name)
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof(path), "%s/%s", own.folder, name);
+    return size < (int)sizeof(path) ? fopen(path, "re") : NULL;
+}
+
+/* An entry with one of these marks includes others (nsswitch.conf(5), "compat"), and is no user. */
+static bool is_entry(const char *name)
+{
+    return name[0] != '+' && name[0] != '-';
+}
+
+/*
+ * Looks all names up in the files passwd and group, before a name service is asked for any of them.
+ * A name service that hangs for one name then keeps no name of this host unknown. Each file is read
+ * once for all names, so this is cheap.
+ *
+ * An admin without @ is found here only as a user. A name service may know a user of that name, who
+ * counts before a group.
+ *
+ * If nsswitch.conf lists another service before `files`, and that service has another number for
+ * the same name, the number in the file counts here. Nearly every host lists `files` first.
+ */
+static void look_at_files(void)
+{
+    const struct passwd *user;
+    const struct group *group;
+    FILE *users = open_file("passwd");
+    while (users != NULL && (user = fgetpwent(users)) != NULL) { /* one for each line */
+        if (is_entry(user->pw_name)) {
+            tell_entry(user->pw_name, false, user->pw_uid);
+        }
+    }
+    FILE *groups = open_file("group");
+    while (groups != NULL && (group = fgetgrent(groups)) != NULL) {
+        if (is_entry(group->gr_name)) {
+            tell_entry(group->gr_name, true, group->gr_gid);
+        }
+    }
+    if (users != NULL) {
+        fclose(users);
+    }
+    if (groups != NULL) {
+        fclose(groups);
+    }
+}
+
 static void look(void)
 {
     const struct answer looked = {.account = LOOKED};
     struct answer answer;
+    look_at_files();
     for (uint32_t i = 0; i < own.config->account_count; i++) {
         if (!own.told[i] && find(&own.config->accounts[i], own.lookup, &answer)) {
-            answer.account = i;
-            own.told[i] = beside_send(BESIDE_FD, &answer, sizeof(answer), NULL, 0);
+            tell(i, answer.is_group, answer.id);
         }
     }
-    (void)!beside_send(BESIDE_FD, &looked, sizeof(looked), NULL, 0);
+    send_answer(&looked);
 }
 
 __attribute__((noreturn)) static void serve(void)
@@ -133,16 +213,18 @@ static bool no_filter(void)
 struct accounts {
     int fd;
     bool looks;
-    bool ended;
+    bool ended; /* nothing is received any more */
+    bool wrong;
 };
 
-struct accounts *accounts_open(const struct config *config, accounts_lookup_fn *lookup,
-                               char **arguments)
+struct accounts *accounts_open(const struct config *config, const char *folder,
+                               accounts_lookup_fn *lookup, char **arguments)
 {
     static const struct beside process = {
         .name = "holdfastd-names", .prepare = prepare, .filter = no_filter, .serve = serve};
     struct accounts *accounts = calloc(1, sizeof(*accounts));
     own.config = config;
+    own.folder = folder;
     own.lookup = lookup;
     int fd = accounts != NULL ? beside_start(&process, arguments) : -1;
     if (fd < 0) {
@@ -167,25 +249,56 @@ void accounts_ask(struct accounts *accounts)
     }
 }
 
+/* The process has no filter of system calls, so it may have been taken over, and its answers are
+ * checked as a stranger's are. Returns whether it can have given this answer: each name is answered
+ * once, and each order. */
+static bool is_right(const struct accounts *accounts, const struct config *config,
+                     const struct answer *answer)
+{
+    if (answer->account == LOOKED) {
+        return accounts->looks;
+    }
+    return answer->account < config->account_count && !config->accounts[answer->account].found &&
+           answer->is_group <= 1 && answer->id != UINT32_MAX;
+}
+
+/* A process that gives one wrong answer is not listened to any more: so it cannot keep the agent
+ * busy. After shutdown() an honest process ends, and accounts_fd() is readable. */
+static void refuse(struct accounts *accounts)
+{
+    accounts->ended = accounts->wrong = true;
+    (void)shutdown(accounts->fd, SHUT_RDWR);
+}
+
 void accounts_take(struct accounts *accounts, struct config *config, accounts_found_fn *found,
                    void *arg)
 {
     struct answer answer;
-    int fds[BESIDE_FDS];
-    ssize_t size;
-    while ((size = beside_receive(accounts->fd, &answer, sizeof(answer), fds)) ==
-           (ssize_t)sizeof(answer)) { /* one for each name, and one more */
-        if (answer.account == LOOKED) {
-            accounts->looks = false;
-            continue;
+    for (unsigned i = 0; i < ACCOUNTS_TAKE_MAX && !accounts->ended; i++) {
+        /* recv() has no room for descriptors: the kernel closes those that were sent along. */
+        ssize_t size = recv(accounts->fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
+        if (size <= 0) {
+            accounts->ended = size == 0 || errno == ECONNRESET;
+            return;
         }
-        HF_CHECK(answer.account < config->account_count);
-        config_found(config, answer.account, answer.is_group, answer.id);
-        if (found != NULL) {
-            found(arg, &config->accounts[answer.account]);
+        if (size != (ssize_t)sizeof(answer) || !is_right(accounts, config, &answer)) {
+            refuse(accounts);
+        } else if (answer.account == LOOKED) {
+            accounts->looks = false;
+        } else {
+            config_found(config, answer.account, answer.is_group != 0, answer.id);
+            if (found != NULL) {
+                found(arg, &config->accounts[answer.account]);
+            }
         }
     }
-    accounts->ended = accounts->ended || size == 0 || (size < 0 && errno == ECONNRESET);
+}
+
+int accounts_patience_ms(int64_t session_ttl_ns)
+{
+    const int64_t most_ms = 2000;
+    int64_t part_ms = session_ttl_ns / 4 / 1000000;
+    return (int)(part_ms < most_ms ? part_ms : most_ms);
 }
 
 void accounts_wait(struct accounts *accounts, struct config *config, int timeout_ms)
@@ -203,6 +316,11 @@ void accounts_wait(struct accounts *accounts, struct config *config, int timeout
 bool accounts_ended(const struct accounts *accounts)
 {
     return accounts->ended;
+}
+
+bool accounts_wrong(const struct accounts *accounts)
+{
+    return accounts->wrong;
 }
 
 void accounts_close(struct accounts *accounts)

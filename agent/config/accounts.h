@@ -9,7 +9,11 @@
  * can list. So a process beside the agent (io/beside.h), `holdfastd-names`, asks. It has no filter
  * of system calls; the agent, which talks to strangers, keeps its own. The process knows the names
  * because it is a fork of the agent. The agent can only tell it to look, and it answers with
- * numbers. It ends when all names are found, or with the agent.
+ * numbers. It ends when all names are found, or with the agent. A name service may have taken it
+ * over, so the agent checks each answer.
+ *
+ * It reads /etc/passwd and /etc/group first, for all names. Then it asks the name services for the
+ * others, one by one. If a lookup hangs there, only names that are not in the files stay unknown.
  *
  * The functions are for one thread.
  */
@@ -30,10 +34,11 @@ void accounts_find_here(struct config *config, accounts_lookup_fn *lookup);
 
 struct accounts;
 
-/* Starts the process, which begins to look at once. arguments: as in beside_start(). On failure
- * returns NULL with errno. */
-struct accounts *accounts_open(const struct config *config, accounts_lookup_fn *lookup,
-                               char **arguments) __attribute__((warn_unused_result));
+/* Starts the process, which begins to look at once. folder: where the files passwd and group are;
+ * it stays the caller's. arguments: as in beside_start(). On failure returns NULL with errno. */
+struct accounts *accounts_open(const struct config *config, const char *folder,
+                               accounts_lookup_fn *lookup, char **arguments)
+    __attribute__((warn_unused_result));
 
 /* It is readable when there is something for accounts_take(). */
 int accounts_fd(const struct accounts *accounts);
@@ -41,7 +46,9 @@ int accounts_fd(const struct accounts *accounts);
 /* Has the process look again for what is not found. Does nothing while it still looks. */
 void accounts_ask(struct accounts *accounts);
 
-/* Enters what was found into the configuration, and calls found() for each name. Does not block. */
+/* Enters what was found into the configuration, and calls found() for each name. Does not block.
+ * Takes at most ACCOUNTS_TAKE_MAX answers; if there are more, accounts_fd() stays readable. */
+enum { ACCOUNTS_TAKE_MAX = 64 };
 typedef void accounts_found_fn(void *arg, const struct config_account *account);
 void accounts_take(struct accounts *accounts, struct config *config, accounts_found_fn *found,
                    void *arg);
@@ -49,8 +56,14 @@ void accounts_take(struct accounts *accounts, struct config *config, accounts_fo
 /* Enters what the process finds until it has looked once for every name, for at most timeout_ms. */
 void accounts_wait(struct accounts *accounts, struct config *config, int timeout_ms);
 
-/* Returns whether the process ended by itself (was killed). */
+/* How long a start waits for the process: at most 2 s, and at most a quarter of the lease, so that
+ * a restart costs no hold although a name service hangs. */
+int accounts_patience_ms(int64_t session_ttl_ns);
+
+/* Returns whether the process ended by itself (was killed), or gave a wrong answer. */
 bool accounts_ended(const struct accounts *accounts);
+/* Returns whether it gave a wrong answer. That answer and all later ones were ignored. */
+bool accounts_wrong(const struct accounts *accounts);
 
 /* Makes the process end. NULL is allowed. */
 void accounts_close(struct accounts *accounts);

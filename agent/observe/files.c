@@ -9,6 +9,7 @@
  */
 #include "observe/files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,9 @@
 
 struct files {
     int store_fd;  /* O_PATH: for fstat() only; -1: not known */
-    int door_fd;   /* the same for the socket */
+    int door_fd;   /* the same for the socket; -1 also if it was not there */
     int folder_fd; /* and for its folder */
+    bool no_door;  /* the socket was not there when it was to be opened */
     uint32_t gone; /* the number of missing files that was logged last */
 };
 
@@ -72,7 +74,7 @@ bool files_open(struct agent *agent)
 
 void files_close(struct agent *agent)
 {
-    static const struct files none = {-1, -1, -1, 0};
+    static const struct files none = {.store_fd = -1, .door_fd = -1, .folder_fd = -1};
     const struct files *files = agent->files != NULL ? agent->files : &none;
     const int fds[] = {files->store_fd, files->door_fd, files->folder_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
@@ -84,19 +86,39 @@ void files_close(struct agent *agent)
     agent->files = NULL;
 }
 
+/* The call fails also for want of a descriptor; then nobody knows whether the socket is there. */
+static void open_door(struct files *files, int folder, const char *path)
+{
+    if (files->door_fd >= 0) {
+        close(files->door_fd);
+    }
+    files->door_fd = openat(folder, path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    files->no_door = files->door_fd < 0 && errno == ENOENT;
+}
+
 void files_open_socket(struct agent *agent)
 {
     char folder[CONFIG_SOCKET_MAX];
     snprintf(folder, sizeof(folder), "%s", agent->config.socket);
     *strrchr(folder, '/') = '\0'; /* the path begins with one */
-    if (agent->files->door_fd >= 0) {
-        close(agent->files->door_fd);
-    }
-    agent->files->door_fd = open(agent->config.socket, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    open_door(agent->files, AT_FDCWD, agent->config.socket);
     if (agent->files->folder_fd < 0) {
         agent->files->folder_fd = open(folder[0] != '\0' ? folder : "/",
                                        O_PATH | O_CLOEXEC | O_DIRECTORY);
     }
+}
+
+void files_open_socket_late(struct agent *agent)
+{
+    struct files *files = agent->files;
+    if (!files_socket_known(agent)) {
+        open_door(files, files->folder_fd, strrchr(agent->config.socket, '/') + 1);
+    }
+}
+
+bool files_socket_known(const struct agent *agent)
+{
+    return agent->files->door_fd >= 0 || agent->files->no_door;
 }
 
 bool files_config_is_loose(const struct agent *agent)
@@ -137,7 +159,7 @@ int files_socket_folder(const struct agent *agent)
 
 bool files_socket_gone(const struct agent *agent)
 {
-    return is_unlinked(agent->files->door_fd);
+    return agent->files->no_door || is_unlinked(agent->files->door_fd);
 }
 
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text)

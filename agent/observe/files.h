@@ -12,6 +12,11 @@ enum { FILES_TEXT_MAX = 300 };
  * files_open() returns false if there is no memory. */
 bool files_open(struct agent *agent) __attribute__((warn_unused_result));
 void files_open_socket(struct agent *agent);
+/* Returns false if the socket could not be looked at (for want of a descriptor): then its removal
+ * is not noticed. files_open_socket_late() tries again, by the socket's name in its folder; the
+ * caller knows that this cannot wait. */
+bool files_socket_known(const struct agent *agent);
+void files_open_socket_late(struct agent *agent);
 void files_close(struct agent *agent);
 /* Returns whether a user other than root and the agent's may write to the configuration. */
 bool files_config_is_loose(const struct agent *agent);

@@ -49,7 +49,13 @@ static const char *make_again(struct agent *agent)
 
 void door_look(struct agent *agent, bool *logged)
 {
-    if (!serve_is_open(agent) || !files_socket_gone(agent)) {
+    if (!serve_is_open(agent)) {
+        return;
+    }
+    if (!files_socket_known(agent) && why_unsafe(agent) == NULL) {
+        files_open_socket_late(agent);
+    }
+    if (!files_socket_gone(agent)) {
         return;
     }
     const char *why = make_again(agent);

@@ -40,7 +40,11 @@ static void end_if_done(struct agent *agent)
     if (!ended && config_unknown_count(&agent->config) > 0) {
         return;
     }
-    if (ended) {
+    if (accounts_wrong(agent->accounts)) {
+        log_simple(LOG_LEVEL_WARN, "accounts_ended",
+                   "holdfastd-names gave an answer that makes no sense, and is not used any more: "
+                   "names that are not known are looked up again when the agent is restarted");
+    } else if (ended) {
         log_simple(LOG_LEVEL_WARN, "accounts_ended",
                    "holdfastd-names has ended: names that are not known are looked up again when "
                    "the agent is restarted");

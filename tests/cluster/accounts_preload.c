@@ -1,13 +1,17 @@
 /*
  * Preloaded into an agent: getpwnam() and getgrnam() find the names in the file
  * $HOLDFAST_TEST_NAMES (lines of "NAME NUMBER", of users and groups alike) and no other. So a test
- * can make a user while an agent runs, and changes nothing on this machine.
+ * can make a user while an agent runs, and changes nothing on this machine. The user `hangs` keeps
+ * getpwnam() for ever. The user `rogue` makes it send the agent an answer that makes no sense, as a
+ * module of the name services would that has taken holdfastd-names over.
  */
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static int find(const char *name, unsigned *id)
 {
@@ -27,6 +31,13 @@ static int find(const char *name, unsigned *id)
 __attribute__((visibility("default"))) struct passwd *getpwnam(const char *name)
 {
     static struct passwd user;
+    enum { AGENT = 3 }; /* BESIDE_FD */
+    while (strcmp(name, "hangs") == 0) {
+        (void)pause();
+    }
+    if (strcmp(name, "rogue") == 0) {
+        (void)!send(AGENT, "aaaabbbbcccc", 12, MSG_NOSIGNAL);
+    }
     return find(name, &user.pw_uid) ? &user : NULL;
 }
 

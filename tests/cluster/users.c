@@ -140,11 +140,65 @@ START_TEST(the_process_that_looks_goes_when_all_is_found)
 }
 END_TEST
 
+static void start_with_names(const char *users)
+{
+    static char preload[256];
+    char text[512];
+    snprintf(preload, sizeof(preload), "%s", binary_path("../tests/libholdfast_accounts.so"));
+    snprintf(text, sizeof(text),
+             "[agent]\nname = host-a\ncell = users\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\nusers = %s\n",
+             users);
+    agent_create(&agent, text);
+    agent_admit_all(&agent);
+    snprintf(names, sizeof(names), "%s/names", agent.folder);
+    setenv("HOLDFAST_TEST_NAMES", names, 1);
+    write_names("");
+    agent.preload = preload;
+    agent_start(&agent);
+}
+
+/* A name service hangs for one name. Users in /etc/passwd, as daemon on every host, are known. */
+START_TEST(a_name_that_hangs_keeps_no_user_of_this_host_out)
+{
+    enum { DAEMON = 1 };
+    if (geteuid() != 0) {
+        return;
+    }
+    start_with_names("hangs, bob, daemon");
+    ck_assert_uint_eq(agent_logged(&agent, "event=account_unknown"), 2);
+    ck_assert_int_eq(connect_as(DAEMON), 0);
+    ck_assert_int_eq(connect_as(BOB), HF_EACCES);
+    agent_destroy(&agent);
+}
+END_TEST
+
+/* The agent does not trust the process that looks names up: it ignores it, and goes on. */
+START_TEST(a_wrong_answer_harms_nobody)
+{
+    if (geteuid() != 0) {
+        return;
+    }
+    start_with_names("rogue, daemon");
+    for (unsigned waited_ms = 0; children_named("holdfastd-names") > 0; waited_ms += 100) {
+        ck_assert_uint_lt(waited_ms, GUARD_MS);
+        sleep_ms(100);
+    }
+    ck_assert_uint_eq(agent_logged(&agent, "event=accounts_ended"), 1);
+    ck_assert_uint_eq(agent_logged(&agent, "an answer that makes no sense"), 1);
+    ck_assert_int_eq(connect_as(1), 0);
+    ck_assert_int_eq(connect_as(BOB), HF_EACCES);
+    agent_destroy(&agent);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("users");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, an_unknown_user_is_admitted_once_it_is_made);
     tcase_add_test(tests, the_process_that_looks_goes_when_all_is_found);
+    tcase_add_test(tests, a_name_that_hangs_keeps_no_user_of_this_host_out);
+    tcase_add_test(tests, a_wrong_answer_harms_nobody);
     return suite_main("users", tests);
 }

@@ -39,7 +39,7 @@ struct socket_client {
     bool gone; /* it sends nothing more */
     bool reset;
     bool reset_told; /* an error of a socket is returned once to who receives */
-    bool shut; /* the agent has shut it down: nothing more can be sent to it */
+    bool shut;       /* the agent has shut it down: nothing more can be sent to it */
     bool greeted;
     bool refused; /* it got the answer that there is no room for it */
     int64_t accepted_ns;
@@ -635,7 +635,7 @@ static size_t socket_seed(size_t index, uint8_t *bytes, size_t size)
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    memset(bytes, 0, 9);  /* the server listens */
+    memset(bytes, 0, 10); /* the server listens */
     bytes[5] = index % 2; /* a kernel that refuses descriptors, and one that does not */
     return used;
 }

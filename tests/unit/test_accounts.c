@@ -1,26 +1,40 @@
 /*
- * The process that looks names up: names that are known later, a name service that blocks, and the
- * end of either side. The lookup is the test's own; its state is in memory that both share.
+ * The process that looks names up: names that are known later, a name service that blocks, an agent
+ * that does not read, wrong answers, and the end of either side. The lookup is the test's own; its
+ * state is in memory that both share.
  */
 #include <check.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
 #include "config/accounts.h"
+#include "io/beside.h"
 
-enum { BOB = 1002, STAFF = 2001, GUARD_MS = 60000 };
+enum {
+    BOB = 1002,
+    CARL = 1003,
+    STAFF = 2001,
+    CREW = 2002,
+    MANY = 1024, /* names; the socket has room for fewer answers */
+    GUARD_MS = 60000,
+};
 
 struct world {
     _Atomic bool blocks;
     _Atomic bool has_bob;
     _Atomic bool has_staff; /* a group */
+    _Atomic bool has_all;
+    _Atomic bool rogue; /* the process sends the packet, before it answers anything */
+    uint32_t packet[3];
     _Atomic unsigned asked;
     _Atomic pid_t pid;
 };
@@ -39,9 +53,32 @@ static bool lookup(const char *name, bool is_group, uint32_t *id)
     while (world->blocks) {
         (void)poll(NULL, 0, 1);
     }
+    if (world->rogue) {
+        const int fds[] = {0, 1};
+        world->rogue = false;
+        /* No ck_assert() here: libcheck would write into this process's descriptor 3. */
+        (void)!beside_send(BESIDE_FD, world->packet, sizeof(world->packet), fds, 2);
+    }
     *id = is_group ? STAFF : BOB;
-    return (strcmp(name, "bob") == 0 && !is_group && world->has_bob) ||
+    return world->has_all || (strcmp(name, "bob") == 0 && !is_group && world->has_bob) ||
            (strcmp(name, "staff") == 0 && is_group && world->has_staff);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    char path[96];
+    snprintf(path, sizeof(path), "%s/%s", suite_folder(), name);
+    FILE *out = fopen(path, "we");
+    ck_assert_ptr_nonnull(out);
+    fputs(text, out);
+    ck_assert_int_eq(fclose(out), 0);
+}
+
+static struct accounts *start(void)
+{
+    struct accounts *accounts = accounts_open(&config, suite_folder(), lookup, NULL);
+    ck_assert_ptr_nonnull(accounts);
+    return accounts;
 }
 
 static void set_up(void)
@@ -55,6 +92,8 @@ static void set_up(void)
     names[2] = (struct config_account){.name = at_staff, .space = 0, .list = CONFIG_ADMINS};
     config.accounts = names;
     config.account_count = 3;
+    write_file("passwd", "");
+    write_file("group", "");
 }
 
 static void tear_down(void)
@@ -84,8 +123,7 @@ static void await_found(struct accounts *accounts, unsigned count)
 START_TEST(what_is_known_is_there_at_once)
 {
     world->has_bob = world->has_staff = true;
-    struct accounts *accounts = accounts_open(&config, lookup, NULL);
-    ck_assert_ptr_nonnull(accounts);
+    struct accounts *accounts = start();
     accounts_wait(accounts, &config, GUARD_MS);
     ck_assert_uint_eq(config_unknown_count(&config), 0);
     ck_assert_uint_eq(config.everywhere.users.count, 1);
@@ -100,7 +138,7 @@ END_TEST
 
 START_TEST(what_is_made_later_is_found_when_it_is_asked_for)
 {
-    struct accounts *accounts = accounts_open(&config, lookup, NULL);
+    struct accounts *accounts = start();
     accounts_wait(accounts, &config, GUARD_MS);
     ck_assert_uint_eq(config_unknown_count(&config), 3);
     world->has_bob = true;
@@ -120,7 +158,7 @@ END_TEST
 START_TEST(a_name_service_that_blocks_holds_nobody_up)
 {
     world->blocks = world->has_bob = true;
-    struct accounts *accounts = accounts_open(&config, lookup, NULL);
+    struct accounts *accounts = start();
     accounts_wait(accounts, &config, 50);
     ck_assert_uint_eq(config_unknown_count(&config), 3);
     for (unsigned i = 0; i < 10000; i++) {
@@ -138,7 +176,7 @@ END_TEST
 
 START_TEST(the_process_ends_with_the_other_end)
 {
-    struct accounts *accounts = accounts_open(&config, lookup, NULL);
+    struct accounts *accounts = start();
     accounts_wait(accounts, &config, GUARD_MS);
     pid_t pid = world->pid;
     accounts_close(accounts);
@@ -148,7 +186,7 @@ END_TEST
 
 START_TEST(the_end_of_the_process_is_noticed)
 {
-    struct accounts *accounts = accounts_open(&config, lookup, NULL);
+    struct accounts *accounts = start();
     accounts_wait(accounts, &config, GUARD_MS);
     ck_assert_int_eq(kill(world->pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(world->pid, NULL, 0), world->pid);
@@ -157,6 +195,170 @@ START_TEST(the_end_of_the_process_is_noticed)
     ck_assert(accounts_ended(accounts));
     accounts_ask(accounts); /* a further request does no harm */
     accounts_close(accounts);
+}
+END_TEST
+
+/* A name service hangs for the first name. What is in the files is known all the same. An admin
+ * without @ is looked up there as a user only: the name service may know a user of that name. */
+START_TEST(a_name_that_hangs_does_not_hide_those_in_the_files)
+{
+    static char carl[] = "carl";
+    static char crew[] = "crew";
+    static char at_crew[] = "@crew";
+    static char plus[] = "+";
+    static struct config_account more[] = {
+        {.name = bob, .space = CONFIG_EVERYWHERE, .list = CONFIG_USERS},
+        {.name = carl, .space = CONFIG_EVERYWHERE, .list = CONFIG_USERS},
+        {.name = crew, .space = 0, .list = CONFIG_GROUPS},
+        {.name = carl, .space = 0, .list = CONFIG_ADMINS},
+        {.name = at_crew, .space = 0, .list = CONFIG_ADMINS},
+        {.name = crew, .space = 0, .list = CONFIG_ADMINS},
+        {.name = plus, .space = 0, .list = CONFIG_ADMINS},
+    };
+    config.accounts = more;
+    config.account_count = sizeof(more) / sizeof(more[0]);
+    write_file("passwd", "alice:x:1001:1001::/:/bin/sh\ncarl:x:1003:1003::/:/bin/sh\n"
+                         "carl:x:9:9::/:/bin/sh\n+::::::\n");
+    write_file("group", "crew:x:2002:carl\nbob:x:7:\n");
+    world->blocks = true;
+    struct accounts *accounts = start();
+    await_found(accounts, 4);
+    ck_assert_uint_eq(config_unknown_count(&config), 3); /* bob, the admins crew and + */
+    ck_assert_uint_eq(config.everywhere.users.count, 1);
+    ck_assert_uint_eq(config.everywhere.users.ids[0], CARL);
+    ck_assert_uint_eq(config.namespaces[0].access.groups.ids[0], CREW);
+    ck_assert_uint_eq(config.namespaces[0].access.admin_users.ids[0], CARL);
+    ck_assert_uint_eq(config.namespaces[0].access.admin_groups.count, 1);
+    ck_assert_uint_eq(config.namespaces[0].access.admin_groups.ids[0], CREW);
+    accounts_close(accounts);
+}
+END_TEST
+
+/* The lists of the namespaces have room for all. */
+static void fill_many(struct config_account *many)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        many[i] = (struct config_account){
+            .name = bob, .space = i % HOST_NAMESPACES_MAX, .list = CONFIG_USERS};
+    }
+    ck_assert_uint_le(MANY, HOST_NAMESPACES_MAX * CONFIG_IDS_MAX);
+    config.accounts = many;
+    config.account_count = MANY;
+}
+
+/* Waits until the process has no more room for answers, or is done. */
+static void await_standstill(void)
+{
+    unsigned before;
+    do {
+        before = world->asked;
+        (void)poll(NULL, 0, 200);
+    } while (before == 0 || world->asked != before);
+}
+
+/* The process waits for the agent, however late that reads, and the agent takes a part of the
+ * answers in a turn. It may ask again afterwards. */
+START_TEST(an_agent_that_does_not_read_loses_nothing)
+{
+    static struct config_account many[MANY];
+    fill_many(many);
+    world->has_all = true;
+    struct accounts *accounts = start();
+    await_standstill();
+    accounts_take(accounts, &config, on_found, &config);
+    ck_assert_uint_ge(found_count, 1);
+    ck_assert_uint_le(found_count, ACCOUNTS_TAKE_MAX);
+    await_found(accounts, MANY);
+    ck_assert_uint_eq(config_unknown_count(&config), 0);
+    accounts_wait(accounts, &config, GUARD_MS); /* until it says that it has looked */
+    accounts_ask(accounts);
+    struct pollfd pollfd = {.fd = accounts_fd(accounts), .events = POLLIN};
+    ck_assert_int_eq(poll(&pollfd, 1, GUARD_MS), 1); /* it has looked again */
+    ck_assert(!accounts_ended(accounts));
+    accounts_close(accounts);
+}
+END_TEST
+
+/* The process waits for room, and the agent ends without reading. */
+START_TEST(a_process_that_waits_for_the_agent_ends_with_it)
+{
+    static struct config_account many[MANY];
+    fill_many(many);
+    world->has_all = true;
+    struct accounts *accounts = start();
+    await_standstill();
+    accounts_close(accounts);
+    ck_assert_int_eq(waitpid(world->pid, NULL, 0), world->pid);
+}
+END_TEST
+
+/* Names that do not exist, a kind that is neither user nor group, and nobody's number. */
+static const uint32_t wrong_packets[][3] = {
+    {3, 0, BOB}, {UINT32_MAX - 1, 0, BOB}, {0, 2, BOB}, {0, 0, UINT32_MAX}};
+
+static unsigned descriptors(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
+
+START_TEST(a_wrong_answer_ends_the_process_and_not_the_agent)
+{
+    memcpy(world->packet, wrong_packets[_i], sizeof(world->packet));
+    world->rogue = world->has_bob = true;
+    struct accounts *accounts = start();
+    unsigned open = descriptors();
+    accounts_wait(accounts, &config, GUARD_MS);
+    ck_assert_uint_eq(config_unknown_count(&config), 3);
+    ck_assert(accounts_ended(accounts));
+    ck_assert(accounts_wrong(accounts));
+    ck_assert_uint_eq(descriptors(), open);
+    struct pollfd pollfd = {.fd = accounts_fd(accounts), .events = POLLIN};
+    ck_assert_int_eq(poll(&pollfd, 1, 0), 1); /* so the loop notices */
+    ck_assert_int_eq(waitpid(world->pid, NULL, 0), world->pid);
+    accounts_close(accounts);
+}
+END_TEST
+
+/* A right answer with descriptors: they are closed, and the answer counts, once. */
+START_TEST(descriptors_in_an_answer_are_closed)
+{
+    const uint32_t right[3] = {0, 0, BOB};
+    memcpy(world->packet, right, sizeof(right));
+    world->rogue = true;
+    struct accounts *accounts = start();
+    unsigned open = descriptors();
+    accounts_wait(accounts, &config, GUARD_MS);
+    ck_assert_uint_eq(config.everywhere.users.count, 1);
+    ck_assert(!accounts_wrong(accounts));
+    ck_assert_uint_eq(descriptors(), open);
+    accounts_close(accounts);
+}
+END_TEST
+
+START_TEST(the_same_answer_twice_is_wrong)
+{
+    const uint32_t right[3] = {0, 0, BOB};
+    memcpy(world->packet, right, sizeof(right));
+    world->rogue = world->has_bob = true;
+    struct accounts *accounts = start();
+    accounts_wait(accounts, &config, GUARD_MS);
+    ck_assert_uint_eq(config.everywhere.users.count, 1);
+    ck_assert(accounts_wrong(accounts));
+    accounts_close(accounts);
+}
+END_TEST
+
+/* The lease (300 ms at least) outlasts the wait. */
+START_TEST(a_start_waits_for_a_part_of_the_lease)
+{
+    ck_assert_int_eq(accounts_patience_ms(INT64_C(300000000)), 75);
+    ck_assert_int_eq(accounts_patience_ms(INT64_C(5000000000)), 1250);
+    ck_assert_int_eq(accounts_patience_ms(INT64_C(8000000000)), 2000);
+    ck_assert_int_eq(accounts_patience_ms(INT64_C(3600000000000)), 2000);
 }
 END_TEST
 
@@ -179,11 +381,20 @@ int main(void)
 {
     TCase *tests = tcase_create("accounts");
     tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_set_timeout(tests, GUARD_MS / 1000);
     tcase_add_test(tests, what_is_known_is_there_at_once);
     tcase_add_test(tests, what_is_made_later_is_found_when_it_is_asked_for);
     tcase_add_test(tests, a_name_service_that_blocks_holds_nobody_up);
     tcase_add_test(tests, the_process_ends_with_the_other_end);
     tcase_add_test(tests, the_end_of_the_process_is_noticed);
+    tcase_add_test(tests, a_name_that_hangs_does_not_hide_those_in_the_files);
+    tcase_add_test(tests, an_agent_that_does_not_read_loses_nothing);
+    tcase_add_test(tests, a_process_that_waits_for_the_agent_ends_with_it);
+    tcase_add_loop_test(tests, a_wrong_answer_ends_the_process_and_not_the_agent, 0,
+                        sizeof(wrong_packets) / sizeof(wrong_packets[0]));
+    tcase_add_test(tests, descriptors_in_an_answer_are_closed);
+    tcase_add_test(tests, the_same_answer_twice_is_wrong);
+    tcase_add_test(tests, a_start_waits_for_a_part_of_the_lease);
     tcase_add_test(tests, the_host_knows_its_own);
     return suite_main("accounts", tests);
 }

@@ -544,6 +544,41 @@ START_TEST(who_owes_is_served_when_it_is_paid)
 }
 END_TEST
 
+static int bind_another(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    return fd;
+}
+
+/* If somebody removed the socket's file, another agent's may be there when this one ends. */
+START_TEST(only_its_own_file_is_removed)
+{
+    char error[SOCKET_ERROR_MAX];
+    ck_assert_int_eq(unlink(path), 0);
+    int other = bind_another();
+    tear_down();
+    ck_assert_int_eq(access(path, F_OK), 0);
+    close(dial()); /* it is the other one */
+    close(other);
+    ck_assert_int_eq(unlink(path), 0);
+
+    open_server(1);
+    tear_down();
+    ck_assert_int_ne(access(path, F_OK), 0);
+
+    open_server(1);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_msg(socket_listen_again(server, error), "%s", error);
+    tear_down();
+    ck_assert_int_ne(access(path, F_OK), 0); /* the file that was made again is its own, too */
+    open_server(1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("turns");
@@ -561,5 +596,6 @@ int main(void)
     tcase_add_test(tests, silence_of_many_users_keeps_nobody_out);
     tcase_add_test(tests, calls_that_cost_much_are_a_debt);
     tcase_add_test(tests, who_owes_is_served_when_it_is_paid);
+    tcase_add_test(tests, only_its_own_file_is_removed);
     return suite_main("socket_turns", tests);
 }

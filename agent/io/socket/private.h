@@ -5,6 +5,7 @@
 #ifndef IO_SOCKET_PRIVATE_H
 #define IO_SOCKET_PRIVATE_H
 
+#include <sys/types.h>
 #include <sys/un.h>
 
 #include "io/socket.h"
@@ -55,6 +56,12 @@ struct connection {
     struct connection_note note;
 };
 
+/* Which file at a path is a listener's. */
+struct socket_file {
+    dev_t device;
+    ino_t number; /* 0: not known */
+};
+
 struct socket_server {
     uv_poll_t poll;
     struct socket_config config;
@@ -66,6 +73,7 @@ struct socket_server {
     int spare;         /* a spare descriptor, closed to accept a client that then gets HF_EFULL; -1:
                         * none is open */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    struct socket_file file; /* the listener's, at that path */
     struct connection *connections;
     struct connection **slots; /* hashed by the low bits of the number */
     uint32_t *generations;

@@ -599,6 +599,31 @@ static int make_listener(const struct socket_config *config, char *error)
     return fd;
 }
 
+/* Called once the listener is bound to the path. */
+static struct socket_file file_at(const char *path)
+{
+    struct stat status;
+    struct socket_file file = {.number = 0};
+    if (lstat(path, &status) == 0) {
+        file = (struct socket_file){.device = status.st_dev, .number = status.st_ino};
+    }
+    return file;
+}
+
+/*
+ * Removes a listener's file, while the listener is open: until then the kernel gives its number to
+ * no other file. Another file at the path stays: if somebody removed this agent's socket and the
+ * lock beside it, another agent may listen there now. Linux cannot compare and remove in one step.
+ * So the other agent still loses its socket if its file is put there between the two calls.
+ */
+static void remove_file(const char *path, struct socket_file own)
+{
+    struct socket_file found = file_at(path);
+    if (own.number != 0 && found.number == own.number && found.device == own.device) {
+        unlink(path);
+    }
+}
+
 static bool listen_at(struct socket_server *server, char *error)
 {
     server->fd = make_listener(&server->config, error);
@@ -607,17 +632,19 @@ static bool listen_at(struct socket_server *server, char *error)
     }
     snprintf(server->path, sizeof(server->path), "%s", server->config.path);
     server->takes_rights = !refuse_descriptors(server->fd); /* as make_listener() did */
+    server->file = file_at(server->path);
     return true;
 }
 
 bool socket_listen_again(struct socket_server *server, char *error)
 {
     int fresh = make_listener(&server->config, error);
+    struct socket_file file = file_at(server->path);
     int old = fresh >= 0 ? fcntl(server->fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (old < 0) {
         if (fresh >= 0) {
             snprintf(error, SOCKET_ERROR_MAX, "%s: %s", server->path, strerror(errno));
-            unlink(server->path);
+            remove_file(server->path, file);
             close(fresh);
         }
         return false;
@@ -630,6 +657,7 @@ bool socket_listen_again(struct socket_server *server, char *error)
     }
     HF_CHECK(dup3(fresh, server->fd, O_CLOEXEC) == server->fd);
     close(fresh);
+    server->file = file;
     if (accepts) {
         socket_accept_start(server);
     }
@@ -667,8 +695,8 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
     server->free_count = room;
     if (uv_poll_init(loop, &server->poll, server->fd) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot poll it", config->path);
+        remove_file(server->path, server->file);
         close(server->fd);
-        unlink(server->path);
         server_free(server);
         return NULL;
     }
@@ -684,7 +712,7 @@ void socket_shut(struct socket_server *server)
         return;
     }
     server->shut = true;
-    unlink(server->path);
+    remove_file(server->path, server->file);
     uv_poll_stop(&server->poll);
     uv_close((uv_handle_t *)&server->poll, on_listener_gone);
     if (server->spare >= 0) {

@@ -141,8 +141,8 @@ const char *socket_path_error(const char *path, char *error) __attribute__((warn
 bool socket_listen_again(struct socket_server *server, char *error)
     __attribute__((warn_unused_result));
 
-/* Closes the listener (and removes its path) and all connections, without callbacks. Its memory is
- * freed when the loop has run on. NULL is allowed. */
+/* Closes the listener and all connections, without callbacks. Removes the listener's path, unless
+ * another file is there. Its memory is freed when the loop has run on. NULL is allowed. */
 void socket_shut(struct socket_server *server);
 
 /* Call this after each round of the loop, whatever happened in the round. NULL is allowed. */
