@@ -40,7 +40,7 @@ in_code=$(
     } | tr -d '"' | sort -u
 )
 # Why a hold ended is the value of `reason`, which the page has in tables of its own.
-reasons_in_code=$(sed -n '/reasons\[HOST_LOSS_COUNT\] = {/,/};/p' agent/core/host/holds.c |
+reasons_in_code=$(sed -n '/^static const char \*reason_of(/,/^}/p' agent/core/host/holds.c |
     grep -oE '"[a-z_]+"' | tr -d '"' | sort -u)
 [[ $(wc -l <<<"$reasons_in_code") -ge 6 ]] || { echo "found too few reasons" >&2; exit 1; }
 # shellcheck disable=SC2016 # backquotes of the page
