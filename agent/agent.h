@@ -33,7 +33,7 @@
 
 enum {
     AGENT_ERROR_MAX = 1024,
-    AGENT_EPOCHS_FEW = 1 << 20, /* from so few left on, each start logs a warning */
+    AGENT_EPOCHS_FEW = 1 << 20, /* if so few session numbers are left, each start logs a warning */
 };
 
 /* Exit codes. */
@@ -74,7 +74,7 @@ struct agent {
     char error[AGENT_ERROR_MAX]; /* [whoever returns a failure before the agent runs] */
     struct host_config host_config; /* [start] */
     uint8_t boot_id[16];            /* [start] */
-    uint64_t numbers;               /* [start] peer_numbers() */
+    uint64_t numbers;               /* [start] set by peer_numbers() */
     /* The durable state. */
     int state_fd;                 /* [run/folders.c] state_dir */
     int clients_fd;               /* [run/folders.c] its folder with the clients' records */
@@ -95,7 +95,7 @@ struct agent {
     struct start *start;
     struct agent_disk *disk;
     struct peers *peers;   /* NULL: this agent does not listen */
-    struct keeper *keeper; /* NULL: not there yet, or no more */
+    struct keeper *keeper; /* NULL: it does not exist yet, or no more */
     struct memory *memory;
     struct regions *regions;
     struct agent_clients *clients;

@@ -44,7 +44,7 @@ struct agent_seen {
 struct agent_seen agent_seen(const struct agent *agent);
 /* Writes the facts for `holdfast doctor`: facts_write() of observe/facts.h. */
 size_t agent_facts(struct agent *agent, uint64_t request, unsigned char *buffer);
-/* How many descriptors this agent may need, by its configuration. */
+/* Returns how many descriptors this agent may need, by its configuration. */
 int64_t agent_descriptors_wanted(const struct agent *agent);
 
 #endif

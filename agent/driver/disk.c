@@ -28,7 +28,7 @@ struct agent_disk {
     struct committer *committer; /* NULL: batches are written within the turn */
     uv_poll_t poll;
     bool may_write;                       /* disk_may_write() */
-    const struct driver_batch *unwritten; /* the batch to be written behind the turn; NULL: none */
+    const struct driver_batch *unwritten; /* the batch to be written after the turn; NULL: none */
     int64_t begun_ns;                     /* when the batch on its way began; 0: none */
     struct recent took;                   /* durations of batches */
 };

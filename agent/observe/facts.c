@@ -206,7 +206,7 @@ static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *bu
 static void tell_limits(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct rlimit limit;
-    /* The lowest free number: about as many descriptors are in use. */
+    /* dup() returns the lowest free descriptor number: about as many descriptors are in use. */
     int lowest = dup(agent->state_fd);
     if (lowest >= 0) {
         close(lowest);

@@ -157,7 +157,7 @@ static void collect_peers(const struct agent *agent, struct texts *texts,
 static void collect_limits(const struct agent *agent, struct judgement_facts *facts)
 {
     struct rlimit limit;
-    /* The lowest free number: about as many descriptors are in use. */
+    /* dup() returns the lowest free descriptor number: about as many descriptors are in use. */
     int lowest = dup(agent->state_fd);
     if (lowest >= 0) {
         close(lowest);

@@ -247,7 +247,7 @@ void folders_close(struct agent *agent, struct folders_locks *locks)
     }
 }
 
-/* A user that checks a file need not be the user that the agent will run as. That one owns
+/* A user that checks a file need not be the user that the agent will run as. The agent's user owns
  * state_dir. */
 bool folders_check(struct agent *agent)
 {

@@ -77,7 +77,7 @@ struct loop {
     /* What was seen, for people. */
     struct agent_seen seen;
     bool door_logged;    /* the log says why the socket's file is not made again */
-    int64_t rate_ppm;    /* the clock's rate that was logged last */
+    int64_t rate_ppm;    /* the rate of the clock that was logged last */
     bool session_logged; /* session_safe holds a logged state */
     bool session_safe;
     struct log_limit cell_limit;
@@ -175,7 +175,7 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
                   later(renewal_ns, now_ns) + agent->config.session_ttl_ns / KEEPER_LATE_PART);
     due_ns = due_ns > now_ns
                  ? due_ns
-                 : now_ns; /* what is overdue already does not make the next turn late */
+                 : now_ns; /* time that was overdue before does not make the next turn late */
     if (due_ns != agent->loop->armed_ns) {
         clock_timer_set(agent->loop->timer_fd, due_ns);
         agent->loop->armed_ns = due_ns;
@@ -328,7 +328,7 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     (void)events;
     agent_turn(agent, TURN_TIMER);
     clock_timer_drain(agent->loop->timer_fd);
-    agent->loop->armed_ns = INT64_MAX; /* it has fired */
+    agent->loop->armed_ns = INT64_MAX; /* the timer has fired */
     agent->loop->fired = true;
 }
 

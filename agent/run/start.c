@@ -70,7 +70,7 @@ struct start {
     struct block quorum;
     struct block host;
     struct block gossip;
-    struct message_rules rules; /* of the cell, as configured */
+    struct message_rules rules; /* the rules of the cell, as configured */
     struct hfi_kernel kernel;   /* of the host core */
     uint64_t region_rows;       /* bit i: the store has a row for the region of namespace i */
     bool strange_region;        /* the store has a row for a namespace that is not configured */
@@ -822,7 +822,8 @@ int agent_prepare(struct agent *agent)
                                                .now_ns = kernel_now_ns,
                                                .ring = kernel_ring,
                                                .arg = agent};
-    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the size limit fails instead */
+    (void)signal(SIGXFSZ, SIG_IGN); /* then a write beyond the size limit fails instead of ending
+                                     * the process */
     if (!loop_create(agent) || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }

@@ -30,7 +30,7 @@
 
 struct agent_clients {
     struct agent_client *by_id[CLIENT_IDS];
-    uint32_t id_high;   /* no client has a higher one */
+    uint32_t id_high;   /* no client has a higher id */
     uint32_t unproven;  /* number of clients with unproven set */
     uint32_t survivors; /* number of clients that the previous agent left */
     struct log_limit limit;
@@ -132,7 +132,7 @@ bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
                      const struct peer *peer, const struct process *process)
 {
     const struct agent_client *client = clients_find(agent, hello->client);
-    /* The uid is not compared: a process may have changed its user, and still holds. */
+    /* The uid is not compared: a process that has changed its user still has its holds. */
     return client != NULL && !client->dead && client->nonce == hello->nonce &&
            is_of(client, process, peer->uid);
 }

@@ -18,12 +18,12 @@ enum { CLIENT_IDS = HFI_HOLDER_MAX + 1 };
 struct agent_client {
     struct agent *agent;
     struct agent_client *next; /* the next client of the same process */
-    struct process *process;   /* NULL: it cannot be seen from here, or it has ended */
+    struct process *process;   /* NULL: the process cannot be seen from here, or has ended */
     struct peer_process is;
     uint64_t nonce;
     uint32_t id;         /* its first holder id */
     uint32_t connection; /* 0: none */
-    pid_t pid;           /* 0: no number that this agent sees */
+    pid_t pid;           /* 0: it has no number that this agent sees */
     uid_t uid;
     bool unproven; /* it is from before this agent, which cannot know whether its process lives */
     bool dead;     /* the host core has received HOST_DIED */

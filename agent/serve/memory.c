@@ -34,7 +34,7 @@ enum {
 struct memory {
     int fd; /* the folder */
     char folder[REGION_FOLDER_MAX];
-    bool removals_logged; /* the log has said that something stays in /dev/shm */
+    bool removals_logged; /* the log has reported that files stay in /dev/shm */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,

@@ -21,16 +21,16 @@ int memory_fd(const struct agent *agent);
 /* Its name in /dev/shm, with a slash before it. Once memory_open() was called. */
 const char *memory_folder(const struct agent *agent);
 
-/* Returns whether that region can be mapped and touched: false if a client holds everybody up
- * there. */
+/* Returns whether that region can be mapped and touched; false if a client makes each touch of it
+ * wait. */
 bool memory_is_reached(struct agent *agent, uint32_t space, uint64_t incarnation, uint64_t size)
     __attribute__((warn_unused_result));
 
 /* Whether this agent has the region of that name open. space: HOST_NAMESPACES_MAX if its namespace
  * is not configured. */
 typedef bool memory_is_open_fn(const struct agent *agent, uint32_t space, const char *own_name);
-/* Has all regions in the folder removed that this agent does not have open. kind: REMOVER_FOLDER,
- * or REMOVER_EMPTIED if nobody can hold anything in them. */
+/* Orders the removal of all regions in the folder that this agent does not have open. kind:
+ * REMOVER_FOLDER, or REMOVER_EMPTIED if no process can hold a lock in them. */
 void memory_remove_stale(struct agent *agent, enum remover_kind kind, memory_is_open_fn *is_open);
 
 /* The first call orders the removal of that region's folder. memory_remove_flat() orders the

@@ -10,8 +10,8 @@
 static const int64_t minute_ns = 60000000000;
 
 enum {
-    USERS = 64, /* (user, event) pairs whose latest log lines are kept */
-    LOGGED = 4, /* lines a minute */
+    USERS = 64, /* how many (user, event) pairs have their latest log lines kept */
+    LOGGED = 4, /* lines a minute for each pair */
 };
 
 /* The latest log lines about one event of one user's processes. */
@@ -19,7 +19,7 @@ struct misuse {
     uid_t account;
     const char *event; /* static; NULL: this entry is free */
     int64_t since_ns;  /* when its minute began */
-    uint32_t logged;   /* lines logged in this minute */
+    uint32_t logged;   /* lines that were logged in this minute */
     uint32_t left_out; /* lines left out since the last line */
     struct {
         pid_t pid;
@@ -42,7 +42,8 @@ void misuses_destroy(struct misuses *misuses)
     free(misuses);
 }
 
-/* The entry of that user and event. A new one replaces the entry whose minute began first. */
+/* Returns the entry of that user and event. A new entry replaces the one whose minute began
+ * first. */
 static struct misuse *find(struct misuses *misuses, uid_t account, const char *event)
 {
     struct misuse *oldest = &misuses->of[0];
@@ -57,7 +58,7 @@ static struct misuse *find(struct misuses *misuses, uid_t account, const char *e
     return oldest;
 }
 
-/* Returns whether a line of this minute already says this of that process. */
+/* Returns whether the log already has this text about that process in this minute. */
 static bool was_logged(const struct misuse *misuse, pid_t pid, uint64_t why)
 {
     for (uint32_t i = 0; i < misuse->logged; i++) {

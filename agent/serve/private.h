@@ -13,10 +13,10 @@
 #include "serve/misuses.h"
 
 struct serve {
-    struct socket_shares shares;  /* how much time each user costs this agent */
+    struct socket_shares shares;  /* how much of the agent's time each user costs */
     struct socket_server *server; /* NULL: not open */
     int64_t rings_ns; /* rings.c: when rings that wait are to be answered; INT64_MAX: none wait */
-    uint64_t costly;  /* how often a client was logged as costly */
+    uint64_t costly;  /* how often a connection was logged as costly */
     int64_t record_failed_ns; /* when a client's file could not be written; 0: one could since */
     int record_failed_why;    /* errno of that */
     struct misuses *misuses;

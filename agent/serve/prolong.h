@@ -29,17 +29,19 @@ struct prolong_regions {
     uint64_t given_up; /* bit i: that of namespace i was given up */
 };
 
-/* A thread for each namespace. NULL: no thread or no memory can be had, errno says why. */
+/* Starts a thread for each namespace. Returns NULL if there are no threads or no memory for them;
+ * errno says why. */
 struct prolong *prolong_open(uint32_t namespace_count) __attribute__((warn_unused_result));
 /* Ends the threads. Never waits for a thread that is stuck: its memory stays until the process
  * ends. */
 void prolong_close(struct prolong *prolong);
 
-/* Both calls are for the thread that has the driver (run/keeper.h), and return at once. The first
- * has the lease prolonged until deadline_ns in every region that is in use. */
+/* Only the thread that has the driver (run/keeper.h) may make these two calls. Both return at once.
+ * The first prolongs the lease until deadline_ns in every region that is in use. */
 void prolong_leases(struct prolong *prolong, const struct prolong_regions *regions, uint32_t epoch,
                     int64_t deadline_ns);
-/* Has each thread touch its region; called more often than five times a second, it does nothing. */
+/* The second makes each thread touch its region. It does nothing if it was called less than a fifth
+ * of a second ago. */
 void prolong_touch(struct prolong *prolong, const struct prolong_regions *regions);
 
 /* Looks which threads are stuck. The keeper calls it some 50 times a second while the loop is held

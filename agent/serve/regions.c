@@ -53,9 +53,10 @@ enum { LOOK_MS = 50 }; /* the time between two checks of all regions at the begi
 /* In a set, bit i is of the region of namespace i. */
 struct regions {
     struct region_file files[HOST_NAMESPACES_MAX];
-    struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* in the lease page */
+    struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* the notes in the lease page */
     uint64_t rubbish;                                    /* set: given up, and not begun anew yet */
-    uint64_t roomless;                   /* set, of rubbish: a page of it had no memory */
+    uint64_t roomless;                   /* set, within rubbish: a page of the region had no
+                                          * memory */
     uint64_t unsound;                    /* set: unusable, to be given up when the turn ends */
     uint64_t mended;                     /* set: the header was written again in this turn */
     uint64_t held;                       /* set: a process of it holds up threads that touch it */
@@ -66,9 +67,10 @@ struct regions {
     struct regions_counts counts;
     struct anew work;
     int64_t looked_ns;       /* when the regions were last looked at */
-    int64_t promised_ns;     /* the deadline promised last */
-    struct prolong *prolong; /* NULL: not there yet, or no more */
-    bool prolonged; /* its threads may read the regions to the process's end: they stay mapped */
+    int64_t promised_ns;     /* the deadline that was promised last */
+    struct prolong *prolong; /* NULL: it does not exist yet, or no more */
+    bool prolonged; /* its threads may read the regions until the process ends, so the regions stay
+                     * mapped */
     struct log_limit limit;
 };
 
@@ -106,14 +108,14 @@ static struct hfi_region_sizes sizes_of(const struct agent *agent)
 static void note_incarnation(struct agent *agent, uint32_t space, uint64_t incarnation)
 {
     atomic_store(&agent->regions->notes[space]->incarnation,
-                 incarnation); /* seq_cst: for the next agent */
+                 incarnation); /* seq_cst: the next agent reads it */
 }
 
 static bool make_one(struct agent *agent, uint32_t space, char *error)
 {
     const struct hfi_region_sizes sizes = sizes_of(agent);
     struct hfi_region_identity identity;
-    identify(agent, space, clock_random() | 1 /* 0 is none */, &identity);
+    identify(agent, space, clock_random() | 1 /* 0 is no incarnation */, &identity);
     if (!region_file_create(&agent->regions->files[space], memory_fd(agent), &sizes, &identity,
                             error)) {
         return false;
@@ -621,7 +623,7 @@ static enum region_fault fault_of(struct agent *agent, uint32_t space)
     if ((agent->regions->held >> space & 1) != 0) {
         return REGION_HELD;
     }
-    if (agent->regions->faults[space] == REGION_SOUND) { /* a touch met a page that is gone */
+    if (agent->regions->faults[space] == REGION_SOUND) { /* a touch met a missing page */
         agent_lend(agent);
         agent->regions->faults[space] = (uint8_t)region_file_fault(&agent->regions->files[space]);
         agent_take_back(agent);
@@ -645,7 +647,8 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
         abandon(agent, space);
     }
     int64_t promised_ns =
-        agent->regions->promised_ns; /* no more is promised for it, see serve/prolong.h */
+        agent->regions->promised_ns; /* no further deadline is promised for it, see
+                                      * serve/prolong.h */
     agent_lend(agent);
     int64_t anew_ns = host_give_up_region(agent->host, space, promised_ns);
     agent_take_back(agent);
@@ -720,12 +723,12 @@ static void end_anew(struct agent *agent)
         return;
     }
     agent_lend(agent);
-    region_file_leave(&agent->regions->files[space]); /* to unmap may be held up, as a touch may */
+    region_file_leave(&agent->regions->files[space]); /* unmapping may be held up, as a touch may */
     agent_take_back(agent);
     region_file_take(&agent->regions->files[space], &work->file);
     if (agent->regions->prolong != NULL) {
         prolong_leave(agent->regions->prolong,
-                      space); /* what was seen of the old region does not count */
+                      space); /* the checks of the old region do not count for the new one */
     }
     note_incarnation(agent, space, work->identity.incarnation);
     /* The region is whole, and the note of the old one is cleared: the next agent may adopt it. */
@@ -831,7 +834,7 @@ int64_t regions_next_ns(const struct agent *agent)
 {
     int64_t due_ns = INT64_MAX;
     if (agent->regions->work.runs) {
-        return due_ns; /* `made` wakes the loop */
+        return due_ns; /* the callback `made` wakes the loop */
     }
     for (uint32_t i = 0; agent->regions->rubbish != 0 && i < agent->config.namespace_count; i++) {
         if (is_barred(agent, i) && agent->regions->anew_ns[i] < due_ns) {

@@ -84,10 +84,10 @@ void regions_touch(struct agent *agent);
 /* prolong_look(): the keeper's thread calls it. */
 void regions_find_stuck(struct agent *agent);
 
-/* A host_sound_fn: whether the region is usable. arg is the agent. */
+/* A host_sound_fn: returns whether the region is usable. arg is the agent. */
 bool regions_are_sound(void *arg, uint32_t space);
 /* Called when a turn begins, at turn_ns, before any region is touched: gives up those that are
- * unusable, if the last look is some time ago. */
+ * unusable, if the last check was some time ago. */
 void regions_watch(struct agent *agent, int64_t turn_ns);
 /* Called at the end of a turn: gives up regions that are unusable, and begins those anew whose time
  * has come. */

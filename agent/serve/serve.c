@@ -141,7 +141,7 @@ static size_t write_refusal(unsigned char *bytes, size_t size)
     return hfi_frame_encode(&frame, bytes, size);
 }
 
-/* Refuses a connection because there is no room. There may be room in a moment. */
+/* Refuses a connection because there is no room. There may be room a moment later. */
 static void send_full(struct connection *connection)
 {
     unsigned char bytes[64];
@@ -444,7 +444,7 @@ static struct connection *connection_of(struct agent *agent, const struct host_a
         return socket_find(agent->serve->server, client->connection);
     }
     struct connection *connection = socket_find(agent->serve->server, action->connection);
-    /* A connection that belongs to a client by now is found by that client only. */
+    /* A connection that belongs to a client by now is found only through that client. */
     return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
 }
 
