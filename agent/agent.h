@@ -41,7 +41,7 @@ enum {
     AGENT_EXIT_OK = 0,
     AGENT_EXIT_USAGE = 64,
     AGENT_EXIT_UNAVAILABLE = 69, /* the system lacks something that is needed */
-    AGENT_EXIT_SOFTWARE = 70,    /* another agent uses it, or any other failure */
+    AGENT_EXIT_SOFTWARE = 70,    /* another agent uses the folders, or any other failure */
     AGENT_EXIT_CONFIG = 78,
 };
 
@@ -65,7 +65,7 @@ struct web;           /* observe/web.c */
  * not change while the agent runs. */
 struct agent {
     /* What the agent is. */
-    struct config config;    /* [main.c] the accounts that are found later: serve/users.c */
+    struct config config;    /* [main.c] serve/users.c writes the accounts that are found later */
     const char *config_path; /* [main.c] NULL: --dev */
     struct closer *closer;   /* [main.c] NULL: this kernel needs none, or it could not be started */
     struct remover *remover; /* [main.c] NULL: it could not be started */
@@ -79,10 +79,10 @@ struct agent {
     int state_fd;                 /* [run/folders.c] state_dir */
     int clients_fd;               /* [run/folders.c] its folder with the clients' records */
     struct store *store;          /* [start] while a batch is on its way, driver/disk.c has it */
-    struct store_meta meta;       /* [start] its commit also by disk_committed() */
+    struct store_meta meta;       /* [start; disk_committed() also writes its commit] */
     struct lease_file lease_file; /* [start] its page: the host core, run/loop.c, driver/disk.c */
     struct lease_record left;     /* [start] what the previous agent left */
-    bool adopted;                 /* [start] its session goes on */
+    bool adopted;                 /* [start] whether the previous agent's session goes on */
     /* The cores. Each is the loop's alone, or the keeper's as run/keeper.h says. */
     struct names *names;    /* [start] */
     struct quorum *quorum;  /* [start] NULL: an observer */
@@ -95,7 +95,7 @@ struct agent {
     struct start *start;
     struct agent_disk *disk;
     struct peers *peers;   /* NULL: this agent does not listen */
-    struct keeper *keeper; /* NULL: it does not exist yet, or no more */
+    struct keeper *keeper; /* NULL: it does not exist yet, or no longer */
     struct memory *memory;
     struct regions *regions;
     struct agent_clients *clients;

@@ -55,8 +55,8 @@ struct doctor_voter {
 struct doctor {
     char socket[DOCTOR_TEXT_MAX]; /* where the agent is looked for */
     const char *socket_from;      /* the source of that path: static */
-    bool agent;                   /* it answered: the fields below are filled in */
-    bool answered;                /* it has sent facts */
+    bool agent;                   /* the agent answered: the fields below are filled in */
+    bool answered;                /* the agent has sent facts */
     char name[DOCTOR_SUBJECT_MAX];
     enum hf_session_state session;
     int64_t session_remaining_ns;

@@ -83,8 +83,8 @@ static void timer_stop(struct guard *guard)
     (void)timerfd_settime(guard->fds[FD_TIMER].fd, 0, &never, NULL);
 }
 
-/* CMD may have left the group that it led, for another one of its session. It is unreaped, so its
- * number is its own. */
+/* CMD may have moved from the group that it led to another group of its session. It has not been
+ * reaped, so no other process has its number. */
 static void group_signal(const struct guard *guard, int signal_number)
 {
     (void)kill(-guard->pid, signal_number);
@@ -119,7 +119,7 @@ static void group_kill(struct guard *guard)
     timer_stop(guard);
 }
 
-/* Whether that lock's hold is the one that has ended. */
+/* Returns whether that lock's hold is the one that has ended. */
 static bool has_ended(const struct guard *guard, hf_lock *lock)
 {
     return guard->reported_lost != NULL ? lock == guard->reported_lost : hf_remaining_ns(lock) <= 0;
@@ -360,7 +360,7 @@ static void on_children(struct guard *guard)
             return;
         }
         if (guard_processes_have(&guard->processes, pid)) {
-            /* One that has exited has ended the group: guard_look() finds the reason. */
+            /* A guard that has exited has ended the group: guard_look() finds the reason. */
             if (guard_processes_ended(&guard->processes, pid, status) && WIFSIGNALED(status)) {
                 guard_unguarded(guard);
             }

@@ -53,7 +53,7 @@ bool guard_processes_start(struct guard_processes *guards, pid_t leader)
 /* Sets the time on CLOCK_BOOTTIME at which the guards end the group, even if holdfast is alive. */
 void guard_processes_kill_at(struct guard_processes *guards, int64_t kill_at_ns);
 
-/* Whether that child is a guard. */
+/* Returns whether that child is a guard. */
 bool guard_processes_have(const struct guard_processes *guards, pid_t pid);
 
 /* Reads a status of waitpid() for a guard, and continues a stopped one. Returns true if that guard

@@ -17,7 +17,7 @@ enum {
     AGAIN_MS = 1000,
 };
 
-/* Whether the wait is over, or gets over within that time. */
+/* Returns whether the wait is over, or gets over within that time. */
 static bool is_over(const struct waiting *waiting, int within_ms)
 {
     struct pollfd stop = {.fd = waiting->stop_fd, .events = POLLIN};
@@ -25,7 +25,7 @@ static bool is_over(const struct waiting *waiting, int within_ms)
     return poll(&stop, 1, within_ms) > 0;
 }
 
-/* Whether a reader would miss something without a line about the newer reason. */
+/* Returns whether a reader would miss something without a line about the newer reason. */
 static bool is_change(const struct hf_reason *before, const struct hf_reason *now)
 {
     return before->kind != now->kind || before->pid != now->pid || before->uid != now->uid ||

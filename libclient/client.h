@@ -593,7 +593,7 @@ static inline bool lease_in_force(const struct binding *binding, uint32_t epoch)
 void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
                 const struct hfi_held *held, bool same_hold);
 
-/* What the hold is worth at now_ns. *remaining_ns (may be NULL): how long it counts. */
+/* Returns what the hold is worth at now_ns. *remaining_ns (may be NULL): how long it counts. */
 enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
                            int64_t *remaining_ns);
 
@@ -602,7 +602,7 @@ enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *v
 bool hold_look(const struct hf_lock *lock, int64_t now_ns, struct hold_view *view,
                enum hold_worth *worth) HFI_MUST_USE;
 
-/* When the hold's own limit ends it; INT64_MAX: never. */
+/* Returns when the hold's own limit ends it; INT64_MAX: never. */
 int64_t hold_own_end_ns(const struct hf_lock *lock, const struct hold_view *view);
 
 /* Marks a hold as lost, for good. */
@@ -646,8 +646,8 @@ int claim_take(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
  * HF_ENOTHELD, and then there is no claim. */
 int claim_hold(hf_lock *lock) HFI_MUST_USE;
 
-/* These begin a claim, and end it. The caller holds lock->mutex; claim_begin() needs a handle
- * without a claim. */
+/* Begin and end a claim. The caller holds lock->mutex. claim_begin() needs a handle without a
+ * claim. */
 void claim_begin(hf_lock *lock);
 void claim_end(hf_lock *lock);
 

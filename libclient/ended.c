@@ -31,7 +31,7 @@ static enum hf_reason_kind kind_of(enum hfi_ending_kind kind)
     }
 }
 
-/* Whether the hold's own limit ended it, and not the session's lease before that. */
+/* Returns whether the hold's own limit ended it, and not the session's lease before that. */
 static bool limit_is_over(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
                           struct hold_end *out)
 {
@@ -47,7 +47,7 @@ static bool limit_is_over(const struct hf_lock *lock, const struct hold_view *vi
     return true;
 }
 
-/* Whether the session's lease ended it. */
+/* Returns whether the session's lease ended the hold. */
 static bool session_is_over(const struct hf_lock *lock, const struct hold_view *view,
                             int64_t now_ns, struct hold_end *out)
 {
@@ -113,7 +113,7 @@ void ended_clear(struct hf_lock *lock)
     pthread_mutex_unlock(&lock->client->list_mutex);
 }
 
-/* Whether a thread waits for the lock, which then has no hold that could have ended. */
+/* Returns whether a thread waits for the lock. If so, there is no hold that could have ended. */
 static bool is_awaited(struct hf_lock *lock)
 {
     pthread_mutex_lock(&lock->mutex);
@@ -142,6 +142,7 @@ bool ended_last(struct hf_lock *lock, struct hold_end *out)
     if (!hold_look(lock, now_ns, &view, &worth) || worth == HOLD_COUNTS) {
         return false;
     }
-    ended_find(lock, &view, now_ns, false, out); /* not kept: one in jeopardy may count again */
+    ended_find(lock, &view, now_ns, false, out); /* this end is not kept, because a hold in jeopardy
+                                                  * may count again */
     return true;
 }

@@ -23,7 +23,8 @@
 
 enum { REPORTED_JEOPARDY = 1, REPORTED_SAFE = 2, REPORTED_LOST = 4 };
 
-/* The pause between looks for the agent while it is down, or at a lapsed region while it is up. */
+/* While the agent is down, the library looks for it this often. While the agent is up but the lease
+ * of a region has lapsed, the library looks at that region this often. */
 #define LOOK_AGAIN_NS (250 * NS_PER_MS)
 
 static void wake_set(struct events *events)

@@ -284,7 +284,8 @@ bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last
     uint32_t admit = atomic_load(&shared->admit);
     next = atomic_load(&shared->ticket_next); /* loaded after admit, which has a ticket that was
                                                * drawn before */
-    if (ticket_before(next, admit)) {         /* a run that was let in asks to be let in again */
+    if (ticket_before(next, admit)) {         /* no ticket that was not drawn may be admitted; a run
+                                               * of readers asks to be let in again */
         mended = atomic_compare_exchange_strong(&shared->admit, &admit, next - 1) || mended;
     }
     return mended;

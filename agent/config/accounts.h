@@ -40,7 +40,7 @@ struct accounts *accounts_open(const struct config *config, const char *folder,
                                accounts_lookup_fn *lookup, char **arguments)
     __attribute__((warn_unused_result));
 
-/* It is readable when there is something for accounts_take(). */
+/* Returns a descriptor that is readable when there is something for accounts_take(). */
 int accounts_fd(const struct accounts *accounts);
 
 /* Has the process look again for what is not found. Does nothing while it still looks. */

@@ -67,7 +67,7 @@ struct config {
     char socket[CONFIG_SOCKET_MAX];
     char listen[MESSAGE_ADDRESS_MAX];    /* "": this agent has no connections to others */
     char advertise[MESSAGE_ADDRESS_MAX]; /* "": the same as listen */
-    bool insecure;                       /* it may listen without TLS beyond the loopback */
+    bool insecure;                       /* this agent may listen without TLS beyond the loopback */
     uint32_t voter_count;                /* 1, 3, 5 or 7 */
     struct config_voter voters[MESSAGE_VOTERS_MAX]; /* sorted by name; address "": none was given */
     char tls_ca[PATH_MAX];                          /* all three are given, or all are "" */
@@ -86,7 +86,7 @@ struct config {
     struct config_namespace namespaces[HOST_NAMESPACES_MAX];
     uint32_t account_count;
     struct config_account *accounts; /* config_free() frees them */
-    bool awaits_accounts;            /* some were not found at the start */
+    bool awaits_accounts;            /* some accounts were not found at the start */
 };
 
 /* CONFIG_WRONG: an editor has to mend the file, or to write it. CONFIG_UNREADABLE: the system lacks

@@ -94,7 +94,7 @@ void fifo_release(struct fifo *fifo)
 #define RECORD_SIZE(member)                                                                        \
     (offsetof(struct driver_record, as.member) + sizeof(((struct driver_record *)NULL)->as.member))
 
-/* How many bytes of a DRIVER_ACTION are used. */
+/* Returns how many bytes of a DRIVER_ACTION are used. */
 static size_t record_size(const struct action *action)
 {
     const struct message_value *value = &action->as.reg.value;
@@ -228,7 +228,7 @@ bool batch_wait_message(struct driver_batch *batch, const struct message_agent *
 #define ACTION_SIZE(member)                                                                        \
     (offsetof(struct host_action, as.member) + sizeof(((struct host_action *)NULL)->as.member))
 
-/* How many bytes of an action that may wait are used. */
+/* Returns how many bytes of an action that may wait are used. */
 static size_t action_size(const struct host_action *action)
 {
     switch (action->kind) {

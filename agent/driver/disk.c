@@ -22,7 +22,8 @@
 #include "proto/check.h"
 #include "turn.h"
 
-enum { DISK_ROUNDS_MAX = 16 }; /* batches at the end: each may release messages that make another */
+/* How many batches the end may write: each may release messages that lead to another. */
+enum { DISK_ROUNDS_MAX = 16 };
 
 struct agent_disk {
     struct committer *committer; /* NULL: batches are written within the turn */

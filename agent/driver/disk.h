@@ -10,14 +10,15 @@
 #include "agent.h"
 #include "driver/driver.h"
 
-/* Gives the store to the committer, if there is one. Whatever it returns, disk_close() follows. */
+/* Gives the store to the committer, if there is one. disk_close() must be called later, whatever
+ * this returns. */
 bool disk_open(struct agent *agent) __attribute__((warn_unused_result));
 /* Waits for the batch that is being written. The store is the caller's again. */
 void disk_close(struct agent *agent);
 /* driver_operations.commit: arg is the agent. */
 void disk_commit(void *arg, const struct driver_batch *batch);
-/* Whether the loop's own thread may write batches: the loop is one that another thread can go on
- * with (agent_loop()). */
+/* Sets whether the loop's own thread may write batches. It may if the loop can go on in another
+ * thread meanwhile (agent_loop()). */
 void disk_may_write(struct agent *agent, bool may);
 /* Returns whether a batch was kept for the end of the turn. */
 bool disk_has_batch(const struct agent *agent);

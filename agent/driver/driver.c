@@ -598,8 +598,8 @@ static void settle(struct driver *driver)
     }
 }
 
-/* When to look at the renewal: at its own time; at once if the session is lost and the driver has
- * not handled that yet, because a lost renewal wants no tick. */
+/* Returns when to look at the renewal: at its own time; at once if the session is lost and the
+ * driver has not handled that yet, because a lost renewal wants no tick. */
 static int64_t renewal_due_ns(const struct driver *driver, int64_t now_ns)
 {
     const struct renewal *renewal = driver->config.renewal;

@@ -190,7 +190,7 @@ void driver_flush(struct driver *driver);
 void driver_keep_begin(struct driver *driver);
 void driver_keep(struct driver *driver);
 void driver_keep_end(struct driver *driver);
-/* When the session is to be renewed next. */
+/* Returns when the session is to be renewed next. */
 int64_t driver_renewal_ns(const struct driver *driver);
 
 /* Messages of other agents arrive (on), until a call with on false. The host core makes no step
@@ -200,7 +200,7 @@ void driver_receiving(struct driver *driver, bool on);
 /* Returns when to call driver_tick(); INT64_MAX: never. */
 int64_t driver_next_ns(const struct driver *driver);
 
-/* How many batches were committed so far. */
+/* Returns how many batches were committed so far. */
 uint64_t driver_commits(const struct driver *driver);
 
 /* Returns whether that voter's configuration is known to differ from this agent's. */
@@ -235,7 +235,7 @@ void driver_voters(const struct driver *driver, struct driver_voters *out);
 const struct driver_counts *driver_counts(const struct driver *driver);
 void driver_queues(const struct driver *driver, struct driver_queues *out);
 
-/* Why the process must end; NULL if it need not. */
+/* Returns why the process must end; NULL if it need not. */
 const char *driver_failed(const struct driver *driver);
 
 #endif

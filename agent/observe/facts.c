@@ -157,8 +157,8 @@ static void tell_memory(const struct agent *agent, struct hfi_facts_builder *bui
     tell_room(builder, "shm_free", regions_view(agent, 0).fd);
 }
 
-/* Adds the clients of the previous agent that may or may not live: their number, and the names of
- * some. */
+/* Adds the clients of the previous agent for which this agent does not know whether they live:
+ * their number, and the names of some. */
 static void log_unproven(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[FILES_TEXT_MAX] = "";
@@ -185,7 +185,7 @@ static void tell_files(const struct agent *agent, struct hfi_facts_builder *buil
     }
 }
 
-/* The names in the configuration that this host does not know. */
+/* Adds the names in the configuration that this host does not know. */
 static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     const struct config *config = &agent->config;

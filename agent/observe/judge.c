@@ -34,7 +34,7 @@ struct judgement_log {
     struct log_limit limit;
 };
 
-/* What the facts borrow. */
+/* Texts that the facts point to. */
 struct texts {
     const char *namespaces[HOST_NAMESPACES_MAX];
     char files[FILES_TEXT_MAX];

@@ -106,7 +106,7 @@ struct judgement_facts {
     int64_t disk_inodes;
     int64_t flush_worst_ns;
     int64_t flush_pending_ns;
-    bool state_dir_open; /* other users may write to it */
+    bool state_dir_open; /* other users may write to state_dir */
     const char *state_dir;
     bool deaf;
     int64_t now_s;       /* wall clock */

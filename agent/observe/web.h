@@ -19,7 +19,8 @@ void web_open(struct agent *agent);
 /* Called in each upkeep: tries again to listen, at first after a second, at last once a minute. The
  * address may not be there yet, or another program may still have the port. */
 void web_look(struct agent *agent, int64_t now_ns);
-/* Why this agent does not listen for HTTP although [http] says so; NULL: it does, or need not. */
+/* Returns why this agent does not listen for HTTP although [http] says so; NULL: it listens, or
+ * need not. */
 const char *web_down(const struct agent *agent);
 /* To be called before the loop is closed. */
 void web_shut(struct agent *agent);

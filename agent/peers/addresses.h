@@ -29,7 +29,7 @@
 
 enum {
     ADDRESSES_GUESTS_MAX = 64,
-    ADDRESSES_ANNOUNCED_MAX = 1000, /* about half of what the transport has */
+    ADDRESSES_ANNOUNCED_MAX = 1000, /* about half of TRANSPORT_PEERS_MAX */
     ADDRESSES_TRIAL_MS = 10000,
     ADDRESSES_MOVE_MS = 60000,
     ADDRESSES_AGAIN_MS = 60000,

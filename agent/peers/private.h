@@ -67,7 +67,7 @@ struct peers {
     uint32_t kept_count;
     uint64_t files_sum; /* a sum of the files of [tls]: see sum_of_files() */
     int64_t files_ns;   /* when the files were last looked at */
-    bool files_kept;    /* they were refused then; the same files may be good later */
+    bool files_kept;    /* these files were refused; the same files may be good later */
     char kept_text[TRANSPORT_ERROR_MAX]; /* why they were refused */
     uint64_t commit;                     /* the commit in the last message */
     uint32_t membership;

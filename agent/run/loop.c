@@ -40,7 +40,7 @@ enum {
     DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* descriptors for other purposes than
                                                      * clients */
     DESCRIPTORS_PER_CLIENT = 3,
-    COMMITS_UNTIL_CHECKPOINT = 4096, /* bytes of log after which a checkpoint is made even without a
+    COMMITS_UNTIL_CHECKPOINT = 4096, /* commits after which a checkpoint is made even without a
                                       * quiet moment */
     START_ROUNDS_MAX = 1000,
     TURN_SLOW_PART = 20,   /* a turn longer than this part of session_ttl is logged */

@@ -13,8 +13,8 @@
 
 enum { CLIENT_IDS = HFI_HOLDER_MAX + 1 };
 
-/* A client that the host core knows: connected, disconnected, or left by the previous agent. Only
- * clients.c writes it, but for connection (serve.c) and next and process (processes.c). */
+/* A client that the host core knows: connected, disconnected, or left by the previous agent.
+ * serve.c writes connection, processes.c writes next and process, and clients.c writes the rest. */
 struct agent_client {
     struct agent *agent;
     struct agent_client *next; /* the next client of the same process */
@@ -23,7 +23,7 @@ struct agent_client {
     uint64_t nonce;
     uint32_t id;         /* its first holder id */
     uint32_t connection; /* 0: none */
-    pid_t pid;           /* 0: it has no number that this agent sees */
+    pid_t pid;           /* 0: the process has no number that this agent sees */
     uid_t uid;
     bool unproven; /* it is from before this agent, which cannot know whether its process lives */
     bool dead;     /* the host core has received HOST_DIED */
@@ -54,8 +54,8 @@ void clients_died(struct agent_client *client, const char *how);
 void clients_close(struct agent *agent);
 /* For display: how many clients are connected. */
 uint32_t clients_with_connection(const struct agent *agent);
-/* For display: how many clients the previous agent left; how many of them may or may not live; and
- * the one of these with the lowest id above `after`, or NULL. */
+/* For display: how many clients the previous agent left; for how many of them this agent does not
+ * know whether they live; and the one of the latter with the lowest id above `after`, or NULL. */
 uint32_t clients_survivors(const struct agent *agent);
 uint32_t clients_unproven(const struct agent *agent);
 const struct agent_client *clients_next_unproven(const struct agent *agent, uint32_t after);

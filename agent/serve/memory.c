@@ -232,7 +232,7 @@ bool memory_is_stuck(const struct agent *agent, uint32_t space)
     return remover_waiting(agent->remover, space) >= REMOVER_PER_SPACE;
 }
 
-/* The index of the namespace that a folder belongs to; HOST_NAMESPACES_MAX if it is not
+/* Returns the index of the namespace that a folder belongs to; HOST_NAMESPACES_MAX if it is not
  * configured. */
 static uint32_t space_of(const struct agent *agent, const char *own_name)
 {

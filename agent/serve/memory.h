@@ -18,7 +18,7 @@ int memory_open(struct agent *agent) __attribute__((warn_unused_result));
 void memory_close(struct agent *agent);
 /* The open folder; -1: it is not open. */
 int memory_fd(const struct agent *agent);
-/* Its name in /dev/shm, with a slash before it. Once memory_open() was called. */
+/* Its name in /dev/shm, with a slash before it. Valid after memory_open(). */
 const char *memory_folder(const struct agent *agent);
 
 /* Returns whether that region can be mapped and touched; false if a client makes each touch of it
@@ -26,8 +26,8 @@ const char *memory_folder(const struct agent *agent);
 bool memory_is_reached(struct agent *agent, uint32_t space, uint64_t incarnation, uint64_t size)
     __attribute__((warn_unused_result));
 
-/* Whether this agent has the region of that name open. space: HOST_NAMESPACES_MAX if its namespace
- * is not configured. */
+/* Returns whether this agent has the region of that name open. space: HOST_NAMESPACES_MAX if its
+ * namespace is not configured. */
 typedef bool memory_is_open_fn(const struct agent *agent, uint32_t space, const char *own_name);
 /* Orders the removal of all regions in the folder that this agent does not have open. kind:
  * REMOVER_FOLDER, or REMOVER_EMPTIED if no process can hold a lock in them. */
@@ -43,7 +43,7 @@ void memory_remove_flat(struct agent *agent, const char *shm_name);
  * without a folder. */
 bool memory_is_flat(const char *shm_name);
 
-/* Returns whether as many removed regions of that namespace wait as may wait. */
+/* Returns whether the namespace has as many waiting removals of regions as it may have. */
 bool memory_is_stuck(const struct agent *agent, uint32_t space);
 
 #endif

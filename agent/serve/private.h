@@ -17,7 +17,8 @@ struct serve {
     struct socket_server *server; /* NULL: not open */
     int64_t rings_ns; /* rings.c: when rings that wait are to be answered; INT64_MAX: none wait */
     uint64_t costly;  /* how often a connection was logged as costly */
-    int64_t record_failed_ns; /* when a client's file could not be written; 0: one could since */
+    int64_t record_failed_ns; /* when a client's file could not be written; 0: the last one was
+                               * written */
     int record_failed_why;    /* errno of that */
     struct misuses *misuses;
     struct log_limit lock_limit;

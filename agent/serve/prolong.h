@@ -26,7 +26,7 @@ struct prolong;
 /* The regions of this agent, by namespace. */
 struct prolong_regions {
     const struct region_file *files;
-    uint64_t given_up; /* bit i: that of namespace i was given up */
+    uint64_t given_up; /* bit i: the region of namespace i was given up */
 };
 
 /* Starts a thread for each namespace. Returns NULL if there are no threads or no memory for them;

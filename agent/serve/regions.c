@@ -55,20 +55,21 @@ struct regions {
     struct region_file files[HOST_NAMESPACES_MAX];
     struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* the notes in the lease page */
     uint64_t rubbish;                                    /* set: given up, and not begun anew yet */
-    uint64_t roomless;                   /* set, within rubbish: a page of the region had no
-                                          * memory */
-    uint64_t unsound;                    /* set: unusable, to be given up when the turn ends */
-    uint64_t mended;                     /* set: the header was written again in this turn */
-    uint64_t held;                       /* set: a process of it holds up threads that touch it */
-    uint8_t faults[HOST_NAMESPACES_MAX]; /* enum region_fault: why the region is unsound */
-    uint8_t abandoned[HOST_NAMESPACES_MAX]; /* how many of its regions were, by this agent */
+    uint64_t roomless;                      /* set, within rubbish: a page had no memory */
+    uint64_t unsound;                       /* set: unusable, to be given up when the turn ends */
+    uint64_t mended;                        /* set: the header was written again in this turn */
+    uint64_t held;                          /* set: a client holds up threads that touch the
+                                             * region */
+    uint8_t faults[HOST_NAMESPACES_MAX];    /* enum region_fault: why the region is unsound */
+    uint8_t abandoned[HOST_NAMESPACES_MAX]; /* how many of the namespace's regions this agent
+                                             * abandoned */
     struct respite respites[HOST_NAMESPACES_MAX];
     int64_t anew_ns[HOST_NAMESPACES_MAX]; /* for regions of rubbish: when to begin anew */
     struct regions_counts counts;
     struct anew work;
     int64_t looked_ns;       /* when the regions were last looked at */
     int64_t promised_ns;     /* the deadline that was promised last */
-    struct prolong *prolong; /* NULL: it does not exist yet, or no more */
+    struct prolong *prolong; /* NULL: it does not exist yet, or no longer */
     bool prolonged; /* its threads may read the regions until the process ends, so the regions stay
                      * mapped */
     struct log_limit limit;

@@ -8,8 +8,8 @@
  *   fresh one has taken its place.
  * - A fresh region takes that place only when nobody can hold anything in the old one any more
  *   (core/host/regions.c).
- * - Once there are threads that prolong leases, no region is unmapped before the process ends, but
- *   one whose thread is idle.
+ * - Once there are threads that prolong leases, no region is unmapped before the process ends,
+ *   except one whose thread is idle.
  */
 #ifndef AGENT_SERVE_REGIONS_H
 #define AGENT_SERVE_REGIONS_H
@@ -65,13 +65,14 @@ void regions_leave(struct agent *agent);
 /* Makes fresh regions for all namespaces, and adds them to the host core. Returns AGENT_EXIT_OK, or
  * the exit code with one line in agent->error. */
 int regions_make(struct agent *agent) __attribute__((warn_unused_result));
-/* Has all regions in the agent's folder removed that are not in use: memory_remove_stale(). */
+/* Orders the removal of all regions in the agent's folder that are not in use:
+ * memory_remove_stale(). */
 void regions_remove_stale(struct agent *agent, enum remover_kind kind);
-/* Has the regions removed that are open. */
+/* Orders the removal of the regions that are open. */
 void regions_remove(struct agent *agent);
-/* Gives the memory of regions back that no process uses. */
+/* Gives back the memory of the regions that no process uses. */
 void regions_slim(const struct agent *agent);
-/* A deadline was promised to the processes. */
+/* Called when a deadline was promised to the processes. */
 void regions_promised(struct agent *agent, int64_t deadline_ns);
 
 /* Begin and end the threads that prolong the lease (serve/prolong.h). Only between the two may the

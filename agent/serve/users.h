@@ -8,8 +8,8 @@
 
 #include "agent.h"
 
-/* Logs the names that are not found, and makes the loop wait for answers. Returns false if libuv
- * refused, or if there is no memory. */
+/* Logs the names that are not found, and makes the loop wait for answers of the process that looks
+ * names up. Returns false if libuv refused, or if there is no memory. */
 bool users_start(struct agent *agent) __attribute__((warn_unused_result));
 /* Once the loop is closed. */
 void users_destroy(struct agent *agent);

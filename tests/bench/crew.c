@@ -40,7 +40,7 @@ void crew_memory_free(void *memory, size_t size)
     }
 }
 
-/* Which of the two jobs a round is for. */
+/* Returns which of the two jobs a round is for. */
 static uint32_t turn_of(uint32_t round)
 {
     uint32_t pair = round / 2;

@@ -1,6 +1,6 @@
 /*
- * The bare queue of ticket_queue.h. A cell keeps 31 bits of the ticket: tickets of one cell that
- * agree in them are 2^31 apart.
+ * The bare queue of ticket_queue.h. A cell keeps 31 bits of the ticket. Two tickets with
+ * the same 31 bits are 2^31 apart.
  */
 #include "ticket_queue.h"
 

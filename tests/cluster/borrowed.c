@@ -1,7 +1,7 @@
 /*
  * Tests of what processes pass to each other: a connected socket passed on to another user,
  * descriptors that are sent to the agent, a process that becomes another user after it has
- * connected, many users that may not come at all. It needs root, to become another user; else it is
+ * connected, many users that may not connect. It needs root, to become another user; else it is
  * skipped.
  */
 #include <check.h>
@@ -284,8 +284,9 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             pidfds[i] = own_pidfd();
         }
         bool can = busy_open(pidfds, count);
-        /* The user connects, but only root may stop the agent. This changes only this thread's
-         * user, because libc's setresuid() would wait for the thread that is stuck in the page. */
+        /* The effective user is the one that connects. The real user stays root, and so may stop
+         * the agent. The system call is made directly, because libc's setresuid() would wait for
+         * the thread that is stuck in the page. */
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {

@@ -34,7 +34,7 @@ enum { HIS = 1, OTHERS = 2, ROOM = 1024, FEW_DESCRIPTORS = 64, STUCK = 100 };
 struct connection {
     int near; /* the agent's end */
     int far;
-    int pipe; /* it becomes readable when the sent descriptor is closed */
+    int pipe; /* becomes readable when the sent descriptor is closed */
 };
 
 static struct closer *closer;

@@ -68,7 +68,8 @@ void crowd_replace(struct crowd *crowd, unsigned worker);
 
 /* Waits until a host's workers together have had so many more holds. */
 void crowd_await_progress(struct crowd *crowd, unsigned host, uint64_t holds);
-/* The same for every host of the cell in turn, or for every host but one. */
+/* Do what crowd_await_progress() does, for every host of the cell in turn, or for every host but
+ * one. */
 void crowd_await_all(struct crowd *crowd, uint64_t holds);
 void crowd_await_others(struct crowd *crowd, unsigned but, uint64_t holds);
 /* The number of holds that a host's workers have had. */

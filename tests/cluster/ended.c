@@ -146,7 +146,7 @@ START_TEST(broken_from_another_host)
 }
 END_TEST
 
-/* What another process of this host learns while the lock-delay lasts. */
+/* Another process of this host learns, while the lock-delay lasts, that the hold was broken. */
 START_TEST(closed_behind_a_broken_hold)
 {
     char expected[128];

@@ -218,7 +218,7 @@ START_TEST(health_goes_and_comes_with_the_majority)
 }
 END_TEST
 
-/* What a command of `holdfast` says of that host's agent. Static buffer. */
+/* Returns what a command of `holdfast` prints about that host's agent, in a static buffer. */
 static const char *command(unsigned host, const char *words)
 {
     static char output[OUTPUT];

@@ -40,7 +40,8 @@ static int connect_as(uid_t uid)
     return result;
 }
 
-/* What a command says; the test is its user. */
+/* Runs a command of `holdfast` as this test's user, and fills in what it prints. Returns its exit
+ * status. */
 static int ask(const char *command, char output[OUTPUT])
 {
     char line[256];

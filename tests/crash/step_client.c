@@ -378,7 +378,7 @@ START_TEST(client_killed_after_every_instruction)
 }
 END_TEST
 
-/* The same with the default lock-delay of handles, at a few points. */
+/* The client is killed at a few points only, with the default lock-delay of handles. */
 START_TEST(client_killed_with_the_default_lock_delay)
 {
     run_scenario(&scenarios[_i], DEFAULT_DELAY_MS,

@@ -348,8 +348,8 @@ static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
     return knowing >= world.voters - asked;
 }
 
-/* Keeps a copy of a disk, which is put back as soon as the cell can notice that, or some seconds
- * later. */
+/* Keeps a copy of a disk, and later puts the copy back: when the cell would notice the old copy, at
+ * once or after some seconds. */
 static void inject_copies(const struct faults *faults, struct sim_agent *agent)
 {
     bool same = agent->copied && memcmp(agent->copy->store_id, agent->disk.store_id,

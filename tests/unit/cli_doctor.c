@@ -170,8 +170,7 @@ START_TEST(each_thing_that_is_wrong_is_found)
 }
 END_TEST
 
-/* If no majority of stores is left, the remedy is to take a start over back, as long as that is
- * possible. */
+/* If no majority of stores is left, the remedy is to undo a rejoin, as long as that is possible. */
 START_TEST(remedies_lead_out)
 {
     struct ran ran;

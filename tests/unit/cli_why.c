@@ -69,7 +69,8 @@ START_TEST(test_says_why_it_waits)
 }
 END_TEST
 
-/* It comes sooner than the line without -v. On a busy machine it is tried again. */
+/* With -v the line about the wait comes sooner than without. On a busy machine the test tries
+ * again. */
 START_TEST(test_verbose_says_it_at_once)
 {
     struct ran ran = {.err = "", .took_ms = 1000};

@@ -1,6 +1,6 @@
 /*
- * The words of `holdfast lock`, as flock(1) has them and as they are without `--`; a lock within a
- * lock.
+ * The command line of `holdfast lock`: options in the form of flock(1), and commands without `--`.
+ * Also `holdfast lock` as the command of another one.
  */
 #include <check.h>
 #include <stdlib.h>

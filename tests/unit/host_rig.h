@@ -70,7 +70,7 @@ struct rig {
 
 /* Makes an agent before START with an empty region and room for this many of everything. */
 struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint32_t blocks);
-/* The same in a cell of so many voters, named host-a and so on. The agent is host-a, or the
+/* Makes such an agent in a cell of so many voters, named host-a and so on. It is host-a, or the
  * observer "host-x" if self is HOST_OBSERVER. requests: the limit. */
 struct rig *rig_create_cell(uint32_t locks, uint32_t voters, uint32_t self, uint32_t requests);
 /* Gives the namespace "orders" a region, too. To be called before rig_begin(). */

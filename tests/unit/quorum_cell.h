@@ -126,7 +126,7 @@ void cell_header(struct cell *cell, uint32_t node, enum message_kind kind, struc
 
 /* Returns the latest message of that kind in the node's inbox; NULL: none. */
 const struct message *cell_got(struct cell *cell, uint32_t node, enum message_kind kind);
-/* The same for an agent that is no voter. */
+/* Does what cell_got() does, for an agent that is no voter. */
 const struct message *cell_other_got(const struct cell *cell, const char *agent,
                                      enum message_kind kind);
 uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind);

@@ -65,7 +65,7 @@ static uint64_t acquire(uint32_t node, const char *name, uint64_t id)
     return granted(node, name)->as.grant.token_first;
 }
 
-/* The same, and gives the name back with that many tokens used. Returns the first token. */
+/* Acquires the name, and gives it back with that many tokens used. Returns the first token. */
 static uint64_t use(uint32_t node, const char *name, uint64_t id, uint64_t tokens)
 {
     uint64_t first = acquire(node, name, id);
@@ -167,8 +167,8 @@ START_TEST(voter_that_was_away_does_not_bring_them_back)
     uint64_t floor = floor_at(coordinator());
     ck_assert_uint_gt(floor, 100);
     ck_assert_uint_gt(rows(away), 0);
-    /* It comes back, and the coordinator goes: the voter that was away is then part of every
-     * majority. */
+    /* The voter that was away comes back, and the coordinator goes. From then on, the voter that
+     * was away is part of every majority. */
     cell_start(cell, away);
     cell_run(cell, 50 * CELL_MS);
     cell_kill(cell, owner);

@@ -318,8 +318,8 @@ START_TEST(where_it_may_listen)
 }
 END_TEST
 
-/* It is relative to the current folder, and is returned as an absolute path: the checks of the
- * folders above it need that. */
+/* A relative state_dir counts from the current folder. It becomes an absolute path, because the
+ * checks of the folders above it need one. */
 START_TEST(a_relative_state_dir)
 {
     char expected[PATH_MAX + 32];
@@ -447,7 +447,8 @@ START_TEST(nobody_else_unless_named)
 }
 END_TEST
 
-/* They are found later, or never: the agent goes on, and nobody has rights by such a name. */
+/* Unknown names may be found later, or never. The agent goes on, and nobody has rights by such a
+ * name. */
 START_TEST(names_that_nobody_has)
 {
     char place[CONFIG_PLACE_MAX];

@@ -363,8 +363,8 @@ START_TEST(only_voters_say_what_voters_say)
     ck_assert_str_eq(trace, "own:acquire");
 }
 
-/* The same holds for a request that goes straight to its receiver: an agent without a vote asks
- * only for itself. */
+/* A request that goes straight to its receiver counts only in its sender's name, too, if the sender
+ * has no vote. */
 START_TEST(nobody_without_a_vote_asks_for_another)
 {
     struct message message;

@@ -153,7 +153,7 @@ static struct cell *cell_taken_over(uint32_t *owner, uint32_t *next, struct mess
     return cell;
 }
 
-/* The same holds when the preferred voter gets its partitions back. */
+/* Queues are handed over, too, when the preferred voter gets its partitions back. */
 START_TEST(handed_back_with_its_queues)
 {
     uint32_t owner;

@@ -268,7 +268,7 @@ START_TEST(no_user_but_root_takes_every_client)
 }
 END_TEST
 
-/* Nor does one user get every handle, watch or id that repeated opens of a lock need. */
+/* One user does not get every handle or watch, or every id that repeated opens of a lock need. */
 START_TEST(no_user_but_root_takes_every_handle)
 {
     struct rig *small = rig_create(4, 4, 4, 1);
@@ -603,7 +603,8 @@ START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
     check_shown(client, 1, 0, 0);
     ck_assert_int_eq(hfi_release(&two, writer.slot, tried.token), HFI_RELEASED);
     check_shown(client, 1, 0, 0);
-    /* It joins: before its bit, after it, and named by the word. */
+    /* The writer joins the queue: before the waiters bit is set, after that, and named by the
+     * word. */
     atomic_store(wait, ticket | HFI_WAIT_JOINING);
     check_shown(client, 1, 0, 0);
     atomic_fetch_or(&rig->region.words[writer.slot].word, HFI_W_WAITERS);

@@ -351,7 +351,8 @@ START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
 }
 END_TEST
 
-/* The same holds for a name that has no lock here any more. */
+/* A name that has no lock here any more: its late grant is given back, too, before the name is
+ * asked for. */
 START_TEST(an_orphan_is_given_back_before_its_name_is_asked_for)
 {
     struct message stray = {.kind = MESSAGE_ACQUIRE};

@@ -25,7 +25,7 @@ static void teardown(void)
     rig_destroy(rig);
 }
 
-/* What the region notes of that hold, in the seat if it is a shared one. */
+/* Returns what the region notes about that hold: in the seat, if the hold is shared. */
 static struct hfi_ending ending_of(const struct hfi_opened *of, const struct hfi_held *hold)
 {
     struct hfi_ending ending;

@@ -282,7 +282,7 @@ START_TEST(a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before)
 }
 END_TEST
 
-/* Nor does a lock-delay of a session that is over. */
+/* A lock-delay of a session that is over keeps no client waiting. */
 START_TEST(a_lock_of_a_new_session_opens_in_time)
 {
     rig_die(rig, client);

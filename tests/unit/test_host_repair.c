@@ -258,8 +258,8 @@ START_TEST(a_token_below_what_was_seen)
     heal();
     more_tokens();
     ck_assert_uint_gt(assert_free(), token);
-    /* Nor does the give-back call the token unused if the grant goes back before the agent's
-     * look. */
+    /* If the grant goes back before the agent looks at the lock, the give-back does not call the
+     * token unused. */
     heal();
     token = assert_free();
     heal();
@@ -541,8 +541,8 @@ START_TEST(a_break_ends_what_cannot_be_told)
 }
 END_TEST
 
-/* Such a hold does not last longer than the handle. If the handle's owner wants the lock, it has
- * the lock. */
+/* A forged hold that cannot be told from a true one lasts no longer than the handle. If the
+ * handle's owner wants the lock, it has the lock. */
 START_TEST(what_cannot_be_told_is_its_handles)
 {
     open_both();

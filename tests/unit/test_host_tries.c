@@ -45,7 +45,7 @@ static struct waiter opens(uint32_t who)
     return (struct waiter){.opened = cell_opened_by(who)};
 }
 
-/* It tries the lock, and its slice is over without an answer. */
+/* The waiter tries the lock, and the first slice of its wait ends without an answer. */
 static void tries(struct waiter *waiter, uint32_t who, bool shared)
 {
     waiter->opened.seat = rig_seat(rig, who, waiter->opened.handle, shared);
@@ -121,7 +121,8 @@ START_TEST(a_try_has_the_grant_that_was_idle)
 }
 END_TEST
 
-/* It keeps its place in the queue from slice to slice, so it is asked for once. */
+/* A try keeps its place in the queue from one slice of its wait to the next, so the host asks for
+ * it once. */
 START_TEST(a_slow_answer_finds_the_try_that_it_is_for)
 {
     struct waiter waiter = opens_in_vain(client);
@@ -183,7 +184,8 @@ START_TEST(who_waits_is_not_refused)
 }
 END_TEST
 
-/* It has joined the queue, and its ring has not arrived when the answer does. */
+/* A second process has joined the queue, and its ring has not arrived when the answer to the first
+ * one does. */
 START_TEST(who_comes_with_the_answer_keeps_the_request)
 {
     struct waiter first = opens_in_vain(client);
@@ -202,7 +204,8 @@ START_TEST(who_comes_with_the_answer_keeps_the_request)
 }
 END_TEST
 
-/* One that waited has left: the next copy of the request says so, and ends where it has to wait. */
+/* A process that waited has left. The next copy of the request says so, and ends where it would
+ * have to wait. */
 START_TEST(a_request_that_nobody_waits_for_any_more_ends)
 {
     struct waiter waiter = opens_in_vain(client);

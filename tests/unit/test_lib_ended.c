@@ -34,7 +34,7 @@ static void lapse_in(int64_t lease_ns)
     agent_publish(&agent, lease_ns);
 }
 
-/* What the agent of the tests does in place of a real one's note and eviction. */
+/* Ends the hold as a real agent does: notes the reason in the region, then takes the hold away. */
 static void end_hold(const struct hfi_ending *ending)
 {
     uint32_t slot = agent_slot(&agent, "a");

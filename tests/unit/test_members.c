@@ -282,7 +282,7 @@ START_TEST(lost_store_is_refused_until_it_starts_over)
     for (uint32_t node = 0; node < 3; node++) {
         ck_assert_uint_eq(cell->nodes[node].disk.members[2].generation, 2);
     }
-    /* It has everything, and still votes after a restart. */
+    /* The voter that started over has every register, and still votes after a restart. */
     ck_assert_uint_eq(cell->nodes[2].disk.register_count, cell->nodes[0].disk.register_count);
     kill_all();
     cell_start_all(cell);

@@ -44,7 +44,8 @@ START_TEST(the_rate_lies_between_the_bounds)
     ck_assert(pace.measured);
     ck_assert_int_le(pace.low_ppm, rates_ppm[_i] + 1);
     ck_assert_int_ge(pace.high_ppm, rates_ppm[_i] - 1);
-    /* Two round trips of at most 40 ms in at least 30 s. */
+    /* Each of the two readings is uncertain by a round trip of at most 40 ms, and they are at least
+     * 30 s apart: 2,700 ppm of a clock that runs up to three times as fast. */
     ck_assert_int_le(pace.high_ppm - pace.low_ppm, 3 * 2700);
     ck_assert_int_le(recent_worst_ns(&pace.round_trip), 40 * MS);
     ck_assert_int_ge(recent_worst_ns(&pace.round_trip), 20 * MS);

@@ -53,8 +53,8 @@ START_TEST(asked_twice_answered_the_same)
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 2);
     ck_assert_int_eq(memcmp(granted(cell, 0, 1), &first, sizeof(first)), 0);
     ck_assert(first.fresh);
-    /* The same after the coordinator's restart, when it does not know for which request the grant
-     * was made. */
+    /* After its restart the coordinator gives the same answer, except that it does not know for
+     * which request the grant was made. */
     first.fresh = false;
     cell_kill(cell, to);
     cell_start(cell, to);
@@ -67,8 +67,8 @@ START_TEST(asked_twice_answered_the_same)
 }
 END_TEST
 
-/* The same when the grant has been given back since: a repeated answer is as fresh as the first one
- * was. */
+/* A request is repeated after its grant was given back: the repeated answer is as fresh as the
+ * first one was. */
 START_TEST(told_again_a_grant_is_as_fresh_as_it_was)
 {
     struct cell *cell = cell_ready(1);
@@ -328,8 +328,9 @@ START_TEST(dead_session_then_lock_delay_then_next)
 }
 END_TEST
 
-/* A lock-delay lasts so long that nine tenths of it have passed on the slowest clock even if the
- * coordinator has the fastest. By then `holdfast lock` has killed its command. */
+/* The host of a dead holder may have the slowest clock, and the coordinator the fastest. Still nine
+ * tenths of the lock-delay pass on the host's clock before the lock opens. By then `holdfast lock`
+ * has killed its command. */
 START_TEST(a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock)
 {
     static const struct {
@@ -720,7 +721,7 @@ START_TEST(not_the_owner_names_it)
     ck_assert_uint_eq(no->reason, MESSAGE_REFUSED_NOT_OWNER);
     ck_assert_int_eq(memcmp(&no->owner, &cell->config.voters[owner], sizeof(no->owner)), 0);
     ck_assert_ptr_null(cell_got(cell, host, MESSAGE_GRANT));
-    /* Nor may a stranger ask for another host. */
+    /* A stranger may not ask for another host, either. */
     cell->nodes[host].inbox_count = 0;
     message_agent_set(&message.from, "stranger", 8);
     cell_send(cell, owner, owner, &message);

@@ -260,8 +260,8 @@ START_TEST(who_comes_and_goes_does_so_in_turn)
 }
 END_TEST
 
-/* The same for clients that leave an answer unread, which the kernel reports as an error of the
- * socket. */
+/* Clients that go and leave an answer unread are closed in turns, too. The kernel reports such an
+ * end as an error of the socket. */
 START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 {
     int fds[CONNECTIONS];

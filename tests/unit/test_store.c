@@ -763,7 +763,7 @@ START_TEST(bad_row_is_refused_by_name)
 }
 END_TEST
 
-/* Such a name would go into messages, which other agents refuse. */
+/* An invalid name would go into messages, and other agents would refuse these. */
 START_TEST(name_that_is_none_is_refused)
 {
     static const char *const BAD[] = {"''", "'a' || char(27)", "CAST(x'61ff' AS TEXT)"};

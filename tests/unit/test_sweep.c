@@ -108,8 +108,8 @@ START_TEST(new_name_is_one_accept)
 }
 END_TEST
 
-/* The same after a take-over: the next coordinator has read all registers of the partition. Until
- * it has, it reads each name. */
+/* After a take-over the next coordinator reads each name, until it has read all registers of the
+ * partition. From then on, a new name is one ACCEPT. */
 START_TEST(complete_after_take_over)
 {
     struct cell *cell = start(3, 2);

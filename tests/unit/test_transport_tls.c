@@ -370,7 +370,7 @@ START_TEST(test_tls_and_plain)
     ck_assert_uint_eq(b->packets, 0);
     ck_assert_uint_eq(a->ups[to_b], 0);
     close(fd);
-    /* Nor does it dial without TLS, whatever address a peer announces. */
+    /* Node a does not dial without TLS, either, whatever address a peer announces. */
     ck_assert_uint_eq(transport_peer(a->transport, b->address, "host-b"), TRANSPORT_PEER_NONE);
     c = node_tls("good", "good", "good"); /* it still accepts the agents that it should */
     ck_assert(send_number(c, peer_up(c, a->address), 0, 300));

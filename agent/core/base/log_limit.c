@@ -8,7 +8,7 @@
 
 const struct log_rate log_once_a_minute = {.interval_ns = INT64_C(60000000000), .burst = 1};
 
-/* How many lines of the burst the time since then gives back. */
+/* Returns how many lines of the burst the time since then gives back. */
 static int64_t regained(const struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
 {
     return limit->regained_ns == 0 ? rate->burst

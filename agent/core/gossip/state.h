@@ -101,7 +101,7 @@ struct author {
     bool peer;                      /* the driver can send to it */
     bool down;                      /* its connection is broken */
     bool notified;                  /* the driver has its address */
-    bool silent;                    /* it was silent for too long at the last check */
+    bool silent;                    /* the agent had been silent for too long at the last check */
     bool owned_counts;              /* `owned` was published by the author's present process */
     uint32_t first[GOSSIP_BUCKETS]; /* the first item of each bucket */
     uint32_t hashes[GOSSIP_BUCKETS];
@@ -151,7 +151,7 @@ struct gossip {
 uint64_t gossip_mix(uint64_t hash);
 uint64_t gossip_hash(uint64_t seed, const void *bytes, size_t size);
 uint64_t gossip_random(struct gossip *gossip);
-/* How long this process has been publishing, in milliseconds. */
+/* Returns how long this process has been publishing, in milliseconds. */
 uint64_t gossip_heartbeat_ms(const struct gossip *gossip);
 uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns);
 

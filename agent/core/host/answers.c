@@ -24,8 +24,9 @@
 static void grant_move(struct host *host, struct lock_ref at, const struct message_grant *grant,
                        struct host_actions *actions)
 {
-    /* If the grant is not fresh, the previous agent may have handed out its tokens. The region is
-     * not believed about that, so all tokens count as used. */
+    /* If the grant is not fresh, the previous agent may have handed out some of the grant's tokens.
+     * Only the region could tell which, and clients can write there. So all of them count as
+     * used. */
     bool fresh = lock_state(host, at) == LOCK_ASKING && grant->fresh;
     bool moved = slot_move(host, &at, actions);
     if (!moved) {
@@ -285,7 +286,7 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
 {
     struct request *request = request_of(host, at);
     if (lock_state(host, at) == LOCK_RETURNING) {
-        request_send(host, request, actions); /* it did not arrive */
+        request_send(host, request, actions); /* the give-back has not arrived yet, or was lost */
     } else if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE) {
         lock_set_recalled(host, at, true); /* acted on when the quorum has confirmed the grant */
     } else if (lock_state(host, at) == LOCK_ADOPTED && request != NULL &&
@@ -350,7 +351,8 @@ static void recalled_if_idle(struct host *host, struct lock_ref at,
     bool to_read = recall->recall == MESSAGE_RECALL_TO_READ;
     bool in_use = false;
     if (lock_state(host, at) == LOCK_RETURNING) {
-        request_send(host, request_of(host, at), actions); /* it did not arrive */
+        request_send(host, request_of(host, at), actions); /* the give-back has not arrived yet, or
+                                                            * was lost */
     } else if (lock_is_granted(host, at)) {
         in_use = !message_order_before(recall->version, lock_version(host, at)) &&
                  grant_lend(host, at, to_read, actions) == GRANT_IN_USE;

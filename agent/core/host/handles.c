@@ -286,7 +286,7 @@ uint32_t handle_next(const struct host *host, uint32_t handle)
 
 /* ---- the handles of a client ---- */
 
-/* How many handles all clients of a user have. Dead and hung-up clients count. */
+/* Returns how many handles all clients of a user have. Dead and hung-up clients count. */
 static uint32_t share_of(const struct host *host, int64_t account)
 {
     uint32_t share = 0;

@@ -1,4 +1,4 @@
-/* What a client is answered that asks what there is: see inspect.h. */
+/* Answers to clients that ask which locks, holders and waiters there are: see inspect.h. */
 #include "inspect.h"
 
 #include "clients.h"

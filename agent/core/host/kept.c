@@ -1,4 +1,4 @@
-/* What is kept of requests for the next agent: see kept.h. */
+/* The notes about requests that are kept for the next agent: see kept.h. */
 #include "kept.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* What a client opens: see opens.h. */
+/* The handles that clients open: see opens.h. */
 #include "opens.h"
 
 #include "attend.h"
@@ -227,7 +227,8 @@ static bool handle_give_seat(struct host *host, uint32_t handle)
     return handle_seat(host, handle) != HFI_SEAT_NONE;
 }
 
-/* What the options ask of the handle: lock-delay, limit, a seat. HF_EFULL, or 0. */
+/* Gives the handle what the options ask for: a lock-delay, a limit, a seat. Returns HF_EFULL if
+ * there is no free seat, or 0. */
 static int32_t handle_options(struct host *host, uint32_t handle, const struct hfi_open *open)
 {
     delay_gone(host, handle_delay_ms(host, handle));

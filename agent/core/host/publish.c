@@ -14,7 +14,7 @@ enum {
     PIECE_LOCKS = 64,   /* looked at closely in a piece */
 };
 
-/* What was published of one namespace, by slot. */
+/* What was published about the locks of one namespace, by slot. */
 struct publish_space {
     uint64_t *words; /* the word when it was published last */
     uint64_t *told;  /* bits: gossip reported the lock as in use */

@@ -1,4 +1,4 @@
-/* What is asked of other hosts, and what they ask: see remote.h. */
+/* Questions to other hosts, and answers to theirs: see remote.h. */
 #include "remote.h"
 
 #include "attend.h"

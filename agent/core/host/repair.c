@@ -66,11 +66,11 @@ static void repair_slot(struct host *host, struct lock_ref at)
     }
 }
 
-/* What the seats of a lock say together. */
+/* What the seats of a lock show, all taken together. */
 struct queued {
     bool any;
     uint32_t ticket; /* the last */
-    uint64_t bits;   /* that the word has to have */
+    uint64_t bits;   /* the bits that the word has to have */
 };
 
 static void look_at_place(struct queued *queued, uint64_t wait)
@@ -338,7 +338,7 @@ static uint32_t pass_piece(struct host *host, struct host_actions *actions)
     return 1;
 }
 
-/* How many slots there are to look at. */
+/* Returns how many slots there are to look at. */
 static uint64_t slots_in_use(const struct host *host)
 {
     uint64_t slots = 0;

@@ -3,8 +3,8 @@
  *
  * A lock has at most one request under way: it is ASKING, AMENDING or RETURNING; or it is ADOPTED,
  * and asks which grant it has. Messages get lost, so a request is sent again until it is answered,
- * each time under the same id, by changing ways (routes.h). It ends with its answer, or with the
- * session.
+ * each time under the same id, and not always by the same route (routes.h). It ends with its
+ * answer, or with the session.
  *
  * An orphan is the give-back of a grant that came for a name without a lock here. If a new request
  * for that name overtook the give-back, its answer would be the very grant that is on its way back.
@@ -34,7 +34,8 @@ struct request_terms {
     bool has_used; /* AMEND: its token is token_used */
     /* ACQUIRE: what was sent last. Each copy that is sent says anew what the lock's queue wants. */
     uint8_t tries; /* enum message_tries */
-    bool asks;     /* an answer to tries is under way, to those up to that ticket: */
+    bool asks;     /* an answer to tries is awaited; if has_try, it is for the tries up to ticket
+                    * last_try */
     bool has_try;
     uint32_t last_try;
 };
@@ -53,7 +54,8 @@ struct request *request_start(struct host *host, struct lock_ref at, enum messag
 void request_count_ask(struct host *host, struct request *request);
 void request_set_terms(struct request *request, const struct request_terms *terms);
 const struct request_terms *request_terms(const struct request *request);
-/* An ACQUIRE that is under way asks for another mode from now on; the ways begin anew. */
+/* Makes an ACQUIRE that is under way ask for another mode from now on. It is sent by the first
+ * route again. */
 void request_set_mode(struct request *request, uint8_t mode);
 /* Notes an ACQUIRE for the next agent. known: the lock's version is the last that went back. */
 void request_keep_note(struct host *host, const struct request *request, bool known);
@@ -61,7 +63,8 @@ void request_send(struct host *host, struct request *request, struct host_action
 /* Returns whether the lock's queue wants something that the ACQUIRE under way does not ask for:
  * that processes wait instead of try, or an answer to a try. */
 bool request_is_behind(const struct host *host, const struct request *request);
-/* The answer to tries is here. Refuses the processes that it is for. */
+/* Called when the coordinator has refused the tries of a request. Refuses the processes that
+ * tried. */
 void request_refuse_tries(struct host *host, struct request *request);
 /* Returns whether processes wait for that lock, and do not only try it. */
 bool request_is_waited_for(const struct host *host, struct lock_ref at);

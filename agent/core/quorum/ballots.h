@@ -60,8 +60,8 @@ bool ballots_next_order(struct quorum *quorum, uint32_t partition, struct messag
 enum partition_state ballots_state(const struct quorum *quorum, uint32_t partition);
 /* The ballot that this voter last used for the partition. */
 uint64_t ballots_of(const struct quorum *quorum, uint32_t partition);
-/* When the partition became PREPARED, and when it was last PREPARED before it left that state (long
- * ago if it never was). Nanoseconds of the step's clock. */
+/* Returns when the partition became PREPARED, and when it was last PREPARED before it left that
+ * state (long ago if it never was). Nanoseconds of the step's clock. */
 int64_t ballots_prepared_ns(const struct quorum *quorum, uint32_t partition);
 int64_t ballots_left_ns(const struct quorum *quorum, uint32_t partition);
 /* Returns whether a voter other than `voter` coordinates the partition, as far as is known here.

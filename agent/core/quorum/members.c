@@ -758,7 +758,8 @@ static int64_t hello_pause_ms(const struct quorum *quorum, const struct member *
     return member->same && member->status == MESSAGE_STATUS_VOTING ? SETTLED_MS : HELLO_MS;
 }
 
-/* Why a voter of that status waits. A switch: a table of strings would be a writable variable. */
+/* Returns why a voter of that status waits. It is a switch, because a table of strings would be a
+ * writable variable. */
 static const char *waits_for(enum message_voter_status status)
 {
     switch (status) {

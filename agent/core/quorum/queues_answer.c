@@ -210,7 +210,8 @@ static void answer_one(struct quorum *quorum, const struct queued_request *reque
     }
 }
 
-/* Whether a reader's host was refused the exclusive grant, since other hosts have shares. */
+/* Returns whether a reader's host was refused the exclusive grant, since other hosts have
+ * shares. */
 static bool is_vain_upgrade(const struct queued_request *request, const struct record *value)
 {
     return request->kind == MESSAGE_AMEND && request->outcome == OUTCOME_REFUSED_VERSION &&

@@ -80,7 +80,8 @@ struct queued_request {
     uint8_t outcome; /* decided: the answer to send when the round's value is chosen */
     uint8_t tries;   /* ACQUIRE: enum message_tries, of its newest copy */
     bool probes;     /* ACQUIRE with tries: the owners in its way are to be asked */
-    bool refused;    /* the same: those who only try get the answer that it is in use */
+    bool refused;    /* ACQUIRE with tries: processes that only try are answered that the lock is in
+                      * use */
     bool again;      /* ACQUIRE: it was answered before, see queues_answered.c */
     bool fresh;      /* ACQUIRE with a grant: the grant was made for this request */
     bool has_used;   /* AMEND: token is token_used */
@@ -188,13 +189,14 @@ struct plan {
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
     /* Of the acquires that have to wait: */
-    bool waits; /* one is of processes that wait; the first one of these is of this agent: */
+    bool waits; /* processes wait behind some of them; the first of these is of the agent
+                 * `waiter` */
     uint16_t waiter;
-    bool writes;  /* one of the processes that wait wants the lock exclusively */
-    bool probes;  /* one is of processes that try, and the present owners were not asked yet */
+    bool writes;  /* some of the processes that wait want the lock exclusively */
+    bool probes;  /* for some, processes only try, and the present owners were not asked yet */
     bool again;   /* the owners were asked, but the answer may be lost */
-    bool reads;   /* one is of processes that try to read */
-    bool refuses; /* one is of processes that try, and are answered now */
+    bool reads;   /* for some, processes try to read */
+    bool refuses; /* for some, processes only try, and are answered now */
     uint32_t decided;
     const struct queued_request *blocked; /* the first acquire that has to wait */
     const struct operation *operation;
@@ -206,7 +208,8 @@ struct plan {
  * If held, only repeated acquires are granted. */
 void plan_make(struct quorum *quorum, struct operation *operation, const struct record *value,
                bool held, struct plan *plan);
-/* When the lock-delay ends that follows that agent's session. Nanoseconds of the step's clock. */
+/* Returns when the lock-delay ends that follows that agent's session. Nanoseconds of the step's
+ * clock. */
 int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent);
 
 /* ---- queues_answer.c ---- */

@@ -148,8 +148,8 @@ static void recall(struct quorum *quorum, const struct operation *operation,
     version->recall = (uint8_t)what;
 }
 
-/* What to recall now: for those that wait, at its times; for those that only try, when they ask.
- * MESSAGE_RECALL_END: nothing. */
+/* Returns which recall to send now; MESSAGE_RECALL_END: none. If hosts wait, a recall is due at
+ * intervals. If hosts only try, a recall is due when one of them asks. */
 static enum message_recall what_to_recall(const struct quorum *quorum,
                                           const struct operation *operation,
                                           const struct plan *plan)

@@ -52,7 +52,7 @@ void registers_promise_one(struct quorum *quorum, uint32_t partition, uint64_t b
  * registers have the same hash. */
 uint64_t registers_digest(const struct quorum *quorum, uint32_t partition);
 uint64_t registers_live_digest(const struct quorum *quorum, uint32_t partition);
-/* How many registers the partition has; how many of them have mode NONE. */
+/* Returns how many registers the partition has; how many of them have mode NONE. */
 uint32_t registers_count_of(const struct quorum *quorum, uint32_t partition);
 uint32_t registers_idle_of(const struct quorum *quorum, uint32_t partition);
 /* The partition's checkpoint, which is durable; the floor above which tokens of new names start. */
@@ -77,7 +77,7 @@ bool registers_have_room(const struct quorum *quorum, uint32_t name);
  * like an ACCEPT that arrives late, but sends no answer, so it counts in no round. Returns false if
  * there is no room. */
 bool registers_adopt(struct quorum *quorum, const struct message_accept *value);
-/* How many registers there are in all partitions. */
+/* Returns how many registers there are in all partitions. */
 uint32_t registers_count(const struct quorum *quorum);
 
 /* ---- A partition's registers, by index ---- */

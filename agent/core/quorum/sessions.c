@@ -85,7 +85,7 @@ uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent)
     return quorum->sessions->of[agent].marked;
 }
 
-/* When any epoch of the agent up to this one last renewed, or counts as renewed. */
+/* Returns when any epoch of the agent up to this one last renewed, or counts as renewed. */
 static int64_t last_seen_ns(const struct quorum *quorum, const struct session *agent,
                             uint32_t epoch)
 {
@@ -99,7 +99,7 @@ static int64_t last_seen_ns(const struct quorum *quorum, const struct session *a
     return seen_ns;
 }
 
-/* How long until the session may have lapsed; 0 if it may have lapsed now. Nanoseconds. */
+/* Returns how long until the session may have lapsed; 0 if it may have lapsed now. Nanoseconds. */
 static int64_t lapse_wait_ns(const struct quorum *quorum, const struct session *agent,
                              uint32_t epoch)
 {

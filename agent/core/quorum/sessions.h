@@ -34,7 +34,7 @@ void sessions_start(struct quorum *quorum);
 /* This process stopped for a while, or its clock was wrong: all sessions count as renewed just
  * now. */
 void sessions_refresh(struct quorum *quorum);
-/* When sessions_refresh() was last called, or this process started. Nanoseconds. */
+/* Returns when sessions_refresh() was last called, or this process started. Nanoseconds. */
 int64_t sessions_fresh_since_ns(const struct quorum *quorum);
 /* A number that identifies this process of this voter; never 0. */
 uint64_t sessions_incarnation(const struct quorum *quorum);
@@ -53,7 +53,7 @@ void sessions_mark(struct quorum *quorum, const struct message *message);
 bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 /* The highest epoch that renewed here. */
 uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent);
-/* When the agent's highest epoch last renewed, or was last counted as renewed
+/* Returns when the agent's highest epoch last renewed, or was last counted as renewed
  * (sessions_refresh()). */
 int64_t sessions_seen_ns(const struct quorum *quorum, uint32_t agent);
 /* The highest marked epoch; all up to it are marked. 0 if none is. */

@@ -147,9 +147,9 @@ void sync_request(struct quorum *quorum, const struct message *message)
 
 /* ---- Requests ---- */
 
-/* How long to wait for answers before the PULL is repeated. Answers to an earlier PULL do not count
- * after it is repeated, since they may be of another list. So a voter that has not answered at all,
- * and may be slow, gets more time with each try. */
+/* Returns how long to wait for answers before the PULL is repeated. Answers to an earlier PULL do
+ * not count after it is repeated, since they may be of another list. So a voter that has not
+ * answered at all, and may be slow, gets more time with each try. */
 static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exchange)
 {
     static const int64_t most_ns = EXCHANGE_RESEND_MAX_MS * MS_NS;

@@ -62,7 +62,7 @@ void sync_checkpointed(struct quorum *quorum, const struct message *message);
 void sync_recount(struct quorum *quorum);
 /* At the end of a step: begins a checkpoint, if one is due. No tick is scheduled just for that. */
 void sync_end_step(struct quorum *quorum);
-/* When deletion needs a step even if no event comes. */
+/* Returns when deletion needs a step even if no event comes. */
 int64_t sync_deletion_tick(const struct quorum *quorum);
 
 #endif

@@ -61,8 +61,8 @@ bool voters_hear(const struct quorum *quorum, uint32_t voter);
 bool voters_all_seen(const struct quorum *quorum);
 /* Returns whether that voter has been well for long enough to get its preferred partitions back. */
 bool voters_settled(const struct quorum *quorum, uint32_t voter);
-/* When this process last resumed after a stop so long that others may have replaced it; INT64_MIN
- * if never. */
+/* Returns when this process last resumed after a stop so long that others may have replaced it;
+ * INT64_MIN if never. */
 int64_t voters_slept_ns(const struct quorum *quorum);
 
 /* ---- Claims of other voters ---- */

@@ -120,7 +120,7 @@ static void count_votes(struct renewal *renewal)
     renewal->lost = renewal->lost || dead >= majority(renewal);
 }
 
-/* When the session is lost if no more renewals count. */
+/* Returns when the session is lost if no more renewals count. */
 static int64_t loss_ns(const struct renewal *renewal)
 {
     if (renewal->deadline_ns != 0) {
@@ -241,7 +241,8 @@ static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
     return calm || renewal->next_round_ns < soon_ns ? renewal->next_round_ns : soon_ns;
 }
 
-/* When to send the next early renewal to a voter that is connected but has not answered since. */
+/* Returns when to send the next early renewal to a voter that is connected but has not answered
+ * since. */
 static int64_t ask_due_ns(const struct renewal *renewal, int64_t now_ns)
 {
     int64_t due_ns = INT64_MAX;

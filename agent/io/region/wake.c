@@ -30,8 +30,9 @@ static struct {
     wake_fn *wake;
     /* relaxed: both threads set these fields; a thread that reads an old value only makes a wake
      * that the other one should make */
-    _Atomic int64_t suspect_until_ns[WAKE_SPACES]; /* a wake took long, and another one until then
-                                                    * makes the namespace costly; 0: none did */
+    _Atomic int64_t suspect_until_ns[WAKE_SPACES]; /* after a wake that took long: a second one
+                                                    * before this time makes the namespace costly;
+                                                    * 0: no wake took long */
     _Atomic int64_t late_until_ns[WAKE_SPACES];
     pthread_mutex_t mutex;
     pthread_cond_t given;

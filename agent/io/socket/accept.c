@@ -185,8 +185,8 @@ static void turn_away(struct socket_server *server, int fd, const struct peer *p
 /* The result of an attempt to accept one. */
 enum accepted { NOBODY_THERE, TURNED_AWAY, LET_IN };
 
-/* NOBODY_THERE: no connection waits, or accepting is not possible now. *peer: the process that
- * connected. */
+/* Returns NOBODY_THERE if no connection waits, or if accepting is not possible now. *peer: the
+ * process that connected. */
 static enum accepted accept_one(struct socket_server *server, struct peer *peer)
 {
     struct socket_handler *handler = &server->config.handler;

@@ -49,7 +49,7 @@ struct store {
     bool open;       /* a batch is open */
     bool deleted;    /* the open batch deletes rows */
     bool failed;     /* from now on writes fail: it is not known what is durable */
-    bool damaged;    /* it cannot be read, and no other process has it open */
+    bool damaged;    /* the store cannot be read, and no other process has it open */
     int frames;      /* frames in the log */
     char path[PATH_MAX];
     char error[STORE_ERROR_MAX];

@@ -30,7 +30,7 @@ struct transport_peer {
     int64_t greet_ns;            /* how long the next greeting may take */
     uint32_t newest;             /* the version that the next greeting offers */
     struct transport_link *link; /* NULL: none */
-    bool up;                     /* it has greeted, and the handler has been notified */
+    bool up;                     /* the peer has greeted, and the handler has been notified */
     uint32_t ups;
     int64_t quiet_until_ns; /* until then its refusal is not logged again */
     char address[TRANSPORT_ADDRESS_SIZE];

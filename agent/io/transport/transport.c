@@ -219,7 +219,7 @@ static void settle(struct transport *transport, struct transport_link *link)
     if (link->received && link->state != TRANSPORT_LINK_BROKEN) {
         inbound_received(transport, link);
         if (link->state == TRANSPORT_LINK_BROKEN) {
-            return; /* it got no place in the inbox */
+            return; /* the link got no place in the inbox */
         }
     }
 
@@ -363,7 +363,8 @@ bool transport_send(struct transport *transport, uint32_t index, const void *byt
     bool sent = link != NULL && transport_link_send(link, bytes, size);
 
     if (link != NULL && link->state == TRANSPORT_LINK_BROKEN) {
-        transport_wake_at(transport, 0); /* the next dispatch reports it, this must not call back */
+        transport_wake_at(transport, 0); /* the next dispatch reports the broken link, because a
+                                          * send must not call the handler */
     }
     if (!sent) {
         transport->counts.packets_lost++;

@@ -108,7 +108,7 @@ struct hfi_welcome {
     uint32_t version;
     uint32_t client; /* its first holder id */
     uint64_t nonce;
-    bool resumed;         /* it is the client that HELLO named, and keeps what it holds */
+    bool resumed;         /* this is the client that HELLO named, and it keeps what it holds */
     uint64_t boottime_ns; /* the agent's clock: a client in another time namespace is refused */
     int64_t session_ttl_ns;
     int64_t grace_ns;

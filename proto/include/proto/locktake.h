@@ -12,7 +12,7 @@
 
 #include "proto/lockword.h"
 
-/* A clock: CLOCK_BOOTTIME, ns. arg is the kernel's. */
+/* A clock: returns CLOCK_BOOTTIME, ns. arg: that of struct hfi_kernel. */
 typedef int64_t hfi_clock(void *arg);
 
 static inline _Atomic uint64_t *word_of(const struct hfi_actor *actor, uint32_t slot)
@@ -124,7 +124,7 @@ static inline bool hfi_take_swap(const struct hfi_actor *actor, uint32_t slot, u
 }
 
 /* The addresses that are read after a swap. They are computed before the swap, because the
- * processor executes nothing beside it. */
+ * processor executes no other instruction during it. */
 struct hfi_aim {
     _Atomic uint64_t *word;
     const _Atomic uint64_t *lease;

@@ -88,7 +88,7 @@ struct hfi_request {
     uint32_t seat; /* HFI_SEAT_NONE: no seat; a seat is needed to wait, to share, and for a limit */
     int64_t limit_ns; /* the hold ends by itself after this time; 0: it does not */
     bool barging;
-    bool trying; /* it waits only for an idle grant to come from another host */
+    bool trying; /* the handle waits only for an idle grant to come from another host */
 };
 
 /* Bounds what a wait may do. */

@@ -619,7 +619,7 @@ static inline const struct message_value *message_value_of(const struct message 
                                              : NULL;
 }
 
-/* How many bytes of the message are used, from its beginning. */
+/* Returns how many bytes of the message are used, from its beginning. */
 static inline size_t message_size(const struct message *message)
 {
     const struct message_value *value = message_value_of(message);

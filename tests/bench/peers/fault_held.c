@@ -1,12 +1,12 @@
 /*
- * Case 11. Sixteen clients take 100,000 locks and keep them: as many as the peer has given in the
- * time there is, which the table says. Memory is what the servers have more than before, by lock.
- * Then nobody does anything for a while but what keeps the locks held, and that is counted: on the
- * servers, and on the clients where these have to renew each hold themselves.
+ * Case 11. Sixteen clients take 100,000 locks and keep them, or as many as the peer gives in the
+ * time there is; the table says how many. The memory of a lock is what the servers' memory grew by,
+ * divided by the number of locks. Then only the work that keeps the locks held is done for a while.
+ * The case counts that work: on the servers, and on the clients if they renew each hold themselves.
  *
- * It is counted when what the taking left behind is over (writes to a disk, news to other servers):
- * when the servers take hardly more of a processor than they took before it. Where the clients
- * renew there is no such rest.
+ * Taking the locks leaves work behind (writes to a disk, news to other servers). So the counting
+ * begins when the servers use hardly more of a processor than before the locks were taken. If
+ * the clients renew, the servers never get so quiet, and the case does not wait for that.
  *
  * The lease is longer here than in the other cases, and the same for all.
  */
@@ -86,7 +86,8 @@ static int client_plays(struct peer_run *run, void *arg, uint32_t index)
         uint32_t lost = actor_renew(run, locks, stage->held[index], &renewed_ns);
         atomic_fetch_add_explicit(&stage->lost, lost, memory_order_relaxed);
         if (run->kind->renew == NULL) {
-            actor_sleep(suspicion_ns); /* so that no work of the taking is counted */
+            actor_sleep(suspicion_ns); /* nothing to renew: it sleeps, so that this loop's own
+                                        * wake-ups are not counted */
         }
         actor_sleep(step_ns);
     }

@@ -23,13 +23,13 @@ struct hfi_utf8 {
  * 0x10FFFF are invalid, and then one byte is read at a time. */
 struct hfi_utf8 hfi_utf8_next(const char *bytes, size_t size);
 
-/* Whether it is a control character of Unicode: C0, DEL or C1. */
+/* Returns whether the character is a control character of Unicode: C0, DEL or C1. */
 bool hfi_utf8_is_control(uint32_t code_point);
 
-/* Whether the character is invisible but may change how the text around it looks, or end a line: it
- * changes the direction of writing, joins, has no width, or is a tag or a variation selector. These
- * are Unicode's Default_Ignorable_Code_Point, the separators of lines and paragraphs, and
- * annotations. A lock's name may contain them. */
+/* Returns whether the character is invisible but may change how the text around it looks, or end a
+ * line: it changes the direction of writing, joins, has no width, or is a tag or a variation
+ * selector. These are Unicode's Default_Ignorable_Code_Point, the separators of lines and
+ * paragraphs, and annotations. A lock's name may contain them. */
 bool hfi_utf8_is_unseen(uint32_t code_point);
 
 #endif

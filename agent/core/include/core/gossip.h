@@ -156,7 +156,7 @@ struct gossip *gossip_init(void *memory, const struct gossip_config *config, uin
 void gossip_step(struct gossip *gossip, const struct gossip_event *event,
                  struct gossip_actions *actions);
 
-/* When the next TICK is wanted; INT64_MAX: never. */
+/* Returns when the next TICK is wanted; INT64_MAX: never. */
 int64_t gossip_next_tick_ns(const struct gossip *gossip);
 
 /* ---- what this agent publishes ---- */
@@ -204,7 +204,7 @@ int64_t gossip_age_ns(const struct gossip *gossip, int64_t now_ns);
 struct gossip_agent_view {
     struct message_agent name;
     int64_t age_ns; /* since its last sign of life; -1: there was none yet */
-    bool silent;    /* it was silent for too long */
+    bool silent;    /* the agent was silent for too long */
     bool dead;      /* a voter reported that this session is over */
     struct gossip_agent agent;
 };

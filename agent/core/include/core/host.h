@@ -173,7 +173,7 @@ struct host_action {
         struct {
             uint32_t fds;     /* HOST_FD_... */
             uint32_t region;  /* with HOST_FD_REGION: which one */
-            uint32_t birth;   /* not 0: it is about that region, see host_reply_is_late() */
+            uint32_t birth;   /* not 0: the reply is about that region, see host_reply_is_late() */
             uint64_t request; /* the request that this frame answers; 0: a later frame answers it */
             uint32_t offset;  /* of the frame in host_actions.output */
             uint32_t size;
@@ -259,8 +259,9 @@ void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t co
 /* The note of a namespace's region, in memory that outlives the agent and that no client maps; all
  * zeros at first. */
 struct host_region_note {
-    _Atomic uint64_t name_hash;   /* the driver's: of which namespace; 0: of none */
-    _Atomic uint64_t incarnation; /* the driver's; 0: not known */
+    _Atomic uint64_t name_hash;   /* set by the driver: a hash of the namespace's name; 0: no
+                                   * namespace */
+    _Atomic uint64_t incarnation; /* set by the driver; 0: not known */
     _Atomic int64_t closed_ns;    /* until then a lock may be closed, or a hold may last in a region
                                      that was given up */
     _Atomic uint32_t anew_epoch;  /* the namespace was given up in that session; 0: in none */
@@ -406,7 +407,7 @@ uint64_t host_regions_of(const struct host *host, uint32_t client);
 /* Returns how often a lock of these regions asked to be looked at, by its dirty bit. */
 uint64_t host_causes(const struct host *host, uint64_t regions);
 
-/* Whether, as far as the host core knows, every process that ever got a region is dead. */
+/* Returns whether, as far as the host core knows, every process that ever got a region is dead. */
 bool host_is_deserted(const struct host *host);
 
 /* Fails (HF_CHECK) if the private state contradicts itself. For tests and the simulator. */

@@ -138,7 +138,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
  * call it while the host core, which shares the names, is in a step. The message is valid. */
 void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 
-/* When the next TICK is wanted; INT64_MAX: never. */
+/* Returns when the next TICK is wanted; INT64_MAX: never. */
 int64_t quorum_next_tick_ns(const struct quorum *quorum);
 
 /* Returns whether a message of this kind may be sent only when everything that was to be persisted

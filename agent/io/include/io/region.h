@@ -51,7 +51,7 @@ enum {
 enum region_fault {
     REGION_SOUND = 0,
     REGION_HEADER,   /* a constant field of its header was changed: region_file_mend() */
-    REGION_CUT,      /* it has another size */
+    REGION_CUT,      /* the object has another size */
     REGION_SWOLLEN,  /* a process allocated memory behind its end. Removing that memory blocks every
                       * process that touches the region meanwhile: 0.25 s for each GiB */
     REGION_PUNCHED,  /* memory that the region had is gone */

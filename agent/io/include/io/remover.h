@@ -34,10 +34,10 @@ enum {
 /* What is to be removed. A file of another user is left alone. */
 enum remover_kind {
     REMOVER_FOLDER,  /* a folder with the object `region` in it */
-    REMOVER_EMPTIED, /* the same. Before, the object's memory behind the region's header is given
-                      * back, and the object gets its original size: a process that has it mapped
-                      * then reads zeros, instead of dying of SIGBUS. This is for an object that a
-                      * client may have open for ever */
+    REMOVER_EMPTIED, /* the same, but first the memory behind the region's header is given back, and
+                      * the object gets its original size. So a process that still has it mapped
+                      * reads zeros and gets no SIGBUS. For an object that a client may have open
+                      * for ever */
     REMOVER_FLAT,    /* an object of an earlier release, and the files beside it */
 };
 

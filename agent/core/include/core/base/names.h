@@ -25,8 +25,8 @@ enum {
     NAMES_COUNT_MAX = 1 << 25,
 };
 
-/* How many bytes of memory names_init() needs for so many names of any length; count_max is at most
- * NAMES_COUNT_MAX. Most of the memory is never touched. */
+/* Returns how many bytes of memory names_init() needs for so many names of any length; count_max is
+ * at most NAMES_COUNT_MAX. Most of the memory is never touched. */
 size_t names_size(uint32_t count_max);
 
 /* Makes an empty table in memory, which must be zeroed, names_size() bytes long and aligned to 8;
@@ -63,7 +63,7 @@ void names_set_register(struct names *names, uint32_t id, uint32_t index);
 uint32_t names_lock(const struct names *names, uint32_t id);
 void names_set_lock(struct names *names, uint32_t id, uint32_t index);
 
-/* How many names there are. */
+/* Returns how many names there are. */
 uint32_t names_count(const struct names *names);
 
 /* The name after id, or the first one after NAMES_NONE, in an arbitrary order; NAMES_NONE at the

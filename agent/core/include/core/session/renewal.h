@@ -56,7 +56,7 @@ struct renewal_voter {
     uint64_t answered_id;     /* the latest renewal that it answered */
     uint32_t dead_epoch;
     bool hurried;         /* got an early renewal since the last round, because of its answer */
-    bool greeted;         /* the same because of its connection */
+    bool greeted;         /* the same, because its connection came up */
     int64_t connected_ns; /* since when it is connected; 0: not reported yet */
     int64_t ask_ns;       /* connected, no answer since: when to send an early renewal; 0: not */
     struct pace pace;
@@ -70,7 +70,8 @@ struct renewal {
     bool adopted;
     bool lost;
     bool astray; /* see renewal_clock() */
-    /* It asks for the epochs that this agent had, with epoch 0, until a majority has answered. */
+    /* Renewals ask for the epochs that this agent had: they have epoch 0 until a majority has
+     * answered. */
     bool asking;
     uint32_t reported_epoch; /* the highest epoch in such an answer */
     uint8_t reported;        /* the voters that sent one, by bit */
@@ -124,7 +125,7 @@ void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_
  */
 void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
 
-/* When the next tick is due, for a renewal or a change of state; INT64_MAX: never. */
+/* Returns when the next tick is due, for a renewal or a change of state; INT64_MAX: never. */
 int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns);
 
 enum renewal_state renewal_state(const struct renewal *renewal, int64_t now_ns);
@@ -135,9 +136,9 @@ int64_t renewal_deadline_ns(const struct renewal *renewal);
 
 uint32_t renewal_epoch(const struct renewal *renewal);
 
-/* How fast that voter answers, and how fast its clock runs. For people. */
+/* Returns how fast that voter answers, and how fast its clock runs. For people. */
 const struct pace *renewal_pace(const struct renewal *renewal, uint32_t voter);
-/* When that voter last answered; 0: never. */
+/* Returns when that voter last answered; 0: never. */
 int64_t renewal_answered_ns(const struct renewal *renewal, uint32_t voter);
 
 /* Returns whether that voter has answered within the last ttl, and since its connection was made.
