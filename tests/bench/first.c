@@ -180,7 +180,7 @@ static int measure_rounds(struct run *run, struct effort effort)
     if (measure_round(run, operations) != 0) {
         return -1;
     }
-    /* that operation was the warm-up */
+    /* the operations so far were the warm-up */
     run->first->count = run->both->count = run->trip->count = run->append->count = 0;
     for (size_t round = 0; round < effort.rounds; round++) {
         if (measure_round(run, operations) != 0) {

@@ -283,7 +283,7 @@ START_TEST(more_than_it_has_descriptors_for)
     ck_assert(!closer_push(closer));
     ck_assert_uint_eq(closer_most(closer, &count), HIS);
     ck_assert_uint_ge(count, FEW_DESCRIPTORS / 2);
-    sleep_ms(100); /* the closer has received as many as it can */
+    sleep_ms(100); /* the closer has received as many sockets as it can */
     for (unsigned ms = 0; ms < GUARD_MS && state_of(pid) != 'S'; ms += 10) {
         sleep_ms(10);
     }

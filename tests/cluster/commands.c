@@ -22,7 +22,7 @@ static struct actor other;
 static char output[OUTPUT];
 static bool weak; /* whether the command lacks the right to signal other users; its errors go into
                    * its output */
-static bool mute; /* it is started without standard output and standard error */
+static bool mute; /* the command is started without standard output and standard error */
 
 static void start(void)
 {

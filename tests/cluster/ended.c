@@ -256,7 +256,7 @@ static void read_line(void)
     char path[128];
     snprintf(path, sizeof(path), "%s/line", agents[HERE].folder);
     FILE *file = fopen(path, "re");
-    if (file == NULL) { /* it has not begun */
+    if (file == NULL) { /* the command has not written a line yet */
         line[0] = '\0';
         return;
     }

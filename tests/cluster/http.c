@@ -303,7 +303,7 @@ START_TEST(a_port_that_is_taken_is_tried_again)
            "listen: ");
     expect("doctor", command(0, "doctor"), "warn   http         [http] does not listen: ");
     await_logged(0, "event=judgement_changed state=degraded reasons=http_down");
-    sleep_ms(3000); /* it tries again meanwhile, and logs that once */
+    sleep_ms(3000); /* the agent tries again meanwhile, and logs the failure once */
     ck_assert_uint_eq(agent_logged(&agents[0], "event=http_failed"), 1);
     close(fd);
     await_health(0, "HTTP/1.1 200 ", "\r\n\r\nwell\n");

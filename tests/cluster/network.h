@@ -24,7 +24,8 @@ struct network {
     unsigned hosts;
     pid_t bridge;                     /* the process whose namespace has the bridge */
     pid_t keepers[NETWORK_HOSTS_MAX]; /* the processes whose namespaces are the hosts' */
-    pid_t relay;             /* it carries the packets instead of the bridge; 0: the bridge does */
+    pid_t relay;             /* the process that carries the packets instead of the bridge; 0: the
+                              * bridge carries them */
     struct relay_plan rough; /* the relay's faults */
     /* The percentage of packets that are lost [from][to]; 100: the link is cut. */
     uint8_t loss[NETWORK_HOSTS_MAX][NETWORK_HOSTS_MAX];

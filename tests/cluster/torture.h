@@ -15,7 +15,7 @@ enum torture_fault {
     TORTURE_TERMINATE,   /* SIGTERM, whatever other faults the agent has */
     TORTURE_STOP,        /* SIGSTOP for a moment, or beyond its lease and grace period */
     TORTURE_KILL_WORKER, /* with the locks that it holds */
-    TORTURE_STOP_WORKER, /* it is continued later */
+    TORTURE_STOP_WORKER, /* SIGSTOP; the worker is continued later */
     TORTURE_ISOLATE,     /* a host is cut off */
     TORTURE_ONE_WAY,     /* packets from one host to another are dropped */
     TORTURE_LOSE,        /* many packets are dropped */
@@ -72,9 +72,9 @@ struct torture {
     unsigned hurt_max;                /* how many agents may have a fault at a time */
     char program[96];                 /* the copy of holdfastd that is started */
     bool stopped[NETWORK_HOSTS_MAX];
-    bool terminated[NETWORK_HOSTS_MAX]; /* it got SIGTERM, and has not ended yet */
-    bool excused[NETWORK_HOSTS_MAX];    /* it may end by itself, with an error */
-    bool limited[NETWORK_HOSTS_MAX];    /* its resources are limited */
+    bool terminated[NETWORK_HOSTS_MAX]; /* the agent got SIGTERM, and has not ended yet */
+    bool excused[NETWORK_HOSTS_MAX];    /* the agent may end by itself, with an error */
+    bool limited[NETWORK_HOSTS_MAX];    /* the agent's resources are limited */
     bool cut_off[NETWORK_HOSTS_MAX];
     bool worker_stopped[CROWD_WORKERS_MAX];
     bool tls;          /* between agents */

@@ -163,7 +163,7 @@ static void *wait_for_lock(void *arg)
     struct victim *victim = arg;
     atomic_store_explicit(&victim->notes->waiting, 1, memory_order_relaxed);
     int ignored = hf_acquire(victim->lock, HF_EXCLUSIVE, -1, NULL);
-    (void)ignored; /* it ends with "canceled", or the process is killed */
+    (void)ignored; /* the wait ends with HF_ECANCELED, or the process is killed */
     return NULL;
 }
 

@@ -27,7 +27,7 @@ enum { SAID_MAX = HTTP_REQUEST_MAX, PENDING_MAX = 6000, BODY_MAX = 3000, ANSWER_
 /* A client. Its descriptor is FIRST_FD plus its number. */
 struct http_client {
     bool open; /* the server has it open */
-    bool gone; /* it sends nothing more */
+    bool gone; /* the client sends nothing more */
     bool reset;
     bool answered;
     bool shut; /* the server has shut it down for writing */

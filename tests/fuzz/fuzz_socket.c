@@ -36,12 +36,12 @@ struct pending {
 /* A client. Its descriptor is FIRST_FD plus its number here. */
 struct socket_client {
     bool open;
-    bool gone; /* it sends nothing more */
+    bool gone; /* the client sends nothing more */
     bool reset;
     bool reset_told; /* an error of a socket is returned once to who receives */
     bool shut;       /* the agent has shut it down: nothing more can be sent to it */
     bool greeted;
-    bool refused; /* it got the answer that there is no room for it */
+    bool refused; /* the client got the answer that there is no room for it */
     int64_t accepted_ns;
     uint32_t number;
     uint32_t window; /* how many packets the kernel takes */

@@ -19,7 +19,8 @@ static int64_t local_at(const struct clock_segment *segment, int64_t true_ns)
     return segment->local_ns + (true_ns - segment->true_ns) * segment->rate_ppm / MILLION;
 }
 
-/* Rounded up, so that the clock shows that time by then. */
+/* Returns the true time at which the clock shows local_ns. It is rounded up, so that the clock
+ * shows no less by then. */
 static int64_t true_at(const struct clock_segment *segment, int64_t local_ns)
 {
     int64_t ahead_ns = local_ns - segment->local_ns;

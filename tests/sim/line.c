@@ -98,8 +98,8 @@ void line_took(struct sim_process *process)
     int64_t chosen_ns = order_chosen_ns(mine, 0); /* the grant may have arrived long after it was
                                                    * chosen */
     if (had < AGENTS && chosen_ns < hosts[had].left_ns) {
-        chosen_ns = sim_now(); /* that is an earlier grant; when the present one was chosen is not
-                                * known */
+        chosen_ns = sim_now(); /* chosen_ns is of an earlier grant, and it is not known when the
+                                * present one was chosen */
     }
     had = mine;
     for (uint32_t i = 0; i < world.agent_count; i++) {

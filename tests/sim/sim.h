@@ -226,9 +226,10 @@ struct sim_agent {
     struct host_kept kept[KEPT];
     _Atomic uint16_t delays_ms[DELAYS];
     struct host_region_note note; /* the note of the region in use */
-    bool spoilt;                  /* that region is spoilt, whether the agent knows it or not */
+    bool spoilt;                  /* the region in use is spoilt, whether the agent knows it or
+                                   * not */
     uint64_t repairs;             /* the agent's repairs while the region was spoilt */
-    int64_t noticed_ns;           /* when the agent knows it at the latest */
+    int64_t noticed_ns;           /* when the agent knows of that at the latest */
     int64_t anew_ns;              /* when the next region may be made */
     struct client_record records[RECORDS];
     struct region_memory regions[REGIONS_MAX]; /* all regions so far; the last one is in use */
@@ -236,7 +237,7 @@ struct sim_agent {
     bool rung;
     int64_t stalled_ns; /* since when the process has stood still; 0: it runs */
     int64_t starves_ns; /* when it is next kept from running */
-    int64_t stops_ns;   /* it got SIGTERM, and ends by then at the latest; 0: it did not get it */
+    int64_t stops_ns;   /* after SIGTERM: when the agent ends at the latest; 0: it got no SIGTERM */
     int64_t down_ns;    /* how long it stays down */
     bool resigns;       /* its driver has begun to resign */
     /* The state that a crash loses. */
@@ -294,7 +295,7 @@ struct sim_process {
     struct sim_agent *agent; /* the agent of its host */
     uint32_t generation;
     bool alive;
-    bool hung_up; /* it is to hang up as soon as it can */
+    bool hung_up; /* the process is to hang up as soon as it can */
     int64_t starts_ns;
     struct connection connection;
     uint32_t client; /* its id with the agent; 0: none */
@@ -586,7 +587,7 @@ enum breaking {
     BREAK_DEATH_DELAY, /* no lock-delay behind a dead session */
     BREAK_FLOOR,       /* checkpoints forget their floor */
     BREAK_ORDER,       /* a coordinator serves the host that came last */
-    BREAK_WAITED,      /* it ignores how long a host says that it has waited */
+    BREAK_WAITED,      /* a coordinator ignores how long a host says that it has waited */
     BREAK_QUEUE,       /* a waiter on a host is put before those that wait there already */
     BREAK_FRESH,       /* each grant counts as fresh */
     BREAK_OPENED,      /* a start does not note which commit its store had, before it commits

@@ -336,7 +336,7 @@ static void answer_list(struct agent *agent, int at, const struct hfi_frame *fra
     send_packet(agent->connections[at], packet, hfi_listed_finish(&builder, more), NULL, 0);
 }
 
-/* One lock a page, and more of them for ever: a, b, a, b ... */
+/* Answers with one lock in each page, and with further pages for ever: a, b, a, b ... */
 static void answer_in_circles(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     unsigned char packet[HFI_FRAME_MAX];

@@ -84,7 +84,7 @@ struct cell {
     uint32_t packet_count;
     struct message *others;          /* to agents that are no voters, the last of CELL_INBOX */
     uint32_t other_count;            /* in all */
-    struct message *own;             /* those of a node to itself, of a step */
+    struct message *own;             /* messages of a node to itself, of one step */
     uint64_t sent[MESSAGE_KIND_END]; /* messages by kind, also those of a node to itself */
     uint64_t later[CELL_NODES];      /* by receiver: messages that might have been sent later */
     /* Called for every message that is sent, when the rows for which it waits are durable. */

@@ -11,7 +11,7 @@
 struct did {
     uint32_t promises, registers, sends;
     bool in_order;   /* everything persisted stands before everything sent */
-    bool impossible; /* it reported an impossible number */
+    bool impossible; /* the acceptor reported an impossible number */
     struct message answer;
 };
 

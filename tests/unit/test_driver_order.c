@@ -308,7 +308,7 @@ START_TEST(relays)
 }
 END_TEST
 
-static unsigned told; /* that a message was refused */
+static unsigned told; /* how often the log said that a message was refused */
 
 /* A request to another voter, in that agent's name. Returns whether it was passed on. */
 static bool passes_on(enum message_kind kind, unsigned from, unsigned who)

@@ -177,7 +177,7 @@ START_TEST(a_hint_is_followed_at_once_but_not_in_circles)
     }
     ck_assert_uint_gt(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
     ck_assert_uint_lt(rig_sent_count(rig, MESSAGE_ACQUIRE), 10);
-    rig_pass(rig, 1000 * RIG_MS); /* it goes on at its pace */
+    rig_pass(rig, 1000 * RIG_MS); /* the host goes on sending the request, at its usual pace */
     ck_assert_uint_gt(rig_sent_count(rig, MESSAGE_ACQUIRE), 6);
 }
 END_TEST
@@ -199,7 +199,7 @@ START_TEST(a_voter_that_is_back_is_asked_at_once)
     const uint32_t all = (1U << VOTERS) - 1;
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     uint64_t id = sent_id(MESSAGE_ACQUIRE);
-    rig_pass(rig, 3000 * RIG_MS); /* it is asked each second by now */
+    rig_pass(rig, 3000 * RIG_MS); /* the host sends the request each second by now */
     voters_up(all & ~(1U << owner) & ~(1U << (owner + 1) % VOTERS));
     rig_pass(rig, 50 * RIG_MS);
     uint32_t count = rig_sent_count(rig, MESSAGE_ACQUIRE);

@@ -9,11 +9,8 @@
 
 #include "../suite_main.h"
 
-enum {
-    DELAY_MS = 5000,
-    DEFAULT_MS = 1000
-}; /* the second one is the least lock-delay that is
-                                              * assumed for unknown handles */
+/* DEFAULT_MS is the least lock-delay that is assumed for unknown handles. */
+enum { DELAY_MS = 5000, DEFAULT_MS = 1000 };
 
 static struct hfi_opened opened; /* the client's */
 
@@ -86,7 +83,7 @@ START_TEST(who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_fo
 }
 END_TEST
 
-/* The lock-delay is also noted before anything that the quorum answers. */
+/* The lock-delay of an OPEN is noted before the quorum answers, too. */
 START_TEST(it_is_noted_before_the_client_has_its_answer)
 {
     uint32_t third = rig_connect(rig, HOST_MAY_USE);

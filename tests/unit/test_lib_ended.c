@@ -222,7 +222,7 @@ START_TEST(a_reason_lasts_until_the_next_attempt)
     ck_assert_int_eq(kind_now(), HF_WHY_BROKEN);
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, HF_FOREVER, NULL), 0);
     ck_assert_int_eq(kind_now(),
-                     HF_WHY_BROKEN); /* which the next loss of the lock does not change */
+                     HF_WHY_BROKEN); /* the next hold of the lock does not change this reason */
     struct attempt attempt = {.lock = lock, .mode = HF_EXCLUSIVE, .timeout_ns = HF_FOREVER};
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, attempt_run, &attempt), 0);

@@ -596,7 +596,8 @@ START_TEST(a_round_that_takes_long_asks_all)
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], asked + 3);
     granted(cell, host, 1);
     for (uint32_t i = 0; i < 3; i++) {
-        ck_assert_uint_eq(cell->later[i], 0); /* it was asked, and its answer was awaited */
+        ck_assert_uint_eq(cell->later[i], 0); /* every message to this voter was urgent: its answer
+                                               * was awaited */
     }
     cell_destroy(cell);
 }

@@ -31,7 +31,7 @@ static const struct message_renew_ack *renew(struct cell *cell, uint32_t epoch, 
     return &message->as.renew_ack;
 }
 
-/* What node 0, the voter, answers to node 2, a coordinator, about node 1's session. */
+/* What node 0, a voter, answers when node 2, a coordinator, asks about node 1's session. */
 struct asked {
     bool answered;
     struct message_session_answer answer;

@@ -583,7 +583,7 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
 }
 END_TEST
 
-/* The undo must not make an old copy look as new as the commit that others have seen
+/* The undo of a rejoin must not make an old copy look as new as the commit that others have seen
  * (core/quorum/members.c). */
 START_TEST(what_the_store_had_is_kept_when_a_start_over_is_taken_back)
 {

@@ -88,8 +88,8 @@ START_TEST(preferred_at_first)
 }
 END_TEST
 
-/* All others have promised: the voter will rely on its own acceptor's values, too, so that one has
- * to promise as well. */
+/* All others have promised. The voter relies on the values of its own acceptor, too, so its own
+ * acceptor has to promise as well. */
 START_TEST(nothing_is_prepared_without_the_own_promise)
 {
     struct cell *cell = cell_create(3, 93);
@@ -111,7 +111,7 @@ START_TEST(nothing_is_prepared_without_the_own_promise)
 }
 END_TEST
 
-/* Trap: a cell of one voter has none of these costs. */
+/* Trap: a cell of one voter sends no heartbeats and reads from no other voter. */
 START_TEST(alone_it_sends_nothing)
 {
     struct cell *cell = start(1, 3);

@@ -583,7 +583,7 @@ static bool is_closed(int fd)
     return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
-/* Makes a connection and greets. The other end may have closed it by then. */
+/* Makes a connection and greets. The other end may close the connection before the greeting. */
 static int connect_greeting(const struct node *to)
 {
     int fd = connect_raw(to->address);

@@ -11,7 +11,7 @@ enum {
     PASS_MS = 250,
     PIECE_MS = 5,       /* between two pieces of a pass */
     PIECE_SLOTS = 8192, /* words looked at in a piece */
-    PIECE_LOCKS = 64,   /* looked at closely in a piece */
+    PIECE_LOCKS = 64,   /* locks looked at closely in a piece */
 };
 
 /* What was published about the locks of one namespace, by slot. */

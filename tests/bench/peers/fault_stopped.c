@@ -240,7 +240,7 @@ int measure_stopped(const struct bench_plan *plan, struct peer_run *run, uint32_
     bool kept = false;
     int result = 0;
     if (repetition > 0 && (run->kind->features & PEER_HAS_LEASE) == 0) {
-        return 0; /* nothing ends such a hold, so one stop shows it */
+        return 0; /* nothing ends a hold without a lease, so one repetition is enough */
     }
     for (uint32_t i = 0; result == 0 && i < stops && !kept; i++) { /* if the hold was kept once, it
                                                                     * is kept every time */

@@ -1,6 +1,6 @@
 /*
- * See histogram.h. A value's bucket is its power of two, its place there the eleven bits from the
- * highest one down.
+ * See histogram.h. A value's power of two chooses a group of buckets. Its eleven highest bits
+ * choose the bucket in that group.
  */
 #include "histogram.h"
 

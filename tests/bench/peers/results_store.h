@@ -63,7 +63,7 @@ struct results {
     bool full; /* the loss of a value for want of room was reported */
 };
 
-/* The statistics of a cell with values. */
+/* Return the median, the least and the greatest value of a cell, which must have values. */
 double cell_median(const struct results_cell *cell);
 double cell_least(const struct results_cell *cell);
 double cell_most(const struct results_cell *cell);

@@ -38,7 +38,7 @@ static inline bool heap_has(const struct heap *heap, uint32_t item)
     return heap->indexes[item] != 0;
 }
 
-/* The item's time; INT64_MAX if it is not in. */
+/* Returns the item's time; INT64_MAX if the heap does not have the item. */
 int64_t heap_when_ns(const struct heap *heap, uint32_t item);
 
 /* The item with the earliest time, any one of several; HEAP_NONE if the heap is empty. */
