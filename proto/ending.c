@@ -21,21 +21,31 @@ static uint64_t what_of(const struct hfi_ending *ending)
            (known ? WHAT_USER_KNOWN | (uint64_t)ending->uid << WHAT_UID_SHIFT : 0);
 }
 
-/* Writes the slot's note. All stores are relaxed: the swap of the word or the cell that follows
- * carries them to the process that finds its hold gone. */
+/*
+ * Writes the slot's note. The swap of the word or the cell that follows carries it to the process
+ * that finds its hold gone. But such a process may read late, while the note of the next hold is
+ * written over its own. So the note is a seqlock (Boehm, Can Seqlocks Get Along With Programming
+ * Language Memory Models?, 2012): the writer first clears what says whose note it is, and the
+ * reader looks at that before and after.
+ */
 static void write_note(const struct hfi_region *region, uint32_t slot, uint64_t hold,
                        const struct hfi_ending *ending)
 {
     struct hfi_ending_note *note = &region->words[slot].ending;
     uint64_t name[HFI_LABEL_MAX / sizeof(uint64_t)] = {0};
     memcpy(name, ending->agent, strnlen(ending->agent, HFI_LABEL_MAX));
+    /* relaxed, both: the releases that follow carry them */
     atomic_store_explicit(&note->hold, 0, memory_order_relaxed);
-    atomic_store_explicit(&note->what, what_of(ending), memory_order_relaxed);
-    atomic_store_explicit(&note->at_ns, (uint64_t)ending->at_ns, memory_order_relaxed);
+    atomic_store_explicit(&note->what, HFI_ENDING_NONE, memory_order_relaxed);
+    /* release, all of them: pair with the acquires in hfi_ending_last() and read_rest(), so that a
+     * reader of any of these values then sees the two above */
+    atomic_store_explicit(&note->at_ns, (uint64_t)ending->at_ns, memory_order_release);
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
-        atomic_store_explicit(&note->agent[i], name[i], memory_order_relaxed);
+        atomic_store_explicit(&note->agent[i], name[i], memory_order_release);
     }
-    atomic_store_explicit(&note->hold, hold, memory_order_relaxed);
+    atomic_store_explicit(&note->what, what_of(ending), memory_order_release);
+    /* release: pairs with the acquire in hfi_ending_read() */
+    atomic_store_explicit(&note->hold, hold, memory_order_release);
 }
 
 void hfi_ending_note(const struct hfi_region *region, uint32_t slot, uint64_t token,
@@ -48,9 +58,10 @@ static void note_seat(const struct hfi_region *region, uint32_t seat, uint64_t c
                       const struct hfi_ending *ending)
 {
     struct hfi_seat *shared = hfi_seat(region, seat);
-    /* relaxed, both: as in write_note() */
-    atomic_store_explicit(&shared->ending, what_of(ending), memory_order_relaxed);
-    atomic_store_explicit(&shared->ended, cell, memory_order_relaxed);
+    /* a seqlock, as write_note(); 0 is no hold's cell */
+    atomic_store_explicit(&shared->ended, 0, memory_order_relaxed);
+    atomic_store_explicit(&shared->ending, what_of(ending), memory_order_release);
+    atomic_store_explicit(&shared->ended, cell, memory_order_release);
 }
 
 void hfi_ending_note_reader(const struct hfi_region *region, uint32_t slot, uint32_t seat,
@@ -100,10 +111,11 @@ static bool read_what(uint64_t what, struct hfi_ending *out)
 static void read_rest(const struct hfi_ending_note *note, struct hfi_ending *out)
 {
     uint64_t name[HFI_LABEL_MAX / sizeof(uint64_t)];
-    /* relaxed, all of them: see write_note() */
-    out->at_ns = (int64_t)(atomic_load_explicit(&note->at_ns, memory_order_relaxed) & INT64_MAX);
+    /* acquire, all of them: the second look at whose note it is comes after these; pair with the
+     * releases in write_note() */
+    out->at_ns = (int64_t)(atomic_load_explicit(&note->at_ns, memory_order_acquire) & INT64_MAX);
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
-        name[i] = atomic_load_explicit(&note->agent[i], memory_order_relaxed);
+        name[i] = atomic_load_explicit(&note->agent[i], memory_order_acquire);
     }
     memcpy(out->agent, name, sizeof(name));
     out->agent[HFI_LABEL_MAX] = '\0';
@@ -113,15 +125,24 @@ static void read_rest(const struct hfi_ending_note *note, struct hfi_ending *out
     }
 }
 
+static bool nothing_known(struct hfi_ending *out)
+{
+    *out = (struct hfi_ending){.uid = -1};
+    return false;
+}
+
 bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_ending *out)
 {
     const struct hfi_ending_note *note = &region->words[slot].ending;
     *out = (struct hfi_ending){.uid = -1};
-    if (!read_what(atomic_load_explicit(&note->what, memory_order_relaxed), out)) {
+    /* acquire: pairs with the releases in write_note() */
+    uint64_t what = atomic_load_explicit(&note->what, memory_order_acquire);
+    if (!read_what(what, out)) {
         return false;
     }
     read_rest(note, out);
-    return true;
+    /* relaxed: behind the acquires of read_rest(); see write_note() */
+    return atomic_load_explicit(&note->what, memory_order_relaxed) == what || nothing_known(out);
 }
 
 /* A shared hold's note is in its seat. The name of the administrator's agent is in the slot's note,
@@ -130,14 +151,18 @@ static bool read_reader(const struct hfi_region *region, uint32_t slot, uint32_t
                         uint64_t cell, struct hfi_ending *out)
 {
     const struct hfi_seat *shared = hfi_seat(region, seat);
-    const struct hfi_ending_note *note = &region->words[slot].ending;
-    uint64_t what = atomic_load_explicit(&shared->ending, memory_order_relaxed);
+    struct hfi_ending last;
+    /* acquire, relaxed: as in hfi_ending_read() */
+    if (atomic_load_explicit(&shared->ended, memory_order_acquire) != cell) {
+        return false;
+    }
+    uint64_t what = atomic_load_explicit(&shared->ending, memory_order_acquire);
     if (atomic_load_explicit(&shared->ended, memory_order_relaxed) != cell ||
         !read_what(what, out)) {
         return false;
     }
-    if (atomic_load_explicit(&note->what, memory_order_relaxed) == what) {
-        read_rest(note, out);
+    if (hfi_ending_last(region, slot, &last) && last.kind == out->kind && last.uid == out->uid) {
+        *out = last;
     }
     return true;
 }
@@ -151,8 +176,12 @@ bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t se
     if (cell != 0) {
         return seat != HFI_SEAT_NONE && read_reader(region, slot, seat, cell, out);
     }
-    if (atomic_load_explicit(&note->hold, memory_order_relaxed) != hold) {
+    /* acquire: pairs with the release in write_note() */
+    if (atomic_load_explicit(&note->hold, memory_order_acquire) != hold ||
+        !hfi_ending_last(region, slot, out)) {
         return false;
     }
-    return hfi_ending_last(region, slot, out);
+    /* relaxed: behind the acquires of hfi_ending_last(). If any of another hold's note was read,
+     * its writer has cleared this before. */
+    return atomic_load_explicit(&note->hold, memory_order_relaxed) == hold || nothing_known(out);
 }

@@ -2,6 +2,8 @@
 #include "proto/ending.h"
 
 #include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +133,53 @@ START_TEST(all_holds_of_a_slot_get_a_note)
 }
 END_TEST
 
+/* The hold that was noted last. Its number is its token and its reader's cell, and no number comes
+ * twice. Even ones were broken as in `broken`, odd ones as in `other`. */
+static _Atomic uint64_t noted_last;
+static _Atomic bool noted_enough;
+static const struct hfi_ending other = {
+    .kind = HFI_ENDING_BROKEN, .at_ns = 99, .uid = 77, .agent = "another-host-c"};
+
+/* Writes the notes of one hold after the other over one another. */
+static void *write_over(void *arg)
+{
+    (void)arg;
+    for (uint64_t number = 2; !atomic_load(&noted_enough); number++) {
+        const struct hfi_ending *ending = number % 2 == 0 ? &broken : &other;
+        hfi_ending_note(&region, SLOT, number, ending);
+        atomic_store(&noted_last, number);
+        hfi_ending_note_reader(&region, SLOT, SEAT, number, ending);
+    }
+    return NULL;
+}
+
+/* A note that is written over while it is read is not known, rather than that of another hold. */
+START_TEST(a_note_that_is_written_over_is_not_known)
+{
+    enum { READS = 500000 };
+    struct hfi_ending ending;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, write_over, NULL), 0);
+    for (int i = 0; i < READS; i++) {
+        uint64_t number = atomic_load(&noted_last);
+        const struct hfi_ending *noted = number % 2 == 0 ? &broken : &other;
+        if (read_writer(number, &ending)) {
+            ck_assert_int_eq(ending.uid, noted->uid);
+            ck_assert_int_eq(ending.at_ns, noted->at_ns);
+            ck_assert_str_eq(ending.agent, noted->agent);
+        } else {
+            ck_assert_int_eq(ending.uid, -1);
+            ck_assert_str_eq(ending.agent, "");
+        }
+        if (number != 0 && read_reader(number, &ending)) {
+            ck_assert_int_eq(ending.uid, noted->uid);
+        }
+    }
+    atomic_store(&noted_enough, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
 /* Every process of the namespace can write the notes. */
 START_TEST(forged_notes_are_refused_or_cleaned)
 {
@@ -151,12 +200,14 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("ending");
+    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_region_of_an_earlier_release_has_no_note);
     tcase_add_test(tests, a_note_is_of_one_hold);
     tcase_add_test(tests, a_note_holds_the_longest_name_and_every_user);
     tcase_add_test(tests, readers_have_notes_of_their_own);
     tcase_add_test(tests, all_holds_of_a_slot_get_a_note);
+    tcase_add_test(tests, a_note_that_is_written_over_is_not_known);
     tcase_add_test(tests, forged_notes_are_refused_or_cleaned);
     return suite_main("ending", tests);
 }

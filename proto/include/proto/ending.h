@@ -4,6 +4,7 @@
  * The agent writes a note before the swap that takes the hold away. So a process that finds its
  * hold gone finds the note, too, without a message and also if the agent ends at that moment. The
  * note names the hold, by its token or its reader's cell: an older note is not taken for this one.
+ * A note that is written over while it is read counts as none.
  *
  * A note is for people alone. Every process of the namespace can write it, so it may mislead them
  * about the reason. Whether a hold counts never depends on it. A region of an earlier release has
@@ -52,7 +53,8 @@ void hfi_ending_note_all(const struct hfi_region *region, uint32_t slot,
 bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t seat, uint64_t token,
                      uint64_t cell, struct hfi_ending *out);
 
-/* Reads the last note of the slot, of whatever hold. Returns false as hfi_ending_read(). */
+/* Reads the last note of the slot, of whatever hold. Returns false as hfi_ending_read(). Notes of
+ * two breaks by the same user that are written over one another at this moment may mix. */
 bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_ending *out);
 
 #endif
