@@ -17,6 +17,8 @@ struct held {
     struct hf_hold *holds;
     char **names;
     size_t count;
+    int64_t had_ns; /* CLOCK_BOOTTIME, just after all of them were taken */
+    bool in_use; /* a thread may use the client, the locks and the names until the process ends */
 };
 
 /* Sets the three variables in this process; CMD inherits them. Returns 0 or HF_E... (HF_ELOST: a

@@ -551,9 +551,9 @@ int guard_run(const struct guard_options *options)
     int status;
 
     if (options->lease_ns > 0) {
-        guard.lease_end_ns = sum_ns(now_ns(), options->lease_ns);
+        /* from the take: what came between must not lengthen it */
+        guard.lease_end_ns = sum_ns(options->held->had_ns, options->lease_ns);
     }
-
     terminal_open(&guard.terminal);
     if (!guard_open(&guard)) {
         status = cli_fail("lock", "watching over the command", HF_ENOMEM);

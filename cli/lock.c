@@ -102,9 +102,9 @@ static enum waiting_lines waiting_lines(const struct lock_arguments *arguments)
     return arguments->verbose ? WAITING_ALL : WAITING_ONE;
 }
 
-/* Takes the locks, which are open, runs CMD, and releases. */
+/* Takes the locks, which are open, runs CMD, and releases. waiting: says meanwhile why it waits. */
 static int run_holding(const struct lock_arguments *arguments, struct held *held,
-                       const sigset_t *mask)
+                       struct waiting *waiting, const sigset_t *mask)
 {
     const struct guard_options options = {
         .held = held,
@@ -117,18 +117,18 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
         .json = arguments->json,
     };
     int64_t timeout_ns = arguments->wait_ns == lock_unset_ns ? HF_FOREVER : arguments->wait_ns;
-    struct waiting waiting;
     int signal_number;
     size_t lost = 0;
     int error;
     int status;
 
-    waiting_begin(&waiting, held, waiting_lines(arguments), arguments->json);
     error = taking_run(held, arguments->shared ? HF_SHARED : HF_EXCLUSIVE,
                        arguments->no_wait ? 0 : timeout_ns, &signal_number);
-    waiting_end(&waiting);
+    waiting_end(waiting);
 
     if (error != 0) {
+        /* Nothing is held, and asking for the reason may take seconds: a signal ends holdfast. */
+        (void)sigprocmask(SIG_SETMASK, mask, NULL);
         return not_taken(arguments, held, error, signal_number);
     }
     error = environment_set(held);
@@ -147,6 +147,7 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
 
 static int run_locked(struct lock_arguments *arguments, struct held *held)
 {
+    struct waiting *waiting;
     sigset_t signals;
     sigset_t mask;
     int status;
@@ -162,7 +163,10 @@ static int run_locked(struct lock_arguments *arguments, struct held *held)
     }
     guard_signals(&signals);
     (void)sigprocmask(SIG_BLOCK, &signals, &mask);
-    return run_holding(arguments, held, &mask);
+    waiting = waiting_begin(held, waiting_lines(arguments), arguments->json);
+    status = run_holding(arguments, held, waiting, &mask);
+    held->in_use = !waiting_close(waiting);
+    return status;
 }
 
 /* Returns how long to wait for an agent: as long as for the lock, but at least 1 s and at most 5 s,
@@ -211,8 +215,10 @@ int command_lock(struct cli *cli, int argc, char **argv)
     held.names = arguments.names;
     held.count = arguments.name_count;
     status = run_connected(&arguments, &held);
-    hf_disconnect(held.client);
-    free(held.locks);
+    if (!held.in_use) {
+        hf_disconnect(held.client); /* the end of this process does the same */
+        free(held.locks);
+    }
     free(held.holds);
     return status;
 }

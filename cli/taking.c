@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CANCEL_REPEAT_MS = 10 };
@@ -58,10 +59,14 @@ static void *listener_run(void *arg)
 
 static int take(struct held *held, enum hf_mode mode, int64_t timeout_ns)
 {
-    if (held->count == 1) {
-        return hf_acquire(held->locks[0], mode, timeout_ns, held->holds);
-    }
-    return hf_acquire_all(held->locks, held->count, mode, timeout_ns, held->holds);
+    struct timespec now;
+    int error = held->count == 1
+                    ? hf_acquire(held->locks[0], mode, timeout_ns, held->holds)
+                    : hf_acquire_all(held->locks, held->count, mode, timeout_ns, held->holds);
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    held->had_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return error;
 }
 
 int taking_undo(struct held *held, size_t *lost)

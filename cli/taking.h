@@ -13,9 +13,9 @@
 void taking_signals(sigset_t *out);
 
 /*
- * Takes all of held->locks in the mode; fills in held->holds. The signals of taking_signals() must
- * be blocked. If one arrives, the call holds nothing and sets *signal_number to its number;
- * otherwise it sets *signal_number to 0. Returns 0 or HF_E...
+ * Takes all of held->locks in the mode; fills in held->holds and held->had_ns. The signals of
+ * taking_signals() must be blocked. If one arrives, the call holds nothing and sets *signal_number
+ * to its number; otherwise it sets *signal_number to 0. Returns 0 or HF_E...
  */
 int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *signal_number)
     __attribute__((warn_unused_result));

@@ -4,9 +4,11 @@
 #include "waiting.h"
 
 #include <poll.h>
-#include <stdint.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "why.h"
@@ -17,12 +19,43 @@ enum {
     AGAIN_MS = 1000,
 };
 
-/* Returns whether the wait is over, or gets over within that time. */
-static bool is_over(const struct waiting *waiting, int within_ms)
-{
-    struct pollfd stop = {.fd = waiting->stop_fd, .events = POLLIN};
+struct waiting {
+    struct held held; /* a copy, because the thread may outlive the caller's */
+    enum waiting_lines lines;
+    bool json;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* of what follows, and held while a line is written */
+    pthread_cond_t ended;  /* `over` was set */
+    bool over;             /* the wait is over */
+    bool asking;           /* the thread is in the library, without the mutex */
+};
 
-    return poll(&stop, 1, within_ms) > 0;
+/* Waits for that time. Returns false as soon as the wait is over. The caller holds the mutex. */
+static bool goes_on(struct waiting *waiting, int pause_ms)
+{
+    struct timespec until;
+    int problem = 0;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += pause_ms / 1000;
+    until.tv_nsec += (long)(pause_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    while (!waiting->over && problem == 0) {
+        problem = pthread_cond_timedwait(&waiting->ended, &waiting->mutex, &until);
+    }
+    return !waiting->over;
+}
+
+/* Returns whether a line can be written without a wait. waiting_end() must not wait for a stderr
+ * that nobody reads. */
+static bool has_room(void)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    return poll(&out, 1, 0) == 1;
 }
 
 /* Returns whether a reader would miss something without a line about the newer reason. */
@@ -32,56 +65,119 @@ static bool is_change(const struct hf_reason *before, const struct hf_reason *no
            strcmp(before->agent, now->agent) != 0;
 }
 
+/* Asks for the reason, without the mutex, which the caller holds. Returns as why_find(). */
+static size_t ask(struct waiting *waiting, struct hf_reason *out)
+{
+    size_t index;
+
+    waiting->asking = true;
+    (void)pthread_mutex_unlock(&waiting->mutex);
+    index = why_find(&waiting->held, out);
+    (void)pthread_mutex_lock(&waiting->mutex);
+    waiting->asking = false;
+    return index;
+}
+
 static void *run(void *arg)
 {
-    const struct waiting *waiting = arg;
+    struct waiting *waiting = arg;
     struct hf_reason before = HF_REASON_INIT;
-    size_t index_before = waiting->held->count;
+    size_t count = waiting->held.count;
+    size_t index_before = count;
     bool all = waiting->lines == WAITING_ALL;
     int pause_ms = all ? FIRST_VERBOSE_MS : FIRST_MS;
 
-    while (!is_over(waiting, pause_ms)) {
+    (void)pthread_mutex_lock(&waiting->mutex);
+    while (goes_on(waiting, pause_ms)) {
         struct hf_reason reason = HF_REASON_INIT;
-        size_t index = why_find(waiting->held, &reason);
+        size_t index = ask(waiting, &reason);
 
         pause_ms = AGAIN_MS;
-        if (index == waiting->held->count || reason.kind == HF_WHY_NOTHING ||
-            (index == index_before && !is_change(&before, &reason)) || is_over(waiting, 0)) {
+        if (waiting->over || index == count || reason.kind == HF_WHY_NOTHING ||
+            (index == index_before && !is_change(&before, &reason)) || !has_room()) {
             continue;
         }
-        why_waiting(waiting->held, index, &reason, waiting->json);
+        why_waiting(&waiting->held, index, &reason, waiting->json);
         if (!all) {
             break;
         }
         before = reason;
         index_before = index;
     }
+    (void)pthread_mutex_unlock(&waiting->mutex);
     return NULL;
 }
 
-void waiting_begin(struct waiting *waiting, const struct held *held, enum waiting_lines lines,
-                   bool json)
+/* Starts the thread with all signals blocked: they are for the main thread, also those that it
+ * blocks later, when it watches over CMD. */
+static bool start(struct waiting *waiting)
 {
-    *waiting = (struct waiting){.held = held, .lines = lines, .json = json, .stop_fd = -1};
-    if (lines == WAITING_NONE) {
-        return;
+    sigset_t all;
+    sigset_t mask;
+    bool started;
+
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &mask);
+    started = pthread_create(&waiting->thread, NULL, run, waiting) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    return started;
+}
+
+static void waiting_free(struct waiting *waiting)
+{
+    (void)pthread_cond_destroy(&waiting->ended);
+    (void)pthread_mutex_destroy(&waiting->mutex);
+    free(waiting);
+}
+
+struct waiting *waiting_begin(const struct held *held, enum waiting_lines lines, bool json)
+{
+    struct waiting *waiting = lines == WAITING_NONE ? NULL : calloc(1, sizeof(*waiting));
+    pthread_condattr_t attributes;
+
+    if (waiting == NULL) {
+        return NULL;
     }
-    waiting->stop_fd = eventfd(0, EFD_CLOEXEC);
-    waiting->started = waiting->stop_fd >= 0 &&
-                       pthread_create(&waiting->thread, NULL, run, waiting) == 0;
+    waiting->held = *held;
+    waiting->lines = lines;
+    waiting->json = json;
+    (void)pthread_mutex_init(&waiting->mutex, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&waiting->ended, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    if (!start(waiting)) {
+        waiting_free(waiting);
+        return NULL;
+    }
+    return waiting;
 }
 
 void waiting_end(struct waiting *waiting)
 {
-    uint64_t one = 1;
+    if (waiting != NULL) {
+        (void)pthread_mutex_lock(&waiting->mutex);
+        waiting->over = true;
+        (void)pthread_cond_signal(&waiting->ended);
+        (void)pthread_mutex_unlock(&waiting->mutex);
+    }
+}
 
-    if (waiting->started) {
-        if (write(waiting->stop_fd, &one, sizeof(one)) != (ssize_t)sizeof(one)) {
-            (void)pthread_cancel(waiting->thread); /* cannot happen: a new eventfd has room */
-        }
-        (void)pthread_join(waiting->thread, NULL);
+bool waiting_close(struct waiting *waiting)
+{
+    bool asking;
+
+    if (waiting == NULL) {
+        return true;
     }
-    if (waiting->stop_fd >= 0) {
-        (void)close(waiting->stop_fd);
+    (void)pthread_mutex_lock(&waiting->mutex);
+    asking = waiting->asking; /* it does not begin to ask after waiting_end() */
+    (void)pthread_mutex_unlock(&waiting->mutex);
+    if (asking) {
+        (void)pthread_detach(waiting->thread);
+        return false;
     }
+    (void)pthread_join(waiting->thread, NULL); /* it has nothing more to do */
+    waiting_free(waiting);
+    return true;
 }

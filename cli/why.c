@@ -169,7 +169,10 @@ int why_not_had(const struct held *held, int error, int not_now_status, bool jso
 void why_lost(const struct held *held, size_t index, const char *so, bool json)
 {
     struct hf_reason reason = HF_REASON_INIT;
-    bool known = hf_why(held->locks[index], &reason) == 0 && reason.kind >= HF_WHY_BROKEN;
+    /* Of a hold that does not count, hf_why() knows the reason without the agent. If the hold
+     * counts again, it would ask the agent, and CMD's end must not wait for that. */
+    bool known = hf_remaining_ns(held->locks[index]) <= 0 &&
+                 hf_why(held->locks[index], &reason) == 0 && reason.kind >= HF_WHY_BROKEN;
     struct line line;
 
     if (json) {

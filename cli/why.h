@@ -27,8 +27,8 @@ void why_waiting(const struct held *held, size_t index, const struct hf_reason *
  */
 int why_not_had(const struct held *held, int error, int not_now_status, bool json);
 
-/* Writes that the hold of held->names[index] has ended, and why. `so` is what follows from that,
- * for people: ": ending the command". */
+/* Writes that the hold of held->names[index] has ended, and why; it does not ask the agent. `so` is
+ * what follows from that, for people: ": ending the command". */
 void why_lost(const struct held *held, size_t index, const char *so, bool json);
 
 #endif

@@ -184,14 +184,18 @@ static bool will_pass(int error)
     return error == HF_ENOAGENT || error == HF_EUNSERVED;
 }
 
-/* The agent is down: makes one attempt to reach it, and if that fails sleeps for a while. */
+/* The agent is down: makes one attempt to reach it, and if that fails sleeps for a while. If
+ * another thread is using the connection, that thread makes the attempt. This one sleeps, because
+ * hf_cancel() can end a sleep, but not the wait for a mutex. */
 static int agent_reconnect(hf_lock *lock, const struct wait_limit *limit, int64_t *pace_ns)
 {
     hf_client *client = lock->client;
     int64_t now_ns = boottime_ns();
-    pthread_mutex_lock(&client->socket_mutex);
-    int error = client_reconnect(client, sooner(limit->deadline_ns, now_ns + HANDSHAKE_NS));
-    pthread_mutex_unlock(&client->socket_mutex);
+    int error = HF_ENOAGENT;
+    if (pthread_mutex_trylock(&client->socket_mutex) == 0) {
+        error = client_reconnect(client, sooner(limit->deadline_ns, now_ns + HANDSHAKE_NS));
+        pthread_mutex_unlock(&client->socket_mutex);
+    }
     if (error == HF_EVERSION || error == HF_EACCES) {
         return error; /* waiting cannot change this error */
     }

@@ -209,10 +209,17 @@ static int events_create(hf_client *client)
     return 0;
 }
 
-/* Switches the events on, at the first call. */
+/* Switches the events on, at the first call. Only the first one waits for the connection, which a
+ * request without an answer may have for seconds. */
 static int events_enable(hf_client *client)
 {
     int error = 0;
+    pthread_mutex_lock(&client->list_mutex);
+    bool before = client->events.enabled;
+    pthread_mutex_unlock(&client->list_mutex);
+    if (before) {
+        return 0;
+    }
     pthread_mutex_lock(&client->socket_mutex);
     pthread_mutex_lock(&client->list_mutex);
     bool enabled = client->events.enabled;

@@ -314,7 +314,8 @@ int hf_cancel(hf_lock *lock);
  * another thread while a call waits. The caller owns *out, and sets out->size. The answer is what
  * the agent knows at this moment, so it may have changed since the failure. The call asks the agent
  * (1 s at most for a connection, then 5 s for each of two answers). An agent that does not answer
- * is a reason, HF_WHY_NO_AGENT, and no failure.
+ * is a reason, HF_WHY_NO_AGENT, and no failure. The text has the names of users that are in
+ * /etc/passwd, and else their numbers: the call does not wait for a name service.
  *
  * If the handle's last hold was lost, or does not count now, the call says why, and does not ask
  * the agent: after HF_EVENT_LOST or HF_ELOST, until the handle takes the lock again or hf_acquire

@@ -7,6 +7,9 @@
  *   lease_ms=N      a hold counts for N ms, then no more, without an event
  *   lost_ms=N       an event LOST after N ms
  *   why=K           hf_why gives that kind, with a control character in the text; else it fails
+ *   awaits_why      hf_acquire waits until hf_why was called
+ *   silent          hf_why never returns, as with an agent that does not answer
+ *   slow            hf_why returns after hf_release was called, which then takes 300 ms
  *   stall           lease_ms starts again at each hf_progress
  *   late            lease_ms starts with hf_progress, and not before
  *   release=E       hf_release fails with that number
@@ -53,6 +56,9 @@ struct hf_client {
     const char *socket;
     pthread_mutex_t mutex;
     pthread_cond_t canceled;
+    pthread_cond_t moved; /* asked or released has changed */
+    bool asked;           /* hf_why was called */
+    bool released;        /* hf_release was called */
     int event_fd;
     int64_t changes;
     int64_t away;
@@ -155,6 +161,7 @@ int hf_connect(const struct hf_options *options, hf_client **out)
     }
     pthread_mutex_init(&client->mutex, NULL);
     pthread_cond_init(&client->canceled, NULL);
+    pthread_cond_init(&client->moved, NULL);
     client->event_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     client->socket = options->socket;
     client->changes = number("changes");
@@ -224,6 +231,25 @@ static int block(hf_lock *lock, int64_t timeout_ns)
     return problem;
 }
 
+/* Sets the flag. */
+static void move(hf_client *client, bool *flag)
+{
+    pthread_mutex_lock(&client->mutex);
+    *flag = true;
+    pthread_cond_broadcast(&client->moved);
+    pthread_mutex_unlock(&client->mutex);
+}
+
+/* Waits for the flag. */
+static void await(hf_client *client, const bool *flag)
+{
+    pthread_mutex_lock(&client->mutex);
+    while (!*flag) {
+        pthread_cond_wait(&client->moved, &client->mutex);
+    }
+    pthread_mutex_unlock(&client->mutex);
+}
+
 static void begin(hf_lock *lock, struct hf_hold *out)
 {
     int64_t lease_ms = is_set("late") ? 0 : number("lease_ms");
@@ -247,6 +273,9 @@ int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_h
     if (is_set("block")) {
         return block(lock, timeout_ns);
     }
+    if (is_set("awaits_why")) {
+        await(lock->client, &lock->client->asked);
+    }
     begin(lock, out);
     return 0;
 }
@@ -267,8 +296,14 @@ int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode mode, int64
 
 int hf_release(hf_lock *lock)
 {
+    const struct timespec pause = {.tv_nsec = 300000000};
+
     log_call("release %s", lock->name);
     lock->held = false;
+    move(lock->client, &lock->client->released);
+    if (is_set("slow")) {
+        nanosleep(&pause, NULL);
+    }
     if (number("release") != 0) {
         return (int)number("release");
     }
@@ -295,11 +330,25 @@ int hf_cancel(hf_lock *lock)
 
 int hf_why(hf_lock *lock, struct hf_reason *out)
 {
+    const bool never = false;
+    /* read first: once hf_acquire goes on, the caller may change the environment */
+    bool silent = is_set("silent");
+    bool slow = is_set("slow");
+    bool known = is_set("why");
+    enum hf_reason_kind kind = (enum hf_reason_kind)number("why");
+
     log_call("why %s", lock->name);
-    if (!is_set("why")) {
+    move(lock->client, &lock->client->asked);
+    if (silent) {
+        await(lock->client, &never);
+    }
+    if (slow) {
+        await(lock->client, &lock->client->released);
+    }
+    if (!known) {
         return HF_EPROTO;
     }
-    out->kind = (enum hf_reason_kind)number("why");
+    out->kind = kind;
     snprintf(out->text, sizeof(out->text), "because\33[1m");
     return 0;
 }
@@ -358,6 +407,7 @@ int hf_next_event(hf_client *client, struct hf_event *out)
     }
     client->lost_told = true;
     out->lock = &client->locks[0];
+    out->lock->end_ns = now_ns();
     return 1;
 }
 

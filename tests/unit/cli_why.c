@@ -83,6 +83,50 @@ START_TEST(test_verbose_says_it_at_once)
 }
 END_TEST
 
+/* The agent does not answer the question, which must hold nothing up: not CMD once the lock is had,
+ * not the end of holdfast, and not a signal. The thread's memory stays, so there is no
+ * disconnect. */
+START_TEST(test_waits_for_no_answer_about_the_reason)
+{
+    struct ran ran;
+
+    run_command("awaits_why,silent", "lock -v a -- echo ran", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "ran\n");
+    ck_assert_str_eq(ran.err, "");
+    ck_assert_ptr_nonnull(strstr(ran.log, "release a\n"));
+    ck_assert_ptr_null(strstr(ran.log, "disconnect"));
+    run_waiting("block,silent", "lock -v a -- true", &ran);
+    ck_assert_str_eq(ran.err, "");
+}
+END_TEST
+
+/* The answer comes while CMD runs: there is no line any more. */
+START_TEST(test_says_nothing_after_the_lock_is_had)
+{
+    struct ran ran;
+
+    run_command("awaits_why,slow,why=1", "lock -v a -- echo ran", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "ran\n");
+    ck_assert_str_eq(ran.err, "");
+}
+END_TEST
+
+/* The reason is asked for after the wait is over, and a signal ends that. */
+START_TEST(test_a_signal_ends_the_question_why_not_had)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "acquire=-2,silent", "lock --wait 1s a -- true");
+    run_await_log(&run, "why a\n");
+    kill(run.pid, SIGTERM);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 1000 + SIGTERM);
+}
+END_TEST
+
 START_TEST(test_says_that_the_namespace_is_not_served)
 {
     struct ran ran;
@@ -149,6 +193,9 @@ int main(void)
     tcase_add_test(why, test_says_why_not_had);
     tcase_add_test(why, test_says_why_it_waits);
     tcase_add_test(why, test_verbose_says_it_at_once);
+    tcase_add_test(why, test_waits_for_no_answer_about_the_reason);
+    tcase_add_test(why, test_says_nothing_after_the_lock_is_had);
+    tcase_add_test(why, test_a_signal_ends_the_question_why_not_had);
     tcase_add_test(why, test_says_that_the_namespace_is_not_served);
     tcase_add_test(why, test_says_why_lost);
     tcase_add_test(why, test_says_why_in_json);

@@ -1,6 +1,7 @@
 /* Tests of libholdfast: hf_why(), the reason that a lock is not had. */
 #include "lib_clients.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "../suite_main.h"
@@ -88,6 +89,43 @@ START_TEST(why_without_an_agent_is_a_reason)
 }
 END_TEST
 
+struct question {
+    hf_lock *lock;
+    _Atomic bool over;
+};
+
+static void *ask(void *arg)
+{
+    struct question *question = arg;
+    struct hf_reason reason = HF_REASON_INIT;
+    (void)hf_why(question->lock, &reason);
+    atomic_store(&question->over, true);
+    return NULL;
+}
+
+/* The agent does not answer, for seconds. Another thread reads events meanwhile, as a program does
+ * that watches over its holds. */
+START_TEST(events_do_not_wait_for_the_answer)
+{
+    struct question question = {.lock = open_lock(client, "a")};
+    struct hf_event event;
+    pthread_t thread;
+    int fd = hf_event_fd(client);
+    ck_assert_int_ge(fd, 0);
+    atomic_store(&agent.mood, MOOD_SILENT);
+    ck_assert_int_eq(pthread_create(&thread, NULL, ask, &question), 0);
+    while (atomic_load(&agent.last_kind) != HFI_FRAME_SHOW) {
+        usleep(1000);
+    }
+    ck_assert_int_eq(hf_event_fd(client), fd);
+    (void)hf_next_event(client, &event);
+    ck_assert(!atomic_load(&question.over));
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    hf_close(question.lock);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("why");
@@ -97,5 +135,6 @@ int main(void)
     tcase_add_test(tests, why_names_the_missing_voters);
     tcase_add_test(tests, why_has_room_to_grow);
     tcase_add_test(tests, why_without_an_agent_is_a_reason);
+    tcase_add_test(tests, events_do_not_wait_for_the_answer);
     return suite_main("lib_why", tests);
 }
