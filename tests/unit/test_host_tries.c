@@ -237,16 +237,21 @@ END_TEST
 
 /* ---- the host of the owner ---- */
 
-static void recall(enum message_recall what, uint64_t version)
+static void recall_numbered(enum message_recall what, uint64_t version, uint64_t id)
 {
     struct message message = {.kind = MESSAGE_RECALL, .from = rig->config.voters[owner]};
     message.as.version = (struct message_version){.agent = rig->config.agent,
                                                   .epoch = 1,
-                                                  .request_id = UINT64_C(7) << 16 | 0xffff,
+                                                  .request_id = id,
                                                   .version = {1 << 16 | 1, version},
                                                   .recall = (uint8_t)what};
     message_name_set(&message.as.version.name, "a", 1);
     rig_hear(rig, &message);
+}
+
+static void recall(enum message_recall what, uint64_t version)
+{
+    recall_numbered(what, version, UINT64_C(7) << 16 | 0xffff);
 }
 
 /* Checks how many answers there were so far, and that the last one names that version. */
@@ -288,6 +293,20 @@ START_TEST(a_grant_in_use_stays_as_it_is)
     cell_release(&opened, &held);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 0);
     ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+}
+END_TEST
+
+/* A recall for an upgrade has no number: the coordinator wants no answer. */
+START_TEST(a_recall_without_a_number_gets_no_answer)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    struct hfi_held held = rig_take(rig, &opened);
+    recall_numbered(MESSAGE_RECALL_IF_IDLE, 1, 0);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 0);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 0);
+    cell_release(&opened, &held);
+    recall_numbered(MESSAGE_RECALL_IF_IDLE, 1, 0);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
 }
 END_TEST
 
@@ -400,6 +419,7 @@ int main(void)
     tests = cell_case(suite, "owner");
     tcase_add_loop_test(tests, an_idle_grant_goes_back_for_a_try, 0, 2);
     tcase_add_loop_test(tests, a_grant_in_use_stays_as_it_is, 0, 2);
+    tcase_add_test(tests, a_recall_without_a_number_gets_no_answer);
     tcase_add_test(tests, a_recall_for_one_that_waits_may_ask_to_be_told);
     tcase_add_test(tests, readers_inside_let_only_readers_in);
     tcase_add_test(tests, a_grant_on_its_way_is_in_use);

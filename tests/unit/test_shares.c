@@ -335,6 +335,46 @@ START_TEST(only_share_becomes_exclusive)
 }
 END_TEST
 
+/* A process that waits for an upgrade makes its host ask 20 times a second. The other hosts are
+ * asked for their shares at once, and then every RECALL_MS. */
+START_TEST(an_upgrade_that_waits_recalls_shares_now_and_then)
+{
+    enum { ASK_MS = 50, TIMES = 40, RECALL_MS = 500 };
+    struct cell *cell = cell_ready(3);
+    struct message_grant first = acquire(cell, 0, 1, S);
+    struct message_grant second = acquire(cell, 1, 1, S);
+    int64_t began_ns = cell->now_ns;
+    for (uint32_t i = 0; i < TIMES; i++) {
+        const struct message *answer = amend(cell, 0, 2 + i, &first, X, first.token_last);
+        ck_assert_uint_eq(answer->as.refused.reason, MESSAGE_REFUSED_VERSION);
+        ck_assert_uint_ge(cell_got_count(cell, 1, MESSAGE_RECALL), 1);
+        cell_run(cell, ASK_MS * CELL_MS);
+    }
+    uint32_t got = cell_got_count(cell, 1, MESSAGE_RECALL);
+    ck_assert_uint_ge(got, 2); /* the share may have become idle meanwhile */
+    ck_assert_int_le(got, (cell->now_ns - began_ns) / (RECALL_MS * CELL_MS) + 1);
+    ck_assert_uint_eq(cell_got(cell, 1, MESSAGE_RECALL)->as.version.request_id, 0);
+    give_back(cell, 1, 2, second.version);
+    ck_assert_uint_eq(amend(cell, 0, 2 + TIMES, &first, X, first.token_last)->kind,
+                      MESSAGE_AMENDED);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Only a host whose reader could have the lock if the others were not there is an upgrade. */
+START_TEST(an_amend_of_a_share_that_is_gone_recalls_nothing)
+{
+    struct cell *cell = cell_ready(3);
+    struct message_grant first = acquire(cell, 0, 1, S);
+    acquire(cell, 1, 1, S);
+    give_back(cell, 0, 2, first.version);
+    const struct message *answer = amend(cell, 0, 3, &first, X, first.token_last);
+    ck_assert_uint_eq(answer->as.refused.reason, MESSAGE_REFUSED_VERSION);
+    ck_assert_uint_eq(cell_got_count(cell, 1, MESSAGE_RECALL), 0);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* Readers show the last token that was used; the rest of the range is leased again. */
 START_TEST(a_share_has_the_last_token_that_was_used)
 {
@@ -561,6 +601,8 @@ int main(void)
     tcase_add_test(tests, a_dead_reader_keeps_no_reader_out);
     tcase_add_test(tests, the_same_host_asks_for_the_other_mode);
     tcase_add_test(tests, only_share_becomes_exclusive);
+    tcase_add_test(tests, an_upgrade_that_waits_recalls_shares_now_and_then);
+    tcase_add_test(tests, an_amend_of_a_share_that_is_gone_recalls_nothing);
     tcase_add_test(tests, a_share_has_the_last_token_that_was_used);
     tcase_add_test(tests, a_late_downgrade_changes_nothing);
     tcase_add_test(tests, exclusive_becomes_a_share);

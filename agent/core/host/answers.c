@@ -361,7 +361,7 @@ static void recalled_if_idle(struct host *host, struct lock_ref at,
     } else {
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
     }
-    if (in_use) {
+    if (in_use && recall->request_id != 0) { /* 0: the coordinator wants no answer */
         tell_in_use(host, recall, actions);
     }
 }

@@ -210,13 +210,25 @@ static void answer_one(struct quorum *quorum, const struct queued_request *reque
     }
 }
 
-/* Returns whether a reader's host was refused the exclusive grant, since other hosts have
+/* Returns whether a reader's host was refused the exclusive grant only because other hosts have
  * shares. */
-static bool is_vain_upgrade(const struct queued_request *request, const struct record *value)
+static bool is_vain_upgrade(const struct quorum *quorum, const struct queued_request *request,
+                            const struct record *value)
 {
-    return request->kind == MESSAGE_AMEND && request->outcome == OUTCOME_REFUSED_VERSION &&
-           request->mode == MESSAGE_MODE_EXCLUSIVE && value != NULL &&
-           value->mode == MESSAGE_MODE_SHARED;
+    if (request->kind != MESSAGE_AMEND || request->outcome != OUTCOME_REFUSED_VERSION ||
+        request->mode != MESSAGE_MODE_EXCLUSIVE || value == NULL ||
+        value->mode != MESSAGE_MODE_SHARED) {
+        return false;
+    }
+    struct share shares[MESSAGE_SHARES_MAX];
+    uint32_t count = record_shares(quorum, value, shares);
+    for (uint32_t i = 0; i < count; i++) {
+        if (shares[i].agent == request->agent) {
+            return shares[i].epoch == request->epoch &&
+                   message_order_equal(shares[i].version, request->version);
+        }
+    }
+    return false;
 }
 
 void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value)
@@ -236,7 +248,7 @@ void answer_decided(struct quorum *quorum, struct operation *operation, const st
             continue;
         }
         answer_one(quorum, request, &name, value);
-        upgrades = is_vain_upgrade(request, value) ? request->agent : upgrades;
+        upgrades = is_vain_upgrade(quorum, request, value) ? request->agent : upgrades;
         broken = broken || request->outcome == OUTCOME_BREAK;
         quota_leave(quorum, request);
         *link = request->next;

@@ -13,7 +13,7 @@
 #include "proto/check.h"
 #include "queues_private.h"
 
-static uint64_t name_hash(const struct message_name *name)
+uint64_t answered_name_hash(const struct message_name *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (uint32_t i = 0; i < name->length; i++) {
@@ -49,7 +49,7 @@ const struct answered *answered_find(struct quorum *quorum, const struct queued_
     for (; at != NONE; at = quorum->queues->answered[at].next) {
         const struct answered *answered = &quorum->queues->answered[at];
         if (answered->agent == request->agent && answered->epoch == request->epoch &&
-            answered->id == request->id && answered->name == name_hash(name)) {
+            answered->id == request->id && answered->name == answered_name_hash(name)) {
             return answered;
         }
     }
@@ -70,7 +70,7 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
         .next = *head,
         .epoch = request->epoch,
         .id = request->id,
-        .name = name_hash(&grant->name),
+        .name = answered_name_hash(&grant->name),
         .version = grant->version,
         .token_first = grant->token_first,
         .token_last = grant->token_last,

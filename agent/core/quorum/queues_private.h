@@ -22,6 +22,7 @@ enum {
     SPARED_MS = 20, /* after this time a round also goes to the voters that it left out at first */
     OUTCOMES_MAX = 16, /* the most requests answered together */
     BROKEN_KEPT = 64,
+    VAIN_KEPT = 256, /* a power of two */
     OPERATIONS_PER_REQUEST = 2, /* a name keeps its operation for a moment after its last request */
     ORDER_WAIT_MS = 100, /* how long a new coordinator waits for hosts to repeat earlier acquires */
     /* The same for the only voter of a cell after a start. Hosts first have to connect to it again,
@@ -92,6 +93,14 @@ struct broken {
     uint64_t id; /* the request's id; 0: the entry is free */
     struct message_order version;
     uint16_t agent;
+};
+
+/* An upgrade of a name was refused, and idle shares were recalled for it. Two names with the same
+ * place in the table forget each other; then recalls are only more frequent. */
+struct vain {
+    uint64_t name; /* the hash of the lock's name; 0: the entry is free */
+    int64_t recall_ns;
+    uint8_t recalls; /* how many rounds of recalls in a row */
 };
 
 /* An acquire that was answered with a grant. */
@@ -172,6 +181,7 @@ struct queues {
     uint64_t probe;                    /* the number of the last probe, see queues_wait.c */
     struct broken broken[BROKEN_KEPT]; /* a ring */
     uint32_t broken_next;
+    struct vain vain[VAIN_KEPT]; /* by the name's hash */
     struct heap wakes; /* the operations by the time of their next look */
 };
 
@@ -225,6 +235,8 @@ void answer_all(struct quorum *quorum, struct operation *operation, enum outcome
 
 /* ---- queues_answered.c ---- */
 
+uint64_t answered_name_hash(const struct message_name *name);
+
 /* The grant that this acquire was answered with before; NULL if none is remembered. */
 const struct answered *answered_find(struct quorum *quorum, const struct queued_request *request,
                                      const struct message_name *name);
@@ -245,8 +257,8 @@ void wait_for_nobody(struct quorum *quorum, struct operation *operation);
  * sessions in its way be ended. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
-/* Sends the hosts that share the value with `agent` recalls of idle shares. Needs room for
- * MESSAGE_SHARES_MAX actions. */
+/* Sends the hosts that share the value with `agent` recalls of idle shares, at most once in
+ * RECALL_MS for each name. Needs room for MESSAGE_SHARES_MAX actions. */
 void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
                       const struct record *value, uint16_t agent);
 /* An owner answers a probe: its grant is in use. Notes that at the operation of the name, and

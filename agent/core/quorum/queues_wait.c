@@ -125,19 +125,18 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
     return ACTION_NO_RELAY;
 }
 
+/* The voter through which a recall goes that was sent `before` times already and may be lost. */
+static uint8_t way_to(const struct quorum *quorum, uint32_t agent, uint32_t before)
+{
+    return before % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, agent);
+}
+
 /* Asks an owner for its grant. probe: the number under which the owner is to answer if the grant is
  * in use; 0: no such answer is wanted. */
-static void recall(struct quorum *quorum, const struct operation *operation,
-                   const struct share *owner, enum message_recall what, uint64_t probe)
+static void recall_by(struct quorum *quorum, const struct operation *operation,
+                      const struct share *owner, uint8_t relay, enum message_recall what,
+                      uint64_t probe)
 {
-    bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_TELLS;
-    uint32_t before = waits ? operation->recalls : operation->probes; /* what may be lost */
-    uint8_t relay = before % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, owner->agent);
-    if (waits && operation->recalls == 0 && operation->way != owner->agent) {
-        /* The recall goes the way of the grant, so that it does not overtake the grant and cost the
-         * host its turn. */
-        relay = operation->way;
-    }
     struct message_version *version =
         &step_send_by(quorum, owner->agent, relay, MESSAGE_RECALL)->as.version;
     version->agent = *agents_name(quorum, owner->agent);
@@ -146,6 +145,19 @@ static void recall(struct quorum *quorum, const struct operation *operation,
     step_lock_name(quorum, operation->name, &version->name);
     version->version = owner->version;
     version->recall = (uint8_t)what;
+}
+
+static void recall(struct quorum *quorum, const struct operation *operation,
+                   const struct share *owner, enum message_recall what, uint64_t probe)
+{
+    bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_TELLS;
+    uint8_t relay = way_to(quorum, owner->agent, waits ? operation->recalls : operation->probes);
+    if (waits && operation->recalls == 0 && operation->way != owner->agent) {
+        /* The recall goes the way of the grant, so that it does not overtake the grant and cost the
+         * host its turn. */
+        relay = operation->way;
+    }
+    recall_by(quorum, operation, owner, relay, what, probe);
 }
 
 /* Returns which recall to send now; MESSAGE_RECALL_END: none. If hosts wait, a recall is due at
@@ -227,17 +239,42 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     }
 }
 
+/* Returns the recalls for upgrades of that name, if the next round of them is due; else NULL. A process that
+ * waits makes its host ask far more often. */
+static struct vain *vain_due(struct quorum *quorum, uint32_t name)
+{
+    struct message_name text;
+    step_lock_name(quorum, name, &text);
+    uint64_t hash = answered_name_hash(&text);
+    struct vain *vain = &quorum->queues->vain[hash % VAIN_KEPT];
+    int64_t passed_ns = step_now_ns(quorum) - vain->recall_ns;
+    if (vain->name == hash && passed_ns < RECALL_MS * MS_NS) {
+        return NULL;
+    }
+    if (vain->name != hash || passed_ns > 2 * RECALL_MS * MS_NS) {
+        *vain = (struct vain){.name = hash}; /* an upgrade that began a moment ago */
+    }
+    return vain;
+}
+
 void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
                       const struct record *value, uint16_t agent)
 {
     struct share owners[MESSAGE_SHARES_MAX];
     uint32_t count = record_shares(quorum, value, owners);
+    struct vain *vain = vain_due(quorum, operation->name);
+    if (vain == NULL) {
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
-        if (owners[i].agent != agent &&
-            !sessions_has_ended(quorum, owners[i].agent, owners[i].epoch)) {
-            recall(quorum, operation, &owners[i], MESSAGE_RECALL_IF_IDLE, 0);
+        uint32_t owner = owners[i].agent;
+        if (owner != agent && !sessions_has_ended(quorum, owner, owners[i].epoch)) {
+            uint8_t relay = way_to(quorum, owner, vain->recalls);
+            recall_by(quorum, operation, &owners[i], relay, MESSAGE_RECALL_IF_IDLE, 0);
         }
     }
+    vain->recall_ns = step_now_ns(quorum);
+    vain->recalls++;
 }
 
 struct operation *wait_used(struct quorum *quorum, const struct message *message)
