@@ -563,7 +563,9 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     return result;
 }
 
-int upgrade(hf_lock *lock, const struct wait_limit *limit)
+/* *asked: the hold for which the agent was asked for another grant; its binding is NULL if the agent
+ * was not asked. */
+static int upgrade_until(hf_lock *lock, const struct wait_limit *limit, struct hold_view *asked)
 {
     int64_t pace_ns = NS_PER_MS;
     for (;;) { /* the loop ends with the time-out */
@@ -579,6 +581,7 @@ int upgrade(hf_lock *lock, const struct wait_limit *limit)
         if (limit->try_only) {
             waits.deadline_ns = boottime_ns(); /* a try gives up if readers hold */
         }
+        const struct hold_view before = view;
         enum hfi_outcome outcome = hfi_upgrade(&actor, &request, &waits, &view.held);
         switch (outcome) {
         case HFI_HELD:
@@ -594,7 +597,8 @@ int upgrade(hf_lock *lock, const struct wait_limit *limit)
         case HFI_TIMED_OUT:
             return limit->try_only ? HF_EBUSY : HF_ETIMEDOUT;
         case HFI_UNGRANTED: /* the host may only read: it asks the agent for more */
-            hfi_ring(&actor, request.slot);
+            *asked = before;
+            hfi_ask_upgrade(&actor, &request, &before.held);
             break;
         default: /* the word is closed, or the lease is over: both may pass */
             if (limit->try_only) {
@@ -612,6 +616,18 @@ int upgrade(hf_lock *lock, const struct wait_limit *limit)
         }
         pace_ns = sooner(pace_ns * 2, PACE_NS_MIN);
     }
+}
+
+int upgrade(hf_lock *lock, const struct wait_limit *limit)
+{
+    struct hold_view asked = {.binding = NULL};
+    int result = upgrade_until(lock, limit, &asked);
+    if (asked.binding != NULL) {
+        struct hfi_actor actor = binding_actor(asked.binding);
+        struct hfi_request request = binding_request(lock, asked.binding);
+        hfi_ask_no_upgrade(&actor, &request, &asked.held);
+    }
+    return result;
 }
 
 void binding_nudge(const struct binding *binding)

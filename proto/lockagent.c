@@ -446,6 +446,29 @@ struct hfi_awaited hfi_awaited(const struct hfi_region *region, uint32_t slot)
     return awaited;
 }
 
+static bool seat_upgrades(const struct hfi_region *region, uint32_t seat)
+{
+    const struct hfi_seat *shared = hfi_seat(region, seat);
+    uint64_t cell = atomic_load(&shared->reader);
+    /* relaxed: seen with the ring that came after it */
+    return (cell & HFI_CELL_COUNT) && seat_holder(region, seat) != 0 &&
+           atomic_load_explicit(&shared->upgrade, memory_order_relaxed) == upgrade_note(cell);
+}
+
+bool hfi_has_upgrades(const struct hfi_region *region, uint32_t slot)
+{
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && steps <= region->block_count; steps++) {
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            if (seat_upgrades(region, (block - 1) * HFI_BLOCK_SEATS + place)) {
+                return true;
+            }
+        }
+        block = next_block(region, block - 1);
+    }
+    return false;
+}
+
 static void refuse_try(const struct hfi_actor *agent, uint32_t seat, uint32_t last_ticket)
 {
     uint64_t value = atomic_load(hfi_seat_wait(agent->region, seat));

@@ -525,3 +525,20 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
     *held = taken;
     return HFI_HELD;
 }
+
+void hfi_ask_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
+                     const struct hfi_held *held)
+{
+    struct hfi_seat *seat = hfi_seat(actor->region, request->seat);
+    /* relaxed: the ring publishes it */
+    atomic_store_explicit(&seat->upgrade, upgrade_note(held->cell), memory_order_relaxed);
+    hfi_ring(actor, request->slot);
+}
+
+void hfi_ask_no_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
+                        const struct hfi_held *held)
+{
+    /* The seat may belong to another handle by now: then its note stays. */
+    uint32_t note = upgrade_note(held->cell);
+    atomic_compare_exchange_strong(&hfi_seat(actor->region, request->seat)->upgrade, &note, 0);
+}

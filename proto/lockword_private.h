@@ -87,6 +87,12 @@ static inline bool ticket_before(uint32_t a, uint32_t b)
     return (int32_t)(a - b) < 0;
 }
 
+/* What a seat says of a reader that waits for an upgrade: the number of its hold, and never 0. */
+static inline uint32_t upgrade_note(uint64_t cell)
+{
+    return (uint32_t)(cell >> HFI_CELL_SEQUENCE_SHIFT) << 1 | 1;
+}
+
 static inline uint32_t wait_ticket(uint64_t value)
 {
     return (uint32_t)(value >> HFI_WAIT_TICKET_SHIFT);

@@ -227,6 +227,7 @@ static void call_client(uint8_t what)
         break;
     case 14:
         (void)hfi_has_readers(&world.region, slot, seat);
+        hfi_ask_upgrade(&actor, &request, held);
         (void)hfi_index_token(&world.region, draw_number(&world.draw));
         break;
     default:
@@ -293,6 +294,7 @@ static void call_agent(uint8_t what)
         break;
     default:
         (void)hfi_has_readers(&world.agents, slot, HFI_SEAT_NONE);
+        (void)hfi_has_upgrades(&world.agents, slot);
     }
 }
 

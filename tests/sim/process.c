@@ -10,7 +10,7 @@
 #include "sim.h"
 
 /* As in libclient: how long a try waits for its host's grant, and how often it looks. */
-enum { TRY_MS = 1000, SLICE_MS = 20 };
+enum { TRY_MS = 1000, SLICE_MS = 20, UPGRADE_ASKS = 8 };
 
 static int64_t now_of(const struct sim_process *process)
 {
@@ -480,7 +480,7 @@ static void downgrade(struct sim_process *process, struct sim_handle *handle)
     }
 }
 
-static void upgrade(struct sim_process *process, struct sim_handle *handle)
+static enum hfi_outcome upgrade_once(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_actor actor = actor_of(process, handle);
     struct hfi_request request = request_of(handle);
@@ -489,7 +489,25 @@ static void upgrade(struct sim_process *process, struct sim_handle *handle)
                                       .cancel_seen = process->cancel};
     handle->takes_ns = 0;
     check_takes(handle);
-    if (hfi_upgrade(&actor, &request, &patience, &handle->held) == HFI_HELD) {
+    return hfi_upgrade(&actor, &request, &patience, &handle->held);
+}
+
+/* As the library does it: as long as the host may only read, asks for more. */
+static void upgrade(struct sim_process *process, struct sim_handle *handle)
+{
+    const struct hfi_held shared = handle->held;
+    enum hfi_outcome outcome = upgrade_once(process, handle);
+    for (uint32_t i = 0; outcome == HFI_UNGRANTED && i < UPGRADE_ASKS && !world.healing; i++) {
+        struct hfi_actor actor = actor_of(process, handle);
+        struct hfi_request request = request_of(handle);
+        hfi_ask_upgrade(&actor, &request, &shared);
+        fiber_sleep_ns(50 * SIM_MS);
+        outcome = upgrade_once(process, handle);
+        if (outcome != HFI_UNGRANTED || i + 1 == UPGRADE_ASKS) {
+            hfi_ask_no_upgrade(&actor, &request, &shared);
+        }
+    }
+    if (outcome == HFI_HELD) {
         check_released(handle->hold);
         took(process, handle);
     }

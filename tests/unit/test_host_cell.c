@@ -739,7 +739,7 @@ START_TEST(a_reader_that_upgrades_changes_the_grant)
     struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
     struct hfi_wait_limit none = {.deadline_ns = rig->now_ns};
     ck_assert_int_eq(hfi_upgrade(&actor, &request, &none, &held), HFI_UNGRANTED);
-    hfi_ring(&actor, opened.slot);
+    hfi_ask_upgrade(&actor, &request, &held);
     rig_ring(rig);
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
     ck_assert_ptr_nonnull(amend);
@@ -747,11 +747,49 @@ START_TEST(a_reader_that_upgrades_changes_the_grant)
     rig_refuse(rig, amend, MESSAGE_REFUSED_VERSION); /* another host shares it: it stays ours */
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
     rig_pass(rig, 50 * RIG_MS);
-    hfi_ring(&actor, opened.slot);
+    hfi_ask_upgrade(&actor, &request, &held);
     rig_ring(rig);
     rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 5, 71, 99);
     ck_assert_int_eq(hfi_upgrade(&actor, &request, &none, &held), HFI_HELD);
     ck_assert_uint_eq(held.token, 71);
+}
+END_TEST
+
+static uint32_t amends_after_a_ring(const struct hfi_actor *actor, uint32_t slot)
+{
+    rig->send_count = 0;
+    rig_pass(rig, 50 * RIG_MS);
+    hfi_ring(actor, slot);
+    rig_ring(rig);
+    return rig_sent_count(rig, MESSAGE_AMEND);
+}
+
+/* On a watched lock each reader that comes or leaves rings. Other hosts keep their shares. */
+START_TEST(a_ring_without_an_upgrade_asks_for_nothing)
+{
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_SHARED, 5, 70, 70);
+    struct hfi_opened opened = cell_opened_by(client);
+    struct hfi_held held;
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
+    ck_assert_uint_eq(amends_after_a_ring(&actor, opened.slot), 0);
+
+    hfi_ask_upgrade(&actor, &request, &held);
+    hfi_ask_no_upgrade(&actor, &request, &held);
+    ck_assert_uint_eq(amends_after_a_ring(&actor, opened.slot), 0);
+
+    /* The note of a hold that has ended, for example since its process was killed. */
+    hfi_ask_upgrade(&actor, &request, &held);
+    cell_release(&opened, &held);
+    struct hfi_held later;
+    ck_assert_int_eq(cell_read(&opened, &later), HFI_HELD);
+    ck_assert_uint_eq(amends_after_a_ring(&actor, opened.slot), 0);
+    hfi_ask_upgrade(&actor, &request, &later);
+    hfi_ask_no_upgrade(&actor, &request, &held);
+    ck_assert_uint_eq(amends_after_a_ring(&actor, opened.slot), 1);
 }
 END_TEST
 
@@ -823,6 +861,7 @@ static Suite *make_suite(void)
     tcase_add_test(shared, an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled);
     tcase_add_test(shared, a_writer_keeps_its_exclusive_grant_from_a_recall);
     tcase_add_test(shared, a_reader_that_upgrades_changes_the_grant);
+    tcase_add_test(shared, a_ring_without_an_upgrade_asks_for_nothing);
     tcase_add_test(shared, a_grant_that_nobody_has_open_goes_back_after_a_while);
     return suite;
 }

@@ -18,8 +18,8 @@ enum {
 };
 
 struct grants {
-    /* By namespace: from then on, a ring may again count as that of a reader that wants to write.
-     * One namespace's rings do not take the turns of another's. */
+    /* By namespace: from then on, a reader that wants to write may make this host ask for that
+     * again. One namespace's readers do not take the turns of another's. */
     int64_t upgrade_due_ns[HOST_NAMESPACES_MAX];
     /* Until then, a grant that is made shared names the last token of its range. */
     int64_t whole_until_ns;
@@ -401,10 +401,10 @@ static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
 }
 
 /*
- * A shared grant. Readers are served; a writer needs another grant. A ring that arrives while only
- * readers are inside and no process waits may be that of a reader that wants to write as well
- * (hfi_upgrade). It cannot leave for that, so the grant is changed, if no other host shares it. The
- * grant is not changed if the next tokens need another slot: a hold cannot move there.
+ * A shared grant. Readers are served; a writer needs another grant. A reader inside that wants to
+ * write as well (hfi_upgrade) says so in its seat, and rings. It cannot leave for that, so the grant
+ * is changed, if no other host shares it. The grant is not changed if the next tokens need another
+ * slot: a hold cannot move there.
  */
 static void attend_shared(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
@@ -421,10 +421,8 @@ static void attend_shared(struct host *host, struct lock_ref at, struct host_act
                host->now_ns >= host->grants->upgrade_due_ns[at.space] &&
                (lock_token_last(host, at) & HFI_W_TOKEN) != HFI_W_TOKEN &&
                (atomic_load(lock_word(host, at)) & HFI_W_CELLS) &&
-               hfi_has_readers(actor->region, at.slot, HFI_SEAT_NONE)) {
-        host->grants->upgrade_due_ns[at.space] = host->now_ns +
-                                                 UPGRADE_PAUSE_MS *
-                                                     MS; /* most rings have another reason */
+               hfi_has_upgrades(actor->region, at.slot)) {
+        host->grants->upgrade_due_ns[at.space] = host->now_ns + UPGRADE_PAUSE_MS * MS;
         grant_amend_mode(host, at, 0, MESSAGE_MODE_EXCLUSIVE, GRANT_NAMES_LAST, actions);
     }
 }

@@ -22,7 +22,7 @@ enum {
     SPARED_MS = 20, /* after this time a round also goes to the voters that it left out at first */
     OUTCOMES_MAX = 16, /* the most requests answered together */
     BROKEN_KEPT = 64,
-    VAIN_KEPT = 256, /* a power of two */
+    VAIN_KEPT = 256,            /* a power of two */
     OPERATIONS_PER_REQUEST = 2, /* a name keeps its operation for a moment after its last request */
     ORDER_WAIT_MS = 100, /* how long a new coordinator waits for hosts to repeat earlier acquires */
     /* The same for the only voter of a cell after a start. Hosts first have to connect to it again,
@@ -182,7 +182,7 @@ struct queues {
     struct broken broken[BROKEN_KEPT]; /* a ring */
     uint32_t broken_next;
     struct vain vain[VAIN_KEPT]; /* by the name's hash */
-    struct heap wakes; /* the operations by the time of their next look */
+    struct heap wakes;           /* the operations by the time of their next look */
 };
 
 /* The next value of a name, as far as it is decided. */

@@ -154,6 +154,16 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
                              const struct hfi_wait_limit *limit, struct hfi_held *held);
 
 /*
+ * To be called if hfi_upgrade() returned HFI_UNGRANTED: asks the agent for a grant to write under,
+ * and notes in the seat that this shared hold waits for it. The note lasts until the hold ends, or
+ * until hfi_ask_no_upgrade(). A process that waits calls this again and again.
+ */
+void hfi_ask_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
+                     const struct hfi_held *held);
+void hfi_ask_no_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
+                        const struct hfi_held *held);
+
+/*
  * Returns how long the hold still counts at now_ns; 0 or less: it does not count. Makes no system
  * call. If gone is not NULL, *gone is set to whether that is final (another epoch, holder or cell).
  */
@@ -188,6 +198,9 @@ struct hfi_awaited hfi_awaited(const struct hfi_region *region, uint32_t slot);
 
 /* Returns whether any reader's cell of the slot counts, except that of seat `except`. */
 bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
+
+/* Returns whether a reader of the slot waits for a grant to write under. */
+bool hfi_has_upgrades(const struct hfi_region *region, uint32_t slot);
 
 /* Calls of the agent alone. Each is one step after which the agent may be killed. */
 

@@ -176,6 +176,8 @@ struct hfi_seat {
     _Atomic uint32_t wake;        /* futex: bit 0 "sleeps", counts by 2 */
     _Atomic uint32_t holder;      /* holder id of its handle; 0: the seat is free */
     _Atomic uint32_t since;       /* reading or waiting since, units of 2^20 ns; shown only */
+    _Atomic uint32_t upgrade;     /* which hold of this reader waits for a grant to write under: see
+                               * hfi_ask_upgrade() */
     /* The place in the queue of a try that the agent has answered: the lock is in use elsewhere.
      * Earlier releases never write it, and let a try wait. */
     _Atomic uint64_t refused;
@@ -205,6 +207,7 @@ _Static_assert(offsetof(struct hfi_slot, wake) == 32, "slot");
 _Static_assert(sizeof(struct hfi_holder) == 64, "a holder has a cache line");
 _Static_assert(sizeof(struct hfi_seat) == 64, "a seat has a cache line");
 _Static_assert(offsetof(struct hfi_seat, wake) == 24, "seat");
+_Static_assert(offsetof(struct hfi_seat, upgrade) == 36, "seat, in what was room before");
 _Static_assert(offsetof(struct hfi_seat, refused) == 40, "seat, in what was room before");
 _Static_assert(offsetof(struct hfi_seat, ended) == 48, "seat, in what was room before");
 _Static_assert(sizeof(struct hfi_block) == 512, "a block is eight cache lines");
