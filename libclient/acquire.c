@@ -563,8 +563,8 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     return result;
 }
 
-/* *asked: the hold for which the agent was asked for another grant; its binding is NULL if the agent
- * was not asked. */
+/* *asked: the hold for which the agent was asked for another grant; its binding is NULL if the
+ * agent was not asked. */
 static int upgrade_until(hf_lock *lock, const struct wait_limit *limit, struct hold_view *asked)
 {
     int64_t pace_ns = NS_PER_MS;

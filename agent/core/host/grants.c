@@ -402,9 +402,9 @@ static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
 
 /*
  * A shared grant. Readers are served; a writer needs another grant. A reader inside that wants to
- * write as well (hfi_upgrade) says so in its seat, and rings. It cannot leave for that, so the grant
- * is changed, if no other host shares it. The grant is not changed if the next tokens need another
- * slot: a hold cannot move there.
+ * write as well (hfi_upgrade) says so in its seat, and rings. It cannot leave for that, so the
+ * grant is changed, if no other host shares it. The grant is not changed if the next tokens need
+ * another slot: a hold cannot move there.
  */
 static void attend_shared(struct host *host, struct lock_ref at, struct host_actions *actions)
 {

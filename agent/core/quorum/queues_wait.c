@@ -125,7 +125,8 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
     return ACTION_NO_RELAY;
 }
 
-/* The voter through which a recall goes that was sent `before` times already and may be lost. */
+/* Returns the voter through which a recall goes that was sent `before` times already and may be
+ * lost. */
 static uint8_t way_to(const struct quorum *quorum, uint32_t agent, uint32_t before)
 {
     return before % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, agent);
@@ -239,8 +240,8 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     }
 }
 
-/* Returns the recalls for upgrades of that name, if the next round of them is due; else NULL. A process that
- * waits makes its host ask far more often. */
+/* Returns the recalls for upgrades of that name if the next round of them is due, else NULL. A
+ * process that waits makes its host ask far more often. */
 static struct vain *vain_due(struct quorum *quorum, uint32_t name)
 {
     struct message_name text;
