@@ -194,7 +194,18 @@ static void stop_and_start(bool killed)
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
 }
 
-/* Returns the number of removing processes that wait for a lock. */
+/* Returns whether a process is of this test, which has a mount namespace of its own. */
+static bool is_ours(const char *pid)
+{
+    char path[300];
+    char own[64] = "";
+    char its[64] = "";
+    snprintf(path, sizeof(path), "/proc/%s/ns/mnt", pid);
+    return readlink("/proc/self/ns/mnt", own, sizeof(own) - 1) > 0 &&
+           readlink(path, its, sizeof(its) - 1) > 0 && strcmp(own, its) == 0;
+}
+
+/* Returns the number of this test's removing processes that wait for a lock. */
 static unsigned count_waiting(void)
 {
     unsigned count = 0;
@@ -206,7 +217,7 @@ static unsigned count_waiting(void)
         snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
         FILE *file = fopen(path, "re");
         if (file != NULL && fgets(line, sizeof(line), file) != NULL &&
-            strstr(line, " (holdfastd-rm) D ") != NULL) {
+            strstr(line, " (holdfastd-rm) D ") != NULL && is_ours(entry->d_name)) {
             count++;
         }
         if (file != NULL) {
@@ -215,6 +226,17 @@ static unsigned count_waiting(void)
     }
     closedir(processes);
     return count;
+}
+
+/* One that works for its agent may wait for a moment, too. */
+static void expect_waiting_at_most(unsigned most)
+{
+    unsigned count = count_waiting();
+    for (unsigned ms = 0; ms < GUARD_MS && count > most; ms += 20) {
+        sleep_ms(20);
+        count = count_waiting();
+    }
+    ck_assert_uint_le(count, most);
 }
 
 /* ---- a region's lock ---- */
@@ -265,7 +287,6 @@ END_TEST
  * wait for removal, and then the namespace waits. */
 START_TEST(a_region_is_given_up_again_and_again)
 {
-    const unsigned before = count_waiting(); /* of other agents of this machine */
     for (unsigned i = 1; i <= PER_SPACE; i++) {
         spoil_and_keep();
         await_log("event=region_rubbish namespace=bad", i);
@@ -284,7 +305,8 @@ START_TEST(a_region_is_given_up_again_and_again)
     }
     sleep_ms(TTL_MS + DELAY_MS);
     ck_assert_uint_eq(agent_logged(&agent, "event=region_begun_anew"), PER_SPACE - 1);
-    ck_assert_uint_le(count_waiting(), before + PER_SPACE);
+    ck_assert_uint_gt(count_waiting(), 0);
+    expect_waiting_at_most(PER_SPACE);
     neighbour_is_well();
     end_culprits();
     await_log("event=region_begun_anew namespace=bad", PER_SPACE);
@@ -371,7 +393,6 @@ static void first_start_fails(void)
  * Many such starts leave one waiting process, not many. */
 START_TEST(somebody_lists_shared_memory_at_the_first_start)
 {
-    const unsigned before = count_waiting(); /* of other agents of this machine */
     actor_end(&holder);
     ck_assert_int_eq(agent_stop(&agent), 0);
     char folder[300];
@@ -384,7 +405,7 @@ START_TEST(somebody_lists_shared_memory_at_the_first_start)
     first_start_fails();
     ck_assert_uint_eq(agent_logged(&agent, "event=memory_locked"), 2);
     ck_assert_uint_eq(agent_logged(&agent, "locked, by a call of the kernel's"), 2);
-    ck_assert_uint_le(count_waiting(), before + 1);
+    expect_waiting_at_most(1);
     agent_launch(&agent);
     await_log("event=memory_locked", 3);
     end_culprits();
