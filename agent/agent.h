@@ -1,5 +1,5 @@
 /*
- * The running agent: the state that the folders beside this file share. What one part alone needs
+ * The running agent: the state that the folders beside this file share. The state of one part alone
  * is in that part's own struct, which others see only through the functions of its header.
  *
  *   main.c      the command line
@@ -64,7 +64,7 @@ struct web;           /* observe/web.c */
 /* In brackets: who writes it. A start is agent_prepare() (run/start.h): what it alone writes does
  * not change while the agent runs. */
 struct agent {
-    /* What the agent is. */
+    /* The identity of the agent. */
     struct config config;    /* [main.c] serve/users.c writes the accounts that are found later */
     const char *config_path; /* [main.c] NULL: --dev */
     struct closer *closer;   /* [main.c] NULL: this kernel needs none, or it could not be started */

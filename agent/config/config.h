@@ -26,7 +26,7 @@ struct config_ids {
     uint32_t ids[CONFIG_IDS_MAX];
 };
 
-/* What the file's users, groups and admins mean, as far as their names are known. */
+/* The numbers of the users, groups and admins in the file, as far as their names are known. */
 struct config_access {
     struct config_ids users;
     struct config_ids groups;

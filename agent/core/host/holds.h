@@ -19,7 +19,7 @@
 
 #include "hub.h"
 
-/* Who broke a hold. */
+/* The administrator who broke a hold. */
 struct hold_breaker {
     struct message_agent agent;
     int64_t uid; /* on that agent's host; -1: not known */

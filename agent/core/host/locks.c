@@ -3,7 +3,7 @@
 
 #include "spaces.h"
 
-/* What the agent knows of a slot's lock. No process sees it. */
+/* The agent's own knowledge of a slot's lock. No process sees it. */
 struct lock {
     uint64_t ballot : 48; /* with the sequence: lock_version() */
     uint64_t lock_delay_ms : 16;
@@ -19,7 +19,7 @@ struct lock {
 };
 _Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
 
-/* What the agent knows of the lock's word. No process sees it. */
+/* The agent's own knowledge of the lock's word. No process sees it. */
 struct guard {
     uint64_t floor : 40;
     /* The time until which the lock is closed, in units that wrap (see below). 0: it is not
