@@ -1,20 +1,20 @@
 /*
  * The running agent: the state that the folders beside this file share. The state of one part alone
- * is in that part's own struct, which others see only through the functions of its header.
+ * is in that part's own struct, which other parts see only through the functions of its header.
  *
  *   main.c      the command line
  *   run/        start (folders, files, store, cores), the event loop, the end
  *   config/     the configuration, rights, addresses
  *   driver/     events to the cores, their actions in the right order, batches into the store
  *   peers/      the other agents: packets to them and from them
- *   serve/      the clients: packets, processes, records, regions, and what they may cost
+ *   serve/      the clients: frames, processes, records, regions, and what clients may cost
  *   observe/    log, metrics, facts for `holdfast doctor`, HTTP, the watchdog of turns
  *
- * One libuv loop runs on one thread. The threads of the committer, of NNG and of HTTP wake it
- * through descriptors. (If a write by the loop's thread gets stuck, the committer's thread runs the
- * loop on: io/commit.h.) In one turn the loop gives everything that is ready to the driver. Then
- * agent_turn_end() lets the driver commit and answer, and sends the packets for other agents. Each
- * callback of libuv calls agent_turn() first.
+ * One libuv loop runs on one thread. The committer's thread, NNG's threads and the HTTP thread wake
+ * it through descriptors. (If a write by the loop's thread gets stuck, the committer's thread runs
+ * the loop on: io/commit.h.) In one turn the loop gives everything that is ready to the driver.
+ * Then agent_turn_end() lets the driver commit and answer, and sends the packets for other agents.
+ * Each callback of libuv calls agent_turn() first.
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
@@ -33,19 +33,20 @@
 
 enum {
     AGENT_ERROR_MAX = 1024,
-    AGENT_EPOCHS_FEW = 1 << 20, /* if so few session numbers are left, each start logs a warning */
+    AGENT_EPOCHS_FEW = 1 << 20, /* each start logs a warning if fewer session numbers are left */
 };
 
 /* Exit codes. */
 enum {
     AGENT_EXIT_OK = 0,
     AGENT_EXIT_USAGE = 64,
-    AGENT_EXIT_UNAVAILABLE = 69, /* the system lacks something that is needed */
-    AGENT_EXIT_SOFTWARE = 70,    /* another agent uses the folders, or any other failure */
+    AGENT_EXIT_UNAVAILABLE = 69, /* the system lacks something that the agent needs */
+    AGENT_EXIT_SOFTWARE = 70,    /* another agent uses the folders or the socket, or any other
+                                  * failure */
     AGENT_EXIT_CONFIG = 78,
 };
 
-/* The parts of the agent. Each struct is opaque to all but the file that is named. */
+/* The parts of the agent. Each struct is opaque to every file but the one named beside it. */
 struct agent_clients; /* serve/clients.c */
 struct agent_disk;    /* driver/disk.c */
 struct files;         /* observe/files.c */
@@ -61,41 +62,47 @@ struct start;         /* run/start.c */
 struct users;         /* serve/users.c */
 struct web;           /* observe/web.c */
 
-/* In brackets: who writes it. A start is agent_prepare() (run/start.h): what it alone writes does
- * not change while the agent runs. */
+/* The square brackets name who writes a field. "start" is agent_prepare() (run/start.h); a field
+ * that only the start writes does not change while the agent runs. */
 struct agent {
     /* The identity of the agent. */
-    struct config config;    /* [main.c] serve/users.c writes the accounts that are found later */
+    struct config config;    /* [main.c] serve/users.c writes the accounts that it finds later */
     const char *config_path; /* [main.c] NULL: --dev */
-    struct closer *closer;   /* [main.c] NULL: this kernel needs none, or it could not be started */
-    struct remover *remover; /* [main.c] NULL: it could not be started */
-    struct accounts *accounts;   /* [main.c, serve/users.c] looks names up; NULL: all are found */
+    struct closer *closer;   /* [main.c] NULL: this kernel needs no closer, or the closer could not
+                              * be started */
+    struct remover *remover; /* [main.c] NULL: the remover could not be started */
+    struct accounts *accounts;   /* [main.c, serve/users.c] looks names up; NULL: all names are
+                                  * found */
     uid_t own;                   /* [start, folders_check()] the user that the agent runs as */
-    char error[AGENT_ERROR_MAX]; /* [whoever returns a failure before the agent runs] */
+    char error[AGENT_ERROR_MAX]; /* [any function that fails before the agent runs] why it failed */
     struct host_config host_config; /* [start] */
     uint8_t boot_id[16];            /* [start] */
     uint64_t numbers;               /* [start] set by peer_numbers() */
     /* The durable state. */
     int state_fd;                 /* [run/folders.c] state_dir */
-    int clients_fd;               /* [run/folders.c] its folder with the clients' records */
-    struct store *store;          /* [start] while a batch is on its way, driver/disk.c has it */
-    struct store_meta meta;       /* [start; disk_committed() also writes its commit] */
-    struct lease_file lease_file; /* [start] its page: the host core, run/loop.c, driver/disk.c */
+    int clients_fd;               /* [run/folders.c] the folder in state_dir with the clients'
+                                   * records */
+    struct store *store;          /* [start] while a batch is being written, only driver/disk.c may
+                                   * use the store */
+    struct store_meta meta;       /* [start; disk_committed() writes its commit too] */
+    struct lease_file lease_file; /* [start] the host core, run/loop.c and driver/disk.c write its
+                                   * page */
     struct lease_record left;     /* [start] what the previous agent left */
     bool adopted;                 /* [start] whether the previous agent's session goes on */
-    /* The cores. Each is the loop's alone, or the keeper's as run/keeper.h says. */
+    /* The cores. Only the loop's thread uses them, or the keeper's thread at the times that
+     * run/keeper.h names. */
     struct names *names;    /* [start] */
     struct quorum *quorum;  /* [start] NULL: an observer */
     struct host *host;      /* [start] */
     struct gossip *gossip;  /* [start] NULL: this agent does not listen */
-    struct renewal renewal; /* [start] then the driver */
+    struct renewal renewal; /* [start, later the driver] */
     struct driver *driver;  /* [run/loop.c] */
-    /* The parts. Each pointer is written by its part alone. */
+    /* The parts. Each part alone writes its pointer. */
     struct loop *loop;
     struct start *start;
     struct agent_disk *disk;
     struct peers *peers;   /* NULL: this agent does not listen */
-    struct keeper *keeper; /* NULL: it does not exist yet, or no longer */
+    struct keeper *keeper; /* NULL: the keeper does not run */
     struct memory *memory;
     struct regions *regions;
     struct agent_clients *clients;

@@ -1,9 +1,12 @@
 /*
  * holdfastd: the command line.
  *
- * Exit codes: 0 ended on a signal; 64 the command line is wrong; 78 a person has to edit the
- * configuration; 69 the system lacks something that the agent needs, and may have it later; 70
- * anything else, such as another agent that uses the same folder or socket.
+ * Exit codes:
+ *   0   a signal ended the agent
+ *   64  the command line is wrong
+ *   69  the system lacks something that the agent needs, and may have it later
+ *   70  any other failure, such as another agent that uses the same folder or socket
+ *   78  a person has to edit the configuration
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -174,15 +177,16 @@ static int check_command_line(const struct command_line *line)
 }
 
 /*
- * Gives up the powers that the agent does not need, before it starts threads and serves clients. A
- * power that cannot be given up is logged, and the agent goes on: an agent that is easier to take
- * over is better than none.
+ * Gives up the powers that the agent does not need, before it starts threads and serves clients. If
+ * a power cannot be given up, the agent logs that and goes on: an agent that is easier to take over
+ * is better than none.
  */
 static void confine(struct agent *agent, char **arguments)
 {
     const struct config *config = &agent->config;
     const char *kept = sandbox_drop();
-    /* The filter of system calls lets no process be started, so this comes first. */
+    /* The filter of system calls forbids starting a process, so the helper processes start before
+     * it. */
     agent->remover = remover_open(arguments);
     if (config->account_count > 0) {
         agent->accounts = accounts_open(config, "/etc", accounts_of_host, arguments);
@@ -203,7 +207,8 @@ static void confine(struct agent *agent, char **arguments)
     if (!wake_start(NULL)) {
         log_simple(LOG_LEVEL_WARN, "wakes_here", strerror(errno));
     }
-    /* The agent waits for none of these processes, so the kernel forgets those that have ended. */
+    /* The agent waits for none of its helper processes. With SIGCHLD ignored, the kernel removes
+     * each one when it ends. */
     (void)signal(SIGCHLD, SIG_IGN);
     const char *open = config->seccomp ? sandbox_filter() : "[agent] seccomp = no";
     if (kept != NULL) {
@@ -235,7 +240,8 @@ static void on_wrong_subids(void *arg, unsigned number, const char *why)
     log_end(&line);
 }
 
-/* Called before the filter of system calls is on: the filter forbids looking up names of users. */
+/* Called before the filter of system calls is on, because the filter forbids looking up user
+ * names. */
 static void load_subids(struct config *config)
 {
     if (!subids_load(config->subuids, on_wrong_subids, config->subuids)) {
@@ -243,8 +249,8 @@ static void load_subids(struct config *config)
     }
 }
 
-/* Gives the name services a moment. What they have not answered by then is looked up again while
- * the agent serves. */
+/* Waits a moment for the name services. Names that they have not answered by then are looked up
+ * again while the agent serves. */
 static void await_names(struct agent *agent)
 {
     struct config *config = &agent->config;
@@ -258,7 +264,7 @@ static void await_names(struct agent *agent)
     }
 }
 
-/* For --check-config. Such a file is good: its agent starts. */
+/* For --check-config. A file with unknown names is still good, because an agent starts with it. */
 static void warn_of_unknown(struct config *config, const char *path)
 {
     char place[CONFIG_PLACE_MAX];
@@ -293,8 +299,9 @@ static int configure(const struct command_line *line, struct agent *agent, char 
         confine(agent, arguments);
         await_names(agent);
     }
-    if (!peers_check_tls(config, error)) { /* from here on NNG may have threads */
-        /* A program may be about to replace the files, one after the other. */
+    if (!peers_check_tls(config, error)) { /* NNG may start threads here */
+        /* This failure is not a wrong configuration, because a program may be about to replace the
+         * files one by one. */
         fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
         return AGENT_EXIT_UNAVAILABLE;
     }
@@ -342,7 +349,7 @@ void hfi_check_failed(const char *what, const char *file, int line)
 }
 
 /* If a standard stream is closed, the next descriptor that is opened gets its number, and the log
- * would be written into that file. So /dev/null is opened in its place. */
+ * would go into that file. So this opens /dev/null in place of each closed stream. */
 static bool have_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -17,9 +17,10 @@
 #include "io/beside.h"
 #include "io/clock.h"
 
-/* An answer: which user or group a name means, or that all names were looked up. */
+/* The process's message to the agent: an answer (the number of one account), or the end of a look
+ * at all accounts. */
 struct answer {
-    uint32_t account; /* LOOKED */
+    uint32_t account; /* the index in config->accounts; LOOKED: all names were looked up */
     uint32_t is_group;
     uint32_t id;
 };
@@ -34,7 +35,8 @@ static bool read_number(const char *text, uint32_t *out)
     const char *at = text;
     for (; *at >= '0' && *at <= '9'; at++) {
         value = value * 10 + (uint64_t)(*at - '0');
-        if (value > UINT32_MAX - 1) { /* UINT32_MAX is nobody's */
+        if (value > UINT32_MAX - 1) { /* UINT32_MAX is no valid number: setuid() and chown() read it
+                                       * as -1 */
             return false;
         }
     }
@@ -53,7 +55,8 @@ bool accounts_of_host(const char *name, bool is_group, uint32_t *id)
     return read_number(name, id);
 }
 
-/* An admin may be a user or a group, and the user counts; @NAME is a group. */
+/* Looks one account up. An admin may be a user or a group; if both exist, the user counts. @NAME is
+ * always a group. */
 static bool find(const struct config_account *account, accounts_lookup_fn *lookup,
                  struct answer *out)
 {
@@ -82,16 +85,16 @@ void accounts_find_here(struct config *config, accounts_lookup_fn *lookup)
 
 /* ---- the process ---- */
 
-/* Set before the fork. */
+/* Set before the fork, so that the process inherits these values. */
 static struct {
     const struct config *config;
     const char *folder;
     accounts_lookup_fn *lookup;
-    bool *told; /* of each name: the agent has the answer */
+    bool *told; /* for each account: the answer was sent to the agent */
 } own;
 
-/* Waits while the agent does not read. No answer may be lost: without LOOKED, the agent would never
- * ask again. When the agent ends, or shuts the socket, the call fails. */
+/* Waits while the agent does not read, because no answer may be lost: without LOOKED the agent
+ * would never ask again. send() fails when the agent ends or shuts the socket down. */
 static void send_answer(const struct answer *answer)
 {
     if (send(BESIDE_FD, answer, sizeof(*answer), MSG_NOSIGNAL) != (ssize_t)sizeof(*answer)) {
@@ -106,7 +109,7 @@ static void tell(uint32_t account, bool is_group, uint32_t id)
     own.told[account] = true;
 }
 
-/* Tells the agent the number of an entry of passwd or group, if a name means it. */
+/* Sends the agent the number of an entry of passwd or group, if an account has the entry's name. */
 static void tell_entry(const char *name, bool is_group, uint32_t id)
 {
     for (uint32_t i = 0; i < own.config->account_count; i++) {
@@ -126,7 +129,8 @@ static FILE *open_file(const char *name)
     return size < (int)sizeof(path) ? fopen(path, "re") : NULL;
 }
 
-/* An entry with one of these marks includes others (nsswitch.conf(5), "compat"), and is no user. */
+/* Returns whether the entry is a user or a group. An entry that begins with + or - includes other
+ * entries instead (nsswitch.conf(5), "compat"). */
 static bool is_entry(const char *name)
 {
     return name[0] != '+' && name[0] != '-';
@@ -134,11 +138,11 @@ static bool is_entry(const char *name)
 
 /*
  * Looks all names up in the files passwd and group, before a name service is asked for any of them.
- * A name service that hangs for one name then keeps no name of this host unknown. Each file is read
- * once for all names, so this is cheap.
+ * So a name service that hangs for one name keeps no name of this host's files unknown. Each file
+ * is read once for all names, which is cheap.
  *
- * An admin without @ is found here only as a user. A name service may know a user of that name, who
- * counts before a group.
+ * An admin without @ is found here only as a user, never as a group: a name service may know a user
+ * of that name, and the user counts.
  *
  * If nsswitch.conf lists another service before `files`, and that service has another number for
  * the same name, the number in the file counts here. Nearly every host lists `files` first.
@@ -148,7 +152,7 @@ static void look_at_files(void)
     const struct passwd *user;
     const struct group *group;
     FILE *users = open_file("passwd");
-    while (users != NULL && (user = fgetpwent(users)) != NULL) { /* one for each line */
+    while (users != NULL && (user = fgetpwent(users)) != NULL) { /* one turn per line of the file */
         if (is_entry(user->pw_name)) {
             tell_entry(user->pw_name, false, user->pw_uid);
         }
@@ -196,7 +200,7 @@ __attribute__((noreturn)) static void serve(void)
     }
 }
 
-/* A lookup that blocks must not outlive the agent. */
+/* PR_SET_PDEATHSIG ends the process with the agent, even if a lookup blocks. */
 static bool prepare(void)
 {
     own.told = calloc(own.config->account_count, sizeof(*own.told));
@@ -213,7 +217,7 @@ static bool no_filter(void)
 struct accounts {
     int fd;
     bool looks;
-    bool ended; /* nothing is received any more */
+    bool ended; /* no more answers are received */
     bool wrong;
 };
 
@@ -249,9 +253,9 @@ void accounts_ask(struct accounts *accounts)
     }
 }
 
-/* The process has no filter of system calls, so it may have been taken over, and its answers are
- * checked as a stranger's are. Returns whether it can have given this answer: each name is answered
- * once, and each order. */
+/* Returns whether the process can have given this answer: each name is answered once, and LOOKED
+ * once for each order. The process has no filter of system calls, so it may have been taken over,
+ * and the agent checks its answers like those of a stranger. */
 static bool is_right(const struct accounts *accounts, const struct config *config,
                      const struct answer *answer)
 {
@@ -262,7 +266,7 @@ static bool is_right(const struct accounts *accounts, const struct config *confi
            answer->is_group <= 1 && answer->id != UINT32_MAX;
 }
 
-/* A process that gives one wrong answer is not listened to any more: so it cannot keep the agent
+/* After one wrong answer the agent reads no further answers, so that the process cannot keep it
  * busy. After shutdown() an honest process ends, and accounts_fd() is readable. */
 static void refuse(struct accounts *accounts)
 {
@@ -275,7 +279,7 @@ void accounts_take(struct accounts *accounts, struct config *config, accounts_fo
 {
     struct answer answer;
     for (unsigned i = 0; i < ACCOUNTS_TAKE_MAX && !accounts->ended; i++) {
-        /* recv() has no room for descriptors: the kernel closes those that were sent along. */
+        /* recv() has no room for descriptors: the kernel closes any that came with the answer. */
         ssize_t size = recv(accounts->fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
         if (size <= 0) {
             accounts->ended = size == 0 || errno == ECONNRESET;

@@ -27,7 +27,7 @@ bool config_is_anywhere(const char *address)
     return begins(host, "0.0.0.0:") || begins(host, "[::]:") || host[0] == '*';
 }
 
-/* 127.x.y.z with four numbers counts; the name 127.example.org does not. */
+/* An IPv4 address such as 127.0.0.2 counts as loopback; the name 127.example.org does not. */
 static bool is_loopback(const char *host)
 {
     size_t length = strcspn(host, ":");

@@ -1,9 +1,9 @@
 /*
  * The agent's configuration: see config.h.
  *
- * inih calls take() for each key. One table, keys, lists the keys and how each is read. inih cuts
- * long lines and names, and merges sections that occur twice. So read_line() measures each line,
- * and a hash of each key is kept to find a second one.
+ * inih calls take() for each key. The table keys lists all keys and the function that reads each.
+ * inih cuts long lines and names, so read_line() checks the length of each line. inih merges
+ * sections that occur twice, so was_seen() keeps a hash of each key to find a second one.
  */
 #include "config/config.h"
 
@@ -32,12 +32,13 @@ struct reading {
     FILE *file;
     int line;
     char *error; /* the first error; empty if there is none yet */
-    int lacks;   /* errno of what the system lacks; 0: nothing */
+    int lacks;   /* errno of a failure of the system (no memory), not of the file; 0: none */
     uint32_t seen_count;
     uint64_t seen[SEEN_MAX]; /* hashes of section and key */
-    /* The lines where these keys stand; 0: they do not occur. */
+    /* The lines of these keys; 0: the file does not have the key. */
     int voters_line;
-    int voter_lines[MESSAGE_VOTERS_MAX]; /* in the file's order, as config->voters until the end */
+    int voter_lines[MESSAGE_VOTERS_MAX]; /* in the file's order, in which config->voters is until
+                                          * config_finish_voters() */
     int listen_line;
     int advertise_line;
     int tls_line;
@@ -46,7 +47,7 @@ struct reading {
 
 /* ---- errors ---- */
 
-/* Writes the value for an error message: cut, and without control characters. */
+/* Returns the value for an error message: in quotes, cut, and without control characters. */
 static const char *quoted(const char *value, char out[QUOTED_MAX + 8])
 {
     size_t length = 0;
@@ -231,7 +232,7 @@ static bool read_socket(const char *value, void *out)
     return true;
 }
 
-/* SCHEME://HOST:PORT; the host is checked when it is used. */
+/* Checks the form SCHEME://HOST:PORT. HOST is not looked up here. */
 static bool is_address(const char *value, const char *const *schemes)
 {
     for (; *schemes != NULL; schemes++) {
@@ -349,7 +350,7 @@ static bool take_key(struct reading *reading, const struct key *key, const char 
 
 /* ---- users and groups ---- */
 
-/* The number of names that this list has, also of those that belong to another line of it. */
+/* Returns the number of names in this list, which may stand in several lines of the file. */
 static uint32_t list_length(const struct config *config, uint32_t space, enum config_list list)
 {
     uint32_t length = 0;
@@ -359,7 +360,7 @@ static uint32_t list_length(const struct config *config, uint32_t space, enum co
     return length;
 }
 
-/* Returns false without memory. */
+/* Returns false if there is no memory. */
 static bool add_account(struct config *config, uint32_t space, enum config_list list,
                         const char *name)
 {
@@ -489,7 +490,7 @@ static bool take_voter(struct reading *reading, const char *name, const char *va
     return true;
 }
 
-/* Writes the keys of a section as "key, key or key"; empty: no key has this section. */
+/* Writes the section's keys as "key, key, key"; an empty text if the section is unknown. */
 static void list_keys(const char *section, char *out, size_t size)
 {
     size_t used = 0;
@@ -525,7 +526,7 @@ static bool unknown(struct reading *reading, const char *section, const char *ke
 
 static bool was_seen(struct reading *reading, const char *section, const char *key)
 {
-    /* Section and key are hashed separately, since no buffer is certain to have room for both. */
+    /* Section and key are hashed separately, because no buffer is certain to have room for both. */
     uint64_t hash = hfi_name_hash(section, strlen(section)) * UINT64_C(0x100000001b3) ^
                     hfi_name_hash(key, strlen(key));
     for (uint32_t i = 0; i < reading->seen_count; i++) {
@@ -539,7 +540,7 @@ static bool was_seen(struct reading *reading, const char *section, const char *k
     return false;
 }
 
-/* inih's handler: 0 is an error. */
+/* inih's handler: it returns 0 after an error. */
 static int take(void *arg, const char *section, const char *key, const char *value)
 {
     struct reading *reading = arg;
@@ -575,14 +576,14 @@ static bool is_known_section(const char *section)
     return known[0] != '\0' || strcmp(section, "voters") == 0;
 }
 
-/* Checks the section's name where its line is read: inih does not report a section without a
- * key. */
+/* Checks the section's name where its line is read, because inih does not report a section that has
+ * no keys. */
 static void take_section(struct reading *reading, const char *line)
 {
     char section[64];
     size_t length = strcspn(line + 1, "]");
     if (line[1 + length] != ']' || reading->error[0] != '\0') {
-        return; /* inih reports this line */
+        return; /* inih reports an incomplete section line */
     }
     snprintf(section, sizeof(section), "%.*s", (int)length, line + 1);
     if (strncmp(section, "namespace.", strlen("namespace.")) == 0) {
@@ -599,7 +600,7 @@ static void take_section(struct reading *reading, const char *line)
     }
 }
 
-/* inih's reader: fgets, which counts lines and refuses those that it would cut. */
+/* inih's reader: fgets() that counts lines and refuses lines that would be cut. */
 static char *read_line(char *line, int size, void *stream)
 {
     struct reading *reading = stream;
@@ -637,7 +638,7 @@ void config_defaults(struct config *config)
     snprintf(config->namespaces[0].name, sizeof(config->namespaces[0].name), "%s", "default");
 }
 
-/* The index of the voter of that name; voter_count if there is none. */
+/* Returns the index of the voter of that name; voter_count if there is none. */
 static uint32_t find_voter(const struct config *config, const char *name)
 {
     uint32_t voter = 0;
@@ -670,7 +671,7 @@ static bool check_voters(struct reading *reading)
                  config->agent);
 }
 
-/* listen and advertise follow from [voters] if they are not given. */
+/* Takes listen and advertise from [voters] if the file does not have them. */
 static bool check_addresses(struct reading *reading)
 {
     struct config *config = reading->config;
@@ -736,8 +737,8 @@ static bool check_tls(struct reading *reading)
     return true;
 }
 
-/* Without TLS the agent believes any process that reaches the port: so the file has to allow that
- * explicitly. */
+/* Without TLS the agent believes any process that reaches its port, so the file must allow such an
+ * address explicitly. */
 static bool check_exposed(struct reading *reading)
 {
     const struct config *config = reading->config;
@@ -773,7 +774,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct config_voter *)a)->name, ((const struct config_voter *)b)->name);
 }
 
-/* All agents of a cell must have its voters in the same order. */
+/* Sorts, because all agents of a cell must have the voters in the same order. */
 void config_finish_voters(struct config *config)
 {
     if (config->voter_count == 0) {
@@ -784,7 +785,7 @@ void config_finish_voters(struct config *config)
     qsort(config->voters, config->voter_count, sizeof(config->voters[0]), by_name);
 }
 
-/* Checks that need the whole file. */
+/* Makes the checks that need the whole file. */
 static bool check_whole(struct reading *reading)
 {
     struct config *config = reading->config;
@@ -804,7 +805,8 @@ static bool check_whole(struct reading *reading)
     return true;
 }
 
-/* Returns whether a person has to do something about a file that cannot be read. */
+/* Returns whether a person has to mend something if the file cannot be read because of this
+ * errno. */
 static bool is_for_editor(int error)
 {
     return error == ENOENT || error == EACCES || error == EPERM || error == EISDIR ||

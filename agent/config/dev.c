@@ -1,6 +1,6 @@
 /*
- * The configuration of --dev: see config.h. It is a cell of this host alone, with everything in one
- * folder and no file.
+ * The configuration of --dev: see config.h. It makes a cell of this host alone, which keeps
+ * everything in one folder and reads no file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 #include "config/config.h"
 
-/* Makes --state-dir absolute, so that the check of owners covers every folder on the way to it.
- * Returns the length of the path; 0 if it is empty or there is no current folder. */
+/* Makes the DIR of --state-dir absolute, so that the check of owners covers every folder on the way
+ * to it. Returns the length of the path; 0 if DIR is empty or there is no current folder. */
 static size_t dev_state_dir(const char *given, char *out, size_t size)
 {
     char here[PATH_MAX];

@@ -1,6 +1,7 @@
 /*
  * The users and groups that the configuration means, and the rights of each: see config.h. Root and
- * admins may do everything; users and groups of a namespace replace those of [agent].
+ * admins may do everything. If a namespace has users or groups of its own, those of [agent] do not
+ * count there.
  */
 #include "config/config.h"
 
@@ -24,7 +25,7 @@ void config_found(struct config *config, uint32_t account, bool is_group, uint32
                                        : &config->namespaces[entry->space].access;
     struct config_ids *ids = ids_of(access, entry->list, is_group);
     if (!entry->found) {
-        HF_CHECK(ids->count < CONFIG_IDS_MAX); /* a list has no more names */
+        HF_CHECK(ids->count < CONFIG_IDS_MAX); /* take_access() allows no more names in a list */
         ids->ids[ids->count++] = id;
         entry->found = true;
     }

@@ -3,7 +3,8 @@
 
 #include "driver/private.h"
 
-/* Messages that any agent of the cell may send. All others may come from voters only. */
+/* Returns whether any agent of the cell may send messages of this kind. All other kinds may come
+ * from voters only. */
 static bool is_anyones(enum message_kind kind)
 {
     switch (kind) {
@@ -22,7 +23,7 @@ static bool is_anyones(enum message_kind kind)
     }
 }
 
-/* The agent for which a request is made; NULL if the message is no request. */
+/* Returns the agent for which a request is made; NULL if the message is not a request. */
 static const struct message_agent *asker(const struct message *message)
 {
     switch (message->kind) {

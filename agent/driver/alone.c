@@ -1,12 +1,12 @@
 /*
- * Whether a batch is about the only thing under way: see driver.h. That is so when one client asks
- * for one name and nobody else in the cell is active. Each agent concerned has rows of that name in
- * its batch, and nothing else under way.
+ * Decides whether the batch is about the only thing under way: see driver.h. It is when one client
+ * asks for one name and nobody else in the cell is active. In each agent that takes part, the batch
+ * then has rows of that name only, and nothing else is under way.
  */
 #include "driver/private.h"
 
-/* The lock name of a record; NULL if it has none. Clears *about_one if the record may not stand
- * beside a lock's rows. */
+/* Returns the lock name of a record; NULL if it has none. Clears *about_one if the record has no
+ * lock name and does not go along with any batch. */
 static const struct message_name *name_of(const struct driver_record *record, bool *about_one)
 {
     if (record->kind == DRIVER_SLOT) {
@@ -15,7 +15,7 @@ static const struct message_name *name_of(const struct driver_record *record, bo
     if (record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_REGISTER) {
         return &record->as.action.as.reg.name;
     }
-    /* Rows about other stores' commits may: they go with any batch. */
+    /* Rows about the commits of other stores go along with any batch. */
     bool along = record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_SEEN;
     *about_one = *about_one && along;
     return NULL;

@@ -33,8 +33,8 @@ static bool fifo_grow(struct fifo *fifo, size_t wanted)
 void *fifo_push(struct fifo *fifo, size_t size)
 {
     size_t room = FIFO_HEADER + rounded(size);
-    /* Moves the rest to the front once it is smaller than the dropped part. So each byte moves
-     * about once. */
+    /* Moves the items to the front once they are fewer bytes than the dropped ones before them. So
+     * each byte moves about once. */
     if (fifo->used + room > fifo->size && fifo->head > fifo->used - fifo->head) {
         memmove(fifo->bytes, fifo->bytes + fifo->head, fifo->used - fifo->head);
         fifo->used -= fifo->head;
@@ -94,7 +94,7 @@ void fifo_release(struct fifo *fifo)
 #define RECORD_SIZE(member)                                                                        \
     (offsetof(struct driver_record, as.member) + sizeof(((struct driver_record *)NULL)->as.member))
 
-/* Returns how many bytes of a DRIVER_ACTION are used. */
+/* Returns how many bytes of a DRIVER_ACTION record are used. */
 static size_t record_size(const struct action *action)
 {
     const struct message_value *value = &action->as.reg.value;
@@ -192,7 +192,7 @@ const struct driver_record *driver_batch_next(const struct driver_batch *batch, 
     return (const struct driver_record *)(const void *)(item + FIFO_HEADER);
 }
 
-/* ---- what waits ---- */
+/* ---- messages and actions that wait for a batch ---- */
 
 static struct waiting *add_waiting(struct driver_batch *batch, enum waiting_what what,
                                    const void *body, size_t body_size, size_t bytes_size)

@@ -1,9 +1,9 @@
 /*
- * The driver's queues, first in, first out, of items of different sizes; and batches: records on
- * their way to the disk, with the messages that wait for them.
+ * The driver's queues, first in, first out, of items of different sizes. And batches: records for
+ * the disk, with the messages that wait for them.
  *
- * Messages and actions are structs with room for the largest. A queue copies only the part of each
- * that is used. Queues are on the heap and grow as needed.
+ * Messages and actions are structs with room for the largest. A queue copies only the used part of
+ * each. Queues are on the heap and grow as needed.
  */
 #ifndef AGENT_BATCH_H
 #define AGENT_BATCH_H
@@ -24,10 +24,10 @@ struct fifo {
     uint32_t count;
 };
 
-/* Returns room for a new last item, aligned to 8, not initialised, valid until the next push. NULL
- * if there is no memory. */
+/* Appends an item, and returns its memory: aligned to 8, not initialised, valid until the next
+ * push. Returns NULL if there is no memory. */
 void *fifo_push(struct fifo *fifo, size_t size) __attribute__((warn_unused_result));
-/* The first item; NULL if there is none. It is valid until fifo_drop(), or the next push. */
+/* Returns the first item; NULL if there is none. It is valid until fifo_drop() or the next push. */
 void *fifo_first(const struct fifo *fifo, size_t *size);
 void fifo_drop(struct fifo *fifo);
 void fifo_release(struct fifo *fifo);
@@ -37,15 +37,15 @@ void fifo_release(struct fifo *fifo);
 enum waiting_what {
     WAITING_OWN = 1, /* a message for this agent's own cores */
     WAITING_PEER,    /* a message for another agent */
-    WAITING_ACTION,  /* an action of the host core, and the bytes of its frame */
+    WAITING_ACTION,  /* an action of the host core, with the bytes of its frame */
 };
 
-/* The header of an item in driver_batch.waiting. The message or action follows it, then the
- * bytes. */
+/* The header of an item in driver_batch.waiting. The message or the action follows it, and the
+ * frame's bytes follow the action. */
 struct waiting {
     enum waiting_what what;
     uint32_t body_size;
-    struct message_agent to; /* PEER */
+    struct message_agent to; /* only of WAITING_PEER */
 };
 
 enum { WAITING_BODY = (sizeof(struct waiting) + 7) / 8 * 8 };
@@ -53,10 +53,10 @@ enum { WAITING_BODY = (sizeof(struct waiting) + 7) / 8 * 8 };
 struct driver_batch {
     struct fifo records;
     struct fifo waiting;
-    uint32_t host_rows;   /* how many records are the host core's */
-    uint32_t quorum_rows; /* how many are the quorum core's */
-    uint32_t promises;    /* how many of the latter are promises */
-    uint32_t grants;      /* how many waiting messages are for the own host core */
+    uint32_t host_rows;   /* the number of records of the host core */
+    uint32_t quorum_rows; /* the number of records of the quorum core */
+    uint32_t promises;    /* the number of promises among quorum_rows */
+    uint32_t grants;      /* how many grants and other messages for this agent's host core wait */
     bool epoch;           /* the records include the next session's epoch */
 };
 
@@ -68,13 +68,14 @@ bool batch_add_slot(struct driver_batch *batch, const struct host_action *action
 bool batch_add_epoch(struct driver_batch *batch, uint32_t epoch)
     __attribute__((warn_unused_result));
 
-/* Copies what has to wait. Returns false if there is no memory. */
+/* Copies a message or an action that has to wait. to NULL: this agent. Returns false if there is no
+ * memory. */
 bool batch_wait_message(struct driver_batch *batch, const struct message_agent *to,
                         const struct message *message) __attribute__((warn_unused_result));
 bool batch_wait_action(struct driver_batch *batch, const struct host_action *action,
                        const unsigned char *bytes) __attribute__((warn_unused_result));
 
-/* Empties the batch. Its memory is kept. */
+/* Empties the batch, and keeps its memory. */
 void batch_clear(struct driver_batch *batch);
 void batch_release(struct driver_batch *batch);
 

@@ -1,4 +1,4 @@
-/* The driver's counters, for people: see driver.h. No decision depends on them. */
+/* The driver's counters, for display: see driver.h. No decision depends on them. */
 #include "driver/private.h"
 
 void driver_count_action(struct driver *driver, const struct action *action)

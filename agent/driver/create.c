@@ -1,4 +1,4 @@
-/* Making the driver, and its end: see driver.h. */
+/* Making and destroying the driver: see driver.h. */
 #include <stdlib.h>
 
 #include "driver/private.h"

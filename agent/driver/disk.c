@@ -1,11 +1,11 @@
 /*
- * The driver's batches on their way into the store.
+ * The driver's batches and their way into the store.
  *
  * In a cell of more than one voter, a committer thread writes them (io/commit.h), and the loop
- * sends proposals and answers others meanwhile. But if the batch is about the only thing under way,
- * there is nothing to answer. Then the loop itself writes the batch when its turn is over, because
- * a change of threads would cost more than it brings. In a cell of one voter a batch is written
- * within the turn, so it is durable before the turn goes on.
+ * sends proposals and answers other agents meanwhile. But if the batch is about the only thing
+ * under way, there is nothing to answer. In that case the loop's thread itself writes the batch
+ * when its turn is over, because a change of threads would cost more than it gains. In a cell of
+ * one voter a batch is written within the turn, so it is durable before the turn goes on.
  */
 #include "driver/disk.h"
 
@@ -22,16 +22,18 @@
 #include "proto/check.h"
 #include "turn.h"
 
-/* How many batches the end may write: each may release messages that lead to another. */
+/* How many batches disk_settle() may write: each may release messages that lead to another
+ * batch. */
 enum { DISK_ROUNDS_MAX = 16 };
 
 struct agent_disk {
     struct committer *committer; /* NULL: batches are written within the turn */
     uv_poll_t poll;
-    bool may_write;                       /* disk_may_write() */
-    const struct driver_batch *unwritten; /* the batch to be written after the turn; NULL: none */
-    int64_t begun_ns;                     /* when the batch on its way began; 0: none */
-    struct recent took;                   /* durations of batches */
+    bool may_write;                       /* set by disk_may_write() */
+    const struct driver_batch *unwritten; /* the batch to write after the turn; NULL: none */
+    int64_t begun_ns;                     /* when the batch that is being written began; 0: none
+                                           * is */
+    struct recent took;                   /* how long batches took */
 };
 
 static bool put_slot(struct agent *agent, struct store *store, const struct driver_record *record)
@@ -62,8 +64,8 @@ static bool put_record(struct agent *agent, struct store *store, const struct dr
     return false;
 }
 
-/* Called by the committer, on either thread. Of the agent it reads only the namespaces' names,
- * which do not change. */
+/* Called by the committer, on the loop's thread or the committer's. Of the agent it reads only the
+ * names of the namespaces, which do not change. */
 static bool put_batch(void *arg, struct store *store, const void *batch)
 {
     const struct driver_record *record;
@@ -93,7 +95,8 @@ static void on_done(uv_poll_t *poll, int status, int events)
     log_checkpoint(committer_idle_error(agent->disk->committer));
 }
 
-/* Called before the driver is notified, which may hand over the next batch at once. */
+/* Called before the driver is notified, because the driver may then hand over the next batch at
+ * once. */
 static void note_flush(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -121,7 +124,7 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     uint64_t commit = 0;
     agent->disk->begun_ns = clock_boottime_ns();
     if (agent->disk->committer != NULL) {
-        /* Sends proposals first: the other voters' disks answer later than this one's. */
+        /* Sends proposals first, because the other voters' disks answer later than this one. */
         peers_flush(agent);
         if (agent->disk->may_write && driver_is_alone(agent->driver, batch)) {
             agent->disk->unwritten = batch;
@@ -189,7 +192,7 @@ void disk_done(struct agent *agent)
     }
 }
 
-/* Called at the end of a turn, when no batch is open: within a batch no checkpoint can be made. */
+/* Called at the end of a turn, when no batch is open: no checkpoint can be made within a batch. */
 void disk_idle(struct agent *agent)
 {
     if (agent->disk->committer != NULL) {

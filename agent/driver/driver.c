@@ -1,7 +1,6 @@
 /*
- * The driver: see driver.h. This file has the way of every event, the messages, the batches, and
- * which message waits for which batch. The session is in session.c, the events of gossip in
- * gossip.c.
+ * The driver: see driver.h. This file has the events, the messages and the batches, and decides
+ * which message waits for which batch. The session is in session.c, gossip in gossip.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,11 +11,12 @@
 #include "proto/probe.h"
 
 enum {
-    WAITING_MAX = 4096, /* more waiting items than this end the turn early */
+    WAITING_MAX = 4096, /* a turn with more waiting items is flushed early */
     WAITING_BYTES_MAX = 1 << 22,
-    DEFER_MS = 20,  /* rows for which nothing waits are written after this time, or with others */
-    LATER_MS = 20,  /* messages that are not urgent are sent after this time */
-    LATER_MAX = 64, /* or when there are this many */
+    DEFER_MS = 20,  /* rows for which nothing waits are written after this time, or with rows for
+                     * which something does */
+    LATER_MS = 20,  /* messages that are not urgent are sent after this time, */
+    LATER_MAX = 64, /* or when this many have collected */
 };
 
 void driver_fail(struct driver *driver, const char *what, const char *why)
@@ -36,8 +36,8 @@ bool driver_kept(struct driver *driver, bool good)
 
 /* ---- which batch a message waits for ---- */
 
-/* The newest batch that is not durable yet and has rows of the quorum core (promises; rows of the
- * host core, in the functions below). NULL if there is none. */
+/* These three functions return the newest batch that is not durable yet and has rows of the quorum
+ * core, promises, or rows of the host core. They return NULL if there is none. */
 static struct driver_batch *quorum_batch(struct driver *driver)
 {
     if (driver->open->quorum_rows > 0) {
@@ -62,8 +62,9 @@ static struct driver_batch *host_batch(struct driver *driver)
     return driver->flying != NULL && driver->flying->host_rows > 0 ? driver->flying : NULL;
 }
 
-/* The batch for which a message to the own host core has to wait. A grant waits for the rows of
- * slots. A message after a grant waits for that grant, so that no recall overtakes it here. */
+/* Returns the batch for which a message to this agent's host core has to wait. A grant waits for
+ * the rows of slots. A message after a grant waits for that grant, so that no recall overtakes it
+ * here. */
 static struct driver_batch *host_message_batch(struct driver *driver, enum message_kind kind)
 {
     if (driver->open->grants > 0) {
@@ -117,7 +118,7 @@ static void deliver_to_host(struct driver *driver, const struct message *message
     }
 }
 
-/* Gives the message to the own core that it is for. */
+/* Gives the message to that core of this agent which it is for. */
 static void deliver(struct driver *driver, const struct message *message)
 {
     if (message_is_for_host(message->kind)) {
@@ -137,16 +138,17 @@ static void deliver_after(struct driver *driver, struct driver_batch *batch,
     }
 }
 
-/* Answers that go to the renewal, or to session.c. */
+/* Returns whether the message is an answer for the renewal, or for session.c. */
 static bool is_of_session(enum message_kind kind)
 {
     return kind == MESSAGE_RENEW_ACK || kind == MESSAGE_HELLO_ACK;
 }
 
 /*
- * Gives the message to an own core when the rows that it depends on are durable. A read of the own
- * acceptor waits only for the promise under which it was read. It may return a value that the disk
- * then loses; that value was no vote, and treating it as proposed is safe.
+ * Gives the message to a core of this agent when the rows that it depends on are durable. The
+ * answer of this agent's acceptor to a read waits only for the promise under which it was read. It
+ * may have a value that the disk then loses. That value was no vote, and treating it as proposed is
+ * safe.
  */
 static void send_to_self(struct driver *driver, const struct message *message)
 {
@@ -163,7 +165,7 @@ static void send_to_self(struct driver *driver, const struct message *message)
     deliver_after(driver, batch, message);
 }
 
-/* Sends the messages that were put off. */
+/* Sends the messages that send_later() has kept. */
 static void send_waiting(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -185,14 +187,15 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     if (quorum_waits_for_disk(message->kind)) {
         batch = quorum_batch(driver);
     } else if (message->kind == MESSAGE_ACCEPT) {
-        /* This agent's own row goes into the next batch, after the one being written. Until then
-         * more proposals may arrive; all of them share one packet, and one flush at the other
-         * voter. */
+        /* This agent's own row goes into the next batch, so the proposal waits for the batch that
+         * is being written. More proposals may arrive until then; all of them share one packet, and
+         * one flush at the other voter. */
         batch = driver->flying;
     } else if (message->kind == MESSAGE_GIVE_BACK) {
         batch = host_batch(driver);
     } else if (message->kind == MESSAGE_CHECKPOINT) {
-        /* a voter that lacks earlier chosen values cannot accept the checkpoint */
+        /* a voter that lacks earlier chosen values cannot accept the checkpoint, so these go
+         * first */
         send_waiting(driver);
     }
     if (batch == NULL) {
@@ -202,7 +205,7 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     }
 }
 
-/* relay: the voter that passes the message on, if it is below voter_count. */
+/* relay: the index of the voter that passes the message on; voter_count or more: nobody does. */
 static void send_message(struct driver *driver, const struct message_agent *to, uint32_t relay,
                          struct message *message)
 {
@@ -219,7 +222,7 @@ static void send_message(struct driver *driver, const struct message_agent *to, 
     }
 }
 
-/* Keeps a chosen value for the voters that its round left out. */
+/* Keeps a chosen value for a voter that its round left out. */
 static void send_later(struct driver *driver, const struct message_agent *to,
                        const struct message *message)
 {
@@ -230,7 +233,7 @@ static void send_later(struct driver *driver, const struct message_agent *to,
     driver_kept(driver, batch_wait_message(&driver->later, to, message));
 }
 
-/* A message of the quorum core, or of the renewal. */
+/* Sends a message of the quorum core or of the renewal. */
 static void take_send(struct driver *driver, struct action_send *send)
 {
     const struct driver_config *config = &driver->config;
@@ -252,7 +255,7 @@ static void take_send(struct driver *driver, struct action_send *send)
     }
 }
 
-/* Copies a message of the host core, or one that is passed on, with this agent's header. */
+/* Copies a message of the host core, or a message to pass on, with this agent's header. */
 static struct message *with_own_header(struct driver *driver, const struct message *message)
 {
     struct message *copy = &driver->request;
@@ -294,7 +297,7 @@ void driver_take_actions(struct driver *driver)
             operations->log(operations->arg, &action->as.log);
         } else {
             driver_kept(driver, batch_add_action(driver->open, action));
-            /* changes of this agent's own session come from driver_see_session() */
+            /* changes of this agent's own session reach gossip through driver_see_session() */
             if (action->kind == ACTION_PERSIST_MARK &&
                 !driver_is_self(driver, &action->as.mark.agent)) {
                 driver_gossip_session(driver, &action->as.mark.agent, action->as.mark.epoch,
@@ -305,7 +308,7 @@ void driver_take_actions(struct driver *driver)
     actions->count = 0;
 }
 
-/* The reply is about a region that was given up while the reply waited. */
+/* Refuses a request whose reply is about a region that was given up while the reply waited. */
 static void refuse_late(struct driver *driver, const struct host_action *action)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -323,8 +326,9 @@ static void refuse_late(struct driver *driver, const struct host_action *action)
     }
 }
 
-/* The socket of a client that is gone is still read until its FORGET. Its packets must not count as
- * another client's, so the client's number stays in use until then. */
+/* Carries out an action. The socket of a client that is gone is still read until the client's
+ * HOST_FORGET. Its packets must not count as another client's, so the client's number stays in use
+ * until HOST_FORGOTTEN. */
 static void act(struct driver *driver, const struct host_action *action, const unsigned char *bytes)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -371,7 +375,7 @@ static void make_step(struct driver *driver, struct quorum_event *event, int64_t
     driver_take_actions(driver);
 }
 
-/* Returns whether the turn has lasted so long that it is a stall. Each stall is reported once. */
+/* Returns whether the turn has lasted so long that it is a stall. Reports each stall once. */
 static bool is_stalled(struct driver *driver, int64_t now_ns)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -385,9 +389,10 @@ static bool is_stalled(struct driver *driver, int64_t now_ns)
 }
 
 /*
- * A voter decides about sessions only in its steps, and reads the clock once for each step. The
- * same reading shows whether this process stopped since the turn began. If it did, renewals that
- * arrived in time may be unread. The core must know that before the step, not in the next turn.
+ * Makes a step of the quorum core. A voter decides about sessions only in its steps, and reads the
+ * clock once for each step. The same reading shows whether this process stopped since the turn
+ * began. If it did, renewals that arrived in time may be unread, and the core must know that before
+ * the step.
  */
 static void step_quorum(struct driver *driver, struct quorum_event *event)
 {
@@ -437,15 +442,17 @@ static void take_host_item(struct driver *driver, const struct inbox_item *item)
     driver_step_host(driver, &event);
 }
 
-/* Gives the cores all messages, and those that result. The loop ends, because every request is
- * answered a bounded number of times. While messages arrive, those for the host core wait. */
+/* Gives the cores all messages, and the messages that result from them. The loop ends, because
+ * every request is answered a bounded number of times. While driver->receiving is set, messages for
+ * the host core wait. */
 static void drain(struct driver *driver)
 {
     while (!driver_has_failed(driver)) {
         size_t size;
         const void *first = fifo_first(&driver->quorum_inbox, &size);
         if (first != NULL) {
-            memcpy(&driver->message, first, size); /* a copy: the step may make the queue grow */
+            memcpy(&driver->message, first, size); /* a copy, because the step may make the queue
+                                                    * grow */
             fifo_drop(&driver->quorum_inbox);
             struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = &driver->message};
             bool hello = driver->message.kind == MESSAGE_HELLO;
@@ -468,8 +475,8 @@ static void drain(struct driver *driver)
 
 /* ---- batches ---- */
 
-/* Carries out in order what waited for the batch. This adds only to the inboxes, not to the
- * batch. */
+/* Carries out everything that waited for the batch, in order. This adds to the inboxes only, not to
+ * the batch. */
 static void carry_out(struct driver *driver, struct driver_batch *batch)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -482,7 +489,7 @@ static void carry_out(struct driver *driver, struct driver_batch *batch)
             deliver(driver, message);
         } else if (waiting->what == WAITING_PEER) {
             if (driver->config.quorum != NULL) {
-                /* the rows that it depends on are in the last commit */
+                /* the rows that the message depends on are in the last commit */
                 message->commit = quorum_reported_commit(driver->config.quorum);
             }
             operations->send(operations->arg, &waiting->to, message);
@@ -493,7 +500,8 @@ static void carry_out(struct driver *driver, struct driver_batch *batch)
     }
 }
 
-/* Sends what was put off, when its time has come, or before it exceeds a packet or two. */
+/* Sends the messages that send_later() has kept, when their time has come or when they fill a
+ * packet or two. */
 static void send_late(struct driver *driver)
 {
     uint32_t count = driver->later.waiting.count;
@@ -502,7 +510,7 @@ static void send_late(struct driver *driver)
     }
 }
 
-/* The flying batch is durable. */
+/* Called when the flying batch is durable. */
 static void land(struct driver *driver)
 {
     struct driver_batch *batch = driver->flying;
@@ -539,8 +547,8 @@ void driver_committed(struct driver *driver, uint64_t commit, const char *error)
 }
 
 /* Returns whether to hand over the open batch now. Some rows, for example a slot's, can wait for
- * the row of the register, which follows from the coordinator a moment later; then one commit has
- * both. */
+ * the row of the register, which follows a moment later with the coordinator's decision. One commit
+ * then has both rows. */
 static bool is_wanted(struct driver *driver)
 {
     const struct driver_batch *open = driver->open;
@@ -564,7 +572,8 @@ void driver_flush(struct driver *driver)
     driver_take_kept_links(driver);
     drain(driver);
     send_late(driver);
-    /* each round releases what waited, if the disk is done within the call */
+    /* if the disk is done within the call of commit(), each round releases the messages that
+     * waited */
     while (!driver_has_failed(driver) && driver->flying == NULL && is_wanted(driver)) {
         driver->open_since_ns = 0;
         driver->flying = driver->open;
@@ -584,7 +593,7 @@ void driver_flush(struct driver *driver)
     }
 }
 
-/* Limits what a turn may leave waiting. */
+/* Handles all messages, and flushes if too much waits already. */
 static void settle(struct driver *driver)
 {
     drain(driver);
@@ -598,8 +607,8 @@ static void settle(struct driver *driver)
     }
 }
 
-/* Returns when to look at the renewal: at its own time; at once if the session is lost and the
- * driver has not handled that yet, because a lost renewal wants no tick. */
+/* Returns when to look at the renewal. That is at once if the session is lost and the driver has
+ * not handled the loss yet, because a lost renewal asks for no tick. */
 static int64_t renewal_due_ns(const struct driver *driver, int64_t now_ns)
 {
     const struct renewal *renewal = driver->config.renewal;
@@ -705,7 +714,7 @@ void driver_clock(struct driver *driver, bool astray)
     struct quorum_event event = {.kind = QUORUM_ASTRAY};
     driver->astray = astray;
     step_quorum(driver, &event);
-    /* the only voter counts both sides of its session by one clock */
+    /* the only voter counts both sides of its session by one clock, so the rate does not matter */
     if (config->voter_count > 1 || config->quorum == NULL) {
         renewal_clock(config->renewal, astray, driver_clock_ns(driver));
         driver_see_session(driver);
@@ -713,7 +722,7 @@ void driver_clock(struct driver *driver, bool astray)
     drain(driver);
 }
 
-/* Passes a message on to the agent that it is for, directly. A message is passed on only once. */
+/* Passes a message on to its receiver, directly. A message is passed on only once. */
 static void pass_on(struct driver *driver, const struct message *message)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -864,7 +873,7 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
     driver->notified = event.as.lease;
     driver->notified_state = RENEWAL_JEOPARDY;
     driver->started_ns = driver_clock_ns(driver);
-    /* until driver_see_voters() finds another value */
+    /* driver_see_voters() replaces this value */
     driver->voters_up = (1U << driver->config.voter_count) - 1;
     driver_gossip_start(driver, epoch);
     driver->started = true;

@@ -1,7 +1,7 @@
 /* The driver's events and actions of gossip: see private.h. */
 #include "driver/private.h"
 
-/* Gossip waits for nothing, and no core waits for gossip. */
+/* Makes a step of gossip. Its messages wait for no batch, and no core waits for gossip. */
 void driver_gossip_step(struct driver *driver, struct gossip_event *event)
 {
     const struct driver_operations *operations = &driver->config.operations;

@@ -1,8 +1,9 @@
 /*
  * Keeps the session while the host core is held up: see driver.h, driver_keep_begin().
  *
- * Meanwhile the loop's thread is within host_step(), at any instruction. So nothing here calls the
- * host core or gossip, or any part of the quorum core that uses the names, which both cores share.
+ * While this code runs, the loop's thread may be at any instruction within host_step(). So nothing
+ * here calls the host core or gossip, or any part of the quorum core that uses the table of names,
+ * which both cores share.
  */
 #include "driver/private.h"
 #include "proto/check.h"
@@ -57,7 +58,8 @@ void driver_keep_own(struct driver *driver, const struct message *message)
     }
 }
 
-/* The loop ends: a renewal is answered once, and an answer causes at most one more renewal. */
+/* Handles the messages of this agent to itself. The loop ends, because a renewal is answered once,
+ * and an answer causes at most one more renewal. */
 static void take_own(struct driver *driver)
 {
     const void *first;
@@ -70,7 +72,8 @@ static void take_own(struct driver *driver)
     }
 }
 
-/* Of the session that the host core knows; it begins a new one itself. */
+/* Publishes a later deadline of the session that the host core knows. The host core itself begins a
+ * new session. */
 static void tell_deadline(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -89,7 +92,7 @@ void driver_keep(struct driver *driver)
     struct renewal *renewal = driver->config.renewal;
     int64_t now_ns = driver_clock_ns(driver);
     HF_CHECK(driver->keeping);
-    /* A loss, and the session that follows it, are for the thread of the loop. */
+    /* A lost session, and the session that follows it, are left to the loop's thread. */
     if (driver_has_failed(driver) || !driver->started || driver->next_epoch != 0 ||
         renewal_state(renewal, now_ns) == RENEWAL_LOST) {
         return;

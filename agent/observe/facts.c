@@ -33,7 +33,7 @@ static struct hfi_text text_of(const char *text)
     return (struct hfi_text){text, (uint32_t)strlen(text)};
 }
 
-/* A fact for which there is no room is left out. No cell comes near that: see the sizes in
+/* Leaves a fact out if there is no room for it. No cell has so many facts: see the sizes in
  * proto/facts.c. */
 static void add(struct hfi_facts_builder *builder, const struct message_agent *subject,
                 const char *key, int64_t value, const char *text)
@@ -63,7 +63,7 @@ static int64_t to_int64(uint64_t value)
     return value > INT64_MAX ? INT64_MAX : (int64_t)value;
 }
 
-/* Returns -1 if there is no such time. */
+/* Returns how long ago at_ns was; -1 if at_ns is 0, which means never. */
 static int64_t age_ns(int64_t at_ns)
 {
     return at_ns == 0 ? -1 : clock_boottime_ns() - at_ns;
@@ -71,7 +71,7 @@ static int64_t age_ns(int64_t at_ns)
 
 /* ---- the judgement ---- */
 
-/* Each reason is a fact "reason_NAME", whose subject is a voter or a namespace. */
+/* Each reason is a fact "reason_NAME". Its subject is a voter or a namespace, or empty. */
 static void tell_judgement(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct judgement judgement;
@@ -157,8 +157,8 @@ static void tell_memory(const struct agent *agent, struct hfi_facts_builder *bui
     tell_room(builder, "shm_free", regions_view(agent, 0).fd);
 }
 
-/* Adds the clients of the previous agent for which this agent does not know whether they live:
- * their number, and the names of some. */
+/* Adds the clients of the previous agent that may or may not live, as this agent cannot tell: their
+ * number, and the names of some. */
 static void log_unproven(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[FILES_TEXT_MAX] = "";
@@ -185,7 +185,7 @@ static void tell_files(const struct agent *agent, struct hfi_facts_builder *buil
     }
 }
 
-/* Adds the names in the configuration that this host does not know. */
+/* Adds the names of users and groups in the configuration that this host does not know. */
 static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     const struct config *config = &agent->config;
@@ -206,7 +206,8 @@ static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *bu
 static void tell_limits(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct rlimit limit;
-    /* dup() returns the lowest free descriptor number: about as many descriptors are in use. */
+    /* dup() returns the lowest free descriptor number, which is about the number of descriptors in
+     * use. */
     int lowest = dup(agent->state_fd);
     if (lowest >= 0) {
         close(lowest);
@@ -247,8 +248,8 @@ static void tell_store(const struct agent *agent, struct hfi_facts_builder *buil
     }
 }
 
-/* Adds how many partitions each voter coordinates, as its heartbeats report. The only voter of a
- * cell sends none, so all partitions count as its own. */
+/* Counts the partitions that each voter coordinates, by its heartbeats. The only voter of a cell
+ * sends no heartbeats, so all partitions count as its own. */
 static void count_partitions(const struct agent *agent, uint32_t counts[MESSAGE_VOTERS_MAX])
 {
     const struct host_config *config = &agent->host_config;

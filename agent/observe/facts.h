@@ -6,7 +6,7 @@
 
 #include "agent.h"
 
-/* Writes a TOLD frame that answers request. Returns its size; 0: nothing was written. buffer:
+/* Writes a TOLD frame that answers request. Returns its size; 0: it wrote nothing. buffer:
  * HFI_FRAME_MAX bytes. */
 size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer);
 

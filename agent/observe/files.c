@@ -1,11 +1,11 @@
 /*
  * Checks whether the files that the agent has open still have their names. If a person removes
- * state_dir, the store or a region, the agent goes on with the open files, and everything in them
- * is lost when it ends. If the socket's name is removed, the agent serves connected clients, and no
- * other can connect. So the agent logs a missing name while something can be done about it.
+ * state_dir, the store or a region, the agent goes on with the open files, and their contents are
+ * lost when it ends. If a person removes the socket's name, the agent serves connected clients, and
+ * no other process can connect. So the agent logs a missing name while a person can still mend it.
  *
- * Upkeep looks at open descriptors only, because looking up a name may wait for a disk that stands
- * still.
+ * Upkeep looks at open descriptors only, because looking up a name may wait for a disk that does
+ * not respond.
  */
 #include "observe/files.h"
 
@@ -22,11 +22,11 @@
 #include "serve/regions.h"
 
 struct files {
-    int store_fd;  /* O_PATH: for fstat() only; -1: not known */
-    int door_fd;   /* the same for the socket; -1 also if it was not there */
-    int folder_fd; /* and for its folder */
-    bool no_door;  /* the socket was not there when it was to be opened */
-    uint32_t gone; /* the number of missing files that was logged last */
+    int store_fd;  /* the store: O_PATH, for fstat() only; -1: not known */
+    int door_fd;   /* the socket, likewise; -1 also if its name did not exist */
+    int folder_fd; /* the folder of the socket, likewise */
+    bool no_door;  /* the socket's name did not exist when door_fd was to be opened */
+    uint32_t gone; /* the number of missing files in the last log line */
 };
 
 struct list {
@@ -50,8 +50,7 @@ static bool is_unlinked(int fd)
     return fd >= 0 && fstat(fd, &status) == 0 && status.st_nlink == 0;
 }
 
-/* Returns whether the path that this folder was opened by now leads to another folder, or to none.
- */
+/* Returns whether path, by which fd was opened, now leads to another folder or to none. */
 static bool is_elsewhere(int fd, const char *path)
 {
     struct stat here;
@@ -86,7 +85,8 @@ void files_close(struct agent *agent)
     agent->files = NULL;
 }
 
-/* The call fails also for want of a descriptor; then nobody knows whether the socket is there. */
+/* The open also fails if no descriptor is free. In that case it is unknown whether the socket
+ * exists. */
 static void open_door(struct files *files, int folder, const char *path)
 {
     if (files->door_fd >= 0) {
@@ -100,7 +100,7 @@ void files_open_socket(struct agent *agent)
 {
     char folder[CONFIG_SOCKET_MAX];
     snprintf(folder, sizeof(folder), "%s", agent->config.socket);
-    *strrchr(folder, '/') = '\0'; /* the path begins with one */
+    *strrchr(folder, '/') = '\0'; /* the path begins with a slash */
     open_door(agent->files, AT_FDCWD, agent->config.socket);
     if (agent->files->folder_fd < 0) {
         agent->files->folder_fd = open(folder[0] != '\0' ? folder : "/",

@@ -27,14 +27,14 @@ static const int64_t room_every_ns = 30000000000;
 enum { REASONS_TEXT_MAX = 512 };
 
 struct judgement_log {
-    int64_t room_ns;                /* when the disk's room was last looked at; 0: never */
+    int64_t room_ns;                /* when the disk's free space was last read; 0: never */
     int64_t disk_free;              /* -1: not known */
     int64_t disk_inodes;            /* likewise */
-    char reasons[REASONS_TEXT_MAX]; /* of the judgement that was logged last */
+    char reasons[REASONS_TEXT_MAX]; /* of the last judgement that was logged */
     struct log_limit limit;
 };
 
-/* Texts that the facts point to. */
+/* The texts that struct judgement_facts points to. */
 struct texts {
     const char *namespaces[HOST_NAMESPACES_MAX];
     char files[FILES_TEXT_MAX];
@@ -157,7 +157,8 @@ static void collect_peers(const struct agent *agent, struct texts *texts,
 static void collect_limits(const struct agent *agent, struct judgement_facts *facts)
 {
     struct rlimit limit;
-    /* dup() returns the lowest free descriptor number: about as many descriptors are in use. */
+    /* dup() returns the lowest free descriptor number, which is about the number of descriptors in
+     * use. */
     int lowest = dup(agent->state_fd);
     if (lowest >= 0) {
         close(lowest);
@@ -203,7 +204,7 @@ static void look_at_room(struct agent *agent, int64_t now_ns)
     uint64_t free_bytes = known ? (uint64_t)room.f_bavail * room.f_frsize : 0;
     agent->judged->room_ns = now_ns;
     agent->judged->disk_free = known && free_bytes <= INT64_MAX ? (int64_t)free_bytes : -1;
-    /* Some file systems (btrfs) have no number of inodes: their number of all is 0. */
+    /* Some file systems (btrfs) do not count inodes: they report 0 as the total. */
     agent->judged->disk_inodes = known && room.f_files > 0 && room.f_favail <= INT64_MAX
                                      ? (int64_t)room.f_favail
                                      : -1;

@@ -55,12 +55,12 @@ enum judgement_level reason_level(enum reason_kind kind)
     return kind < REASON_NAMESPACE_DOWN ? JUDGEMENT_FAILING : JUDGEMENT_DEGRADED;
 }
 
-/* The checks below go by the order of enum reason_kind, from the worst. */
+/* The checks below follow the order of enum reason_kind, the worst first. */
 __attribute__((format(printf, 4, 5))) static void add(struct judgement *out, enum reason_kind kind,
                                                       const char *subject, const char *format, ...)
 {
     if (out->count == REASONS_MAX) {
-        return; /* seven voters and all namespaces do not have so many things wrong at once */
+        return; /* seven voters and all namespaces together do not have so many reasons */
     }
     struct reason *reason = &out->reasons[out->count++];
     va_list arguments;
@@ -77,7 +77,8 @@ __attribute__((format(printf, 4, 5))) static void add(struct judgement *out, enu
 
 /* ---- what is not served ---- */
 
-/* The renewal counts a session that has not begun as one in jeopardy. */
+/* The renewal reports jeopardy for a session that has not begun yet, so this function tells the two
+ * apart. */
 static void judge_session(const struct judgement_facts *facts, struct judgement *out)
 {
     bool begun = facts->was_safe || facts->session == RENEWAL_LOST;
@@ -102,8 +103,8 @@ static void judge_session(const struct judgement_facts *facts, struct judgement 
     }
 }
 
-/* A process can spoil its own namespace. So one namespace must not make the agent look as if it
- * served nobody: what watches the agent might restart it. */
+/* A process can spoil its own namespace. One such namespace must not make the agent look as if it
+ * served nobody, because a monitor might restart the agent. */
 static void judge_namespaces(const struct judgement_facts *facts, struct judgement *out)
 {
     uint32_t down = 0;
@@ -185,7 +186,8 @@ static void judge_voters(const struct judgement_facts *facts, struct judgement *
     }
 }
 
-/* A lease is renewed every third of the ttl. If a majority takes longer, the renewal is useless. */
+/* A lease is renewed every third of the ttl. If a majority needs longer for an acknowledgement, the
+ * next renewal is due before this one counts. */
 static void judge_renewals(const struct judgement_facts *facts, struct judgement *out)
 {
     uint32_t measured = 0;

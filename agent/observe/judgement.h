@@ -1,15 +1,14 @@
 /*
  * How this agent is: well, degraded or failing, and why.
  *
- *   well      everything is served, and all is there that should be
- *   degraded  everything is served, but something is missing that should be there: with less to
- *             spare, one more failure may be trouble
- *   failing   something is not served: the holds of this host do not count, a namespace or new
- *             processes are not served
+ *   well      everything is served, and nothing is missing
+ *   degraded  everything is served, but something is missing: one more failure may be trouble
+ *   failing   something is not served: the holds of this host do not count, or new processes are
+ *             not served, or no namespace is
  *
- * This is the only place that judges. The status page, /healthz, the metrics, the log, `holdfast
- * status` and `holdfast doctor` show its judgement, so they cannot disagree. `holdfast doctor`
- * shows more than reasons (things to look at when there is time, and its own tests of the host).
+ * Only this module judges. The status page, /healthz, the metrics, the log, `holdfast status` and
+ * `holdfast doctor` show its judgement, so they cannot disagree. `holdfast doctor` shows more than
+ * reasons: things to look at when there is time, and its own tests of the host.
  *
  * Pure: a judgement follows from facts, which judge.c collects. Each reason has a stable name, for
  * monitors; docs/METRICS.md lists them.
@@ -35,7 +34,7 @@ enum reason_kind {
     REASON_SOCKET_GONE,
     REASON_RECORDS_FAIL,
     /* degraded */
-    REASON_NAMESPACE_DOWN, /* failing if it is all namespaces */
+    REASON_NAMESPACE_DOWN, /* failing if no namespace is served */
     REASON_NOT_VOTING,
     REASON_VOTER_REFUSED,
     REASON_VOTER_STARTS_OVER,
@@ -64,7 +63,8 @@ enum {
     REASON_TEXT_MAX = 192,
     JUDGEMENT_DISK_FULL_MIB = 16,
     JUDGEMENT_INODES_FULL = 64,
-    JUDGEMENT_FULL_PART = 20, /* less than a twentieth is left */
+    JUDGEMENT_FULL_PART = 20, /* a resource is nearly full when less than a twentieth of it is
+                               * left */
     JUDGEMENT_CERTIFICATE_DAYS = 14,
 };
 
@@ -78,31 +78,33 @@ struct judgement_voter {
     bool connected;
     const char *why_down;        /* "": not known */
     int64_t round_trip_worst_ns; /* of the last minutes; -1: none */
-    int64_t clock_least_ppm;     /* its clock differs at least by that; 0: it need not */
+    int64_t clock_least_ppm;     /* its clock differs from this host's at least by this; 0: it may
+                                  * not differ at all */
 };
 
-/* All pointers are borrowed. A number that is not known is -1, a text NULL. */
+/* All pointers are borrowed. -1: the number is not known; NULL: the text is not known. */
 struct judgement_facts {
     int64_t session_ttl_ns;
     uint32_t max_drift_percent;
     enum renewal_state session;
-    bool was_safe;      /* in this epoch */
+    bool was_safe;      /* the session was safe in this epoch */
     bool session_ended; /* one of this agent's sessions has ended */
     int64_t remaining_ns;
     bool astray;          /* the kernel adjusts the clock by more than max_drift */
-    const char *not_vote; /* the status of this voter's store, which does not vote */
+    const char *not_vote; /* the status of this voter's store, if this voter does not vote */
     uint32_t voter_count;
     struct judgement_voter voters[MESSAGE_VOTERS_MAX];
     uint32_t namespace_count;
     const char *const *namespaces;
     uint64_t down;     /* bit i: namespace i is not served */
-    uint64_t roomless; /* bit i, of down: for want of memory */
+    uint64_t roomless; /* bit i, of those in down: because its region had no memory */
     bool socket_gone;
     const char *socket;
-    int64_t record_failed_age_ns; /* since a new process was refused for want of a file */
-    const char *record_failed;    /* why */
-    const char *files_gone;       /* which */
-    int64_t disk_free;            /* bytes under state_dir, for this user */
+    int64_t record_failed_age_ns; /* how long ago a new process was refused because no file could be
+                                   * made */
+    const char *record_failed;    /* why no file could be made */
+    const char *files_gone;       /* the names of the missing files */
+    int64_t disk_free;            /* free bytes under state_dir, for this user */
     int64_t disk_inodes;
     int64_t flush_worst_ns;
     int64_t flush_pending_ns;
@@ -112,7 +114,7 @@ struct judgement_facts {
     int64_t now_s;       /* wall clock */
     int64_t tls_begin_s; /* 0: no TLS */
     int64_t tls_end_s;
-    const char *tls_kept; /* why the present files are not taken */
+    const char *tls_kept; /* why the present certificate files cannot be used */
     const char *http_down;
     int64_t descriptors_used;
     int64_t descriptors_max;
@@ -132,18 +134,18 @@ struct judgement {
     struct reason reasons[REASONS_MAX]; /* the worst first */
 };
 
-/* Facts of an agent that is well, with nothing known. */
+/* Sets the facts of an agent that is well, with all numbers unknown. */
 void judgement_facts_init(struct judgement_facts *facts);
 
 void judgement_make(const struct judgement_facts *facts, struct judgement *out);
 
 /* "well", "degraded", "failing". */
 const char *judgement_word(enum judgement_level level);
-/* Such as "voter_refused". */
+/* A name such as "voter_refused". */
 const char *reason_name(enum reason_kind kind);
 enum judgement_level reason_level(enum reason_kind kind);
 
-/* For how many seconds before its end a certificate is a reason: two weeks, but not more than a
+/* Returns how many seconds before its end a certificate becomes a reason: two weeks, but at most a
  * quarter of its life. */
 int64_t judgement_certificate_soon_s(int64_t begin_s, int64_t end_s);
 

@@ -37,7 +37,7 @@ void log_open_stderr(void)
     log_open(STDERR_FILENO, !to_journal);
 }
 
-/* Leaves one byte free for the newline. */
+/* Leaves one byte free for the newline that log_end() adds. */
 static void put(struct log_line *line, const char *bytes, size_t size)
 {
     size_t room = sizeof(line->text) - 1 - line->used;
@@ -108,7 +108,7 @@ void log_begin_limited(struct log_line *line, enum log_level level, const char *
     }
 }
 
-/* Returns whether a terminal may show the character as nothing, or change the look of the line
+/* Returns whether a terminal may show nothing for the character, or may change the look of the line
  * because of it. */
 static bool is_escaped(const struct hfi_utf8 *unit)
 {
@@ -128,7 +128,7 @@ static bool is_plain(const char *bytes, size_t size)
     return size > 0;
 }
 
-/* Writes the character as it stands between quotes. */
+/* Writes the character in the form that it has between quotes. */
 static void escape(char escaped[ESCAPED_MAX], const char *bytes, const struct hfi_utf8 *unit)
 {
     if (bytes[0] == '"' || bytes[0] == '\\') {
@@ -160,7 +160,7 @@ void log_bytes(struct log_line *line, const char *key, const void *value, size_t
         struct hfi_utf8 unit = hfi_utf8_next(bytes + i, size - i);
         escape(escaped, bytes + i, &unit);
         if (line->used + strlen(escaped) + 2 > sizeof(line->text) - 1) {
-            break; /* leaves room for the closing quote */
+            break; /* room is needed for the closing quote */
         }
         put_text(line, escaped);
         i += unit.size;
@@ -207,8 +207,9 @@ void log_end(struct log_line *line)
         return;
     }
     line->text[line->used++] = '\n';
-    /* The log's reader may stand still (a pager, a full pipe), and leases must not wait for it. A
-     * pipe that poll() calls writable has room for a whole line. */
+    /* The log's reader may stand still (a pager, a full pipe), and leases must not wait for it. So
+     * the line is dropped unless poll() reports room. Pipes that poll() reports as writable have
+     * room for a whole line. */
     struct pollfd room = {.fd = log_fd, .events = POLLOUT};
     if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT)) {
         missing.lost++;

@@ -1,18 +1,18 @@
 /*
- * The agent's log: one line an event on standard error, as key=value pairs that both people and
+ * The agent's log: one line per event on standard error, as key=value pairs that both people and
  * programs read. docs/LOG.md lists all events.
  *
  *   level=info event=client_connected client=3 pid=4711 uid=1000 command="sh -c make"
  *
- * Values that are not plain words are quoted: \" \\ \n \t and \xHH stand for bytes that would break
- * the line, that are not UTF-8, or that are invisible. A line is one write, at most LOG_LINE_MAX
- * bytes; longer ones are cut. Each line begins with the wall clock's time (which only people use),
- * unless journald adds its own.
+ * Values that are not plain words are quoted. In quotes, \" \\ \n \t and \xHH stand for bytes that
+ * would break the line, that are not UTF-8, or that are invisible. A line is one write of at most
+ * LOG_LINE_MAX bytes; a longer line is cut. Each line begins with the wall clock's time (which only
+ * people use), unless journald adds its own.
  *
- * Lines that strangers can cause at will go through log_begin_limited(), so that a flood of them
- * cannot fill a disk. The next line of that kind has the number of lines that were left out.
+ * A line that strangers can cause at will goes through log_begin_limited(), so that a flood of such
+ * lines cannot fill a disk. The next line of that kind has the number of lines that were left out.
  *
- * Only the loop's thread may call this.
+ * Only the loop's thread may call these functions.
  */
 #ifndef AGENT_LOG_H
 #define AGENT_LOG_H
@@ -33,23 +33,23 @@ struct log_line {
     char text[LOG_LINE_MAX];
 };
 
-/* The limit of log_begin_limited(): a burst of lines of a kind, then one in each interval. */
+/* The limit of log_begin_limited(): a burst of lines of one kind, after that one line per
+ * interval. */
 enum { LOG_BURST = 50, LOG_INTERVAL_MS = 200 };
 
-/* Sends lines to a descriptor (tests change it); without this call to descriptor 2. with_time: each
+/* Sends lines to the descriptor fd. Without this call they go to standard error. with_time: each
  * line begins with the time. */
 void log_open(int fd, bool with_time);
-/* Sends lines to standard error, with the time unless the journal reads them. */
+/* Sends lines to standard error. They begin with the time unless journald reads them. */
 void log_open_stderr(void);
 
-/* For display: lines since the start that were not written. A limit left them out, their reader had
- * no room for them, or writing failed. */
+/* For display: how many lines since the start were not written. */
 struct log_missing {
     uint64_t left_out;
     uint64_t lost;
 };
 struct log_missing log_missing(void);
-/* Counts a line that the caller left out by a limit of its own. */
+/* Counts a line that the caller did not log because of a limit of its own. */
 void log_leave_out(void);
 
 void log_begin(struct log_line *line, enum log_level level, const char *event);
@@ -64,7 +64,7 @@ void log_unsigned(struct log_line *line, const char *key, uint64_t value);
 void log_seconds(struct log_line *line, const char *key, int64_t value_ns);
 void log_end(struct log_line *line);
 
-/* A line with text=... and nothing else. */
+/* Logs a line that has text=... and nothing else. */
 void log_simple(enum log_level level, const char *event, const char *text);
 
 #endif

@@ -10,7 +10,7 @@
 
 static const char *const session_names[] = {"safe", "jeopardy", "lost"};
 
-/* The label of each enum message_refusal. */
+/* The label of each refusal, in the order of enum message_refusal. */
 static const char *const refusal_names[] = {NULL,     "full",  "not_owner", "session", "version",
                                             "tokens", "rules", "quota",     "in_use"};
 enum { REFUSALS = sizeof(refusal_names) / sizeof(refusal_names[0]) };
@@ -35,7 +35,7 @@ struct text {
     size_t size;
 };
 
-/* The buffer is larger than all figures together: see METRICS_TEXT_MAX. */
+/* The buffer has room for all figures: see METRICS_TEXT_MAX. */
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
 {
     va_list arguments;
@@ -87,7 +87,7 @@ static void histogram(struct text *text, const char *name, const char *help,
         histogram->count);
 }
 
-/* Writes one sample for each value of the label; an entry that is NULL is left out. */
+/* Writes one sample for each value of the label. An entry of values that is NULL is left out. */
 static void labelled(struct text *text, const char *name, const char *label,
                      const char *const *values, const uint64_t *samples, uint32_t count)
 {
@@ -359,8 +359,8 @@ size_t metrics_text(const struct metrics *metrics, char *out)
 
 /* ---- the session ---- */
 
-/* The state of the session for people. The renewal counts a session that has not begun as one in
- * jeopardy. */
+/* Returns the state of the session for people. The renewal reports jeopardy for a session that has
+ * not begun yet, so this function tells the two apart. */
 static const char *session_word(const struct metrics *metrics)
 {
     bool begun = metrics->session != RENEWAL_JEOPARDY || metrics->was_safe;
@@ -405,7 +405,8 @@ static void page_voters(struct text *text, const struct metrics *metrics)
     add(text, "</table>\n");
 }
 
-/* Adds a text from outside: of an error, or a path. */
+/* Adds a text from outside, such as an error message or a path, with its characters escaped for
+ * HTML. */
 static void add_escaped(struct text *text, const char *from)
 {
     for (; *from != '\0'; from++) {
@@ -442,8 +443,8 @@ static void page_judgement(struct text *text, const struct judgement *judgement)
     add(text, "</ul>\n");
 }
 
-/* Names of cells, agents, namespaces and roles have only a-z 0-9 _ -, so nothing in them needs
- * escaping. */
+/* Names of cells, agents, namespaces and roles have only the characters a-z 0-9 _ -, so they need
+ * no escaping. */
 size_t metrics_page(const struct metrics *metrics, char *out)
 {
     struct text text = {.bytes = out};
@@ -461,7 +462,7 @@ size_t metrics_page(const struct metrics *metrics, char *out)
     if (metrics->was_safe && metrics->session != RENEWAL_LOST) {
         row(&text, "session", "%s, epoch %u, %.1f s left", session_word(metrics), metrics->epoch,
             (double)metrics->remaining_ns / 1e9);
-    } else { /* no lease to count, and the epoch has not begun */
+    } else { /* there is no lease to count, or the epoch has not begun */
         row(&text, "session", "%s", session_word(metrics));
     }
     row(&text, "clients", "%u", here->clients);

@@ -1,5 +1,5 @@
 /*
- * The agent's answers to monitoring: figures as the text that Prometheus reads, and a page for a
+ * The agent's answers to monitoring: figures in the text format of Prometheus, and a page for a
  * person. docs/METRICS.md lists every figure.
  *
  * web.c fills in struct metrics, and metrics.c turns it into text. The figures name no lock and no
@@ -28,7 +28,7 @@ struct metrics_voter {
     bool self;
     bool up;
     bool refused;
-    int64_t answer_age_ns; /* -1: it has never answered */
+    int64_t answer_age_ns; /* since its last acknowledgement; -1: it has never answered */
     struct peers_figures link;
 };
 
@@ -42,13 +42,13 @@ struct metrics {
     enum renewal_state session;
     bool was_safe; /* the session was safe in this epoch */
     uint32_t epoch;
-    int64_t remaining_ns; /* time left of the lease; negative: it ended so long ago */
+    int64_t remaining_ns; /* time left of the lease; negative: time since its deadline */
     bool astray;          /* the clock's rate is beyond max_drift */
     const struct judgement *judgement;
     int64_t tls_end_s; /* when the first of the certificates ends, wall clock; 0: no TLS */
     const struct host_counts *host;
     const struct host_survey *here;
-    const struct quorum_counts *quorum; /* NULL for an observer, like voting */
+    const struct quorum_counts *quorum; /* NULL: this agent is an observer */
     const struct quorum_survey *voting;
     const struct driver_counts *driver;
     struct driver_queues queues;
@@ -60,7 +60,7 @@ struct metrics {
     uint64_t slow_turns;
     uint64_t costly;
     uint32_t regions_given_up;
-    uint64_t given_up; /* since the start: regions given up, and regions begun anew */
+    uint64_t given_up; /* regions given up since the start */
     uint64_t begun_anew;
     struct log_missing log;
     uint32_t voter_count;
@@ -72,8 +72,8 @@ struct metrics {
 /* Writes Prometheus' text format, version 0.0.4. out: METRICS_TEXT_MAX bytes. Returns the size. */
 size_t metrics_text(const struct metrics *metrics, char *out);
 
-/* Writes a page of HTML, without scripts and without anything from elsewhere. out and the result
- * are as in metrics_text(). */
+/* Writes an HTML page that has no scripts and loads nothing. out and the result are as in
+ * metrics_text(). */
 size_t metrics_page(const struct metrics *metrics, char *out);
 
 #endif

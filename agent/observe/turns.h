@@ -1,14 +1,15 @@
 /*
- * A watchdog of the loop: how long each turn took, which part took longest, and for which user.
+ * A watchdog of the loop: it measures how long each turn took, which part of the turn took longest,
+ * and for which user.
  *
  * While a turn lasts, the agent renews no lease and answers no client. The requests of users are
  * bounded, in time and by user (io/socket_share.h). If a bound is ever missing, the watchdog shows
- * where: a turn of more than a twentieth of session_ttl is logged (turn_slow), with its longest
+ * where: it logs each turn of more than a twentieth of session_ttl (turn_slow), with the longest
  * part.
  *
- * The clock is read at the begin of each part, and every callback of the loop begins a part. The
- * processor time of the turn shows whether the agent was busy. If it was not (it was stopped, got
- * no processor, or waited for the kernel), no user is blamed.
+ * Every callback of the loop begins a part, and the clock is read when a part begins. The processor
+ * time of the turn shows whether the agent was busy. If it was not (it was stopped, got no
+ * processor, or waited for the kernel), the log line names no user.
  */
 #ifndef AGENT_TURNS_H
 #define AGENT_TURNS_H
@@ -25,24 +26,24 @@ enum turn_part {
     TURN_TIMER, /* timers that were due */
     TURN_DISK,  /* durable batches, and the answers that waited for them */
     TURN_PEERS, /* packets of other agents */
-    TURN_WEB,   /* HTTP */
+    TURN_WEB,   /* HTTP requests */
     TURN_SIGNALS,
     TURN_END, /* the end of the turn: batches, answers, packets */
     TURN_PARTS,
 };
 
 struct turns {
-    int64_t began_ns; /* 0: between two turns */
+    int64_t began_ns; /* 0: no turn is running */
     int64_t cpu_ns;   /* processor time of this thread when the turn began */
     int64_t since_ns; /* when the present part began */
     enum turn_part part;
     int64_t spent_ns[TURN_PARTS];
-    /* Counts over all turns. */
+    /* Counted over all turns. */
     uint64_t slow;
     struct log_limit limit; /* counts the lines about slow turns */
 };
 
-/* The user that took most of a turn. */
+/* The user whose requests took most of a turn. */
 struct turns_user {
     uid_t uid;
     int64_t took_ns; /* 0: there is no such user */

@@ -17,17 +17,17 @@
 #include "serve/serve.h"
 #include "turn.h"
 
-/* Requests within this time get the same answer, because a look at every lock is costly. */
+/* Requests within this time get the same figures, because counting every lock is costly. */
 static const int64_t survey_every_ns = 1000000000;
 static const int64_t retry_min_ns = 1000000000;
 static const int64_t retry_max_ns = 60000000000;
 
 struct web {
-    struct http_thread *server; /* NULL: the agent does not listen for HTTP */
-    char error[HTTP_ERROR_MAX]; /* why not */
-    int64_t retry_ns;           /* when it tries again to listen */
-    int64_t pause_ns;           /* after the last try */
-    int64_t surveyed_ns;        /* 0: never */
+    struct http_thread *server; /* NULL: the agent does not listen for HTTP now */
+    char error[HTTP_ERROR_MAX]; /* why the agent does not listen */
+    int64_t retry_ns;           /* when the agent tries again to listen */
+    int64_t pause_ns;           /* the pause before retry_ns; it doubles with each failure */
+    int64_t surveyed_ns;        /* when here and voting were counted; 0: never */
     struct host_survey here;
     struct quorum_survey voting;
     struct metrics metrics;
@@ -196,7 +196,7 @@ void web_look(struct agent *agent, int64_t now_ns)
         log_end(&line);
         return;
     }
-    if (strcmp(before, web->error) != 0) { /* the same failure is logged once */
+    if (strcmp(before, web->error) != 0) { /* log the same failure once only */
         log_failure(agent, web->error);
     }
     web->pause_ns = web->pause_ns * 2 < retry_max_ns ? web->pause_ns * 2 : retry_max_ns;

@@ -1,9 +1,10 @@
 /*
- * [http]: /metrics, /healthz, and / for a person. See metrics.h, io/http_thread.h, docs/METRICS.md.
+ * The HTTP server of the section [http]: /metrics, /healthz, and the page / for a person. See
+ * metrics.h, io/http_thread.h, docs/METRICS.md.
  *
  * A thread handles the connections, and the loop writes the answers. So HTTP costs nothing while no
- * client asks. An agent whose loop stands still does not answer; a monitor must treat a missing
- * answer as unhealthy, too.
+ * client asks. An agent whose loop stands still does not answer, so a monitor must treat a missing
+ * answer as unhealthy too.
  */
 #ifndef AGENT_WEB_H
 #define AGENT_WEB_H
@@ -16,11 +17,11 @@ struct web;
 /* Begins to listen, if the configuration has [http]. On failure the agent goes on without HTTP, the
  * log says why, and web_look() tries again. */
 void web_open(struct agent *agent);
-/* Called in each upkeep: tries again to listen, at first after a second, at last once a minute. The
- * address may not be there yet, or another program may still have the port. */
+/* Called in each upkeep: tries again to listen, at first after a second, later with pauses of up to
+ * a minute. The address may not exist yet, or another program may still have the port. */
 void web_look(struct agent *agent, int64_t now_ns);
-/* Returns why this agent does not listen for HTTP although [http] says so; NULL: it listens, or
- * need not. */
+/* Returns why this agent does not listen for HTTP although the configuration has [http]; NULL: it
+ * listens, or the configuration has no [http]. */
 const char *web_down(const struct agent *agent);
 /* To be called before the loop is closed. */
 void web_shut(struct agent *agent);

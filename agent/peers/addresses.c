@@ -1,4 +1,4 @@
-/* The addresses of agents that are no voters of the configuration: see addresses.h. */
+/* The addresses of agents that are not voters of the configuration: see addresses.h. */
 #include "peers/addresses.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void forget_home(struct addresses *addresses, struct address_entry *entry
     forget(addresses, &entry->home);
 }
 
-/* An agent has answered at the trial, which becomes the home. */
+/* Called when an agent has answered at the trial: the trial becomes the home. */
 static void move(struct addresses *addresses, struct address_entry *entry)
 {
     forget_home(addresses, entry);
@@ -73,8 +73,8 @@ void address_init(struct address_entry *entry)
                                     .trial.link = ADDRESSES_LINK_NONE};
 }
 
-/* Returns whether a new address of an agent without a connection has to wait before it is dialled.
- */
+/* Returns whether a new address has to wait before it is dialled. The agent has no connection
+ * now. */
 static bool has_to_wait(const struct address_entry *entry, uint64_t host, int64_t now_ns)
 {
     return entry->trial.link != ADDRESSES_LINK_NONE ||
@@ -138,7 +138,8 @@ static void look_at_trial(struct addresses *addresses, struct address_entry *ent
         return;
     }
     if (is_up(addresses, &entry->trial)) {
-        /* The home has answered once, and does not answer now: see address_link(). */
+        /* The home has answered once and does not answer now: address_link() makes any other trial
+         * the home at once. */
         if (now_ns - entry->down_ns > ADDRESSES_MOVE_MS * ms_ns) {
             move(addresses, entry);
         }

@@ -1,6 +1,6 @@
 /*
  * The table of the other agents by name, and the addresses at which they are dialled. A voter has
- * the address of the configuration, any other agent the address that it announces, within the
+ * the address in the configuration. Any other agent has the address that it announces, within the
  * bounds of addresses.h.
  */
 #include <stdio.h>
@@ -23,7 +23,8 @@ static uint16_t *find_bucket(struct peers *peers, const struct message_agent *na
     uint32_t at = (uint32_t)(hash & (PEERS_BUCKETS - 1));
     while (peers->buckets[at] != 0 &&
            memcmp(&peers->peers[peers->buckets[at] - 1].name, name, sizeof(*name)) != 0) {
-        at = (at + 1) & (PEERS_BUCKETS - 1); /* ends: the table is never more than half full */
+        at = (at + 1) & (PEERS_BUCKETS - 1); /* the loop ends, because the table is at most half
+                                              * full */
     }
     return &peers->buckets[at];
 }
@@ -34,7 +35,7 @@ struct peer_agent *peers_find(struct peers *peers, const struct message_agent *n
     return bucket == 0 ? NULL : &peers->peers[bucket - 1];
 }
 
-/* The index of a free entry; TRANSPORT_PEERS_MAX if there is none. */
+/* Returns the index of a free entry; TRANSPORT_PEERS_MAX if there is none. */
 static uint32_t free_index(const struct peers *peers)
 {
     for (uint32_t i = 0; peers->free_count > 0 && i < peers->count; i++) {
@@ -45,7 +46,7 @@ static uint32_t free_index(const struct peers *peers)
     return peers->count;
 }
 
-/* Returns NULL if the table is full. */
+/* Returns the agent's entry, which may be new; NULL if the table is full. */
 static struct peer_agent *make_peer(struct peers *peers, const struct message_agent *name)
 {
     uint16_t *bucket = find_bucket(peers, name);
@@ -69,7 +70,7 @@ static struct peer_agent *make_peer(struct peers *peers, const struct message_ag
     return &peers->peers[*bucket - 1];
 }
 
-/* Frees the entry for another agent. */
+/* Frees the entry, so that another agent can use it. */
 static void remove_peer(struct peers *peers, struct peer_agent *peer)
 {
     peers_drop_buffer(peers, peer);
@@ -132,7 +133,7 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
     return peer != NULL && peer->link != TRANSPORT_PEER_NONE;
 }
 
-/* Sends messages for the agent to its current address from now on. */
+/* Makes the agent's current address the one that packets go to. */
 static void follow(struct peers *peers, struct peer_agent *peer)
 {
     const struct address_claim *current = address_current(&peers->addresses, &peer->listens);
@@ -166,7 +167,8 @@ static const char *address_error(const struct agent *agent, const char *address)
     const struct host_config *config = &agent->host_config;
     const char *error = transport_address_error(address);
     if (error == NULL && !transport_address_is_number(address)) {
-        /* A slow name server would delay all lookups, and so those of the voters. */
+        /* Names are not looked up here, because a slow name server would delay the lookups of the
+         * voters too. */
         error = "expected an IP address: names are looked up only for voters";
     }
     for (uint32_t i = 0; error == NULL && i < config->voter_count; i++) {
@@ -189,8 +191,8 @@ static void contradicted(struct peers *peers, struct peer_agent *peer, const cha
     }
 }
 
-/* Logs an announced address that is refused, once a minute: an agent that announces one such
- * address announces more. */
+/* Logs an announced address that is refused. It logs one such address a minute, because an agent
+ * that announces one announces more. */
 static void not_added(struct peers *peers, const struct message_agent *name, const char *address,
                       const char *why)
 {

@@ -26,7 +26,8 @@ enum {
 };
 
 static const int64_t minute_ns = 60000000000;
-static const int64_t kept_pause_ns = 5000000000; /* pause before refused files are tried again */
+static const int64_t kept_pause_ns = 5000000000; /* after this pause the agent tries refused files
+                                                  * again */
 
 /* ---- what goes out ---- */
 
@@ -44,8 +45,8 @@ static void leave_buffer(struct peers *peers, unsigned char *buffer)
     }
 }
 
-/* Returns the version of the wire protocol that the peer reads; the oldest one while its link is
- * down. */
+/* Returns the version of the wire protocol that the peer reads; the oldest version while its link
+ * is down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer)
 {
     return wire_greeted_version(transport_version(peers->transport, peer->link));
@@ -69,10 +70,10 @@ static void send_packet(struct peers *peers, struct peer_agent *peer)
     size_t size = wire_end(&peer->writer);
     if (peer->writer.version > peers_version_of(peers, peer)) {
         peer->packets_dropped++;
-        return; /* the link is a new one, and the agent there may read older versions only */
+        return; /* the link is new, and the agent at its other end may read older versions only */
     }
-    /* The packet is lost if the peer is not connected or its queue is full; the cores repeat every
-     * message that matters. */
+    /* The packet is lost if the peer is not connected or its queue is full. The cores send every
+     * message that matters again. */
     bool sent = transport_send(peers->transport, peer->link, peer->buffer, size);
     peer->packets_sent += sent;
     peer->packets_dropped += !sent;
@@ -90,8 +91,8 @@ void peers_drop_buffer(struct peers *peers, struct peer_agent *peer)
     }
 }
 
-/* Returns the open packet to that agent. Its header has the commit of the last message. NULL if the
- * agent cannot be reached. */
+/* Returns the peer with an open packet whose header has the commit of the last message. Returns
+ * NULL if the agent cannot be reached. */
 static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to)
 {
     struct peer_agent *peer = peers_find(peers, to);
@@ -101,13 +102,14 @@ static struct peer_agent *open_packet(struct peers *peers, const struct message_
     if (peer->buffer == NULL) {
         peer->buffer = take_buffer(peers);
         if (peer->buffer == NULL) {
-            return NULL; /* no memory: the message is lost */
+            return NULL; /* no memory: the caller drops the message */
         }
         peers->dirty[peers->dirty_count++] = (uint16_t)(peer - peers->peers);
         begin_packet(peers, peer);
     } else if (peer->commit < peers->commit || peer->membership != peers->membership) {
-        /* The header's commit and record of stores are those of the first message in a packet. A
-         * promise must not be sent with older values of these, so it gets a new packet. */
+        /* The packet's header has the commit and the record of stores of the packet's first
+         * message. A message that carries a promise must not travel under older values, so a new
+         * packet begins. */
         send_packet(peers, peer);
         begin_packet(peers, peer);
     }
@@ -118,7 +120,7 @@ void peers_send(void *arg, const struct message_agent *to, const struct message 
 {
     struct peers *peers = ((struct agent *)arg)->peers;
     if (peers == NULL) {
-        return; /* no other agent is there */
+        return; /* this agent does not listen, so it has no peers */
     }
     peers->commit = message->commit > peers->commit ? message->commit : peers->commit;
     peers->membership = message->membership;
@@ -171,8 +173,8 @@ static uint64_t hash_host(const char *remote)
     return hfi_name_hash(remote, size) | 1;
 }
 
-/* Returns whether a line about this remote may be logged: its last one is a minute old, or it has
- * none. A new remote takes the entry of the one that was logged longest ago. */
+/* Returns whether a line about this remote may be logged: one line a minute for each remote. A new
+ * remote takes the entry of the remote that was logged longest ago. */
 static bool may_log(struct peers *peers, const char *remote)
 {
     uint64_t hash = hash_host(remote);
@@ -258,7 +260,7 @@ static struct transport_sender sender_of(const struct agent *agent,
     };
 }
 
-/* A renewal, or its answer, carries the sender's release of Holdfast. */
+/* Notes the sender's release of Holdfast, which renewals and their acknowledgements carry. */
 static void note_release(struct peers *peers, const struct message *message, uint32_t version)
 {
     const char *release = message->kind == MESSAGE_RENEW       ? message->as.renew.release
@@ -278,8 +280,8 @@ static void note_release(struct peers *peers, const struct message *message, uin
     log_end(&line);
 }
 
-/* Returns whether the certificate of the connection names the agent that the packet gives as its
- * sender. Without a name from NNG the answer is yes. */
+/* Returns whether the connection's certificate names the agent that the packet gives as its sender.
+ * Returns true if NNG does not show the certificate's name. */
 static bool is_certified(const struct wire_header *header, const char *certified)
 {
     return certified[0] == '\0' || (strlen(certified) == header->from.length &&
@@ -326,7 +328,7 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
 static void count_trouble(struct peers *peers, const char *event)
 {
     static const char *const events[PEERS_REFUSAL_COUNT] = {
-        [PEERS_REFUSED_PACKET] = "", /* on_packet() counts these */
+        [PEERS_REFUSED_PACKET] = "", /* log_refused() and log_impostor() count these */
         [PEERS_REFUSED_GREETING] = "greeting_refused",
         [PEERS_REFUSED_TLS] = "tls_refused",
         [PEERS_REFUSED_FULL] = "inbox_full",
@@ -345,7 +347,8 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
     }
     count_trouble(peers, event);
     if (strcmp(event, "greeting_refused") == 0 && !may_log(peers, address)) {
-        return; /* a port scanner, or a program that took an agent's port, comes again and again */
+        return; /* a port scanner, or a program that took an agent's port, connects again and
+                 * again */
     }
     log_begin_limited(&line, LOG_LEVEL_WARN, event, &peers->trouble_limit, clock_boottime_ns());
     if (address != NULL) {
@@ -379,8 +382,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     peers_directory_look(agent->peers);
 }
 
-/* Returns a hash of the three files' identities and times of change, which changes with each file.
- * 0: one of them cannot be looked at. */
+/* Returns a hash of the identities and times of change of the three files, which changes when a
+ * file changes. Returns 0 if a file cannot be looked at. */
 static uint64_t sum_of_files(const struct config *config)
 {
     const char *const paths[] = {config->tls_ca, config->tls_cert, config->tls_key};
@@ -397,8 +400,8 @@ static uint64_t sum_of_files(const struct config *config)
     return sum;
 }
 
-/* changed: the files are new, or SIGHUP asked for it. If changed is false, this is another attempt
- * with files that were refused before, and that refusal is in the log already. */
+/* changed: the files are new, or SIGHUP asked for this. If changed is false, the agent tries files
+ * again that it has refused and logged before. */
 static void renew_certificates(struct agent *agent, bool changed)
 {
     struct peers *peers = agent->peers;
@@ -424,8 +427,8 @@ void peers_renew_certificates(struct agent *agent)
 }
 
 /* Looks from time to time whether the files of [tls] were replaced. Files that were refused are
- * tried again sooner, as the reason may have gone: a file was missing, a mode was wrong, a
- * certificate was not valid yet, or memory was short. */
+ * tried again sooner, because the reason may be gone: a missing file, a wrong mode, a certificate
+ * that was not valid yet, or no memory. */
 static void look_at_files(struct agent *agent)
 {
     struct peers *peers = agent->peers;
@@ -452,8 +455,8 @@ static void log_voter(const struct peer_agent *peer, enum log_level level, const
     log_end(&line);
 }
 
-/* Logs a voter's clock that runs at a wrong rate. Leases rest on that rate, and each renewal
- * measures it. */
+/* Logs it if a voter's clock runs at a wrong rate. Each renewal measures that rate, and leases rest
+ * on it. */
 static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer, uint32_t voter,
                              bool answers, int64_t now_ns)
 {
@@ -478,18 +481,18 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     struct peers *peers = agent->peers;
     struct peer_agent *peer = peers_find(peers, &agent->host_config.voters[voter]);
     if (peer == NULL) {
-        return; /* the voter is this agent */
+        return; /* this agent has no entry for itself */
     }
     bool up = transport_is_up(peers->transport, peer->link);
-    /* While this agent stood still it received nothing, so silence is counted from the end of the
-     * stall. */
+    /* While this agent stood still it received nothing. So a voter's silence is counted from the
+     * end of the stall. */
     const struct agent_seen seen = agent_seen(agent);
     bool stood = seen.stall_ns > agent->config.session_ttl_ns / 3;
     int64_t since_ns = stood && seen.stalled_ns > peer->up_ns ? seen.stalled_ns : peer->up_ns;
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
     bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
-    /* An agent that was silent before the stall still counts as silent. */
+    /* A voter that was silent before the stall still counts as silent. */
     bool silent = up && !answers && !starts_over && (long_so || peer->silent);
     bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {
@@ -638,7 +641,8 @@ static void give_up_opening(int number)
     _exit(AGENT_EXIT_UNAVAILABLE);
 }
 
-/* A guard for NNG's start: without memory for all its threads NNG waits for itself for ever. */
+/* Sets an alarm for NNG's start: without memory for all its threads NNG waits for itself for
+ * ever. */
 static void open_in_time(struct sigaction *before)
 {
     struct sigaction action = {.sa_handler = give_up_opening};
@@ -736,8 +740,8 @@ static void give_up_closing(int number)
 }
 
 /*
- * Closing waits for NNG's threads. By now everything is durable and sent, and only memory is left
- * to give back. So the process does not wait long, and ends before its lease does.
+ * Closing waits for NNG's threads. At this point everything is durable and sent, and the close only
+ * frees memory. So an alarm ends the process after CLOSE_SECONDS, before its lease ends.
  */
 static void close_in_time(struct agent *agent)
 {

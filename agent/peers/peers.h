@@ -1,16 +1,17 @@
 /*
- * The other agents of the cell, by name: where they listen, and what is on its way to them.
+ * The other agents of the cell, by name: where they listen, and the packets that wait to be sent to
+ * them.
  *
  * The configuration has the voters' addresses. Any other agent announces its own address
- * (driver_operations.address). This agent uses it within the bounds of addresses.h: a wrong address
- * only loses messages.
+ * (driver_operations.address). This agent uses such an address within the bounds of addresses.h; a
+ * wrong address only loses messages.
  *
  * All messages to one agent in one turn of the loop make one packet; peers_flush() sends these
- * packets. What arrives is checked whole (proto/wire.h), then given to the driver, item by item. A
- * packet of another cell or protocol version is refused, and so is one that is malformed. Such a
- * refusal is logged once a minute for each remote.
+ * packets. A packet that arrives is checked whole (proto/wire.h), then given to the driver, item by
+ * item. A packet is refused if it is malformed, or of another cell or protocol version. A refusal
+ * is logged once a minute for each remote.
  *
- * An agent that does not listen (the cell of one host) has none of this: agent->peers is NULL.
+ * In an agent that does not listen (the cell of one host) agent->peers is NULL.
  */
 #ifndef AGENT_PEERS_H
 #define AGENT_PEERS_H
@@ -26,19 +27,19 @@ struct agent;
 struct peers;
 
 /* Returns whether the files that [tls] names can be used; true if there is no [tls]. On failure
- * error says which one cannot, and errno is EINVAL if the file itself is wrong. Any other errno may
- * pass (memory, say). */
+ * error names the file, and errno is EINVAL if the file itself is wrong. With any other errno (no
+ * memory, say) a later call may succeed. */
 bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
     __attribute__((warn_unused_result));
 
-/* Opens the transport. Returns AGENT_EXIT_OK, or the exit code with one line in agent->error. Does
+/* Opens the transport. Returns AGENT_EXIT_OK, or an exit code with one line in agent->error. Does
  * nothing if the agent does not listen. */
 int peers_open(struct agent *agent) __attribute__((warn_unused_result));
-/* Begins to dial the voters and to receive packets. The driver must have been started. */
+/* Begins to dial the voters and to receive packets. The driver must exist. */
 bool peers_start(struct agent *agent) __attribute__((warn_unused_result));
 void peers_close(struct agent *agent);
 
-/* Calls of struct driver_operations; arg is the agent. */
+/* Functions for struct driver_operations; arg is the agent. */
 void peers_send(void *arg, const struct message_agent *to, const struct message *message);
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
 void peers_address(void *arg, const struct message_agent *agent, const char *address);
@@ -46,26 +47,26 @@ void peers_address(void *arg, const struct message_agent *agent, const char *add
 /* Reads the files of [tls] again, and logs the result. */
 void peers_renew_certificates(struct agent *agent);
 
-/* Gives packets that have arrived to the driver. Does nothing if the agent does not listen. */
+/* Gives the packets that have arrived to the driver. Does nothing if the agent does not listen. */
 void peers_receive(struct agent *agent);
 /* Returns a descriptor that is readable when packets may have arrived; -1: the agent does not
  * listen. */
 int peers_fd(const struct agent *agent);
 
-/* Sends the packets that the turn has filled. Called at the end of each turn. */
+/* Sends the packets that this turn has filled. Called at the end of each turn. */
 void peers_flush(struct agent *agent);
 
 /* Called in each upkeep: logs voters that are connected but do not answer, and reads certificates
- * that were replaced. */
+ * again that were replaced. */
 void peers_look(struct agent *agent);
 
 /* For display: whether the connection to that agent is up. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
     bool deaf;            /* the listener accepts no connections */
-    int64_t tls_begin_s;  /* seconds since 1970: from then on all certificates are valid */
-    int64_t tls_end_s;    /* seconds since 1970: when the first certificate expires; 0: no TLS */
-    const char *tls_kept; /* why the present files were refused; NULL: they are in use */
+    int64_t tls_begin_s;  /* since when all certificates are valid, in seconds since 1970 */
+    int64_t tls_end_s;    /* when the first certificate expires, in seconds since 1970; 0: no TLS */
+    const char *tls_kept; /* why the present files were refused; NULL: the agent uses them */
     int64_t refused_ns;   /* when a peer was last refused; 0: never */
     const char *refused_text;
 };
@@ -76,7 +77,7 @@ const char *peers_release(const struct agent *agent, const struct message_agent 
 /* For display: the state of the links. Only if agent->peers is not NULL. */
 struct peers_view peers_view(const struct agent *agent);
 
-/* For display: figures of one other voter, or of all agents together that are no voters. */
+/* For display: the figures of one other voter, or of all agents together that are not voters. */
 struct peers_figures {
     uint64_t agents;    /* agents whose address is known */
     uint64_t connected; /* of agents: those with a connection */
@@ -93,10 +94,11 @@ enum peers_refusal {
     PEERS_REFUSED_FULL, /* no room for another connection */
     PEERS_REFUSAL_COUNT,
 };
-/* voters: MESSAGE_VOTERS_MAX entries, by index. The entry of this agent stays empty. */
+/* voters: MESSAGE_VOTERS_MAX entries, by the voter's index. The entry of this agent stays empty. */
 void peers_figures(const struct agent *agent, struct peers_figures *voters,
                    struct peers_figures *others);
-/* Returns how often that happened since the start; 0 for an agent that does not listen. */
+/* Returns how often a sender was refused for this reason since the start; 0 if the agent does not
+ * listen. */
 uint64_t peers_refused(const struct agent *agent, enum peers_refusal why);
 
 /* For display: logs how many messages of each kind were sent and received since the start. */

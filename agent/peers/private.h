@@ -1,4 +1,5 @@
-/* Shared by the files of peers.h: the other agents, and where they are dialled. */
+/* What the files of peers.h share: the table of the other agents, and the addresses at which they
+ * are dialled. */
 #ifndef AGENT_PEERS_PRIVATE_H
 #define AGENT_PEERS_PRIVATE_H
 
@@ -13,7 +14,8 @@
 
 enum {
     PEERS_BUCKETS = 2 * TRANSPORT_PEERS_MAX, /* a power of two */
-    PEERS_BUFFERS_KEPT = 64,                 /* buffers above this number are freed after use */
+    PEERS_BUFFERS_KEPT = 64,                 /* at most so many unused buffers are kept; further
+                                              * ones are freed */
     PEERS_REMOTE_MAX = 64,
     PEERS_REFUSED_MAX = 64,
 };
@@ -21,22 +23,24 @@ enum {
 struct peer_agent {
     struct message_agent name; /* length 0: this entry is free */
     bool voter;
-    bool up;                      /* the state that the driver was notified of */
-    struct address_entry listens; /* its address, if it is no voter */
+    bool up;                      /* whether the connection is up, as the driver was last told */
+    struct address_entry listens; /* the addresses of an agent that is not a voter */
     char address[MESSAGE_ADDRESS_MAX];
-    uint32_t link;         /* the transport's number of its link */
+    uint32_t link;         /* the link's number in the transport */
     unsigned char *buffer; /* the packet that is being filled; NULL: none */
     struct wire_writer writer;
-    uint64_t commit; /* commit and record in the packet's header */
-    uint32_t membership;
-    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, as announced last; "": not yet */
-    int64_t up_ns;                     /* since when the connection is up, or down */
-    bool silent;                       /* logged: connected, but silent for too long */
-    bool starts_over;                  /* logged: it starts over */
-    bool unreachable;                  /* logged: without a connection for too long */
-    struct pace_watch clock;           /* of a voter: what was logged of its clock */
-    struct log_limit kept_limit;       /* limits log lines about an address of this agent that was
-                                        * refused */
+    uint64_t commit;                   /* the commit in the open packet's header */
+    uint32_t membership;               /* the record of stores in the open packet's header */
+    char release[MESSAGE_RELEASE_MAX]; /* the release of Holdfast that the agent announced last; "":
+                                        * none yet */
+    int64_t up_ns;                     /* when the connection last came up or broke */
+    bool silent;                       /* it is logged that the voter is connected, but silent for
+                                        * too long */
+    bool starts_over;                  /* it is logged that the voter starts over */
+    bool unreachable;                  /* it is logged that the voter had no connection for too
+                                        * long */
+    struct pace_watch clock;           /* what was logged of this voter's clock */
+    struct log_limit kept_limit;       /* limits log lines about refused addresses of this agent */
     uint64_t packets_sent;
     uint64_t packets_dropped;
     uint64_t packets_received;
@@ -54,22 +58,22 @@ struct peers {
     uv_poll_t poll;
     bool started;
     struct addresses addresses;
-    int64_t looked_ns;   /* when entries were last searched for some to forget */
-    uint64_t host;       /* a hash of the sender's host, while its packet is read; else 0 */
-    uint32_t count;      /* entries in use, or used before */
-    uint32_t free_count; /* of count: entries that are free again */
+    int64_t looked_ns;   /* when peers_directory_look() last looked for entries to forget */
+    uint64_t host;       /* a hash of the sender's host while its packet is read; otherwise 0 */
+    uint32_t count;      /* entries in use, and entries that are free again */
+    uint32_t free_count; /* how many entries, of count, are free again */
     struct log_limit not_added_limit;
     struct peer_agent peers[TRANSPORT_PEERS_MAX];
-    uint16_t buckets[PEERS_BUCKETS]; /* index + 1, by the name's hash; 0: none */
+    uint16_t buckets[PEERS_BUCKETS]; /* index in peers + 1, by the name's hash; 0: none */
     uint32_t dirty_count;
     uint16_t dirty[TRANSPORT_PEERS_MAX]; /* indices of peers with a buffer */
     unsigned char *kept[PEERS_BUFFERS_KEPT];
     uint32_t kept_count;
-    uint64_t files_sum; /* a sum of the files of [tls]: see sum_of_files() */
+    uint64_t files_sum; /* the hash of the files of [tls] that sum_of_files() returned last */
     int64_t files_ns;   /* when the files were last looked at */
-    bool files_kept;    /* these files were refused; the same files may be good later */
-    char kept_text[TRANSPORT_ERROR_MAX]; /* why they were refused */
-    uint64_t commit;                     /* the commit in the last message */
+    bool files_kept;    /* the present files were refused; they may become valid later */
+    char kept_text[TRANSPORT_ERROR_MAX]; /* why the present files were refused */
+    uint64_t commit;                     /* the commit of the newest message */
     uint32_t membership;
     struct peers_refused_host refused[PEERS_REFUSED_MAX];
     int64_t refused_ns; /* for display: when a peer was last refused; 0: never */
@@ -78,7 +82,7 @@ struct peers {
     struct log_limit refused_limit;
     struct log_limit trouble_limit;
     struct message message; /* the message that is being read */
-    /* For display: messages of each kind; index 0: gossip. */
+    /* For display: how many messages of each kind; index 0 counts gossip. */
     uint64_t sent[MESSAGE_KIND_END];
     uint64_t received[MESSAGE_KIND_END];
     uint64_t strangers; /* packets from agents whose address is not known */
@@ -87,18 +91,19 @@ struct peers {
 
 /* Returns NULL if the agent is not in the table. */
 struct peer_agent *peers_find(struct peers *peers, const struct message_agent *name);
-/* The index of the voter of that name; voter_count if there is none. */
+/* Returns the index of the voter of that name; voter_count if there is none. */
 uint32_t peers_find_voter(const struct agent *agent, const struct message_agent *name);
-/* The version of the wire protocol that the peer reads; the oldest one while its link is down. */
+/* Returns the version of the wire protocol that the peer reads; the oldest version while its link
+ * is down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer);
 /* Begins to dial a voter. Returns false if there is no memory. */
 bool peers_dial(struct peers *peers, const struct message_agent *name, const char *address);
 void peers_directory_init(struct peers *peers);
 /* Forgets addresses at which no agent answers any more. Called once a second. */
 void peers_directory_look(struct peers *peers);
-/* Drops the packet to the peer that is being filled. */
+/* Drops the peer's open packet. */
 void peers_drop_buffer(struct peers *peers, struct peer_agent *peer);
-/* The link callback of struct transport_handler; arg is the agent. */
+/* For struct transport_handler: called when a link has come up or broken. arg is the agent. */
 void peers_link(void *arg, uint32_t link, bool up);
 
 #endif

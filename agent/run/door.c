@@ -1,4 +1,4 @@
-/* The socket's file is made again: see run/door.h. */
+/* Makes the socket's file again: see run/door.h. */
 #include "run/door.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "run/start.h"
 #include "serve/serve.h"
 
-/* Returns why the file cannot be made without a chance to wait; NULL: it can. */
+/* Returns why the file cannot be made without a risk to wait; NULL: it can be made. */
 static const char *why_unsafe(const struct agent *agent)
 {
     struct stat status;
@@ -33,7 +33,7 @@ static const char *why_unsafe(const struct agent *agent)
     return NULL;
 }
 
-/* Returns why no socket is there; NULL: there is one again. */
+/* Makes the socket's file again. Returns why that failed; NULL: the file exists again. */
 static const char *make_again(struct agent *agent)
 {
     const char *why = why_unsafe(agent);

@@ -1,13 +1,15 @@
 /*
  * The folders that the agent works in, and the locks that keep a second agent out of them.
  *
- * A user that may write to a folder can replace anything that the agent made there, between any two
- * of its calls. So only the agent's user (or root) may own the folders of the state and of the
- * socket, nobody else may write to them, and nobody else may be able to replace a folder on the way
- * to them. The agent opens the files in them without following links, and checks each file after it
- * was opened, never before. A folder of root with the sticky bit (/tmp, /dev/shm) is good enough
- * for a socket: the agent checks the owner of what it finds there, and refuses what other users
- * made. The owner of a folder can replace everything in it, sticky bit or not. docs/SECURITY.md has
+ * A user that may write to a folder can replace anything that the agent made in it, between any two
+ * calls of the agent. So the folders of the state and of the socket must belong to the agent's user
+ * (or root), nobody else may write to them, and nobody else may be able to replace a folder on the
+ * way to them. The agent opens the files in these folders without following links, and checks each
+ * file after it has opened it, never before.
+ *
+ * A folder of root with the sticky bit (/tmp, /dev/shm) is good enough for a socket: the agent
+ * checks the owner of every file that it finds in it, and refuses files of other users. The owner
+ * of a folder can replace everything in it, with or without the sticky bit. docs/SECURITY.md has
  * the table.
  */
 #include "run/folders.h"
@@ -36,7 +38,8 @@ __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int c
     return code;
 }
 
-/* The value of agent->own in folders_check() while it is not known which user the agent will be. */
+/* The value of agent->own in folders_check() while it is unknown which user the agent will run
+ * as. */
 static const uid_t whoever = (uid_t)-1;
 
 static bool is_own(const struct agent *agent, uid_t owner)
@@ -44,21 +47,22 @@ static bool is_own(const struct agent *agent, uid_t owner)
     return owner == agent->own || owner == 0 || agent->own == whoever;
 }
 
-/* In a user namespace root may have another number. So the owner of the root folder counts as
- * root. */
+/* In a user namespace root may have another number than 0. So the owner of the root folder counts
+ * as root. */
 static bool is_trusted(const struct agent *agent, uid_t owner)
 {
     struct stat top;
     return is_own(agent, owner) || (stat("/", &top) == 0 && owner == top.st_uid);
 }
 
-/* Returns whether other users could replace a folder that lies in this one. */
+/* Returns whether other users could replace a folder inside this folder. */
 static bool is_open(const struct stat *status)
 {
     return (status->st_mode & 0002) != 0 && (status->st_mode & S_ISVTX) == 0;
 }
 
-/* Returns whether only the agent's user can write to it, as state_dir and its folders require. */
+/* Returns whether the folder belongs to the agent's user and nobody else can write to it. state_dir
+ * and the folders in it require that. */
 static bool check_folder(struct agent *agent, const struct stat *status, const char *shown)
 {
     if (status->st_uid == agent->own && (status->st_mode & 022) == 0) {
@@ -72,10 +76,10 @@ static bool check_folder(struct agent *agent, const struct stat *status, const c
 }
 
 /*
- * Checks each folder and link on the way to path. In a folder that other users can write to, a link
- * must belong to root or the agent's user. Each folder must belong to one of these two, and if
- * every user may write to it, it must have the sticky bit. If the last folder is to be the agent's
- * alone, check_folder() checks it instead. On failure returns false with agent->error.
+ * Checks each folder and link on the way to path. Each folder must belong to root or the agent's
+ * user, and a folder that every user may write to must have the sticky bit. A link in a folder that
+ * other users can write to must belong to root or the agent's user. If alone is true, the last
+ * folder is left to check_folder(). On failure returns false with agent->error.
  */
 static bool check_way(struct agent *agent, const char *path, bool alone)
 {
@@ -125,15 +129,15 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
     return true;
 }
 
-/* Opens a folder that nobody else may write to, and makes it (0700) if it is missing. On failure
+/* Opens a folder that nobody else may write to. Makes it (0700) if it is missing. On failure
  * returns -1 with agent->error. */
 static int open_folder(struct agent *agent, int at, const char *path, const char *shown)
 {
     struct stat status;
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW);
-    /* An existing folder is opened before mkdirat() is tried, for mkdirat() needs the kernel's lock
-     * on the parent, and any user that may list the parent can keep that lock (docs/SECURITY.md,
-     * "Locks of the kernel that a client can keep"). */
+    /* An existing folder is opened without a call of mkdirat(), because mkdirat() needs the
+     * kernel's lock on the parent. Any user that may list the parent can keep that lock
+     * (docs/SECURITY.md, "Locks of the kernel that a client can keep"). */
     int fd = openat(at, path, flags);
     if (fd < 0 && errno == ENOENT) {
         if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
@@ -179,7 +183,7 @@ static int take_lock(struct agent *agent, int at, const char *path, const char *
     return fd;
 }
 
-/* The folder of the socket; NULL if it is the root folder. */
+/* Returns the folder of the socket; NULL if it is the root folder. */
 static const char *socket_folder(const struct agent *agent, char folder[CONFIG_SOCKET_MAX])
 {
     snprintf(folder, CONFIG_SOCKET_MAX, "%s", agent->config.socket);
@@ -191,7 +195,7 @@ static const char *socket_folder(const struct agent *agent, char folder[CONFIG_S
     return folder;
 }
 
-/* A user that may write to the socket's folder could replace the socket. */
+/* Checks the socket's folder, because a user that may write to it could replace the socket. */
 static bool check_socket_folder(struct agent *agent, const char *folder)
 {
     struct stat status;
@@ -214,9 +218,9 @@ static bool make_socket_folder(struct agent *agent)
     if (folder == NULL) {
         return true;
     }
-    /* Other users may enter the folder but not list it (0711). A user that lists it can keep the
-     * kernel's lock on it as long as it likes (with a buffer whose pages never come), and no agent
-     * could remove or make its socket meanwhile. */
+    /* Other users may enter the folder but not list it (0711). A user that may list it can keep the
+     * kernel's lock on it for as long as it likes (it lists into a buffer whose pages never
+     * arrive). Meanwhile no agent could remove or make its socket. */
     mode_t mode = config_admits_others(&agent->config, agent->own) ? 0711 : 0700;
     if (access(folder, F_OK) == 0) { /* before mkdir(), for the reason in open_folder() */
         return check_socket_folder(agent, folder);
@@ -237,7 +241,7 @@ void folders_init(struct agent *agent, struct folders_locks *locks)
 
 void folders_close(struct agent *agent, struct folders_locks *locks)
 {
-    /* The locks go last. */
+    /* The locks go last, so that a second agent starts only when everything is closed. */
     int *const fds[] = {&agent->clients_fd, &agent->state_fd, &locks->socket_fd, &locks->state_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
         if (*fds[i] >= 0) {
@@ -247,8 +251,8 @@ void folders_close(struct agent *agent, struct folders_locks *locks)
     }
 }
 
-/* A user that checks a file need not be the user that the agent will run as. The agent's user owns
- * state_dir. */
+/* The user that runs --check-config need not be the user that the agent will run as. So the owner
+ * of state_dir counts as the agent's user. */
 bool folders_check(struct agent *agent)
 {
     static const char *const inner[] = {"", "/clients"};
@@ -264,7 +268,7 @@ bool folders_check(struct agent *agent)
     for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++) {
         snprintf(path, sizeof(path), "%s%s", state_dir, inner[i]);
         if (stat(path, &status) != 0) {
-            continue; /* the path does not exist yet, or this user may not look at it */
+            continue; /* the path does not exist yet, or this user may not see it */
         }
         if (!S_ISDIR(status.st_mode)) {
             fail(agent, 0, "%s: %s", path, strerror(ENOTDIR));

@@ -1,8 +1,8 @@
 /*
  * The folders of an agent, and the locks that keep a second agent out of them.
  *
- * Nothing in a folder is written before its lock is taken. The locks are kept until everything else
- * is closed.
+ * The agent writes nothing in a folder before it has locked it. It keeps the locks until everything
+ * else is closed.
  */
 #ifndef AGENT_RUN_FOLDERS_H
 #define AGENT_RUN_FOLDERS_H
@@ -10,24 +10,25 @@
 #include "agent.h"
 
 struct folders_locks {
-    int state_fd;  /* of state_dir */
-    int socket_fd; /* of the socket */
+    int state_fd;  /* the lock of state_dir */
+    int socket_fd; /* the lock of the socket */
 };
 
 /* Sets all descriptors to -1: nothing is open. */
 void folders_init(struct agent *agent, struct folders_locks *locks);
-/* Opens and locks the folders: state_fd and clients_fd of the agent. Returns AGENT_EXIT_OK, or the
- * exit code with one line in agent->error. */
+/* Opens and locks the folders, and sets state_fd and clients_fd of the agent. Returns
+ * AGENT_EXIT_OK, or an exit code with one line in agent->error. */
 int folders_open(struct agent *agent, struct folders_locks *locks)
     __attribute__((warn_unused_result));
 void folders_close(struct agent *agent, struct folders_locks *locks);
 
-/* Takes the lock beside the socket: a descriptor, or -1 with one line in agent->error. To be called
- * again only if somebody removed the lock's file. */
+/* Takes the lock beside the socket. Returns its descriptor, or -1 with one line in agent->error. A
+ * second call is allowed only if somebody removed the lock's file. */
 int folders_lock_socket(struct agent *agent) __attribute__((warn_unused_result));
 
 /* For --check-config: checks the folders that exist, and changes nothing. Returns false, with one
- * line in agent->error, if a start by any user would refuse one. Uses agent->config alone. */
+ * line in agent->error, if an agent of any user would refuse one of them at its start. Of the agent
+ * it reads the configuration only. */
 bool folders_check(struct agent *agent) __attribute__((warn_unused_result));
 
 #endif

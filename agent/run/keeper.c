@@ -20,20 +20,21 @@
 #include "turn.h"
 
 enum {
-    PAUSE_MS = 20,     /* the pause between two looks while the loop is held up */
+    PAUSE_MS = 20,     /* the keeper's pause between two looks while the loop is held up */
     SUSPECT_MS = 3000, /* how long the keeper looks for the cause of a slow turn */
 };
 
 struct keeper {
-    sem_t turn;     /* 0: the loop may use the driver, or the keeper does */
-    uint32_t depth; /* how often the loop has lent the driver */
+    sem_t turn;     /* the one who decrements it may use the driver; 0: the loop or the keeper has
+                     * it */
+    uint32_t depth; /* how many calls of keeper_lend() are open */
     pthread_t thread;
-    pthread_mutex_t mutex; /* of end */
+    pthread_mutex_t mutex; /* protects end, and the wait on changed */
     pthread_cond_t changed;
     bool end;
-    /* relaxed, both: a thread that reads an old value only looks once more */
+    /* Both are read and written relaxed: a thread that reads an old value only looks once more. */
     _Atomic int64_t due_ns;
-    _Atomic int64_t suspects_ns; /* until then the keeper looks which thread is stuck */
+    _Atomic int64_t suspects_ns; /* until this time the keeper looks which thread is stuck */
 };
 
 static void take(struct keeper *keeper)
@@ -80,7 +81,8 @@ void keeper_suspect(struct agent *agent, int64_t now_ns)
 {
     struct keeper *keeper = agent->keeper;
     if (keeper != NULL) {
-        pthread_mutex_lock(&keeper->mutex); /* protects the fields below, which the keeper uses */
+        pthread_mutex_lock(&keeper->mutex); /* so that the signal cannot fall between the keeper's
+                                             * check and its wait */
         atomic_store_explicit(&keeper->suspects_ns, now_ns + SUSPECT_MS * INT64_C(1000000),
                               memory_order_relaxed);
         pthread_cond_signal(&keeper->changed);
@@ -116,8 +118,8 @@ static void keep(struct agent *agent)
     loop_notify_alive(agent, now_ns);
 }
 
-/* late: a renewal is overdue, so the loop is held up, gets no processor, or is just about to go on.
- * If late is false, a turn was slow, and the keeper only looks for its cause. */
+/* late: a renewal is overdue, so the loop is held up, gets no processor, or is about to go on. If
+ * late is false, a turn was slow, and the keeper only looks for the cause. */
 static void help(struct agent *agent, bool late)
 {
     struct pollfd packets = {.fd = late ? peers_fd(agent) : -1, .events = POLLIN};
@@ -133,7 +135,7 @@ static void help(struct agent *agent, bool late)
     (void)nanosleep(&pause, NULL);
 }
 
-/* The caller holds the mutex. Returns when it is time to look, or at the end. */
+/* Waits until due_ns, or until changed is signalled. The caller holds the mutex. */
 static void rest_until(struct keeper *keeper, int64_t due_ns)
 {
     int64_t left_ns = due_ns - clock_boottime_ns();
@@ -197,7 +199,8 @@ bool keeper_open(struct agent *agent)
     keeper->due_ns = clock_boottime_ns() + agent->config.session_ttl_ns / 3;
     agent->keeper = keeper;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the loop's thread gets the signals */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread must get no signals: they are for
+                                                  * the loop's thread */
     int error = pthread_create(&keeper->thread, NULL, run, agent);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {

@@ -2,7 +2,7 @@
  * The event loop: one timer for everything that is due, the signals, and the orderly end.
  *
  * The loop never wakes without a reason: the timer is set to the earliest time that the cores, the
- * socket or systemd's watchdog ask for.
+ * socket or systemd's watchdog asks for.
  */
 #include "run/loop.h"
 
@@ -37,54 +37,56 @@
 #include "turn.h"
 
 enum {
-    DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* descriptors for other purposes than
-                                                     * clients */
+    DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* descriptors for everything but clients */
     DESCRIPTORS_PER_CLIENT = 3,
-    COMMITS_UNTIL_CHECKPOINT = 4096, /* commits after which a checkpoint is made even without a
+    COMMITS_UNTIL_CHECKPOINT = 4096, /* after so many commits a checkpoint is made even without a
                                       * quiet moment */
     START_ROUNDS_MAX = 1000,
-    TURN_SLOW_PART = 20,   /* a turn longer than this part of session_ttl is logged */
-    RESIGN_MS = 1000,      /* how long an orderly end waits for other coordinators */
-    SUSPECT_MS = 50,       /* in a longer turn a client may have held up the loop */
-    KEEPER_LATE_PART = 20, /* a renewal that is late by this part of session_ttl is made by the
+    TURN_SLOW_PART = 20,   /* a turn longer than session_ttl divided by this is logged */
+    RESIGN_MS = 1000,      /* how long an orderly end waits until other voters coordinate */
+    SUSPECT_MS = 50,       /* after a longer turn the keeper looks whether a client held up the
+                            * loop */
+    KEEPER_LATE_PART = 20, /* a renewal later than session_ttl divided by this is left to the
                             * keeper */
 };
 
 struct loop {
     uv_loop_t uv;
-    bool open; /* agent_close_loop() is still to come */
+    bool open; /* agent_close_loop() has not closed uv yet */
     uv_poll_t timer;
     uv_check_t check;
     uv_signal_t signals[4];
     int timer_fd;
-    int64_t armed_ns; /* for when the timer is set; INT64_MAX: it is not */
+    int64_t armed_ns; /* the time that the timer is set to; INT64_MAX: the timer is not set */
     bool fired;       /* the timer fired in this turn */
     bool in_turn;
-    int64_t stops_ns; /* after SIGTERM: when the agent ends at the latest; 0: no SIGTERM */
+    int64_t stops_ns; /* after SIGTERM: the latest time of the agent's end; 0: no SIGTERM came */
     bool ending;
     int exit_code;
     /* Turns. */
-    int64_t turn_ns; /* when the present turn began */
+    int64_t turn_ns; /* when the present turn began; 0: it is measured already */
     struct histogram turn;
     struct turns turns;
-    /* What is done from time to time. */
+    /* The state of the upkeep and of systemd's watchdog. */
     int64_t upkeep_ns;
     bool checkpoint_due;
     uint64_t idle_commits;     /* commits at the last checkpoint */
     uint64_t seen_commits;     /* commits at the last upkeep */
-    int64_t alive_interval_ns; /* of systemd's watchdog; 0: there is none */
+    int64_t alive_interval_ns; /* how often to answer systemd's watchdog; 0: systemd expects no
+                                * answers */
     int64_t alive_ns;
-    /* What was seen, for people. */
+    /* Values for display and for log lines. */
     struct agent_seen seen;
     bool door_logged;    /* the log says why the socket's file is not made again */
-    int64_t rate_ppm;    /* the rate of the clock that was logged last */
-    bool session_logged; /* session_safe holds a logged state */
+    int64_t rate_ppm;    /* the clock's deviation in the last log line; 0: the clock is well */
+    bool session_logged; /* the session's state was logged, and session_safe is set */
     bool session_safe;
     struct log_limit cell_limit;
     struct log_limit stall_limit;
 };
 
-/* Set by the handler of SIGCONT: this process was stopped. Nothing else shows that. */
+/* Set by the handler of SIGCONT: this process was stopped and goes on. A stop shows in no other
+ * way. */
 static volatile sig_atomic_t continued;
 
 static void on_continue(int number)
@@ -95,7 +97,7 @@ static void on_continue(int number)
 
 /* ---- turns ---- */
 
-/* measure: the key of took_ns in the log line. */
+/* Logs and counts a stall. measure: the key of took_ns in the log line. */
 static void note_stall(struct agent *agent, const char *measure, int64_t took_ns)
 {
     struct log_line line;
@@ -109,7 +111,7 @@ static void note_stall(struct agent *agent, const char *measure, int64_t took_ns
     agent->loop->seen.stall_ns = took_ns;
 }
 
-/* This only logs and counts; the driver decides what follows from a stall. */
+/* Only logs and counts. The driver decides what follows from a stall. */
 static void on_stalled(void *arg, int64_t turn_ns)
 {
     note_stall(arg, "turn", turn_ns);
@@ -146,8 +148,9 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* now_ns: the time when the driver last looked for work. After a stall since then the next turn is
- * late. */
+/* Measures the turn that ends, and sets the timer for the next one. now_ns: the time when the
+ * driver last looked for work. So if the process stops after now_ns, the timer is late, and the
+ * next turn notices the stall. */
 static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);
@@ -167,15 +170,15 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     turns_end(&agent->loop->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART,
               serve_most(agent));
     keeper_turned(agent, now_ns);
-    /* The loop wakes no later than a renewal would be due, even at times when none is due: a
-     * renewal may become due meanwhile. */
+    /* At the latest the keeper expects a renewal a third of session_ttl from now. If no renewal is
+     * due at present, one may become due before that. */
     int64_t renewal_ns = earlier(driver_renewal_ns(agent->driver),
                                  now_ns + agent->config.session_ttl_ns / 3);
     keeper_expect(agent,
                   later(renewal_ns, now_ns) + agent->config.session_ttl_ns / KEEPER_LATE_PART);
     due_ns = due_ns > now_ns
                  ? due_ns
-                 : now_ns; /* time that was overdue before does not make the next turn late */
+                 : now_ns; /* time that was already overdue must not make the next turn look late */
     if (due_ns != agent->loop->armed_ns) {
         clock_timer_set(agent->loop->timer_fd, due_ns);
         agent->loop->armed_ns = due_ns;
@@ -200,8 +203,8 @@ static void checkpoint_if_due(struct agent *agent)
     }
 }
 
-/* Ends the agent after SIGTERM, once other voters coordinate its partitions, or when the time for
- * that is over. */
+/* Ends the agent after SIGTERM, once other voters coordinate its partitions or stops_ns is
+ * reached. */
 static void end_if_resigned(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -247,8 +250,8 @@ void agent_turn_end(struct agent *agent)
 
 /* ---- what is due ---- */
 
-/* Logs when the kernel adjusts its clock by more than the drift that leases allow for, and informs
- * the driver. */
+/* Compares the rate to which the kernel adjusts its clock with max_drift. Logs a change, and
+ * informs the driver. */
 static void look_at_rate(struct agent *agent)
 {
     int64_t ppm;
@@ -258,7 +261,8 @@ static void look_at_rate(struct agent *agent)
     }
     bool beyond = ppm > bound_ppm || ppm < -bound_ppm;
     if (beyond ? ppm != agent->loop->rate_ppm : agent->loop->rate_ppm != 0) {
-        bool alone = agent->config.voter_count <= 1 && agent->quorum != NULL; /* driver_clock() */
+        /* as in driver_clock() */
+        bool alone = agent->config.voter_count <= 1 && agent->quorum != NULL;
         struct log_line line;
         log_begin(&line, beyond ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "clock_rate");
         log_number(&line, "ppm", ppm);
@@ -278,7 +282,7 @@ static void look_at_rate(struct agent *agent)
     driver_clock(agent->driver, beyond);
 }
 
-/* Runs each quarter of session_ttl, on the same wake-up as a renewal. */
+/* Runs each quarter of session_ttl, on the wake-up of a renewal where there is one. */
 static void upkeep(struct agent *agent, int64_t now_ns)
 {
     if (now_ns < agent->loop->upkeep_ns) {
@@ -296,7 +300,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     web_look(agent, now_ns);
     judge_look(agent, now_ns);
     uint64_t commits = driver_commits(agent->driver);
-    /* A checkpoint costs a flush or two, so it waits for a quiet moment. */
+    /* A checkpoint costs a flush or two, so it waits until no commit came since the last upkeep. */
     bool quiet = commits != agent->loop->idle_commits && commits == agent->loop->seen_commits;
     agent->loop->checkpoint_due = quiet ||
                                   commits - agent->loop->idle_commits > COMMITS_UNTIL_CHECKPOINT;
@@ -332,9 +336,9 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     agent->loop->fired = true;
 }
 
-/* Runs after every callback that was ready. If this process got no processor for a while, the
- * packets that others sent in time count before the timer declares their senders silent, and this
- * turn's packets answer them. */
+/* Runs after all callbacks that were ready, so that received packets count before the timer's work.
+ * If this process got no processor for a while, packets that other agents sent in time prevent that
+ * the timer declares these agents silent, and this turn's packets answer them. */
 static void on_check(uv_check_t *check)
 {
     struct agent *agent = check->data;
@@ -349,8 +353,8 @@ static void on_check(uv_check_t *check)
     serve_turned(agent);
 }
 
-/* The second signal ends the agent at once. An agent that does not serve yet, or is the only voter,
- * has nothing to hand over and ends at once, too. */
+/* Begins the agent's end. A second signal ends the agent at once. So does the first signal if the
+ * agent has nothing to hand over: it does not serve yet, or is the only voter or an observer. */
 static void stop(struct agent *agent, int number)
 {
     struct log_line line;
@@ -385,8 +389,8 @@ static void on_signal(uv_signal_t *handle, int number)
 void agent_end(struct agent *agent, int exit_code)
 {
     agent->loop->exit_code = exit_code;
-    /* No uv_stop(): a turn may end outside of uv_run(), and a later uv_run() that closes the
-     * handles would stop at once. */
+    /* uv_stop() is not called. A turn may end outside of uv_run(), and then the stop would hit the
+     * later uv_run() that closes the handles. */
     agent->loop->ending = true;
 }
 
@@ -402,8 +406,9 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
     lease_file_write(&agent->lease_file, &record);
 }
 
-/* An adopted session counts as safe before: it may have run out while no agent was there, which is
- * an interruption for its processes. */
+/* Counts interruptions of the session. The first state after an adoption is compared with "safe",
+ * because the lease may have run out while no agent ran, and that is an interruption for the
+ * processes. */
 static void see_interruption(struct agent *agent, bool safe)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -441,7 +446,7 @@ static void on_log(void *arg, const struct action_log *log)
 {
     struct agent *agent = arg;
     struct log_line line;
-    /* The text may come from another agent, and without TLS from a stranger: such lines are
+    /* The text may come from another agent, and without TLS from a stranger. So these lines are
      * limited. */
     bool well = log->text[0] == '\0' || log->well;
     log_begin_limited(&line, well ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, log->event,
@@ -588,22 +593,22 @@ static bool is_safe(const struct agent *agent)
 #define START_TIMEOUT_MAX_NS INT64_C(10000000000)
 
 /*
- * Runs the loop until the first lease is safe. Returns false if the agent received a signal to end,
- * or if the only voter of a cell cannot make its lease safe. If a majority is missing, the wait
- * ends after a while and the agent serves: its clients get the state of the session, and wait for
- * locks.
+ * Runs the loop until the first lease is safe. Returns false if a signal ended the agent, or if the
+ * only voter of a cell cannot make its lease safe. If a majority is missing, the wait ends after a
+ * while and the agent serves: its clients get the state of the session, and wait for locks.
  */
 static bool wait_until_safe(struct agent *agent)
 {
     bool alone = agent->config.voter_count == 1 && agent->quorum != NULL;
-    /* Bounded below the time that systemd waits, however long the lease is. */
+    /* The wait must be shorter than the time that systemd waits for a start, even if session_ttl is
+     * long. */
     int64_t timeout_ns = agent->config.session_ttl_ns < START_TIMEOUT_MAX_NS
                              ? agent->config.session_ttl_ns
                              : START_TIMEOUT_MAX_NS;
     int64_t end_ns = clock_boottime_ns() + timeout_ns;
     agent->loop->in_turn = true;
     if (!alone) {
-        agent_epoch_heard(agent); /* other voters learn of the epoch from now on */
+        agent_epoch_heard(agent); /* other voters may learn of the epoch from now on */
     }
     driver_start(agent->driver, agent_epoch(agent), agent->adopted);
     look_at_rate(agent);
@@ -628,7 +633,7 @@ int64_t agent_descriptors_wanted(const struct agent *agent)
            DESCRIPTORS_PER_CLIENT * ((int64_t)agent->config.limits.clients + SOCKET_GREETING_MAX);
 }
 
-/* HTTP is opened first, so that a monitor gets the answer "not healthy yet" meanwhile. */
+/* HTTP is opened first, so that a monitor gets the answer "not healthy" during the wait. */
 static bool open_and_wait(struct agent *agent)
 {
     web_open(agent);
@@ -740,10 +745,10 @@ static void serve(struct agent *agent)
     notify_stopping();
 }
 
-/* A development cell often runs only once, and no later agent removes its files in /dev/shm. If no
- * process uses its regions, they give their memory back, and get it again when the next agent
- * adopts them. Other cells keep theirs, so that a process which fills /dev/shm between two agents
- * takes nothing from them. */
+/* Frees the memory of the regions of a --dev agent. A development cell often runs only once, and no
+ * later agent removes its files in /dev/shm. So if no process uses its regions, they give their
+ * memory back, and the next agent that adopts them gets it again. Other cells keep the memory, so
+ * that a process that fills /dev/shm between two agents takes nothing from them. */
 static void slim_regions(const struct agent *agent)
 {
     if (agent->config.dev && agent->loop->exit_code == AGENT_EXIT_OK && agent->host != NULL &&

@@ -2,14 +2,16 @@
  * Starts the agent: opens the folders, the store and the regions, loads the cores from the store,
  * and decides whether the session of the previous agent goes on.
  *
- * A session goes on if all of these hold: it is of the same boot and of the store's epoch; its last
- * deadline is known, and the grace period after it is not over; and at least one region can be
- * adopted. A region that cannot be adopted is given up alone (regions.c). Otherwise a new epoch
- * begins, in this order: the rows of the old regions are deleted, the regions are made anew, then
- * one commit stores the rows of the new regions and the new epoch. If the agent is killed in
- * between, the next start finds nothing that looks like the old session, and begins the same epoch
- * again, which nobody knows of. So a start that fails again and again (for want of memory, say)
- * uses up no epochs: there are 2^24 of them, and voters refuse a jump by 2^20.
+ * The session goes on if all of these hold: it is of the same boot and has the epoch in the store;
+ * its last deadline is known, and the grace period after the deadline is not over; at least one
+ * region can be adopted. A region that cannot be adopted is given up alone (regions.c).
+ *
+ * Otherwise a new epoch begins, in this order: the start deletes the rows of the old regions, makes
+ * the regions anew, and stores the rows of the new regions and the new epoch in one commit. If the
+ * agent is killed between these steps, the next start finds nothing that looks like the old
+ * session. It begins the same epoch again, of which nobody knows. So a start that fails again and
+ * again (for want of memory, say) uses up no epochs. There are only 2^24 of them, and voters refuse
+ * a jump by 2^20.
  */
 #include "run/start.h"
 
@@ -48,12 +50,13 @@
 #include "serve/users.h"
 
 enum {
-    REGISTERS_MAX = 1 << 22, /* lock names for which the acceptor has room */
+    REGISTERS_MAX = 1 << 22, /* lock names for which the quorum core has room */
     AGENTS_MAX = 1024,
     REQUESTS_MAX = 65536,
     SHARES_MAX = 65536,
-    KEPT_MAX = 4096,          /* requests that are noted for the next agent */
-    GOSSIP_AGENTS_MAX = 4096, /* gossip's tables; ITEMS and CHUNKS are for locks that are held */
+    KEPT_MAX = 4096,          /* requests that the host core notes for the next agent */
+    GOSSIP_AGENTS_MAX = 4096, /* sizes of gossip's tables; ITEMS and CHUNKS are for locks that are
+                               * held */
     GOSSIP_ITEMS_MAX = 1 << 17,
     GOSSIP_CHUNKS_MAX = 1 << 19,
 };
@@ -71,11 +74,11 @@ struct start {
     struct block host;
     struct block gossip;
     struct message_rules rules; /* the rules of the cell, as configured */
-    struct hfi_kernel kernel;   /* of the host core */
+    struct hfi_kernel kernel;   /* the host core's calls of the kernel */
     uint64_t region_rows;       /* bit i: the store has a row for the region of namespace i */
     bool strange_region;        /* the store has a row for a namespace that is not configured */
     uint32_t epoch;
-    bool unheard; /* this start began the epoch, and no other agent or client knows of it */
+    bool unheard; /* this start began the epoch, and no other agent and no client knows of it yet */
     struct log_limit wake_limit;
 };
 
@@ -100,8 +103,9 @@ void agent_raise_limits(void)
     }
 }
 
-/* Opens the page with the deadline, the kept requests and the lock-delays. Its size does not depend
- * on the cell, so an agent whose cell has grown still finds everything. */
+/* Opens the lease page, which has the deadline, the kept requests and the lock-delays. Its size
+ * does not depend on the configuration, so an agent with a changed configuration still finds
+ * everything. */
 static int open_lease_page(struct agent *agent)
 {
     const struct lease_file_room room = {
@@ -253,7 +257,7 @@ static bool load_seen(void *arg, const struct quorum_seen *seen)
 static bool load_region(void *arg, const char *space, const char *shm_name)
 {
     struct agent *agent = arg;
-    (void)shm_name; /* the name follows from the configuration alone */
+    (void)shm_name; /* the configuration alone decides the name */
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (strcmp(agent->config.namespaces[i].name, space) == 0) {
             agent->start->region_rows |= UINT64_C(1) << i;
@@ -297,7 +301,8 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
     snprintf(config->release, sizeof(config->release), "%s", HF_VERSION);
 }
 
-/* Gossip needs other agents: an agent that does not listen has none. */
+/* Makes the gossip core. An agent that does not listen has none, because gossip needs other
+ * agents. */
 static bool map_gossip(struct agent *agent)
 {
     const struct host_config *host = &agent->host_config;
@@ -354,7 +359,7 @@ static int map_cores(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-/* Makes the cores, and loads into the quorum core what it promised and stored. */
+/* Makes the cores, and loads the promises and values from the store into the quorum core. */
 static int make_cores(struct agent *agent)
 {
     struct store_reader reader = {.arg = agent,
@@ -403,8 +408,8 @@ static void make_renewal(struct agent *agent)
     renewal_init(&agent->renewal, &config, &header);
 }
 
-/* The store has the cell's rules since the agent first ran. A configuration with other rules is
- * refused, except in a cell of one voter, where the configuration counts. */
+/* Compares the configured rules of the cell with those that the store has had since the agent first
+ * ran. Other rules are refused, except in a cell of one voter, where the configuration counts. */
 static int check_rules(struct agent *agent)
 {
     struct message_rules stored;
@@ -442,8 +447,7 @@ static int check_rules(struct agent *agent)
 
 /* ---- regions ---- */
 
-/* Returns why the previous session cannot go on, as far as that is known without its regions; NULL:
- * it may go on. */
+/* Returns why the previous session cannot go on, judged without its regions; NULL: it may go on. */
 static const char *why_over(const struct agent *agent)
 {
     uint64_t all = agent->config.namespace_count == 64
@@ -475,7 +479,7 @@ static const char *why_over(const struct agent *agent)
     return NULL;
 }
 
-/* Reads the regions that the store has rows for. */
+/* The regions for which the store has rows. */
 struct old_regions {
     uint32_t count;
     struct {
@@ -497,9 +501,9 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
     return true;
 }
 
-/* Deletes the rows of the previous session, which are not needed any more. This makes a commit. An
- * old copy of the store must not look newer because of a start that is killed here. So until this
- * voter votes again, its messages name no newer commit than the one with which the store was opened
+/* Deletes the rows of the previous session, in one commit. An old copy of the store must not look
+ * newer because a start was killed after this commit. So until this voter votes again, its messages
+ * report no newer commit than the one that the store had when it was opened
  * (disk_keep_opened()). */
 static bool leave_session(struct agent *agent)
 {
@@ -551,7 +555,7 @@ static bool keep_session(struct agent *agent)
     return true;
 }
 
-/* Begins a new epoch with fresh regions. */
+/* Begins a new epoch with new regions. */
 static int begin_epoch(struct agent *agent)
 {
     agent->start->epoch = agent->meta.session_epoch + 1;
@@ -580,7 +584,7 @@ void agent_give_epoch_back(struct agent *agent)
     uint64_t commit;
     if (!agent->start->unheard || !store_begin(store) ||
         !store_put_session_epoch(store, agent->meta.session_epoch)) {
-        return; /* the epoch is used up */
+        return; /* on failure the epoch stays used up */
     }
     agent->start->unheard = false;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -625,7 +629,7 @@ const struct message_rules *agent_rules(const struct agent *agent)
     return &agent->start->rules;
 }
 
-/* Warns of the last session numbers, long before they are used up. */
+/* Warns when few session numbers are left, long before they are used up. */
 static void log_numbers(const struct agent *agent)
 {
     uint32_t left = MESSAGE_EPOCH_LIMIT - 1 - agent->start->epoch;
@@ -640,7 +644,8 @@ static void log_numbers(const struct agent *agent)
     }
 }
 
-/* Warns that programs of this host do not find an agent of --dev beside the system's agent. */
+/* Warns if the system's agent runs beside an agent of --dev, because programs of this host then
+ * find the system's agent. */
 static void log_system_agent(const struct agent *agent)
 {
     static const char system_socket[] = "/run/holdfast/agent.sock";
@@ -669,7 +674,7 @@ static void log_session(const struct agent *agent, const char *why)
     log_end(&line);
 }
 
-/* The cores were loaded in part from a region that cannot be adopted, so they are made anew. */
+/* Makes new cores, after the old ones were loaded in part from a region that cannot be adopted. */
 static int make_cores_anew(struct agent *agent)
 {
     release_cores(agent);
@@ -677,7 +682,8 @@ static int make_cores_anew(struct agent *agent)
 }
 
 /* Tries to continue the previous session. Each round that returns REGIONS_AGAIN has found one more
- * region that cannot be adopted. *adopted: the session goes on; else why holds the reason. */
+ * region that cannot be adopted. Sets *adopted if the session goes on, and writes the reason to why
+ * if it does not. */
 static int adopt_session(struct agent *agent, bool *adopted, char *why)
 {
     enum regions_result result = REGIONS_AGAIN;
@@ -702,7 +708,8 @@ static int adopt_session(struct agent *agent, bool *adopted, char *why)
     return code;
 }
 
-/* Makes the cores and the session: the previous agent's, if it can go on, else a new one. */
+/* Makes the cores and the session. Continues the previous agent's session if possible, and begins a
+ * new one if not. */
 static int make_session(struct agent *agent)
 {
     char why[AGENT_ERROR_MAX] = "";
@@ -738,7 +745,7 @@ static int make_session(struct agent *agent)
     return code;
 }
 
-/* Sets what agent_release() relies on. Returns false if there is no memory. */
+/* Sets the fields that agent_release() relies on. Returns false if there is no memory. */
 static bool blank(struct agent *agent)
 {
     agent->own = geteuid();
@@ -822,8 +829,8 @@ int agent_prepare(struct agent *agent)
                                                .now_ns = kernel_now_ns,
                                                .ring = kernel_ring,
                                                .arg = agent};
-    (void)signal(SIGXFSZ, SIG_IGN); /* then a write beyond the size limit fails instead of ending
-                                     * the process */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the size limit must fail, and not end the
+                                     * process */
     if (!loop_create(agent) || !region_file_guard()) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }

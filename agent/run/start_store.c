@@ -2,11 +2,12 @@
  * Opens the store, and refuses to start while regions of another layout are in use.
  *
  * A client goes on with the layout that its region had when it was mapped, so a region cannot be
- * converted under it. If an agent that does not know the layout began a new session, holders in
- * that region would lose their locks. So while the old session may go on and a process of it lives,
- * the agent does not start (exit 69) and changes nothing; it does not migrate the store either. The
- * release that made the regions can then be started again, and nobody has lost a lock. A service
- * manager that tries again starts this release once the session is over, or no process of it lives.
+ * converted while a client uses it. If an agent that does not know the layout began a new session,
+ * holders in that region would lose their locks. So while the old session may go on and a process
+ * of it lives, the agent does not start (exit 69) and changes nothing; it does not migrate the
+ * store either. The release that made the regions can then be started again, and nobody has lost a
+ * lock. A service manager that tries again succeeds with this release once the session is over, or
+ * when no process of it lives.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -46,7 +47,8 @@ struct living {
     uint32_t first; /* the pid of one living process, as recorded; 0: not known */
 };
 
-/* Counts the processes that live. A process that cannot be seen counts, too. */
+/* Counts the process of a client record if it lives. If nothing tells whether it lives, it counts
+ * too. */
 static void look_at(void *arg, uint32_t client)
 {
     struct living *living = arg;
@@ -62,7 +64,7 @@ static void look_at(void *arg, uint32_t client)
     client_record_free(&record);
 }
 
-/* Reads the last deadline from the lease page, which lies beside the regions. */
+/* Reads the last deadline from the lease page in the regions' folder. */
 static bool read_deadline(struct agent *agent, const char *shm_name)
 {
     char page[REGION_NAME_MAX + 16];
@@ -80,8 +82,8 @@ static bool read_deadline(struct agent *agent, const char *shm_name)
     return read;
 }
 
-/* Opens the folder that the row names. That is this agent's folder, unless its store is still to be
- * migrated. Returns -1 if the folder does not exist. */
+/* Opens the folder that the row names: this agent's folder, or that of an older release if the
+ * store is not migrated yet. Returns -1 if the folder does not exist. */
 static int open_folder_of(const struct agent *agent, const char *shm_name)
 {
     char path[REGION_NAME_MAX + 16];
@@ -92,8 +94,8 @@ static int open_folder_of(const struct agent *agent, const char *shm_name)
                   O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* The layout of a namespace's region, if it is not this release's; 0: there is no such region. A
- * region with a name of an older release also has another layout. */
+/* Returns the layout of a namespace's region if it is not the layout of this release; 0: no such
+ * region exists. A region whose name has an older release's form has another layout too. */
 static uint32_t other_layout(const struct agent *agent, const char *space, const char *shm_name)
 {
     const struct dirent *entry;
@@ -118,7 +120,7 @@ static uint32_t other_layout(const struct agent *agent, const char *space, const
     return layout;
 }
 
-/* Returns whether holds under the previous agent still count, or may count again. */
+/* Returns whether holds under the previous agent's session still count, or may count again. */
 static bool session_may_go_on(const struct agent *agent)
 {
     return agent->left.epoch != 0 &&
@@ -160,8 +162,8 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
 
 /* ---- the store ---- */
 
-/* If the store is lost, the lease file may still have the last epoch. If it does not, a majority of
- * the voters knows it (renewal_config.asks_epoch). */
+/* If the store is lost, the lease file may still have the last epoch. If the lease file is lost
+ * too, a majority of the voters knows the epoch (renewal_config.asks_epoch). */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity)
 {
     memset(identity, 0, sizeof(*identity));
@@ -185,7 +187,7 @@ static void log_migrated(const struct agent *agent, const char *path)
     log_end(&line);
 }
 
-/* Checks the layouts for a store that needed no migration. */
+/* Checks the layouts of the regions. The migration of a store has checked them already. */
 static int check_layouts(struct agent *agent)
 {
     struct store_reader reader = {.arg = agent, .region = layout_allows};
