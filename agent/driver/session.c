@@ -1,6 +1,7 @@
 /*
  * The session as the driver keeps it, and which voters answer: see private.h. The renewal
- * (core/session/renewal.h) has the session's state; this file notifies the host core of changes.
+ * (core/session/renewal.h) has the state of the session; this file notifies the host core of its
+ * changes.
  */
 #include "driver/private.h"
 
@@ -63,9 +64,9 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted)
 
 /* ---- which voters answer ---- */
 
-/* That voter's status as it last reported it, if it may not vote. A voter that has just started
- * over counts as starting over, not as down, until its first answer. A voter whose link broke
- * counts as down, whatever it reported. */
+/* Returns the voter's last reported status if it may not vote; otherwise MESSAGE_STATUS_OBSERVER or
+ * 0. A voter that has just started over counts as starting over, not as down, until its first
+ * answer. A voter whose link broke counts as down, whatever it reported. */
 static enum message_voter_status status_reported(const struct driver *driver, uint32_t voter)
 {
     const struct quorum *quorum = driver->config.quorum;
@@ -94,7 +95,7 @@ bool driver_starts_over(const struct driver *driver, uint32_t voter)
     return status_reported(driver, voter) == MESSAGE_STATUS_REJOINING;
 }
 
-/* The voters that report that they may not vote (yet), and those that refuse this agent. */
+/* Returns the voters that report that they may not vote (yet), and those that refuse this agent. */
 static uint32_t refused_voters(const struct driver *driver)
 {
     uint32_t refused = driver->refusing & ~driver->links_down;
@@ -106,8 +107,8 @@ static uint32_t refused_voters(const struct driver *driver)
     return refused;
 }
 
-/* A voter that has not answered yet gets the time of a lease to do so. Until then requests may go
- * to it (up), but it is not shown as answering (heard). */
+/* A voter that has not answered yet gets one session_ttl to do so. Meanwhile requests may go to it
+ * (up), but it is not shown as answering (heard). */
 void driver_see_voters(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;
@@ -139,7 +140,8 @@ void driver_see_voters(struct driver *driver)
     driver_step_host(driver, &event);
 }
 
-/* A voter with other rules acknowledges nothing. Logs that once, until the rules agree. */
+/* Logs a voter whose rules differ, once until the rules agree. Such a voter acknowledges no
+ * renewal. */
 static void compare_rules(struct driver *driver, const struct message *message)
 {
     const struct driver_operations *operations = &driver->config.operations;

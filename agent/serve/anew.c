@@ -24,7 +24,7 @@ bool anew_begin(struct anew *anew)
     sigset_t before;
     HF_CHECK(!anew->runs);
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* region_file_guard() handles it on any thread */
+    sigdelset(&all, SIGBUS); /* region_file_guard() handles SIGBUS on any thread */
     atomic_store(&anew->done, false);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* only the loop's thread handles signals */
     int error = pthread_create(&anew->thread, NULL, run, anew);

@@ -1,15 +1,16 @@
 /*
  * The clients that the host core knows: the process of each, and its record.
  *
- * A client lives as long as its process. The process's pidfd says when it ends (processes.h). When
- * the connection ends, the client's holds end, but the client keeps its ids. This file keeps its
- * nonce and its process for its return, so that a client that resumes needs no look at /proc.
+ * A client lives as long as its process. The process's pidfd tells when the process ends
+ * (processes.h). When only the connection ends, the client's holds end, but the client keeps its
+ * ids. Until the client returns, this file keeps its nonce and its process, so that a client that
+ * resumes needs no look at /proc.
  *
- * The next agent finds the process by the client's record (io/client_record.h). A process that the
- * next agent cannot see, or cannot distinguish from others, counts as alive. It keeps its holds
- * until a process that may be the same one ends, until the holds are broken (holdfast break), or
- * until the session ends. When it connects again, it counts as known again. The log says how many
- * such clients there are, and doctor names them.
+ * The next agent finds the process by the client's record (io/client_record.h). If the next agent
+ * cannot see the process, or cannot distinguish it from others, the client counts as alive. It
+ * keeps its holds until a process that may be its process ends, until the holds are broken
+ * (holdfast break), or until the session ends. When it connects again, it counts as known. The log
+ * has the number of such clients, and doctor names them.
  */
 #include "serve/clients.h"
 
@@ -30,7 +31,7 @@
 
 struct agent_clients {
     struct agent_client *by_id[CLIENT_IDS];
-    uint32_t id_high;   /* no client has a higher id */
+    uint32_t id_high;   /* the highest id that a client has had */
     uint32_t unproven;  /* number of clients with unproven set */
     uint32_t survivors; /* number of clients that the previous agent left */
     struct log_limit limit;
@@ -108,14 +109,14 @@ void clients_died(struct agent_client *client, const char *how)
 
 /* ---- clients of this agent ---- */
 
-/* Returns whether the process that connects is the client's. */
+/* Returns whether the process that connects is the process of the client. */
 static bool is_of(const struct agent_client *client, const struct process *process, uid_t uid)
 {
     if (client->process == process) {
         return true;
     }
     if (client->process != NULL && peer_pidfd_ended(client->process->pidfd)) {
-        return false; /* so its pid may be another process's now */
+        return false; /* another process may have its pid by now */
     }
     if (client->is.inode != 0 && process->is.inode != 0) {
         return client->is.inode == process->is.inode;
@@ -125,7 +126,7 @@ static bool is_of(const struct agent_client *client, const struct process *proce
                        client->is.start == process->is.start;
         return client->process == NULL && client->pid == process->pid && started;
     }
-    return client->uid == uid; /* the client knows the nonce, and there is no other proof */
+    return client->uid == uid; /* the client knows the nonce, and no other proof exists */
 }
 
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
@@ -152,7 +153,8 @@ static bool make_record(struct agent *agent, const struct host_action *action,
     return client_record_create(agent->clients_fd, &record);
 }
 
-/* The client connects again, perhaps before the agent noticed that its old connection is gone. */
+/* Gives the returning client its process. The agent may not have noticed yet that the client's old
+ * connection is gone. */
 static void come_back(struct agent_client *client, struct process *process)
 {
     struct connection *connection = socket_find(client->agent->serve->server, client->connection);
@@ -228,7 +230,8 @@ static bool announce(struct agent *agent, const struct client_record *record)
 {
     struct host_peer peer = {
         .pid = record->pid, .uid = record->uid, .account = subids_account(record->uid)};
-    struct config_user user = {.uid = record->uid}; /* the next HELLO gives its groups */
+    struct config_user user = {.uid = record->uid}; /* the groups come with the client's next
+                                                     * HELLO */
     snprintf(peer.command, sizeof(peer.command), "%s", record->command);
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         peer.rights[i] = config_rights(&agent->config, i, agent->own, &user);
@@ -242,7 +245,8 @@ static bool announce(struct agent *agent, const struct client_record *record)
     return true;
 }
 
-/* Only logs. The host core treats an id that was not loaded as one of an ended process. */
+/* Logs that the process has ended. Nothing else is needed: the host core treats an id that was not
+ * loaded as one whose process has ended. */
 static void log_ended(struct agent *agent, const struct client_record *record)
 {
     struct log_line line;

@@ -1,9 +1,10 @@
 /*
  * The clients: the process of each, and its record for the next agent.
  *
- * Invariants: a client that the host core knows has a record in state_dir/clients from before it
- * was welcomed until it is forgotten. A client has at most one process, and one whose process has
- * ended has none.
+ * Invariants:
+ * - A client that the host core knows has a record in state_dir/clients, from before it is welcomed
+ *   until it is forgotten.
+ * - A client has at most one process. A client whose process has ended has none.
  */
 #ifndef AGENT_SERVE_CLIENTS_H
 #define AGENT_SERVE_CLIENTS_H
@@ -14,7 +15,8 @@
 enum { CLIENT_IDS = HFI_HOLDER_MAX + 1 };
 
 /* A client that the host core knows: connected, disconnected, or left by the previous agent.
- * serve.c writes connection, processes.c writes next and process, and clients.c writes the rest. */
+ * serve.c writes connection, processes.c writes next and process, and clients.c writes all other
+ * fields. */
 struct agent_client {
     struct agent *agent;
     struct agent_client *next; /* the next client of the same process */
@@ -25,7 +27,8 @@ struct agent_client {
     uint32_t connection; /* 0: none */
     pid_t pid;           /* 0: the process has no number that this agent sees */
     uid_t uid;
-    bool unproven; /* it is from before this agent, which cannot know whether its process lives */
+    bool unproven; /* from the previous agent; this agent cannot know whether the client's process
+                    * lives */
     bool dead;     /* the host core has received HOST_DIED */
 };
 
@@ -35,27 +38,28 @@ void clients_destroy(struct agent *agent);
 /* Returns NULL if no client has that id. */
 struct agent_client *clients_find(const struct agent *agent, uint32_t id);
 
-/* Loads the clients of the previous agent into the host core, if the session goes on. On failure
- * returns false with agent->error. */
+/* If the previous session goes on, loads its clients into the host core. On failure returns false
+ * with agent->error. */
 bool clients_load(struct agent *agent) __attribute__((warn_unused_result));
-/* After the start: removes the records of clients that the agent does not know. */
+/* Removes the records of clients that the agent does not know. Called after the start. */
 void clients_remove_records(struct agent *agent);
-/* Returns whether that process is the client whose id and nonce its HELLO names. */
+/* Returns whether the process is that of the client whose id and nonce are in the HELLO. */
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
                      const struct peer *peer, const struct process *process);
-/* The host core admitted the client (HOST_WELCOMED). Returns NULL, with errno, if its record could
- * not be written. */
+/* Called when the host core has admitted the client (HOST_WELCOMED). Returns NULL, with errno, if
+ * the client's record could not be written. */
 struct agent_client *clients_welcome(struct agent *agent, const struct host_action *action,
                                      const struct peer *peer, struct process *process);
 void clients_forget(struct agent *agent, uint32_t id);
-/* The client's process has ended. Must not be called while an action is carried out. */
+/* Called when the client's process has ended. Must not be called while an action is carried out. */
 void clients_died(struct agent_client *client, const char *how);
 /* Frees all clients. */
 void clients_close(struct agent *agent);
 /* For display: how many clients are connected. */
 uint32_t clients_with_connection(const struct agent *agent);
-/* For display: how many clients the previous agent left; for how many of them this agent does not
- * know whether they live; and the one of the latter with the lowest id above `after`, or NULL. */
+/* For display: how many clients the previous agent left, and how many of them may or may not live.
+ * clients_next_unproven() returns the one of the latter with the lowest id above `after`, or
+ * NULL. */
 uint32_t clients_survivors(const struct agent *agent);
 uint32_t clients_unproven(const struct agent *agent);
 const struct agent_client *clients_next_unproven(const struct agent *agent, uint32_t after);

@@ -5,9 +5,10 @@
  *       lease                                         io/lease_file.h
  *       NAMESPACE.INCARNATION/region                  io/region.h
  *
- * The lease page, which no client maps, names the incarnation of each namespace's region. Any other
- * folder belongs to a region that was given up and could not be removed yet, or to one that an
- * agent was making when it was killed. The next start orders the removal of these folders.
+ * The lease page, which no client maps, names the incarnation of each namespace's region. A folder
+ * of another incarnation belongs to a region that was given up and could not be removed yet, or to
+ * a region that an agent was making when it was killed. The next start orders the removal of such
+ * folders.
  */
 #include "serve/memory.h"
 
@@ -25,16 +26,16 @@
 #include "observe/log.h"
 
 enum {
-    OPEN_FIRST_MS = 5000,  /* after this time the log says what the agent waits for */
-    OPEN_LATER_MS = 10000, /* after this time the agent ends; less than TimeoutStartSec in
-                            * systemd/ */
+    OPEN_FIRST_MS = 5000,  /* after this time the log names the cause of the wait */
+    OPEN_LATER_MS = 10000, /* after this further time the agent ends, sooner than TimeoutStartSec
+                            * (systemd/) ends it */
     SWEEP_MAX = 1 << 16,
 };
 
 struct memory {
     int fd; /* the folder */
     char folder[REGION_FOLDER_MAX];
-    bool removals_logged; /* the log has reported that files stay in /dev/shm */
+    bool removals_logged; /* the log says already that files stay in /dev/shm */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
@@ -98,7 +99,7 @@ static int check_folder(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-/* Once. */
+/* Tries once to open the folder. */
 static int try_open(struct agent *agent, int timeout_ms)
 {
     char path[REMOVER_PATH_MAX];
@@ -232,8 +233,8 @@ bool memory_is_stuck(const struct agent *agent, uint32_t space)
     return remover_waiting(agent->remover, space) >= REMOVER_PER_SPACE;
 }
 
-/* Returns the index of the namespace that a folder belongs to; HOST_NAMESPACES_MAX if it is not
- * configured. */
+/* Returns the index of the namespace that a region's folder belongs to; HOST_NAMESPACES_MAX if the
+ * namespace is not configured. */
 static uint32_t space_of(const struct agent *agent, const char *own_name)
 {
     size_t length = strcspn(own_name, ".");

@@ -1,4 +1,4 @@
-/* Log lines about what local processes do wrong: see misuses.h. */
+/* Log lines about mistakes of local processes: see misuses.h. */
 #include "serve/misuses.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 static const int64_t minute_ns = 60000000000;
 
 enum {
-    USERS = 64, /* how many (user, event) pairs have their latest log lines kept */
+    USERS = 64, /* the number of (user, event) pairs that the table keeps */
     LOGGED = 4, /* lines a minute for each pair */
 };
 
@@ -18,8 +18,8 @@ enum {
 struct misuse {
     uid_t account;
     const char *event; /* static; NULL: this entry is free */
-    int64_t since_ns;  /* when its minute began */
-    uint32_t logged;   /* lines that were logged in this minute */
+    int64_t since_ns;  /* when the pair's present minute began */
+    uint32_t logged;   /* lines logged in this minute */
     uint32_t left_out; /* lines left out since the last line */
     struct {
         pid_t pid;
@@ -29,7 +29,7 @@ struct misuse {
 
 struct misuses {
     struct misuse of[USERS];
-    struct log_limit limit; /* of all users together */
+    struct log_limit limit; /* the limit of all users together */
 };
 
 struct misuses *misuses_create(void)
@@ -42,7 +42,7 @@ void misuses_destroy(struct misuses *misuses)
     free(misuses);
 }
 
-/* Returns the entry of that user and event. A new entry replaces the one whose minute began
+/* Returns the entry of that user and event. A new entry replaces the entry whose minute began
  * first. */
 static struct misuse *find(struct misuses *misuses, uid_t account, const char *event)
 {
@@ -88,7 +88,7 @@ void misuses_log(struct misuses *misuses, const struct peer *peer, enum log_leve
         return;
     }
     log_begin_limited(&line, level, event, &misuses->limit, now_ns);
-    if (line.silent) { /* too many users at once: the next line of this user counts it */
+    if (line.silent) { /* too many users at once: the user's next line counts this one */
         misuse->left_out++;
         return;
     }

@@ -1,9 +1,9 @@
 /*
- * Log lines about what local processes do wrong: the same text once a minute for a process, and a
- * few lines a minute for a user. A line that was left out is counted, and the next line of that
- * user and event says how many there were.
+ * Log lines about mistakes of local processes: the same text once a minute for a process, and a few
+ * lines a minute for a user. A line that is left out is counted, and the next line of the same user
+ * and event has the count.
  *
- * log_limit.h alone does not do: a process that repeats its mistake would use up the lines of its
+ * log_limit.h alone is not enough: a process that repeats its mistake would use up the lines of its
  * user's other processes.
  */
 #ifndef AGENT_SERVE_MISUSES_H
@@ -19,7 +19,7 @@ struct misuses *misuses_create(void);
 /* NULL is allowed. */
 void misuses_destroy(struct misuses *misuses);
 
-/* event: static. peer: NULL if it is not known. */
+/* event: a static text. peer: NULL if it is not known. */
 void misuses_log(struct misuses *misuses, const struct peer *peer, enum log_level level,
                  const char *event, const char *why);
 

@@ -1,9 +1,9 @@
 /*
- * What the files of serve/ share: the socket and the users' shares of a turn. serve.c makes it, and
- * opens and shuts the socket.
+ * What the files of serve/ share: the socket, and each user's share of a turn. serve.c creates it,
+ * and opens and shuts the socket.
  *
- * A process and a connection count in their user's share from when they become known until they are
- * closed. So the shares are there before the socket is, and go after it.
+ * A process or a connection counts in its user's share from when it becomes known until it is
+ * closed. So the shares exist before the socket is opened, and are freed after it is closed.
  */
 #ifndef AGENT_SERVE_PRIVATE_H
 #define AGENT_SERVE_PRIVATE_H
@@ -13,13 +13,14 @@
 #include "serve/misuses.h"
 
 struct serve {
-    struct socket_shares shares;  /* how much of the agent's time each user costs */
+    struct socket_shares shares;  /* how much of the agent's time each user has used */
     struct socket_server *server; /* NULL: not open */
-    int64_t rings_ns; /* rings.c: when rings that wait are to be answered; INT64_MAX: none wait */
+    int64_t rings_ns; /* rings.c: when the next waiting rings have to be answered; INT64_MAX: none
+                       * wait */
     uint64_t costly;  /* how often a connection was logged as costly */
-    int64_t record_failed_ns; /* when a client's file could not be written; 0: the last one was
-                               * written */
-    int record_failed_why;    /* errno of that */
+    int64_t record_failed_ns; /* when a client's record last could not be written; 0: a later one
+                               * was written */
+    int record_failed_why;    /* errno of that failure */
     struct misuses *misuses;
     struct log_limit lock_limit;
 };

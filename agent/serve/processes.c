@@ -23,15 +23,15 @@ struct processes {
     struct agent *agent;
     uint64_t last_serial;
     uint32_t idle_count;
-    struct process *idle_first; /* first the process that lost its last client most recently */
+    struct process *idle_first; /* the process that lost its last client most recently */
     struct process *idle_last;
-    struct process *ended; /* first the process that ended first */
+    struct process *ended; /* the process that ended first */
     struct process **ended_end;
     struct process *hash[HASH_SIZE];
     struct process *by_serial[HASH_SIZE];
 };
 
-/* ---- which there are ---- */
+/* ---- the processes that are known ---- */
 
 static struct process **bucket_of(struct processes *all, uint64_t key)
 {
@@ -84,7 +84,8 @@ static void hash_remove(struct process *process)
     *link = process->next;
 }
 
-/* Returns 0 if nothing is known by which the process could be found again. */
+/* Returns the key by which the process can be found again; 0 if it has neither a pid nor an
+ * inode. */
 static uint64_t key_of(pid_t pid, const struct peer_process *is)
 {
     return pid > 0 ? (uint64_t)pid : is->inode != 0 ? KEY_OF_INODE + is->inode : 0;
@@ -198,8 +199,9 @@ void process_remove(struct agent_client *client)
 
 /* ---- how they end ---- */
 
-/* Each report lets the host core change the list of clients, so the loop takes the first one anew
- * each time. It stops when the user's share of the turn is spent. */
+/* Reports the end of the process to its clients. Each report lets the host core change the list of
+ * clients, so the loop takes the first client anew each time. It stops when the user's share of the
+ * turn is spent. */
 static void process_ended(struct process *process)
 {
     bool left = true;
@@ -208,20 +210,21 @@ static void process_ended(struct process *process)
         clients_died(process->clients, "its process has ended");
         left = socket_share_spend(process->share, clock_boottime_ns() - began_ns);
     }
-    if (process->clients == NULL) { /* otherwise it stays on the list of ended processes */
+    if (process->clients == NULL) { /* otherwise the process stays on the list of ended processes */
         process_destroy(process);
     }
 }
 
-/* Handles the processes whose user has time in this turn. The others follow in the next turn. */
+/* Handles the ended processes whose users have time left in this turn. The other processes follow
+ * in the next turn. */
 static bool on_ended(void *arg, const uint64_t *tags, uint32_t count)
 {
     struct processes *all = arg;
     agent_turn(all->agent, TURN_USERS);
     for (uint32_t i = 0; i < count; i++) {
         struct process *process = find_serial(all, tags[i]);
-        if (process != NULL && process->ended == NULL) { /* NULL: the process was closed to make
-                                                          * room for another */
+        /* NULL: it was closed to make room for another process */
+        if (process != NULL && process->ended == NULL) {
             ended_add(process);
         }
     }
@@ -251,8 +254,9 @@ struct processes *processes_create(struct agent *agent)
 
 /* ---- how they become known ---- */
 
-/* Closes the process that has been without a client longest, if there are too many. Only
- * process_create() calls this: anywhere else the caller may be about to use one. */
+/* If there are too many processes without a client, closes the one that has had none for the
+ * longest time. Only process_create() calls this: elsewhere the caller may be about to use the
+ * process that is closed. */
 static void make_room(struct processes *all)
 {
     struct process *oldest = all->idle_count >= PROCESSES_IDLE_MAX ? all->idle_last : NULL;
@@ -261,12 +265,12 @@ static void make_room(struct processes *all)
         process_destroy(oldest);
     }
     if (next != NULL && all->idle_count >= PROCESSES_IDLE_MAX) {
-        process_destroy(next); /* the loop ends even if many processes lose their last client at
-                                * once */
+        process_destroy(next); /* two at a time, so that the list shrinks even if many processes
+                                * lose their last client at once */
     }
 }
 
-/* Takes pidfd over. Returns NULL if there is no memory. */
+/* Makes a process. Takes ownership of pidfd. Returns NULL if there is no memory. */
 static struct process *process_create(struct processes *all, pid_t pid, uid_t account,
                                       const struct peer_process *is, int pidfd)
 {
@@ -301,8 +305,8 @@ static struct process *process_create(struct processes *all, pid_t pid, uid_t ac
     return process;
 }
 
-/* Returns the living process of that key, or NULL. If the process of that key has ended, it loses
- * the key. */
+/* Returns the living process of that key, or NULL. A process of that key that has ended loses the
+ * key. */
 static struct process *known(struct processes *all, uint64_t key)
 {
     struct process *process = key != 0 ? find_key(all, key) : NULL;
@@ -343,8 +347,8 @@ enum process_found process_of_peer(struct processes *all, int socket, const stru
     return *out != NULL ? PROCESS_FOUND : PROCESS_NO_ROOM;
 }
 
-/* To be called after *now was read: if the pidfd has not ended by now, the pid belonged to its
- * process when *now was read. */
+/* Compares a record with the process that has its pid now. Called after *now was read: if the pidfd
+ * still shows no end, the pid belonged to the pidfd's process when *now was read. */
 static enum process_life compare(const struct client_record *record, const struct peer_process *now,
                                  int pidfd)
 {
@@ -384,7 +388,7 @@ enum process_life process_of_record(struct processes *all, const struct client_r
     int pidfd = peer_pidfd_open(record->pid);
     if (pidfd < 0) {
         bool gone = errno == ESRCH || errno == EINVAL ||
-                    errno == ENOENT; /* or a thread has that number now */
+                    errno == ENOENT; /* or the pid is a thread's number now */
         return gone ? PROCESS_ENDED : PROCESS_UNPROVEN;
     }
     peer_process_of(pidfd, record->pid, &is);

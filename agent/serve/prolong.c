@@ -20,16 +20,16 @@
 
 enum { STACK_SIZE = 64 * 1024, PAGE = 4096 };
 
-static const int64_t pause_ns = 200000000; /* the pause before all pages are touched again */
+static const int64_t pause_ns = 200000000; /* the pause between two touches of all pages */
 
 struct prolonger {
     struct prolong *of;
     pid_t id; /* the thread's id; 0: the thread has not begun */
-    /* The thread's present job: */
-    struct hfi_region region; /* header NULL: there is no job */
+    /* The thread's next job, and the present one. */
+    struct hfi_region region; /* the next job; header NULL: there is none */
     bool busy;
-    _Atomic bool leave; /* relaxed: the thread stops at the next page */
-    struct stuck stuck; /* what the keeper saw at its last look */
+    _Atomic bool leave; /* relaxed: the thread stops at the next page that it touches */
+    struct stuck stuck; /* the keeper's last look at this thread */
 };
 
 struct prolong {
@@ -40,8 +40,8 @@ struct prolong {
     uint32_t running; /* threads that have not ended */
     uint32_t epoch;
     int64_t deadline_ns;
-    uint64_t held;    /* bit i: a process of namespace i makes touches of its region wait */
-    int64_t given_ns; /* when all threads last got the job to touch their regions */
+    uint64_t held;    /* bit i: a process makes touches of namespace i's region wait */
+    int64_t given_ns; /* when prolong_touch() last gave all threads a job */
     struct prolonger threads[HOST_NAMESPACES_MAX];
 };
 
@@ -67,7 +67,7 @@ static void free_all(struct prolong *prolong)
     free(prolong);
 }
 
-/* A copy of one region's job, so that the mutex is free meanwhile. */
+/* A copy of one region's job, so that the thread works without the mutex. */
 struct job {
     struct prolonger *one;
     struct hfi_region region;
@@ -106,7 +106,7 @@ static void *run(void *arg)
         one->region.header = NULL;
         one->busy = true;
         pthread_mutex_unlock(&prolong->mutex);
-        (void)region_try(touch, &job); /* the loop finds out that a page is missing */
+        (void)region_try(touch, &job); /* if a page is missing, the loop finds that out itself */
         pthread_mutex_lock(&prolong->mutex);
         one->busy = false;
     }
@@ -126,7 +126,7 @@ static int start_one(struct prolong *prolong, struct prolonger *one)
     sigset_t before;
     one->of = prolong;
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* region_file_guard() handles it on any thread */
+    sigdelset(&all, SIGBUS); /* region_file_guard() handles SIGBUS on any thread */
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);

@@ -1,32 +1,32 @@
 /*
- * The regions of the namespaces: adopting those that the previous agent left, giving up those that
- * are unusable, and making fresh ones.
+ * The regions of the namespaces: adopting the regions that the previous agent left, giving up
+ * regions that are unusable, and making new ones.
  *
  * Namespaces do not depend on each other. A region that cannot be adopted, or that becomes unusable
- * while the agent runs, is given up, and the session goes on with the others. Its namespace is not
- * served until nobody can hold anything in the old region any more (core/host/regions.c says when,
- * and why that is safe). Then it begins anew with a fresh region. The notes beside the lease page
- * (io/lease_file.h), which no client maps, say whether a region was given up, until when, and which
- * incarnation is in use. Nothing that is read from a region decides about the store, the session or
- * another namespace.
+ * while the agent runs, is given up, and the session goes on with the other regions. The namespace
+ * of a region that was given up is not served until nobody can hold anything in that region any
+ * more (core/host/regions.c says when, and why that is safe). Then it begins anew with a new
+ * region. The notes beside the lease page (io/lease_file.h), which no client maps, say whether a
+ * region was given up, until when, and which incarnation is in use. Nothing that is read from a
+ * region decides about the store, the session or another namespace.
  *
- * A new session begins only if no region at all can be adopted: then no process would lose a hold
- * by it.
+ * A new session begins only if no region at all can be adopted, because then no process loses a
+ * hold by it.
  *
- *   found                      by                                                then
+ *   fault of the region        found by                                          consequence
  *   truncated                  SIGBUS at the first touch; a look, each ttl/4     given up
  *   a hole was punched         the memory that the object has, each ttl/4        given up
  *   a hole, and no room        SIGBUS at the first touch                         given up
  *   header rewritten           a comparison, each ttl/4                          written again
- *   mapped so often that a hole which is punched makes each touch wait
+ *   mapped so often that a punched hole makes each touch wait
  *                              the thread that prolongs its lease is stuck  abandoned: given up,
  *                              (serve/prolong.h)                            and never touched again
- *   not there, not ours, of another size or identity, its chains make no
+ *   missing, not ours, of another size or identity, or its chains make no
  *   sense                      adopting it                                       given up
  *
  * All of these checks also run before a lock is given back to the quorum and before a process is
- * granted a lock of the region. So nothing is given back because of words in an unusable region,
- * and no process maps one.
+ * granted a lock of the region. So no lock is given back because of words in an unusable region,
+ * and no process maps such a region.
  */
 #include "serve/regions.h"
 
@@ -48,30 +48,37 @@
 #include "serve/respite.h"
 #include "turn.h"
 
-enum { LOOK_MS = 50 }; /* the time between two checks of all regions at the begin of a turn */
+enum {
+    LOOK_MS = 50
+}; /* the least time between two checks of all regions, which are made at the
+                        * begin of a turn */
 
-/* In a set, bit i is of the region of namespace i. */
+/* A field called a set has one bit for each namespace: bit i is the region of namespace i. */
 struct regions {
     struct region_file files[HOST_NAMESPACES_MAX];
     struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* the notes in the lease page */
-    uint64_t rubbish;                                    /* set: given up, and not begun anew yet */
-    uint64_t roomless;                      /* set, within rubbish: a page had no memory */
-    uint64_t unsound;                       /* set: unusable, to be given up when the turn ends */
-    uint64_t mended;                        /* set: the header was written again in this turn */
+    /* set: regions that were given up and not begun anew yet */
+    uint64_t rubbish;
+    uint64_t roomless;                      /* set, part of rubbish: given up because a page had no
+                                             * memory */
+    uint64_t unsound;                       /* set: regions that are unusable, to be given up when
+                                             * the turn ends */
+    uint64_t mended;                        /* set: regions whose header was written again in this
+                                             * turn */
     uint64_t held;                          /* set: a client holds up threads that touch the
                                              * region */
     uint8_t faults[HOST_NAMESPACES_MAX];    /* enum region_fault: why the region is unsound */
-    uint8_t abandoned[HOST_NAMESPACES_MAX]; /* how many of the namespace's regions this agent
+    uint8_t abandoned[HOST_NAMESPACES_MAX]; /* how many regions of each namespace this agent has
                                              * abandoned */
     struct respite respites[HOST_NAMESPACES_MAX];
     int64_t anew_ns[HOST_NAMESPACES_MAX]; /* for regions of rubbish: when to begin anew */
     struct regions_counts counts;
     struct anew work;
-    int64_t looked_ns;       /* when the regions were last looked at */
-    int64_t promised_ns;     /* the deadline that was promised last */
-    struct prolong *prolong; /* NULL: it does not exist yet, or no longer */
-    bool prolonged; /* its threads may read the regions until the process ends, so the regions stay
-                     * mapped */
+    int64_t looked_ns;       /* when all regions were last checked */
+    int64_t promised_ns;     /* the last promised deadline */
+    struct prolong *prolong; /* NULL: the threads that prolong leases do not run */
+    bool prolonged; /* these threads were started; they may read the regions until the process ends,
+                     * so the regions stay mapped */
     struct log_limit limit;
 };
 
@@ -125,7 +132,7 @@ static bool make_one(struct agent *agent, uint32_t space, char *error)
     return true;
 }
 
-/* ---- the set of them ---- */
+/* ---- all regions ---- */
 
 bool regions_create(struct agent *agent)
 {
@@ -210,15 +217,15 @@ void regions_take_notes(struct agent *agent)
                 note = &file->regions[k];
             }
         }
-        HF_CHECK(note != NULL); /* there are as many notes as there may be namespaces */
+        HF_CHECK(note != NULL); /* the lease page has as many notes as there may be namespaces */
         atomic_store(&note->name_hash, hash);
         agent->regions->notes[i] = note;
         host_set_region_note(agent->host, i, note);
     }
 }
 
-/* An older release kept no closing times. So each lock counts as just closed, with the longest
- * lock-delay. */
+/* If the lease page is of an older release, it has no times of closed locks. So each lock counts as
+ * just closed, with the longest lock-delay. */
 static void note_unknown_closings(struct agent *agent)
 {
     int64_t longest_ns = MESSAGE_LOCK_DELAY_MAX_MS * INT64_C(1000000);
@@ -231,7 +238,8 @@ static void note_unknown_closings(struct agent *agent)
 
 /* ---- adopting ---- */
 
-/* Gives the namespace up at the start: this agent or an earlier one cannot use its region. */
+/* Gives the namespace up at the start, because this agent or an earlier one cannot use its
+ * region. */
 static void bar(struct agent *agent, uint32_t space, const char *why)
 {
     struct log_line line;
@@ -317,7 +325,7 @@ static const char *contradiction(struct agent *agent, uint32_t space)
     return wrong;
 }
 
-/* Bars the regions that are unusable. Returns true if there was none. */
+/* Bars the regions that are unusable. Returns true if all were usable. */
 static bool check_all(struct agent *agent)
 {
     uint64_t before = agent->regions->rubbish;
@@ -354,7 +362,8 @@ static bool all_barred(const struct agent *agent)
     return (uint32_t)__builtin_popcountll(agent->regions->rubbish) == agent->config.namespace_count;
 }
 
-/* Deletes the rows of regions that were given up: they name slots that nobody reads any more. */
+/* Deletes the rows of regions that were given up, because nobody reads the slots that they name any
+ * more. */
 static bool leave_rows(struct agent *agent)
 {
     struct store *store = agent->store;
@@ -374,8 +383,8 @@ static bool leave_rows(struct agent *agent)
     return true;
 }
 
-/* The processes of a barred region notice it when the folder is removed (serve/memory.h). By then
- * the notes say that it was given up. */
+/* Gives up the barred regions. Their processes notice it when the folder is removed
+ * (serve/memory.h). At that time the notes already say that the region was given up. */
 static bool leave_barred(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -398,7 +407,7 @@ enum regions_result regions_adopt(struct agent *agent)
     struct store_reader slots = {.arg = agent, .slot = load_slot};
     uint64_t seen = lease_file_commit(&agent->lease_file);
     if (seen > agent->meta.commit) {
-        /* An old copy of the store may not know which lock each slot is now. */
+        /* An old copy of the store may not know the present lock of each slot. */
         set_error(agent,
                   "%s/holdfast.db is an old copy: commit %" PRIu64 ", expected %" PRIu64
                   " at least",
@@ -431,8 +440,8 @@ enum regions_result regions_adopt(struct agent *agent)
     return REGIONS_ADOPTED;
 }
 
-/* A region that was adopted with holes in it is served as long as /dev/shm has room when a page is
- * touched. The log warns of that. */
+/* Warns of adopted regions that have holes. Such a region is served as long as /dev/shm has room
+ * when a page is first touched. */
 void regions_log_holes(const struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -453,7 +462,8 @@ void regions_log_holes(const struct agent *agent)
 
 /* ---- a new session ---- */
 
-/* If one region cannot be made, those made before it are removed, so that they take up no room. */
+/* Makes a region for each namespace. If one cannot be made, removes those made before it, so that
+ * they take up no room. */
 static bool make_all(struct agent *agent)
 {
     uint32_t count = agent->config.namespace_count;
@@ -491,7 +501,7 @@ int regions_make(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-/* ---- their folders ---- */
+/* ---- the regions' folders ---- */
 
 static bool is_open(const struct agent *agent, uint32_t space, const char *own_name)
 {
@@ -522,7 +532,7 @@ void regions_slim(const struct agent *agent)
     }
 }
 
-/* ---- the lease in them ---- */
+/* ---- the lease in the regions ---- */
 
 void regions_promised(struct agent *agent, int64_t deadline_ns)
 {
@@ -608,8 +618,8 @@ static const char *text_of(enum region_fault fault)
     }
 }
 
-/* Abandons the region, so that no page of it is touched any more. If there is no memory for that,
- * the calls that follow may be held up. */
+/* Abandons the region, so that the agent touches none of its pages any more. If there is no memory
+ * for that, the calls that follow may be held up. */
 static void abandon(struct agent *agent, uint32_t space)
 {
     struct region_file *file = &agent->regions->files[space];
@@ -648,8 +658,7 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
         abandon(agent, space);
     }
     int64_t promised_ns =
-        agent->regions->promised_ns; /* no further deadline is promised for it, see
-                                      * serve/prolong.h */
+        agent->regions->promised_ns; /* the region gets no later deadline: serve/prolong.h */
     agent_lend(agent);
     int64_t anew_ns = host_give_up_region(agent->host, space, promised_ns);
     agent_take_back(agent);
@@ -665,7 +674,7 @@ static void give_up(struct agent *agent, uint32_t space, enum region_fault fault
     log_end(&line);
 }
 
-/* Logs why no fresh region was made. The next try follows after a quarter of session_ttl. */
+/* Logs why no new region was made. The next attempt follows after a quarter of session_ttl. */
 static void log_not_made(struct agent *agent, uint32_t space, const char *why)
 {
     struct log_line line;
@@ -677,12 +686,13 @@ static void log_not_made(struct agent *agent, uint32_t space, const char *why)
     log_end(&line);
 }
 
-/* Begins to make a fresh region. No process can hold a lock in the old one any more. */
+/* Begins to make a new region. At this time no process can hold a lock in the old region any
+ * more. */
 static void begin_anew(struct agent *agent, uint32_t space)
 {
     struct anew *work = &agent->regions->work;
     if (work->runs) {
-        return; /* the turn after that attempt has ended tries again */
+        return; /* the turn after the running attempt has ended tries again */
     }
     if (agent->regions->abandoned[space] >= REGION_ABANDONED_MAX) {
         log_not_made(agent, space,
@@ -692,11 +702,11 @@ static void begin_anew(struct agent *agent, uint32_t space)
     }
     if (agent->regions->prolong != NULL && prolong_is_busy(agent->regions->prolong, space)) {
         agent->regions->anew_ns[space] = clock_boottime_ns() + agent->config.session_ttl_ns / 4;
-        return; /* its thread is stuck in the old region, which must stay mapped */
+        return; /* the thread is stuck in the old region, which must stay mapped */
     }
     if (memory_is_stuck(agent, space)) {
-        /* Without this limit, a process that makes each region unusable, and keeps it open, would
-         * use up the memory of one more region each time. */
+        /* Without this limit, a process that spoils each region and keeps it open would use up the
+         * memory of one more region each time. */
         log_not_made(agent, space,
                      "its regions that were given up cannot be removed: a process keeps them "
                      "locked (docs/SECURITY.md, \"Locks of the kernel that a client can keep\")");
@@ -711,7 +721,7 @@ static void begin_anew(struct agent *agent, uint32_t space)
     }
 }
 
-/* Takes the fresh region over, or logs why there is none. */
+/* Takes the new region over, or logs why there is none. */
 static void end_anew(struct agent *agent)
 {
     struct anew *work = &agent->regions->work;
@@ -724,15 +734,17 @@ static void end_anew(struct agent *agent)
         return;
     }
     agent_lend(agent);
-    region_file_leave(&agent->regions->files[space]); /* unmapping may be held up, as a touch may */
+    region_file_leave(&agent->regions->files[space]); /* unmapping a region may be held up, like a
+                                                       * touch */
     agent_take_back(agent);
     region_file_take(&agent->regions->files[space], &work->file);
     if (agent->regions->prolong != NULL) {
         prolong_leave(agent->regions->prolong,
-                      space); /* the checks of the old region do not count for the new one */
+                      space); /* checks of the old region do not count for the new one */
     }
     note_incarnation(agent, space, work->identity.incarnation);
-    /* The region is whole, and the note of the old one is cleared: the next agent may adopt it. */
+    /* The new region is complete when the note of the old one is cleared, so the next agent may
+     * adopt it. */
     atomic_store(&agent->regions->notes[space]->given_up, 0);
     const char *wrong = host_add_region(agent->host, space, &agent->regions->files[space].region,
                                         false);
@@ -748,7 +760,7 @@ static void end_anew(struct agent *agent)
     log_end(&line);
 }
 
-/* Only begins a turn: its end calls regions_see(), which takes the region over. */
+/* Begins a turn. The end of the turn calls regions_see(), which takes the region over. */
 static void on_made(uv_async_t *async)
 {
     agent_turn(async->data, TURN_END);
@@ -835,7 +847,7 @@ int64_t regions_next_ns(const struct agent *agent)
 {
     int64_t due_ns = INT64_MAX;
     if (agent->regions->work.runs) {
-        return due_ns; /* the callback `made` wakes the loop */
+        return due_ns; /* the callback of `made` wakes the loop */
     }
     for (uint32_t i = 0; agent->regions->rubbish != 0 && i < agent->config.namespace_count; i++) {
         if (is_barred(agent, i) && agent->regions->anew_ns[i] < due_ns) {

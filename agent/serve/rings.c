@@ -79,7 +79,7 @@ void rings_tick(struct agent *agent, int64_t now_ns)
 {
     if (agent->serve->rings_ns <= now_ns) {
         agent_turn(agent, TURN_USERS);
-        agent->serve->rings_ns = INT64_MAX; /* a ring that waits makes it earlier */
+        agent->serve->rings_ns = INT64_MAX; /* answer() sets an earlier time if a ring waits */
         int64_t next_ns = socket_shares_resume(&agent->serve->shares, now_ns, resume, agent);
         agent->serve->rings_ns = next_ns < agent->serve->rings_ns ? next_ns
                                                                   : agent->serve->rings_ns;

@@ -1,6 +1,6 @@
 /*
- * Rings of clients: with a ring a client asks the agent to look at locks of its regions. The cost
- * of that is bounded for each user (io/rings.h).
+ * Rings of clients: with a ring, a client asks the agent to look at locks of its regions. The cost
+ * of rings is bounded for each user (io/rings.h).
  */
 #ifndef AGENT_SERVE_RINGS_H
 #define AGENT_SERVE_RINGS_H
@@ -8,10 +8,10 @@
 #include "agent.h"
 #include "io/socket.h"
 
-/* A welcomed client sent RING. */
+/* Called when a welcomed client has sent RING. */
 void rings_take(struct agent *agent, struct connection *connection);
 
-/* Answers the rings whose wait is over; serve_next_ns() says when that is due. */
+/* Answers the rings whose wait is over; serve_next_ns() says when the next ones are due. */
 void rings_tick(struct agent *agent, int64_t now_ns);
 
 #endif

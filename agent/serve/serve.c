@@ -1,5 +1,6 @@
 /*
- * Between the socket and the driver: packets become events, the host core's actions become packets.
+ * Connects the socket and the driver: packets become events, and the host core's actions become
+ * packets.
  *
  * A connection's first packet is HELLO. This file asks the kernel which process sent it, and looks
  * up that user's rights. If a client breaks a rule, the agent sends DONE with the error, if there
@@ -33,7 +34,8 @@ static void log_rules(struct agent *agent, const struct connection *connection, 
     misuses_log(agent->serve->misuses, connection_peer(connection), LOG_LEVEL_WARN, event, why);
 }
 
-/* Logs and notes errno, and leaves it as it is. */
+/* Logs and notes that a client's record could not be written, with errno. Leaves errno
+ * unchanged. */
 static void log_record(struct agent *agent, const struct connection *connection)
 {
     int error = errno;
@@ -44,8 +46,8 @@ static void log_record(struct agent *agent, const struct connection *connection)
     errno = error;
 }
 
-/* Detaches a connection that is closed, or is about to be, from its client, and returns the client.
- * Returns NULL if it has none. */
+/* Detaches a connection from its client, because it is closed or about to be. Returns the client;
+ * NULL if it has none. */
 static struct agent_client *part(struct agent *agent, struct connection *connection)
 {
     struct connection_note *note = connection_note(connection);
@@ -65,7 +67,8 @@ static void notify_hangup(struct agent *agent, const struct agent_client *client
     }
 }
 
-/* To be called from a callback of the socket. */
+/* Closes the connection and notifies the host core. May be called from callbacks of the socket
+ * only. */
 static void hang_up(struct agent *agent, struct connection *connection)
 {
     struct agent_client *client = part(agent, connection);
@@ -114,16 +117,16 @@ static bool find_rights(struct agent *agent, const struct connection *connection
         any = any || out->rights[i] != 0;
         every = every && out->rights[i] != 0;
     }
-    if (!every) { /* its user may be one whose name was not known */
+    if (!every) { /* the user may be one whose name is not found yet */
         users_refused(agent, clock_boottime_ns());
     }
     free(all);
     return any;
 }
 
-/* The command is as the client says, and serves only for display. If the client gives none, it
- * stays empty: to read /proc might wait for that process. The frame's decoder has checked that it
- * is short and text. */
+/* Takes the command from HELLO, for display only. If the client gives none, the command stays
+ * empty, because reading /proc might wait for that process. The frame's decoder has checked that
+ * the command is short and is text. */
 static void take_command(const struct hfi_hello *hello, struct host_peer *out)
 {
     HF_CHECK(hello->command.size < sizeof(out->command));
@@ -133,15 +136,14 @@ static void take_command(const struct hfi_hello *hello, struct host_peer *out)
     out->command[hello->command.size] = '\0';
 }
 
-/* Writes the frame for a connection that is refused before anything is read from it. Returns its
- * size. */
+/* Writes the frame that refuses a connection before anything is read from it. Returns its size. */
 static size_t write_refusal(unsigned char *bytes, size_t size)
 {
     const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = HF_EFULL};
     return hfi_frame_encode(&frame, bytes, size);
 }
 
-/* Refuses a connection because there is no room. There may be room a moment later. */
+/* Refuses a connection because there is no room. A later attempt may succeed. */
 static void send_full(struct connection *connection)
 {
     unsigned char bytes[64];
@@ -150,7 +152,8 @@ static void send_full(struct connection *connection)
     (void)!connection_send(connection, &output);
 }
 
-/* The agent lacks resources to identify the client, which is not the client's fault. */
+/* Refuses a connection because the agent lacks the resources to identify the client. That is not
+ * the client's fault. */
 static void lack(struct agent *agent, struct connection *connection, int error)
 {
     log_rules(agent, connection, "connection_refused",
@@ -161,8 +164,8 @@ static void lack(struct agent *agent, struct connection *connection, int error)
     hang_up(agent, connection);
 }
 
-/* The process that connected, which determines the client's life. Returns NULL if it was
- * refused. */
+/* Finds the process that connected: the client lives as long as this process. Returns NULL after it
+ * has refused the connection. */
 static struct process *find_process(struct agent *agent, struct connection *connection,
                                     uint64_t request)
 {
@@ -248,8 +251,8 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         take_hello(agent, connection, &frame, sender);
     } else if (frame.kind == HFI_FRAME_RING && (note->client != 0 || note->asked)) {
         if (note->client !=
-            0) { /* otherwise the client's regions are known after WELCOME, and they are looked at
-                  * then */
+            0) { /* before WELCOME the ring has no effect: the client's regions are looked at after
+                  * WELCOME */
             rings_take(agent, connection);
         }
     } else if (note->client == 0) {
@@ -444,12 +447,12 @@ static struct connection *connection_of(struct agent *agent, const struct host_a
         return socket_find(agent->serve->server, client->connection);
     }
     struct connection *connection = socket_find(agent->serve->server, action->connection);
-    /* A connection that belongs to a client by now is found only through that client. */
+    /* A connection that has a client now is found only through that client. */
     return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
 }
 
-/* Closes a connection while an action is carried out. So the host core receives the hang-up
- * afterwards. */
+/* Closes a connection while an action is carried out. So the host core gets the hang-up as a later
+ * event. */
 static void drop(struct agent *agent, struct connection *connection)
 {
     const struct agent_client *client = part(agent, connection);
@@ -459,8 +462,8 @@ static void drop(struct agent *agent, struct connection *connection)
     }
 }
 
-/* An answer could not be sent. It is not the client's fault if it closed the connection, or ended,
- * after its request. */
+/* Closes a connection to which an answer could not be sent. If the client closed it or ended after
+ * its request, that is not the client's fault, and is not logged. */
 static void drop_unsent(struct agent *agent, struct connection *connection)
 {
     const char *why = connection_unsent(connection);
@@ -515,7 +518,7 @@ static void welcomed(struct agent *agent, const struct host_action *action)
         socket_close(connection);
     }
     /* The connection closed meanwhile, or the client's record could not be written. A client that
-     * resumed still has its process, so it is not dead. */
+     * resumed is still known and has its process, so it is not dead. */
     driver_post(agent->driver, HOST_HANGUP, action->client);
     if (clients_find(agent, action->client) == NULL) {
         driver_post(agent->driver, HOST_DIED, action->client);
@@ -526,7 +529,7 @@ static void alias(struct agent *agent, const struct host_action *action)
 {
     if (!client_record_add(agent->clients_fd, action->client, action->as.identity.holder)) {
         /* Without the record the next agent would not know that this id is the client's, so the
-         * client must not use it. */
+         * client must not use the id. */
         struct connection *connection = connection_of(agent, action);
         if (connection != NULL) {
             log_record(agent, connection);

@@ -33,7 +33,7 @@ static void on_found(void *arg, const struct config_account *account)
                 "processes that connect from now on have its rights");
 }
 
-/* Ends the lookups once there is nothing to look for, or nobody to look. */
+/* Ends the lookups when all names are found, or when the process that looks them up has ended. */
 static void end_if_done(struct agent *agent)
 {
     bool ended = accounts_ended(agent->accounts);
