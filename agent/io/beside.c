@@ -81,11 +81,11 @@ bool beside_wait(bool takes, bool again)
 
 static void on_child(int number)
 {
-    (void)number; /* this end of a child interrupts ppoll() */
+    (void)number; /* its effect is that the end of a child interrupts ppoll() */
 }
 
 /* Closes all descriptors that the agent was started with, and the agent's end of the socket pair.
- * If that end stayed open here, this process would never notice that the agent is gone. */
+ * If that end stayed open here, this process would never notice that the agent has ended. */
 static void close_others(void)
 {
     if (syscall(SYS_close_range, BESIDE_FD + 1, UINT_MAX, 0) == 0) {
@@ -102,7 +102,7 @@ static void take_name(const char *name, char **arguments)
     if (arguments != NULL) {
         char *last = arguments[0];
         for (char **each = arguments; *each != NULL; each++) {
-            last = *each + strlen(*each); /* the arguments lie one behind the other in memory */
+            last = *each + strlen(*each); /* the arguments follow each other in memory */
         }
         size_t room = (size_t)(last - arguments[0]);
         size_t size = strlen(name) + 1;
@@ -111,7 +111,8 @@ static void take_name(const char *name, char **arguments)
     }
 }
 
-/* Gives up the agent's standard streams, signals, working folder, process name and system calls. */
+/* Gives up the agent's standard streams, signals, working folder, process name and system calls,
+ * and does the work of the process. */
 __attribute__((noreturn)) static void become(const struct beside *process, int fd, char **arguments)
 {
     const struct sigaction action = {.sa_handler = on_child};

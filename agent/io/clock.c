@@ -32,7 +32,7 @@ uint64_t clock_random(void)
     static uint64_t buffer[32];
     static unsigned left;
     if (left == 0) {
-        /* getrandom() returns up to 256 bytes in one piece once the kernel's pool is ready. */
+        /* once the kernel's pool is ready, getrandom() returns up to 256 bytes in one piece */
         HF_CHECK(getrandom(buffer, sizeof(buffer), 0) == (ssize_t)sizeof(buffer));
         left = sizeof(buffer) / sizeof(buffer[0]);
     }
@@ -104,5 +104,5 @@ void clock_timer_drain(int fd)
 {
     uint64_t fired;
     ssize_t got = read(fd, &fired, sizeof(fired));
-    (void)got; /* it is no error if nothing is readable */
+    (void)got; /* reading nothing is no error */
 }

@@ -26,7 +26,8 @@ int64_t notify_alive_interval_ns(void)
     if (sd_watchdog_enabled(0, &limit_us) <= 0) {
         return 0;
     }
-    return (int64_t)(limit_us / 3) * 1000; /* a third of it, so that one notice may be late */
+    return (int64_t)(limit_us / 3) * 1000; /* a third of the limit, so that one notice may be
+                                            * late */
 }
 
 #else

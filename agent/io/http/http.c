@@ -2,9 +2,9 @@
  * The HTTP server: see io/http.h.
  *
  * The server reads a connection until the request's head is whole, answers, and shuts the
- * connection for writing. Then it reads until the client closes the connection. It does not close
- * first, because closing a socket with unread bytes resets the connection, and the client might
- * never read the answer. One deadline bounds the whole exchange.
+ * connection for writing. Then it reads until the client closes the connection. If the server
+ * closed first, unread bytes would make the kernel reset the connection, and the client might never
+ * read the answer. One deadline bounds the whole exchange.
  */
 #include "io/http.h"
 
@@ -23,8 +23,7 @@
 enum {
     BACKLOG = 64,
     ACCEPTS_PER_TURN = 8,
-    PAUSE_MS = 100, /* how long accepting pauses after the system ran out of descriptors or
-                     * memory */
+    PAUSE_MS = 100, /* the pause of accepting when the system has no descriptors or memory */
     HEAD_MAX = 512, /* bytes of the header lines of an answer */
     LINGER_READS_MAX = 16,
 };
@@ -41,9 +40,9 @@ struct connection {
     int fd;
     enum state state;
     int64_t end_ns;
-    size_t used; /* bytes of the request received so far */
+    size_t used; /* bytes of the request that were received so far */
     char request[HTTP_REQUEST_MAX + 1];
-    unsigned char *output; /* NULL: no answer was made yet */
+    unsigned char *output; /* NULL: there is no answer yet */
     size_t output_size;
     size_t output_sent;
 };
@@ -56,11 +55,11 @@ struct http_server {
     struct connection *last;
     uint32_t count;
     uint32_t handles;  /* poll handles that libuv has not closed yet */
-    int64_t second_ns; /* when the present second of accepts began */
+    int64_t second_ns; /* when the second began in which `accepted` counts */
     uint32_t accepted;
     int64_t resume_ns; /* when to accept again after a pause; 0: there is no pause */
     bool shut;
-    bool named; /* the server answers only requests whose Host passes is_own_name() */
+    bool named; /* only requests whose Host passes is_own_name() are answered */
     char name[HTTP_NAME_MAX];
 };
 
@@ -196,8 +195,8 @@ static bool linger(struct connection *connection)
 
 static void write_on(struct connection *connection)
 {
-    while (connection->output_sent < connection->output_size) { /* the loop ends: each round sends
-                                                                 * at least one byte */
+    /* each round sends at least one byte, so the loop ends */
+    while (connection->output_sent < connection->output_size) {
         ssize_t sent = send(connection->fd, connection->output + connection->output_sent,
                             connection->output_size - connection->output_sent,
                             MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -238,7 +237,7 @@ static const char *status_text(int status)
     }
 }
 
-/* Sends the answer. head_only: it is the answer to HEAD, which has the body's size but not the
+/* Sends the answer. head_only: the request was HEAD, whose answer has the body's size but not the
  * body. */
 static void answer(struct connection *connection, const struct http_answer *answer, bool head_only)
 {
@@ -275,10 +274,10 @@ static void refuse(struct connection *connection, int status, bool head_only)
     answer(connection, &out, head_only);
 }
 
-/* Returns whether Host names this server by an address, localhost or its own name. This stops DNS
- * rebinding: a foreign web page whose name was made to resolve to this host sends that name as
- * Host, and must not read the answer. host: HOST, HOST:PORT or [ADDRESS]:PORT; this call changes
- * it. */
+/* Returns whether the Host field names this server by an address, localhost or its own name. This
+ * stops DNS rebinding: a foreign web page whose name was made to resolve to this host sends that
+ * name as Host, and must not read the answer. host: HOST, HOST:PORT or [ADDRESS]:PORT, which this
+ * call changes. */
 static bool is_own_name(const struct http_server *server, char *host)
 {
     struct in6_addr six;
@@ -293,7 +292,7 @@ static bool is_own_name(const struct http_server *server, char *host)
 }
 
 /* Returns whether the header lines name this server as the host. A request without Host (HTTP/1.0)
- * counts as well: it is not from a browser. */
+ * passes too, because no browser sends it. */
 static bool is_for_here(const struct http_server *server, const char *head)
 {
     static const char field[] = "Host:";
@@ -320,8 +319,8 @@ static bool is_for_here(const struct http_server *server, const char *head)
     return true;
 }
 
-/* Handles a request whose head is complete: METHOD PATH HTTP/1.x, and header lines, of which only
- * Host matters. */
+/* Handles a request whose head is complete: METHOD PATH HTTP/1.x, and header lines. Of these lines
+ * only Host matters. */
 static void serve(struct connection *connection)
 {
     struct http_handler *handler = &connection->server->handler;

@@ -14,24 +14,24 @@
 
 enum {
     END_MS = 1000
-}; /* how long http_thread_close() waits for the thread: a client can delay a call of the thread for
-    * as long as it likes */
+}; /* http_thread_close() waits so long for the thread, because a client can delay a call of the
+    * thread for as long as it likes */
 
 enum phase { NOTHING, ASKED, ANSWERED };
 
 struct http_thread {
-    /* Only the thread uses these fields, once it runs. */
+    /* Once the thread runs, only the thread uses these fields. */
     uv_loop_t loop;
     uv_prepare_t prepare;
     uv_timer_t timer;
     uv_async_t end;
     struct http_server *server;
-    /* Only the agent's loop uses these. */
+    /* Only the agent's loop uses these fields. */
     struct http_handler handler;
     uv_async_t asked;
     pthread_t thread;
     bool gone; /* the thread has ended */
-    /* The mutex protects these: */
+    /* The mutex protects these fields. */
     pthread_mutex_t mutex;
     pthread_cond_t answered;
     enum phase phase;
@@ -45,7 +45,7 @@ struct http_thread {
 
 static void on_turn(void *arg)
 {
-    (void)arg; /* the agent does not watch how long turns of this loop take */
+    (void)arg; /* the agent does not measure the turns of this loop */
 }
 
 /* Lets the agent's loop write the answer, and waits for it. */
@@ -77,7 +77,7 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-/* Runs before the loop sleeps. */
+/* Sets the timer. libuv calls this before the loop sleeps. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct http_thread *self = prepare->data;
@@ -146,7 +146,8 @@ static bool start(struct http_thread *self)
     return error == 0;
 }
 
-/* Makes the loop's other handles. These calls cannot fail, as they take no resource. */
+/* Makes the handles of the thread's loop. The calls after uv_async_init() take no resource, so they
+ * cannot fail. */
 static bool fill_loop(struct http_thread *self)
 {
     if (uv_async_init(&self->loop, &self->end, on_end) != 0) {
@@ -164,7 +165,7 @@ static void on_asked_gone(uv_handle_t *asked)
     free(asked->data);
 }
 
-/* Undoes the opening when the thread could not be started. */
+/* Undoes the opening after the thread could not be started. */
 static void end_here(struct http_thread *self, bool filled)
 {
     if (filled) {
@@ -225,7 +226,7 @@ void http_thread_shut(struct http_thread *self)
 void http_thread_close(struct http_thread *self)
 {
     if (self == NULL || !self->gone) {
-        return; /* otherwise the thread keeps the memory until the process ends */
+        return; /* a thread that has not ended needs this memory until the process ends */
     }
     (void)uv_loop_close(&self->loop);
     pthread_mutex_destroy(&self->mutex);

@@ -20,7 +20,7 @@
 enum {
     RESERVE_TRIES_MAX = 100,
     SLIM_PIECE = 4096,
-    OBJECT_PATH_MAX = REGION_OWN_MAX + 8, /* the object's name in the agent's folder */
+    OBJECT_PATH_MAX = REGION_OWN_MAX + 8, /* room for the object's name within the agent's folder */
 };
 
 /* ---- missing pages ---- */
@@ -32,12 +32,13 @@ struct watched {
     _Atomic bool rubbish;
 };
 
-/* A thread writes only the place that it took. The signal handler reads the places. It interrupts
- * the thread that writes, or another thread, which has another place. The accesses are seq_cst,
- * since none of them is frequent. */
+/* A thread writes only the entry that it took. The signal handler reads all entries. It may
+ * interrupt the thread that writes an entry, or another thread, which has another entry. The
+ * accesses are seq_cst, because none of them is frequent. */
 static struct watched watched[REGION_FILES_MAX];
 
-/* Where this thread continues when a page is gone; NULL: the handler maps other pages. */
+/* Where region_try() of this thread continues when a page is missing; NULL: the handler maps zero
+ * pages. */
 static _Thread_local sigjmp_buf *escape;
 
 static void on_sigbus(int number, siginfo_t *info, void *context)
@@ -55,7 +56,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
             continue;
         }
         atomic_store(&watched[i].rubbish, true);
-        /* mmap() is just a system call here, and so as safe in a handler as the calls that POSIX
+        /* mmap() is a plain system call, so it is as safe in a handler as the calls that POSIX
          * lists. */
         if (mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED) {
@@ -169,11 +170,11 @@ bool region_file_abandon(struct region_file *file)
     }
     memcpy(memory, file->made, sizeof(file->made));
     const char *wrong = hfi_region_attach(memory, file->region.size, &zeros);
-    HF_CHECK(wrong == NULL); /* hfi_region_format() wrote it */
+    HF_CHECK(wrong == NULL); /* hfi_region_format() made these fields */
     file->region = zeros;
     file->memory = memory;
     /* The old mapping's entry in `watched` stays taken: another thread may still touch a missing
-     * page of that mapping, and the SIGBUS handler has to find the entry. */
+     * page of that mapping, and the SIGBUS handler must find the entry. */
     file->watched = -1;
     return true;
 }
@@ -183,7 +184,7 @@ void region_file_close(struct region_file *file)
     region_file_leave(file);
 }
 
-/* Returns what helps against that errno, whichever call set it; "": nothing that is known here. */
+/* Returns a remedy for that errno, whichever call set it; "" if none is known here. */
 static const char *limit_remedy(int error)
 {
     switch (error) {
@@ -206,22 +207,22 @@ static bool fail(char *error, const char *what, const char *where)
     return false;
 }
 
-/* Reserves memory for the whole file now. Its size is at least that much afterwards. Returns 0 or
- * an errno. */
+/* Reserves memory for the whole file. The file has at least that size afterwards. Returns 0 or an
+ * errno. */
 static int reserve(int fd, uint64_t size)
 {
     int error = EINTR;
     for (unsigned i = 0; error == EINTR && i < RESERVE_TRIES_MAX; i++) {
         error = fallocate(fd, 0, 0, (off_t)size) == 0 ? 0 : errno;
     }
-    if (error == EOPNOTSUPP) { /* a ramfs, which has no size that other files could fill */
+    if (error == EOPNOTSUPP) { /* a ramfs: it has no limit that other files could use up */
         error = ftruncate(fd, (off_t)size) == 0 ? 0 : errno;
     }
     return error;
 }
 
-/* Returns what helps if there is not enough room. The caller adds the other remedy, which always
- * helps. */
+/* Returns a remedy for a lack of room that depends on the errno. The caller adds the remedy that
+ * always helps. */
 static const char *room_remedy(int error)
 {
     switch (error) {
@@ -267,7 +268,7 @@ uint64_t region_file_missing(const struct region_file *file)
     return there < size ? size - there : 0;
 }
 
-/* Maps size bytes of the descriptor, and enters the mapping into the handler's list. */
+/* Maps size bytes of the file, and enters the mapping into the handler's list. */
 static bool map(struct region_file *file, uint64_t size, char *error)
 {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
@@ -280,7 +281,7 @@ static bool map(struct region_file *file, uint64_t size, char *error)
     return true;
 }
 
-/* Notes what the header of such a region has and never changes, and how much memory it has now. */
+/* Notes the constant fields of the region's header, and how much memory the region has now. */
 static void note_made(struct region_file *file, const struct hfi_region_sizes *sizes,
                       const struct hfi_region_identity *identity)
 {
@@ -291,7 +292,7 @@ static void note_made(struct region_file *file, const struct hfi_region_sizes *s
     file->blocks = fstat(file->fd, &status) == 0 ? (uint64_t)status.st_blocks : 0;
 }
 
-/* Removes what was made. No other process has had it open. */
+/* Removes a region that was just made. No other process has had it open. */
 static void undo(const struct region_file *file, int folder)
 {
     char object[OBJECT_PATH_MAX];
@@ -373,11 +374,12 @@ bool region_file_create(struct region_file *file, int folder, const struct hfi_r
     return true;
 }
 
-/* Returns whether the object has more memory than it was made with. Memory behind its end is
- * bounded by nothing else. */
+/* Returns whether the object has much more memory than its size. Nothing else bounds memory behind
+ * its end. */
 static bool is_swollen(const struct stat *status, uint64_t size)
 {
-    uint64_t piece = status->st_blksize > 0 ? (uint64_t)status->st_blksize : 0; /* a huge page */
+    /* the size of a huge page */
+    uint64_t piece = status->st_blksize > 0 ? (uint64_t)status->st_blksize : 0;
     uint64_t slack = piece > REGION_SLACK ? piece : REGION_SLACK;
     return (uint64_t)status->st_blocks * 512 > size + slack;
 }
@@ -409,8 +411,8 @@ static bool check_object(const struct region_file *file, uint64_t size, char *er
     return true;
 }
 
-/* Compares what a region says of itself, field by field. Returns what differs; NULL: all is as
- * expected. */
+/* Compares the identity in a region's header with the expected one, field by field. Returns the
+ * field that differs; NULL: all are as expected. */
 static const char *identity_difference(const struct hfi_header *header,
                                        const struct hfi_region_identity *expected)
 {
@@ -434,7 +436,7 @@ static const char *identity_difference(const struct hfi_header *header,
 }
 
 /* Fills holes without the object's lock, for which fallocate(2) would wait. If there is no room, or
- * before Linux 5.14, the region stays as it was: no process should lose its holds for that now. */
+ * before Linux 5.14, the holes stay, because a namespace should not lose its holds for them now. */
 static void fill_holes(const struct region_file *file)
 {
     if (region_file_missing(file) > 0) {
@@ -492,7 +494,7 @@ enum region_fault region_file_fault(const struct region_file *file)
         return REGION_CUT;
     }
     if (is_swollen(&status, file->region.size)) {
-        return REGION_SWOLLEN; /* no page of it was touched */
+        return REGION_SWOLLEN; /* found without touching a page of the region */
     }
     if (rubbish) {
         return REGION_ROOMLESS;
@@ -512,7 +514,7 @@ void region_file_slim(const struct region_file *file)
 {
     static const unsigned char none[SLIM_PIECE];
     unsigned char bytes[SLIM_PIECE];
-    /* Reads the file, not the mapping: an unusable mapping has only zeros. */
+    /* Reads the file, not the mapping, because an unusable mapping has only zeros. */
     for (uint64_t at = 0; at < file->region.size; at += SLIM_PIECE) {
         if (pread(file->fd, bytes, SLIM_PIECE, (off_t)at) == SLIM_PIECE &&
             memcmp(bytes, none, SLIM_PIECE) == 0) {
@@ -526,7 +528,7 @@ static uint32_t layout_of(int fd)
 {
     struct {
         uint64_t magic;
-        uint32_t version; /* as in the header of every layout */
+        uint32_t version; /* at this place in the header of every layout */
     } seen = {.magic = 0};
     struct stat status;
     bool read_whole = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&

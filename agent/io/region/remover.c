@@ -27,19 +27,19 @@
 #include "proto/region.h"
 
 enum {
-    OPENED = 255,  /* an order to open a folder, which is no removal */
-    REACHED = 254, /* an order to touch an object's pages, which is none either */
+    OPENED = 255,  /* an order to open a folder, which is not a removal */
+    REACHED = 254, /* an order to touch an object's pages, which is not a removal either */
     PAGE = 4096,
-    LOOK_MS = 20, /* how often a child is looked at that may be stuck */
+    LOOK_MS = 20, /* the pause between two looks at a child that may be stuck */
     NOBODY = REMOVER_SPACES,
     OBJECT_PATH_MAX = REMOVER_PATH_MAX + 16,
-    /* how often a call is tried that fails for want of a process or a descriptor */
+    /* how often a call is tried if no process or descriptor can be had */
     TRIES_MAX = 100,
     PAUSE_MS = 50, /* the pause between two tries */
 };
 
-/* What the agent sends to the process. With OPENED it also sends the socket to answer on, and the
- * lock. */
+/* An order of the agent to the process. With OPENED the agent also sends the socket for the answer,
+ * and the lock. */
 struct order {
     uint64_t size;
     uint32_t space;
@@ -47,14 +47,14 @@ struct order {
     char path[REMOVER_PATH_MAX];
 };
 
-/* What the process sends to the agent: so many removals of this space are not done yet. */
+/* A notice of the process to the agent: how many removals of this space are not done yet. */
 struct notice {
     uint32_t space;
     uint32_t count;
 };
 
-/* Sends a message for which there may be no room for a while: a user may have as many descriptors
- * under way as one of its processes may have open, and the descriptors of the user's other
+/* Sends a message, and tries again for a while if there is no room for it. A user may have only as
+ * many descriptors in transit as one of its processes may have open, and those of the user's other
  * processes count. On failure returns false with errno. */
 static bool send_in_time(int socket, const void *bytes, size_t size, const int *fds, unsigned count)
 {
@@ -72,8 +72,8 @@ static bool send_in_time(int socket, const void *bytes, size_t size, const int *
 
 static struct hfi_header *volatile told; /* the header that is being written; NULL: none is */
 
-/* The header's memory is gone: a client may have cut the object just now. Maps other memory in its
- * place, so that the write goes on. */
+/* The header's memory is missing, because a client may have cut the object just now. Maps other
+ * memory in its place, so that the write goes on. */
 static void on_sigbus(int number)
 {
     if (told == NULL || mmap(told, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE,
@@ -82,8 +82,8 @@ static void on_sigbus(int number)
     }
 }
 
-/* Tells the processes that map the region that it is abandoned. Only the header is used, since the
- * other parts need not be at their places any more. */
+/* Tells the processes that map the region that it is abandoned. Only the header is used, because
+ * the other parts may be missing. */
 static void tell_abandoned(int fd)
 {
     struct hfi_header *header = mmap(NULL, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -99,13 +99,13 @@ static void tell_abandoned(int fd)
     }
 }
 
-/* Returns whether the region has the layout that this agent knows. Into another layout nothing is
- * written: its processes learn of the end of their session by their own timers. */
+/* Returns whether the region has the layout that this agent knows. Nothing is written into a region
+ * of another layout: its processes learn of the end of their session by their own timers. */
 static bool is_known(int fd)
 {
     struct {
         uint64_t magic;
-        uint32_t version; /* every layout's header has it here */
+        uint32_t version; /* at this place in the header of every layout */
     } seen = {.magic = 0};
     return pread(fd, &seen, sizeof(seen), 0) == (ssize_t)sizeof(seen) &&
            seen.magic == HFI_REGION_MAGIC && seen.version == HFI_REGION_VERSION;
@@ -114,7 +114,7 @@ static bool is_known(int fd)
 /* Gives back the object's memory behind the region's header, and behind the object's end. */
 static void empty(int fd, uint64_t size)
 {
-    /* memory behind the end is freed only by a call that leaves the size as it is */
+    /* Twice, because only a call that leaves the size unchanged frees memory behind the end. */
     for (unsigned i = 0; i < 2; i++) {
         (void)!ftruncate(fd, (off_t)size);
     }
@@ -142,9 +142,9 @@ static void leave_object(const struct order *order, int fd)
     }
 }
 
-/* Waits until no other child, of this agent or another one, works on this folder. A child that
- * waits for a lock that a stranger keeps cannot be ended, and otherwise each start of an agent
- * would leave one more. A child that waits here ends with its agent. */
+/* Waits until no other child, of this agent or another, works on this folder. A child that waits
+ * for a lock that a stranger keeps cannot be ended. Without this wait, each start of an agent would
+ * leave one more such child. A child that waits here ends with its agent. */
 static void wait_for_turn(const struct order *order)
 {
     int folder = open(order->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -164,7 +164,7 @@ static void remove_folder(const struct order *order)
     if (fd >= 0) {
         leave_object(order, fd);
     }
-    /* A previous agent's child may keep the folder's lock while it waits for the object's. So
+    /* A previous agent's child may keep the folder's lock while it waits for the object's lock. So
      * rmdir(), which needs the lock of the agent's folder as well, comes only after this call. */
     if (unlink(object) == 0 || errno == ENOENT) {
         (void)rmdir(order->path);
@@ -184,12 +184,12 @@ static void remove_flat(const struct order *order)
     }
 }
 
-/* Opens the folder. Answers with an errno, and with the folder if that is 0. */
+/* Opens the folder. Answers with an errno, or with 0 and the folder's descriptor. */
 static void open_folder(const struct order *order, int answer)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     int error = 0;
-    /* A folder that exists is found without the lock of /dev/shm. */
+    /* Opening a folder that exists does not take the lock of /dev/shm. */
     int fd = open(order->path, flags);
     if (fd < 0 && errno == ENOENT && (mkdir(order->path, 0700) == 0 || errno == EEXIST)) {
         fd = open(order->path, flags);
@@ -201,8 +201,8 @@ static void open_folder(const struct order *order, int answer)
     }
 }
 
-/* Touches each page of the object. The answer is the end of this child. A page that is gone ends it
- * as well. */
+/* Touches each page of the object. The end of this child is the answer. A missing page ends the
+ * child as well. */
 static void reach(const struct order *order)
 {
     int fd = open(order->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -227,7 +227,7 @@ struct child {
 static struct {
     uint32_t job_count;
     uint32_t child_count;
-    uint32_t told[REMOVER_SPACES]; /* the counts that the agent was told */
+    uint32_t told[REMOVER_SPACES]; /* the counts that the agent was told last */
     struct order jobs[REMOVER_WAITING];
     struct child children[REMOVER_CHILDREN];
 } own;
@@ -283,7 +283,8 @@ static bool start_child(const struct order *order, int answer)
     return pid > 0;
 }
 
-/* Returns false if this has to be tried again although no event will come. */
+/* Starts a child for each waiting removal that may begin. Returns false if this must be tried again
+ * although no event will come. */
 static bool start_children(void)
 {
     uint32_t left = 0;
@@ -302,7 +303,8 @@ static bool start_children(void)
     return done;
 }
 
-/* Sends the agent the counts that have changed. Returns false as start_children() does. */
+/* Sends the agent the counts that have changed. Returns false if this must be tried again although
+ * no event will come. */
 static bool tell_counts(void)
 {
     uint32_t counts[REMOVER_SPACES] = {0};
@@ -327,8 +329,8 @@ static bool tell_counts(void)
     return true;
 }
 
-/* The agent is gone. This process does not wait for its children. The next agent finds what they
- * leave. */
+/* Ends the process after the agent has ended. It does not wait for its children; the next agent
+ * finds what they leave. */
 __attribute__((noreturn)) static void end(void)
 {
     (void)!start_children();
@@ -341,7 +343,8 @@ static bool is_sound(const struct order *order)
            (order->kind >= REACHED ? order->space == NOBODY : order->space < REMOVER_SPACES);
 }
 
-/* An agent that starts sends this order first, and waits for the answer. */
+/* Opens a folder or touches pages in a child. An agent that starts sends this order first, and
+ * waits for the answer. */
 static void open_in_child(const struct order *order, int answer)
 {
     for (unsigned i = 0; i < TRIES_MAX; i++) {
@@ -384,7 +387,7 @@ __attribute__((noreturn)) static void serve(void)
         done = tell_counts() && done;
         bool takes = own.job_count < REMOVER_WAITING;
         if (beside_wait(takes, !done)) {
-            if (!takes) { /* the agent hung up */
+            if (!takes) { /* the agent has ended */
                 end();
             }
             take_order();
@@ -442,7 +445,7 @@ static bool say(struct remover *remover, uint32_t space, uint32_t kind, const ch
     return false;
 }
 
-/* On failure returns false with errno. */
+/* Locks the file before end_ns. On failure returns false with errno. */
 static bool lock_in_time(int lock, int64_t end_ns)
 {
     while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
@@ -486,7 +489,8 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
     return fds[0];
 }
 
-/* The other end is closed when the child has ended. */
+/* Returns whether the child has ended before it counts as stuck. The child's end closes the other
+ * end of answer. */
 static bool is_reached(int answer)
 {
     struct stuck stuck = {0};
@@ -533,7 +537,7 @@ uint32_t remover_waiting(struct remover *remover, uint32_t space)
     ssize_t size;
     HF_CHECK(space < REMOVER_SPACES);
     while ((size = recv(remover->fd, &said, sizeof(said), MSG_DONTWAIT)) ==
-           (ssize_t)sizeof(said)) { /* the process sends little */
+           (ssize_t)sizeof(said)) { /* the process sends few notices */
         HF_CHECK(said.space < REMOVER_SPACES);
         remover->waiting[said.space] = said.count;
     }

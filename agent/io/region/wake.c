@@ -1,4 +1,4 @@
-/* Waking, and the thread that makes costly wakes: see io/wake.h. */
+/* Waking, and the thread that makes the wakes of costly namespaces: see io/wake.h. */
 #include "io/wake.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@ static void wake_futex(_Atomic uint32_t *word, int count)
 
 static struct {
     wake_fn *wake;
-    /* relaxed: both threads set these fields; a thread that reads an old value only makes a wake
-     * that the other one should make */
+    /* Both threads read and write these fields relaxed. A thread that reads an old value only makes
+     * a wake that the other thread should make. */
     _Atomic int64_t suspect_until_ns[WAKE_SPACES]; /* after a wake that took long: a second one
                                                     * before this time makes the namespace costly;
                                                     * 0: no wake took long */
@@ -37,15 +37,15 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t given;
     bool started;
-    uint32_t first; /* a ring */
+    uint32_t first; /* the index of the oldest item; items is a ring buffer */
     uint32_t count;
     struct waking items[WAKE_QUEUE];
 } own = {.wake = wake_futex, .mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
 /*
  * Makes the wake. Returns its cost if it was costly, else 0. The cost is processor time, so a busy
- * machine makes no wake costly. Reading the processor time takes as long as a wake, so it is read
- * only after a wake that took long.
+ * machine makes no wake costly. Reading the processor time takes as long as a wake. So it is read
+ * only while the namespace is suspect, after a wake that took long.
  */
 static int64_t make(const struct waking *one)
 {
@@ -77,8 +77,8 @@ static void *run(void *arg)
         }
         struct waking one = own.items[own.first];
         own.first = (own.first + 1) %
-                    WAKE_QUEUE; /* taken first: a word that is queued from now on is woken after
-                                 * this one */
+                    WAKE_QUEUE; /* removed before the wake: if the word is queued again from now on,
+                                 * it is woken again */
         own.count--;
         pthread_mutex_unlock(&own.mutex);
         (void)make(&one);

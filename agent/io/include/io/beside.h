@@ -1,11 +1,11 @@
 /*
  * A helper process of the agent, for system calls that may block for ever. io/closer.h and
- * io/remover.h both use it.
+ * io/remover.h use one each.
  *
- * The agent forks it before there are threads and before anything of the agent's is open. It has
- * /dev/null, one end of a socket pair and a filter of system calls. Its children make the calls. So
- * neither an agent that ends nor the next agent waits for such a call. When the agent closes its
- * end of the pair, or has ended, the process ends.
+ * The agent forks it before it has threads and before it opens anything. The process has /dev/null,
+ * one end of a socket pair and a filter of system calls. Children of the process make the calls. So
+ * neither an agent that ends nor the next agent waits for such a call. The process ends when the
+ * agent closes its end of the pair, or has ended.
  */
 #ifndef IO_BESIDE_H
 #define IO_BESIDE_H
@@ -21,20 +21,19 @@ enum {
 
 struct beside {
     const char *name; /* the process name that ps(1) shows */
-    int signal; /* a signal that is not blocked; 0: all are blocked. beside_wait() also lets SIGCHLD
-                 * in */
-    /* Called first, while the agent's descriptors are still open here. If it returns false, the
-     * process ends. */
+    int signal; /* a signal that stays unblocked; 0: all are blocked. beside_wait() also unblocks
+                 * SIGCHLD */
+    /* Called in the new process first, while the agent's descriptors are still open in it. If it
+     * returns false, the process ends. */
     bool (*prepare)(void);
-    bool (*filter)(void); /* installs the filter of system calls. The process goes on if that
-                           * fails */
+    bool (*filter)(void); /* installs the filter of system calls. If it fails, the process goes
+                           * on */
     void (*serve)(void);  /* does the work of the process; never returns */
 };
 
-/* Starts the process. Returns the agent's end of the pair, close-on-exec. `arguments` is main()'s
- * argv, which the process overwrites with its own name; NULL: it keeps the agent's. On failure
- * returns -1 with errno.
- */
+/* Starts the process. Returns the agent's end of the pair, close-on-exec. `arguments` is the argv
+ * of main(), which the process overwrites with its own name; NULL: it keeps the agent's argv. On
+ * failure returns -1 with errno. */
 int beside_start(const struct beside *process, char **arguments)
     __attribute__((warn_unused_result));
 
@@ -44,7 +43,7 @@ int beside_start(const struct beside *process, char **arguments)
 bool beside_send(int socket, const void *bytes, size_t size, const int *fds, unsigned count)
     __attribute__((warn_unused_result));
 
-/* Receives a message. Does not block. Returns what recvmsg() returned. Sets each of fds to a
+/* Receives a message. Does not block. Returns the result of recvmsg(). Sets each entry of fds to a
  * descriptor, or to -1 if none came. */
 ssize_t beside_receive(int socket, void *bytes, size_t size, int fds[BESIDE_FDS])
     __attribute__((warn_unused_result));
@@ -55,9 +54,10 @@ ssize_t beside_receive(int socket, void *bytes, size_t size, int fds[BESIDE_FDS]
 void beside_reap(void (*ended)(pid_t pid));
 
 /*
- * Waits until a message of the agent can be received, a child has ended or, if `again`, a second is
- * over. takes: false if the caller has no room for another message; then the call does not wait for
- * messages, only for the agent's end. Returns true if BESIDE_FD is readable or the agent has ended.
+ * Waits until the agent has sent a message, a child has ended or, if `again` is true, a second is
+ * over. takes: whether the caller has room for another message. If it is false, the call does not
+ * wait for messages, only for the agent's end. Returns true if BESIDE_FD is readable or the agent
+ * has ended.
  */
 bool beside_wait(bool takes, bool again) __attribute__((warn_unused_result));
 

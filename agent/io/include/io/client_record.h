@@ -2,7 +2,7 @@
  * Client records: a file for each client, in state_dir/clients, named by its first holder id.
  *
  * Only agents open them. An agent writes them so that the next agent knows which process each
- * client is. The format is lines of text, to which lines are only appended. A last line without its
+ * client is. The format is lines of text, and lines are only appended. A last line without its
  * newline does not count:
  *
  *   pid 4711
@@ -13,13 +13,12 @@
  *   numbers 4026531836   (the pid namespace in which pid is its number; 0: not known)
  *   boot 0123...         (32 hexadecimal digits)
  *   command sh -c make
- *   holder 5                  (one line for each of its holder ids, its own first)
+ *   holder 5             (one line for each of its holder ids, the first id first)
  *
- * By the time that the next agent reads this, another process may have the same pid. The lines
- * inode and start tell the two processes apart (processes.h). Records of older releases have
- * neither line.
+ * When the next agent reads a record, another process may have the same pid. The lines inode and
+ * start tell the two processes apart (processes.h). Records of older releases have neither line.
  *
- * Only one thread may call this. Failures leave errno.
+ * Only one thread may call these functions. On failure they leave errno set.
  */
 #ifndef IO_CLIENT_RECORD_H
 #define IO_CLIENT_RECORD_H
@@ -45,12 +44,12 @@ struct client_record {
     uint32_t holder_count;
 };
 
-/* Makes an empty record of that client, and replaces a file of that name. The holders are not
- * written: client_record_add() adds each. */
+/* Makes a record of that client without holders, in place of any file of that name.
+ * client_record_add() adds each holder. */
 bool client_record_create(int directory, const struct client_record *record)
     __attribute__((warn_unused_result));
 
-/* Appends a holder id. On failure returns false with errno, and the record is as it was. EINVAL:
+/* Appends a holder id. On failure returns false with errno, and the record is unchanged. EINVAL:
  * the file is not a record. */
 bool client_record_add(int directory, uint32_t client, uint32_t holder)
     __attribute__((warn_unused_result));
@@ -62,7 +61,7 @@ bool client_record_read(int directory, uint32_t client, struct client_record *ou
     __attribute__((warn_unused_result));
 void client_record_free(struct client_record *record);
 
-/* Calls visit for each file whose name is that of a record. visit may remove the file. On failure
+/* Calls visit for each file that has the name of a record. visit may remove the file. On failure
  * returns false with errno. */
 bool client_record_each(int directory, void (*visit)(void *arg, uint32_t client), void *arg)
     __attribute__((warn_unused_result));

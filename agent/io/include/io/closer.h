@@ -1,19 +1,22 @@
 /*
- * A helper process (io/beside.h) that closes sockets that clients sent descriptors to, while these
- * descriptors are still unread.
+ * A helper process (io/beside.h) that closes sockets to which clients sent descriptors that are
+ * still unread.
  *
- * The kernel closes such a descriptor with the socket, and that may wait for as long as its maker
- * likes: the last close of a TCP socket with SO_LINGER waits for the peer, each close of a file of
- * a FUSE file system for the server, the last close of a polled file (a pidfd, say) for the mutex
- * of each epoll set that has it. SIGKILL does not end the last two waits. A client can send
- * descriptors unless the kernel refuses them (io/socket/socket.c). The agent starts this process
- * only where the kernel does not.
+ * With such a socket the kernel closes the unread descriptors, and that may wait for as long as
+ * their maker likes:
+ * - the last close of a TCP socket with SO_LINGER waits for the peer
+ * - each close of a file of a FUSE file system waits for the file system's server
+ * - the last close of a polled file (a pidfd, say) waits for the mutex of each epoll set that has
+ *   it
  *
- * The process hands the sockets to children. A child gets all sockets of one user, empties them one
- * by one, so that no peer is reset, and ends. At most CLOSER_PER_USER children of a user work at a
- * time. When more sockets come, the process kills the user's oldest child, which ends a wait for
- * SO_LINGER, and the sockets wait until a child has ended. When CLOSER_SOCKETS sockets wait, the
- * process reports that, and which user has most of them.
+ * SIGKILL does not end the last two waits. The agent starts this process only where the kernel
+ * cannot refuse descriptors (io/socket/socket.c).
+ *
+ * The process hands the sockets to children. A child gets all waiting sockets of one user, empties
+ * them one by one, so that no peer is reset, and ends. At most CLOSER_PER_USER children work for
+ * one user at a time. When more sockets come, the process kills the user's oldest child, which ends
+ * a wait for SO_LINGER, and the sockets wait until a child has ended. When CLOSER_SOCKETS sockets
+ * wait, the process reports that, and which user has most of them.
  *
  * The functions are for one thread.
  */
@@ -33,33 +36,32 @@ enum {
 struct closer;
 
 /* Starts the process. `room` is how many sockets may wait in the agent until closer_push() hands
- * them over; arguments: as in beside_start(). On failure returns NULL with errno. */
+ * them over. arguments: as in beside_start(). On failure returns NULL with errno. */
 struct closer *closer_open(uint32_t room, char **arguments) __attribute__((warn_unused_result));
 
-/* Accepts a socket that a process of that user sent descriptors to; closer_push() hands it over.
+/* Takes a socket to which a process of that user sent descriptors; closer_push() hands it over.
  * Giving more than `room` sockets is a bug. */
 void closer_give(struct closer *closer, int socket, uid_t uid);
 
-/* Accepts a listening socket, which closer_push() hands over. Closing it would also close the
+/* Takes a listening socket, which closer_push() hands over. A close would also close the
  * connections that wait at it, so the process keeps it open until it ends. No other socket may be
- * given after it. */
+ * given afterwards. */
 void closer_keep(struct closer *closer, int socket);
 
-/* Hands the accepted sockets to the process, without blocking. If the process has ended, this call
+/* Hands the sockets over to the process, without blocking. If the process has ended, this call
  * closes them itself, which may block. Returns false if so many sockets wait that the agent should
- * accept no more connections.
- */
+ * accept no more connections. */
 bool closer_push(struct closer *closer) __attribute__((warn_unused_result));
 
-/* After closer_push(): returns the user that has most of the waiting sockets, and sets *count to
- * their number. */
+/* Called after closer_push(): returns the user that has most of the waiting sockets, and sets
+ * *count to their number. */
 uid_t closer_most(const struct closer *closer, uint32_t *count);
 
 /* Returns whether the process has ended although the agent did not end it (it was killed). */
 bool closer_ended(const struct closer *closer);
 
-/* Hands over the sockets that are left, for about a second at most. Then the process ends. closer
- * may be NULL. */
+/* Hands over the remaining sockets, for about a second at most. Then the process ends. NULL is
+ * allowed. */
 void closer_close(struct closer *closer);
 
 #endif

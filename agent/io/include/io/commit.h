@@ -1,21 +1,23 @@
 /*
  * The thread that makes batches durable, so that the loop goes on while the disk flushes.
  *
- * Between committer_open() and committer_close() only the committer uses the store. One batch is
- * under way at a time, and a descriptor becomes readable when it is done. Checkpoints of the store
- * (store_idle()) are made between batches.
+ * Between committer_open() and committer_close() only the committer uses the store. It works on one
+ * batch at a time, and a descriptor becomes readable when the batch is done. Checkpoints of the
+ * store (store_idle()) are made between batches.
  *
- * On a fast disk, switching from the loop's thread to the other one and back takes a good part of a
- * small batch's time. So the thread that runs the loop may write a batch itself
- * (committer_write()). But a disk can stand still for seconds, and the loop must not wait for it.
- * So the other thread watches the write, and if it takes too long, the other thread continues the
- * loop. When the write ends, the thread that wrote finds that it has lost the loop. From then on it
- * does the other thread's work: the two have exchanged their roles. Signals go to the thread with
- * the loop, except while it writes. When the loop has ended, the thread that opened the committer
- * always goes on, and until then the other one touches nothing.
+ * On a fast disk, switching to the committer's thread and back takes a good part of a small batch's
+ * time. So the thread that runs the loop may write a batch itself (committer_write()). But a disk
+ * can stand still for seconds, and the loop must not wait for it. So the committer's thread watches
+ * the write. If the write takes too long, the committer's thread runs the loop on. When the write
+ * ends, the thread that wrote finds that it has lost the loop. From then on it does the committer's
+ * work: the two threads have exchanged their roles.
  *
- * Only the thread that runs the loop may call these functions; at first that is the one that opened
- * the committer.
+ * Signals go to the thread that runs the loop, except while it writes. When the loop has ended, the
+ * thread that opened the committer goes on, whichever thread ran the loop last. Until then a thread
+ * that lost the loop touches nothing of the agent.
+ *
+ * Only the thread that runs the loop may call these functions; at first that is the thread that
+ * opened the committer.
  */
 #ifndef IO_COMMIT_H
 #define IO_COMMIT_H
@@ -29,10 +31,10 @@ struct committer;
 
 struct committer_config {
     struct store *store; /* borrowed until committer_close() has returned */
-    /* Puts the rows of a batch into the store's open transaction. Either thread may call it. */
+    /* Puts the rows of a batch into the store's open transaction. Called on either thread. */
     bool (*put)(void *arg, struct store *store, const void *batch);
-    /* Continues the loop. Returns true when the loop has ended, false as soon as committer_write()
-     * has returned COMMITTER_REPLACED. If it is NULL, committer_write() never writes. */
+    /* Runs the loop on. Returns true when the loop has ended, and false when committer_write() has
+     * returned COMMITTER_REPLACED. NULL: committer_write() never writes. */
     bool (*loop)(void *arg);
     void *arg;
 };
@@ -40,42 +42,43 @@ struct committer_config {
 /* On failure returns NULL with errno. */
 struct committer *committer_open(const struct committer_config *config)
     __attribute__((warn_unused_result));
-/* Waits for the batch under way. The thread that opened the committer must call this. NULL is
- * allowed. */
+/* Waits for the batch that is being written. Only the thread that opened the committer may call
+ * this. NULL is allowed. */
 void committer_close(struct committer *committer);
 
-/* Readable when committer_finish() or committer_idle_error() has a result. If committer_finish()
- * was called right after committer_wait(), the descriptor becomes readable once more, without a
- * result. */
+/* Returns a descriptor that is readable when committer_finish() or committer_idle_error() has a
+ * result. A committer_finish() right after committer_wait() leaves the descriptor to become
+ * readable once more, without a result. */
 int committer_fd(const struct committer *committer);
 
-/* Begins to write a batch, which is borrowed until it is done. No batch may be under way. */
+/* Begins to write a batch, which is borrowed until it is done. No other batch may be unfinished. */
 void committer_begin(struct committer *committer, const void *batch);
 
 enum committer_wrote {
-    COMMITTER_BUSY,     /* nothing was written: the other thread is busy, or the disk is slow */
-    COMMITTER_WRITTEN,  /* the batch is written; committer_finish() returns the result */
-    COMMITTER_REPLACED, /* the batch is written, but the other thread now runs the loop, and
-                         * receives the result */
+    COMMITTER_BUSY,     /* the batch is not written, because the other thread is busy or the disk is
+                         * slow */
+    COMMITTER_WRITTEN,  /* the batch is written, and committer_finish() returns the result */
+    COMMITTER_REPLACED, /* the batch is written, but the other thread now runs the loop, and gets
+                         * the result */
 };
 
-/* Writes a batch on this thread. No batch may be under way. */
+/* Writes a batch on the calling thread. No other batch may be unfinished. */
 enum committer_wrote committer_write(struct committer *committer, const void *batch)
     __attribute__((warn_unused_result));
-/* After COMMITTER_REPLACED, on the thread that opened the committer: returns when the loop has
- * ended. This thread then counts as the one with the loop. */
+/* Called after COMMITTER_REPLACED by the thread that opened the committer: returns when the loop
+ * has ended. Afterwards this thread counts as the one that runs the loop. */
 void committer_stand_by(struct committer *committer);
 
-/* Returns true once for each batch that is done. commit is its number; or error (not NULL) says why
- * it is not certain to be durable. */
+/* Returns true once for each batch that is done. Sets *commit to its number, or *error to the
+ * reason why it may not be durable (otherwise NULL). */
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)
     __attribute__((warn_unused_result));
-/* Waits until the batch is done. Returns false if no batch was under way. */
+/* Waits until the batch is done. Returns false if no batch was being written. */
 bool committer_wait(struct committer *committer) __attribute__((warn_unused_result));
 
-/* Orders a checkpoint of the store, which is made when no batch is under way. */
+/* Orders a checkpoint of the store, which is made when no batch is being written. */
 void committer_idle(struct committer *committer);
-/* Returns why the last checkpoint failed, once for each failure; else NULL. */
+/* Returns why the last checkpoint failed, once for each failure; otherwise NULL. */
 const char *committer_idle_error(struct committer *committer);
 
 #endif

@@ -1,21 +1,21 @@
 /*
  * A small HTTP/1.1 server for people and their monitoring: it answers GET and HEAD of a few paths,
- * and closes. This part reads requests, sends answers and bounds what clients can cost. It does not
- * know the contents of the answers.
+ * and closes. This part reads requests, sends answers and bounds the costs that clients can cause.
+ * It does not know the contents of the answers.
  *
  * It runs on the thread of the loop that it is given, and does nothing while no client asks. The
- * left column has what a client can do; the right one has the bound:
+ * left column has what a client can do, and the right column has the bound:
  *
- *   connecting and saying nothing,       HTTP_TIMEOUT_MS for the whole exchange
- *   or a byte a second, or not reading
- *   many connections                     HTTP_CONNECTIONS_MAX at once: the oldest makes room
- *   one after the other, very fast       HTTP_ACCEPTS_PER_SECOND; the rest waits in the kernel
+ *   connecting and sending nothing,      HTTP_TIMEOUT_MS for the whole exchange
+ *   sending very slowly, not reading
+ *   many connections at once             HTTP_CONNECTIONS_MAX: a new one closes the oldest
+ *   many connections in succession       HTTP_ACCEPTS_PER_SECOND; others wait in the kernel
  *   a long request                       HTTP_REQUEST_MAX bytes (431); a body is not read
  *   another method, path, nonsense       405, 404 (the handler's), 400
- *   a page of somewhere else that has    421: on the loopback, whom a request's Host names must be
- *   a browser here ask us                an address, localhost, or the name that was given
+ *   being a foreign web page that        421: on the loopback, the request's Host must be an
+ *   a browser of this host shows         address, localhost, or the name in http_handler
  *
- * NNG has an HTTP server too, which bounds none of this: see docs/DECISIONS.md.
+ * NNG has an HTTP server too, which has none of these bounds: see docs/DECISIONS.md.
  */
 #ifndef IO_HTTP_H
 #define IO_HTTP_H
@@ -38,7 +38,7 @@ enum {
 struct http_address {
     struct sockaddr_storage address;
     socklen_t size;
-    bool loopback; /* only this host can reach it */
+    bool loopback; /* only this host can reach the address */
 };
 
 /* Reads http://HOST:PORT, where HOST is an IPv4 address, an IPv6 address in brackets, or localhost
@@ -58,7 +58,7 @@ struct http_handler {
     const char *name;
     /* Answers a request for that path. A query, from `?` on, is cut off already. */
     void (*answer)(void *arg, const char *path, struct http_answer *out);
-    /* May be NULL. Called first in each callback from the event loop. */
+    /* Called first in each callback from the event loop. */
     void (*turn)(void *arg);
     void *arg;
 };
@@ -69,7 +69,7 @@ struct http_server;
 struct http_server *http_open(uv_loop_t *loop, const struct http_address *address,
                               const struct http_handler *handler, char *error)
     __attribute__((warn_unused_result));
-/* Closes all connections. The loop must then run on to free the memory. NULL is allowed. */
+/* Closes all connections. The loop must run on afterwards, to free the memory. NULL is allowed. */
 void http_shut(struct http_server *server);
 
 /* Returns when http_tick() is due; INT64_MAX: never. */

@@ -11,8 +11,8 @@ void notify_ready(const char *status);
 void notify_stopping(void);
 void notify_alive(void);
 
-/* Returns the longest pause that systemd's watchdog allows between two calls of notify_alive(); 0:
- * there is no watchdog. */
+/* Returns the longest pause between two calls of notify_alive() for systemd's watchdog; 0: there is
+ * no watchdog. */
 int64_t notify_alive_interval_ns(void);
 
 #endif

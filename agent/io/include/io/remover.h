@@ -1,19 +1,20 @@
 /*
- * A helper process (io/beside.h) that makes those calls in /dev/shm that may wait for ever.
+ * A helper process (io/beside.h) that makes the calls in /dev/shm that may wait for ever.
  *
  * The kernel keeps the lock of a file or folder while it copies from or to a caller's memory, and
- * the pages of that memory need not come (docs/SECURITY.md, "Locks of the kernel that a client can
- * keep"). So a client can keep the lock of its region, and any user can keep the lock of /dev/shm,
- * for as long as they like. Removing, cutting, emptying or making a file there waits for such a
- * lock, and not even SIGKILL ends the wait. So a child of this process makes each such call.
+ * the pages of that memory may never arrive (docs/SECURITY.md, "Locks of the kernel that a client
+ * can keep"). So a client can keep the lock of its region, and any user can keep the lock of
+ * /dev/shm, for as long as they like. Removing, cutting, emptying or making a file in /dev/shm
+ * waits for such a lock, and not even SIGKILL ends the wait. So a child of this process makes each
+ * such call.
  *
  * The closer (io/closer.h) is a separate process, so that a stuck close delays no removal, and so
  * that each process has a filter of only the system calls that it needs.
  *
  * Removals are counted for each space, so that stuck removals of one namespace take no children
- * from another. At most REMOVER_PER_SPACE children work for a space, REMOVER_CHILDREN in all; other
- * removals wait for a child to end. When the agent has ended, the process begins the removals that
- * it can begin, and ends.
+ * from another namespace. At most REMOVER_PER_SPACE children work for a space, and REMOVER_CHILDREN
+ * in all; other removals wait for a child to end. When the agent has ended, the process starts as
+ * many children as it may, and ends.
  *
  * The functions are for one thread.
  */
@@ -27,16 +28,16 @@ enum {
     REMOVER_SPACES = 65, /* one for each namespace, and one for regions without a namespace */
     REMOVER_PER_SPACE = 4,
     REMOVER_CHILDREN = 64,
-    REMOVER_WAITING = 1024, /* removals that may wait; the process accepts no more */
+    REMOVER_WAITING = 1024, /* the most removals that may wait */
     REMOVER_PATH_MAX = 256,
 };
 
-/* What is to be removed. A file of another user is left alone. */
+/* What a removal is of. A file of another user is left alone. */
 enum remover_kind {
     REMOVER_FOLDER,  /* a folder with the object `region` in it */
-    REMOVER_EMPTIED, /* the same, but first the memory behind the region's header is given back, and
+    REMOVER_EMPTIED, /* the same, but the memory behind the region's header is given back first, and
                       * the object gets its original size. So a process that still has it mapped
-                      * reads zeros and gets no SIGBUS. For an object that a client may have open
+                      * reads zeros and gets no SIGBUS. For an object that a client may keep open
                       * for ever */
     REMOVER_FLAT,    /* an object of an earlier release, and the files beside it */
 };
@@ -48,26 +49,28 @@ struct remover *remover_open(char **arguments) __attribute__((warn_unused_result
 
 /*
  * Opens a folder of /dev/shm, and makes it (0700) if it is missing. Waits for at most timeout_ms.
- * lock: the descriptor of a file, opened for this call, which the call locks (flock). The file
- * stays locked while a child still waits for the folder, even one of a previous agent; then this
- * call starts no second child. On failure returns -1 with errno. ETIMEDOUT: some process keeps the
- * lock of /dev/shm. ECHILD: the helper process has ended. ETOOMANYREFS: too many descriptors of
- * this user are in transit.
+ *
+ * lock: the descriptor of a file, opened for this call, on which the call takes a flock(). The file
+ * stays locked while a child still waits for the folder, even a child of a previous agent. While it
+ * is locked this call starts no second child.
+ *
+ * On failure returns -1 with errno. ETIMEDOUT: some process keeps the lock of /dev/shm. ECHILD: the
+ * helper process has ended. ETOOMANYREFS: too many descriptors of this user are in transit.
  */
 int remover_open_folder(struct remover *remover, const char *path, int lock, int timeout_ms)
     __attribute__((warn_unused_result));
 
 /*
- * Has a child map that object and touch each page of it, and waits for the child. The caller does
- * not touch the pages itself, since a client can block whoever does, for as long as it likes.
- * Returns false if the child is stuck (io/stuck.h); the child is then left alone. Returns true if
- * all pages were touched, or the object is missing or too small.
+ * Lets a child map that object and touch each page of it, and waits for the child. The caller does
+ * not touch the pages itself, because a client can block every process that touches them for as
+ * long as it likes. Returns false if the child is stuck (io/stuck.h); the child is then left alone.
+ * Returns true if all pages were touched, or the object is missing or too small.
  */
 bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
     __attribute__((warn_unused_result));
 
 /* Orders the removal of an object, which happens later. Does not block. `size` is for
- * REMOVER_EMPTIED. Returns false if too many removals wait or the process has ended; the object
+ * REMOVER_EMPTIED. Returns false if too many removals wait or the process has ended. The object
  * then stays until the caller tries again. */
 bool remover_remove(struct remover *remover, uint32_t space, enum remover_kind kind,
                     const char *path, uint64_t size) __attribute__((warn_unused_result));
@@ -78,7 +81,7 @@ uint32_t remover_waiting(struct remover *remover, uint32_t space);
 /* Returns whether the process has ended although the agent did not end it (it was killed). */
 bool remover_ended(const struct remover *remover);
 
-/* Makes the process end later. NULL is allowed. */
+/* Lets the process end. Does not wait for it. NULL is allowed. */
 void remover_close(struct remover *remover);
 
 #endif

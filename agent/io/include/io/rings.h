@@ -2,21 +2,22 @@
  * A bound on what the RING frames of one user cost the agent.
  *
  * A RING frame (a ring) asks the agent to look at the dirty bits of some regions. It has no answer
- * of its own. Each ring adds to a debt of its user, which falls as time passes. The rings of a user
- * whose debt is too large wait until the debt has fallen: meanwhile the agent notes the regions
- * that the user's clients ring for, and then looks at all of them at once. The agent also stops
- * reading each connection that rings in this time, since receiving rings costs time, too. If very
- * many connections ring, it reads them again one by one, RINGS_SLOT_US apart. While a connection is
- * not read, the agent looks at all regions that the user ever rang for, at the same intervals. So a
- * ring waits for RINGS_DEBT_MS at most, whichever connection it came on. Requests on the user's
- * other connections do not wait.
+ * of its own. Each ring adds to a debt of its user, which falls as time passes. If the debt is too
+ * large, the user's rings wait until it has fallen. During this pause the agent notes the regions
+ * that the user's clients ring for, and afterwards looks at all of them at once.
+ *
+ * The agent also stops reading each connection that rings during a pause, because receiving rings
+ * costs time, too. If very many connections ring, it reads them again one by one, RINGS_SLOT_US
+ * apart. While a connection is not read, the agent looks at all regions that the user ever rang
+ * for, at the same intervals. So a ring waits for RINGS_DEBT_MS at most, whichever connection it
+ * came on. Requests on the user's other connections do not wait.
  *
  * A ring has a cause if a lock in the regions has set its dirty bit since this user's previous
  * ring. Rings with a cause may cost RINGS_CAUSE_PERCENT of a processor, and rings without one
  * RINGS_NOTHING_PERCENT. They may cost more only in bursts of some milliseconds. An honest client
- * also sends rings without a cause: the look for its previous ring had already found the change. So
- * for each ring with a cause, one ring without a cause counts as if it had one. A user whose rings
- * cost less than half of a processor never waits.
+ * also sends rings without a cause, when the look for its previous ring has already found the
+ * change. So for each ring with a cause, one ring without a cause counts as if it had one. A user
+ * whose rings cost less than half of a processor never waits.
  */
 #ifndef IO_RINGS_H
 #define IO_RINGS_H
@@ -28,11 +29,12 @@ enum {
     RINGS_CAUSE_PERCENT = 50,
     RINGS_NOTHING_PERCENT = 2,
     RINGS_BURST_MS = 20, /* up to this debt, rings are answered at once */
-    RINGS_DEBT_MS = 60,  /* no debt is larger: a ring waits at most for this time less half the
+    RINGS_DEBT_MS = 60,  /* no debt is larger, so a ring waits at most for this time less half the
                           * burst */
-    RINGS_CREDIT = 256,  /* rings without a cause that count as rings with a cause */
-    RINGS_TURN_US = 20,  /* what a turn of the loop costs that was begun only for a ring */
-    RINGS_READ_US = 3,   /* and what receiving a ring costs in a turn that had begun anyway */
+    RINGS_CREDIT = 256,  /* the most rings without a cause that may still count as rings with a
+                          * cause */
+    RINGS_TURN_US = 20,  /* the cost of a turn of the loop that was begun only for a ring */
+    RINGS_READ_US = 3,   /* the cost of receiving a ring in a turn that had begun anyway */
     RINGS_SLOT_US = 1000,
     RINGS_TOGETHER_MS = 10,
 };
@@ -42,15 +44,15 @@ struct rings {
     int64_t as_of_ns;
     int64_t resume_ns; /* when the user's rings are answered again; 0: they are answered at once */
     int64_t slot_ns;   /* when the last of the connections that rang is read again */
-    uint64_t waiting;  /* bits: the regions that wait for an answer */
-    uint64_t rung;     /* bits: all regions that the user ever rang for */
-    uint64_t causes;   /* how often locks of those regions had asked for a look, at the last
+    uint64_t waiting;  /* a set of regions, by bits, that wait to be looked at */
+    uint64_t rung;     /* a set: all regions that the user ever rang for */
+    uint64_t causes;   /* how often locks of the regions in rung had asked for a look, at the last
                         * answer */
     uint32_t credit;
     uint32_t turn; /* the turn in which a ring was last charged */
     /* Counted since the last log line about this user. */
     uint64_t count;
-    uint64_t nothings; /* how many of these had no cause */
+    uint64_t nothings; /* how many of these rings had no cause */
     uint64_t pauses;
     int64_t told_ns;
 };
@@ -58,27 +60,27 @@ struct rings {
 void rings_init(struct rings *rings);
 
 /* Notes that the user rang for these regions. Returns true if the answer has to wait until
- * resume_ns; otherwise the caller is to answer the ring now. */
+ * resume_ns. If it returns false, the caller answers the ring now. */
 bool rings_wait(struct rings *rings, uint64_t regions, int64_t now_ns);
 
-/* For a connection that rang during a pause, or whose ring began one: returns until when it is not
- * read. */
+/* Returns until when the agent does not read a connection that rang during a pause, or whose ring
+ * began one. */
 int64_t rings_hold(struct rings *rings, int64_t now_ns);
 
-/* Ends the user's pause, and returns the regions (bits) that are to be looked at now. */
+/* Ends the user's pause. Returns the set of regions to look at now. */
 uint64_t rings_resume(struct rings *rings, int64_t now_ns);
 
 /* Charges the user for an answer that took took_ns, in that turn of the loop. `causes` is how often
- * locks of the regions in .rung have asked for a look. Returns resume_ns, when the user's rings are
- * answered again; 0: at once. */
+ * locks of the regions in `rung` have asked for a look. Returns when the user's rings are answered
+ * again (resume_ns); 0: at once. */
 int64_t rings_answered(struct rings *rings, int64_t now_ns, int64_t took_ns, uint64_t causes,
                        uint32_t turn);
 
 /* Returns whether the user has a debt or waiting rings, so that its account must be kept. */
 bool rings_owe(const struct rings *rings, int64_t now_ns);
 
-/* The first returns whether it is time to log that the user's rings were delayed. The second starts
- * the counts anew once that is logged. */
+/* rings_are_to_be_told() returns whether it is time to log that the user's rings were delayed.
+ * rings_told() starts the counts anew once that is logged. */
 bool rings_are_to_be_told(const struct rings *rings, int64_t now_ns);
 void rings_told(struct rings *rings, int64_t now_ns);
 

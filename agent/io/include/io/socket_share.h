@@ -4,23 +4,26 @@
  * and its known processes (agent/serve/clients.c). The agent charges the share for their requests,
  * connects, disconnects and ends.
  *
- * Without shares, a turn that serves every client with a packet could take long, if there are many
- * clients and their requests cost much; and meanwhile the agent renews no lease. Time is counted by
- * user, so that one user's connection need not wait for a thousand connections of another user. A
- * member that is ready when the time of a turn is over is served before any other member is served
- * again (epoll would return the same ones first again). When each ready connection of one user has
- * been served once, that is a round; when each user has been served once, that is a lap. A round
- * and a lap mostly take one turn. Both end, since a new member counts as already served.
+ * Without shares, a turn that serves every client with a packet could take long if there are many
+ * clients with costly requests, and the agent renews no lease during a turn. Time is counted by
+ * user, so that one user's connection need not wait for a thousand connections of another user.
  *
- * **Debts.** One system call on a socket can take a second: the kernel calls all epoll entries by
+ * A member that is ready when the time of a turn is over is served before any other member is
+ * served again (epoll alone would return the same members first again). A round ends when each
+ * ready connection of one user has been served once, and a lap ends when each user has been served
+ * once. A round or a lap mostly takes one turn. Both end, because a new member counts as already
+ * served.
+ *
+ * **Debts.** One system call on a socket can take a second: the kernel calls all epoll entries with
  * which the peer watches its own end, and does so in the agent's time (docs/SECURITY.md). The call
- * cannot be cut short. So a user has a debt for what calls on its sockets cost beyond its share of
- * a turn, and for each call that takes longer than SOCKET_CALL_MS. The debt lasts SOCKET_DEBT_TIMES
- * as long as that time. Until it is over, the loop receives nothing from this user's connections,
- * sends nothing to them, and closes none. Only processor time counts, so a busy machine puts no
- * user in debt. A debt outlives the connections that made it.
+ * cannot be cut short. So a user gets a debt for two things: the cost of calls on its sockets
+ * beyond its share of a turn, and each call that takes longer than SOCKET_CALL_MS. The debt lasts
+ * SOCKET_DEBT_TIMES as long as that time. Until the debt is over, the loop receives nothing from
+ * this user's connections, sends nothing to them, and closes none. Only processor time counts, so a
+ * busy machine puts no user in debt. A debt outlives the connections that made it.
  *
- * Users are distinguished by their whole number. Only the loop's thread may call these functions.
+ * Users are distinguished by their whole number. Only the loop's thread may call these
+ * functions.
  */
 #ifndef IO_SOCKET_SHARE_H
 #define IO_SOCKET_SHARE_H
@@ -33,7 +36,7 @@
 
 enum {
     SOCKET_SHARE_HEADS = 256,
-    SOCKET_CALL_FREE_US = 20, /* how long calls may take before their cost is measured */
+    SOCKET_CALL_FREE_US = 20, /* the cost of a shorter call is not measured */
     SOCKET_CALL_MS = 2,       /* an honest call takes some microseconds */
     SOCKET_DEBT_TIMES = 20,   /* so a user's costly calls take at most a twentieth of the loop's
                                * time */
@@ -52,15 +55,15 @@ struct socket_share {
     uint32_t greeting; /* its connections that have sent no HELLO; the socket counts them */
     uint32_t behind;   /* its connections that ended with descriptors unread; the socket counts
                         * them */
-    uint32_t turn;     /* the loop's turn that was last counted here */
-    uint32_t lap;      /* the turn in which spent_ns was spent */
-    uint32_t round;    /* each connection of the user that is ready is served once in each */
+    uint32_t turn;     /* the turn of the loop that was last counted here */
+    uint32_t lap;      /* the lap in which spent_ns was spent */
+    uint32_t round;    /* in each round every ready connection of the user is served once */
     bool cut;          /* the turn's time was over before all ready connections had been served */
     int64_t spent_ns;
     uint32_t spent_turn; /* the turn of spent_in_turn_ns */
     int64_t spent_in_turn_ns;
     uint32_t called_turn; /* the turn of called_ns */
-    int64_t called_ns;    /* the cost of calls on its sockets in that turn */
+    int64_t called_ns;    /* the cost of calls on the user's sockets in that turn */
     int64_t owes_ns;      /* when the debt is over, in CLOCK_BOOTTIME */
     struct rings rings;
 };
@@ -72,37 +75,36 @@ struct socket_shares {
     uid_t most_uid;
     uint32_t turn;
     uint32_t lap;
-    bool cut; /* the time for all users was over before every user had its turn */
+    bool cut; /* the time for all users was over before every user had been served */
     int64_t spent_ns;
     /* The thread's processor time, and when it was read (CLOCK_BOOTTIME); 0: not read yet. */
     int64_t sample_ns;
     int64_t sample_cpu_ns;
 };
 
-/* Adds a connection of that user to its share, and returns the share; NULL: there is no memory.
- * *served: see socket_share_turn(). */
+/* Adds a member to that user's share. Returns the share; NULL: there is no memory. *served: see
+ * socket_share_turn(). */
 struct socket_share *socket_share_join(struct socket_shares *shares, uid_t uid, uint32_t *served);
 
 /* Returns that user's share; NULL: the user has none. */
 struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid);
 
-/* Takes one of the user's members out of the share. NULL is allowed. */
+/* Removes one of the user's members from the share. NULL is allowed. */
 void socket_share_leave(struct socket_share *share);
 
-/* Returns whether a ready connection may be served now. *served is the round in which it was last
- * served; if it may be served, sets *served to the present round. */
+/* Returns whether a ready member may be served now. *served is the round in which it was last
+ * served. If it may be served now, sets *served to the present round. */
 bool socket_share_turn(struct socket_share *share, uint32_t *served);
 
-/* Counts processor time that was spent on the user. Returns whether the user has time left in this
- * turn. */
+/* Counts time that was spent on the user. Returns whether the user has time left in this turn. */
 bool socket_share_spend(struct socket_share *share, int64_t took_ns);
 
-/* Begins a turn. cpu_ns is the processor time that this thread has had at now_ns. */
+/* Begins a turn. cpu_ns: the processor time that this thread had used at now_ns. */
 void socket_shares_begin(struct socket_shares *shares, int64_t now_ns, int64_t cpu_ns);
 
 /* Counts a call on one of this user's sockets, which began at began_ns. Returns the least processor
- * time that the call can have cost. The user's share of the turn is a separate account:
- * socket_share_spend(). */
+ * time that the call can have cost. socket_share_spend() counts in another account, which this call
+ * does not change. */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns);
 
 /* Charges the user for a call of that cost. For socket_share_call() and tests. */
@@ -112,11 +114,11 @@ void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t no
 int64_t socket_share_owes(const struct socket_share *share, int64_t now_ns);
 
 /* Calls resume() for each user whose rings have waited long enough; resume() takes the rings
- * (rings_resume()). Returns when this is to be called again; INT64_MAX: no user's rings wait. */
+ * (rings_resume()). Returns when to call this again; INT64_MAX: no user's rings wait. */
 int64_t socket_shares_resume(struct socket_shares *shares, int64_t now_ns,
                              void (*resume)(void *arg, struct socket_share *share), void *arg);
 
-/* At the end: frees the shares that are kept only for debts. */
+/* Frees the shares that are kept only for debts. Called at the agent's end. */
 void socket_shares_forget(struct socket_shares *shares);
 
 /* Ends the turn. */
