@@ -1,9 +1,10 @@
 /*
  * One account covers all the work that a user can cause the agent. One user is at its limit, in
  * every possible way, while another user opens new locks. Between the other user's request and its
- * answer the agent works at most 50 ms (of processor time: on a busy machine wall-clock time says
- * nothing about the agent), and the agent's session is never in jeopardy. The same holds when the
- * agent is killed and started again meanwhile. Needs root, for two users.
+ * answer the agent works at most 50 ms, and the agent's session is never in jeopardy. The 50 ms are
+ * processor time, because on a busy machine wall-clock time says nothing about the agent. The same
+ * holds when the agent is killed and started again during the attacks. The test needs root, for two
+ * users.
  */
 #include <check.h>
 #include <errno.h>
@@ -35,7 +36,7 @@ enum {
     EACH = 2, /* processes of each attack */
     ATTACK_MS = 1000,
     AFTER_MS = 2500,  /* how long all attacks last together, including a restart */
-    COST_MAX_MS = 50, /* the promised bound, for 999 requests in 1000 */
+    COST_MAX_MS = 50, /* the promised bound in ms of processor time, for 999 requests in 1000 */
     NAMES = 512,
     HANDLES = 200,
 };
@@ -43,9 +44,7 @@ enum {
 static struct agent_process agent;
 static hf_client *honest;
 
-/* ---- raw connections ---- */
-
-/* Makes a connection, with a time-out: the agent may have been killed. */
+/* Connects to the agent. The time-out is needed because the agent may have been killed. */
 static int dial(void)
 {
     struct timeval soon = {.tv_usec = 500000};
@@ -57,7 +56,7 @@ static int dial(void)
     return fd;
 }
 
-/* Makes a connection and gets WELCOME. Returns -1 if that fails now. */
+/* Connects and receives WELCOME. Returns -1 if that fails, because the agent may be restarting. */
 static int enter(struct hello_as *as)
 {
     int fd = dial();
@@ -68,7 +67,7 @@ static int enter(struct hello_as *as)
     return fd;
 }
 
-/* Opens a lock, to get the region that comes with the first one. */
+/* Opens a lock, because the agent sends the region's descriptor with the first lock. */
 static bool open_region(int fd, int *region)
 {
     struct hfi_frame frame = {
@@ -100,7 +99,7 @@ static void hello_again(void)
     }
 }
 
-/* Sends a second HELLO without waiting for an answer. */
+/* Sends a second HELLO on its connection, again and again, without waiting for an answer. */
 static void resume_again(void)
 {
     for (;;) {
@@ -177,7 +176,8 @@ static void list_again(void)
     }
 }
 
-/* In every second process all locks have their dirty bits set, and in the others none. */
+/* Sends RING again and again. In every second attacking process all locks have their dirty bits
+ * set, in the others none. */
 static void ring_again(void)
 {
     struct hfi_frame ring = {.kind = HFI_FRAME_RING};
@@ -212,7 +212,7 @@ static void ring_again(void)
     }
 }
 
-/* Makes clients that hang up, while their process lives. */
+/* Makes client connections and closes them, while their process lives on. */
 static void hang_up_again(void)
 {
     for (;;) {
@@ -225,7 +225,7 @@ static void hang_up_again(void)
         if (fd < 0) {
             usleep(100);
         }
-        close(fd); /* the agent keeps their pidfds until it has no room for them */
+        close(fd); /* the agent keeps each closed client's pidfd until it has no room for them */
     }
 }
 
@@ -285,7 +285,7 @@ static pid_t attack(void (*run)(void))
     return pid;
 }
 
-/* ---- what can be done with what a client gets ---- */
+/* ---- what a client can do with the descriptors that it gets ---- */
 
 enum { ENTRIES = 20000, FRAGMENTS = 2000 };
 
@@ -302,7 +302,7 @@ static void expect_not_open(int fd, int flags)
     expect("open anew", open(path, flags | O_CLOEXEC), EACCES);
 }
 
-/* Takes many locks on a file, none beside another. */
+/* Takes many locks on a file, with a gap between each two, so that the kernel cannot merge them. */
 static void lock_pieces(int fd, int command)
 {
     for (int i = 0; i < FRAGMENTS; i++) {
@@ -311,8 +311,8 @@ static void lock_pieces(int fd, int command)
     }
 }
 
-/* Puts the descriptor into many epoll sets, so that each process that makes it ready walks all of
- * them. */
+/* Puts the descriptor into many epoll sets. Each process that makes it ready then walks all of
+ * these sets. */
 static void watch_often(int fd, uint32_t events)
 {
     int copies[100];
@@ -344,7 +344,7 @@ static void use_region(int fd)
     expect_not_open(fd, O_RDONLY);
     expect("lock it", flock(fd, LOCK_EX), 0);
     expect("unlock it", flock(fd, LOCK_UN), 0);
-    /* A client may write to its region, so it may take write locks on it, too. */
+    /* A client may write to its region, so the kernel lets it take write locks on it, too. */
     lock_pieces(fd, F_SETLK);
     expect("fill it", (int)pwrite(fd, "", 0, 0), 0);
 }
@@ -367,7 +367,7 @@ static void use_all(void)
     }
 }
 
-/* ---- the user that is to be served meanwhile ---- */
+/* ---- the user that is to be served during the attacks ---- */
 
 static void ask_for(int64_t lasts_ms)
 {
@@ -378,7 +378,7 @@ static void ask_for(int64_t lasts_ms)
         snprintf(name, sizeof(name), "honest/%u", locks++);
         if (new_locks_ask(&agent, honest, name)) {
             usleep(200);
-        } else { /* the agent is about to be started again */
+        } else { /* the agent is being restarted */
             sleep_ms(10);
         }
     }
@@ -431,7 +431,7 @@ START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
 }
 END_TEST
 
-/* docs/SECURITY.md has a table of these attempts. */
+/* docs/SECURITY.md has a table of what an attacker may try with the descriptors that it gets. */
 START_TEST(what_a_client_gets_is_of_little_use)
 {
     if (geteuid() != 0) {
@@ -440,7 +440,8 @@ START_TEST(what_a_client_gets_is_of_little_use)
     start();
     pid_t pid = attack(use_all);
     ask_for(ATTACK_MS);
-    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* the process found nothing unexpected */
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* the attacker ends if the kernel allows a
+                                                       * call that it should refuse */
     kill_process(pid);
     new_locks_judge("what comes with a connection", COST_MAX_MS);
     ck_assert_uint_eq(jeopardies(), 0);
@@ -448,7 +449,7 @@ START_TEST(what_a_client_gets_is_of_little_use)
 }
 END_TEST
 
-/* The agent is started while all attacks go on. */
+/* The agent is killed and started again while all attacks go on. */
 START_TEST(an_agent_that_is_started_meanwhile_serves)
 {
     pid_t pids[ATTACKS];
@@ -463,7 +464,7 @@ START_TEST(an_agent_that_is_started_meanwhile_serves)
     new_locks_judge("all, before the restart", COST_MAX_MS);
     agent_kill(&agent);
     agent_start(&agent);
-    ask_for(GUARD_MS / 20); /* the agent gets its clients back */
+    ask_for(GUARD_MS / 20); /* in this time the agent's clients connect again */
     new_locks_forget();
     unsigned before = jeopardies();
     ask_for(AFTER_MS);

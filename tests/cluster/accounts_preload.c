@@ -1,9 +1,11 @@
 /*
- * Preloaded into an agent: getpwnam() and getgrnam() find the names in the file
- * $HOLDFAST_TEST_NAMES (lines of "NAME NUMBER", of users and groups alike) and no other. So a test
- * can make a user while an agent runs, and changes nothing on this machine. The user `hangs` keeps
- * getpwnam() for ever. The user `rogue` makes it send the agent an answer that makes no sense, as a
- * module of the name services would that has taken holdfastd-names over.
+ * Preloaded into an agent: getpwnam() and getgrnam() find only the names in the file
+ * $HOLDFAST_TEST_NAMES (lines of "NAME NUMBER", of users and groups alike). So a test can make a
+ * user while an agent runs, and changes nothing on this machine.
+ *
+ * getpwnam() never returns for the user `hangs`. For the user `rogue` it sends the agent an answer
+ * that makes no sense, as a name-service module would that has taken over the process
+ * holdfastd-names.
  */
 #include <grp.h>
 #include <pwd.h>
@@ -31,7 +33,10 @@ static int find(const char *name, unsigned *id)
 __attribute__((visibility("default"))) struct passwd *getpwnam(const char *name)
 {
     static struct passwd user;
-    enum { AGENT = 3 }; /* BESIDE_FD */
+    enum {
+        AGENT = 3
+    }; /* the number of the descriptor to the agent: BESIDE_FD of the agent's
+                         * code */
     while (strcmp(name, "hangs") == 0) {
         (void)pause();
     }

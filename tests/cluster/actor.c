@@ -104,7 +104,7 @@ static void next_event(struct stage *stage, int64_t timeout_ns, struct actor_rep
     int64_t deadline_ns = boottime_now() + timeout_ns;
     int64_t left_ns = timeout_ns;
     reply->result = hf_next_event(stage->client, &event);
-    /* waits without a timer: the descriptor has to become readable */
+    /* waits without the library's own timer: the descriptor has to become readable */
     while (reply->result == 0 && left_ns > 0) {
         struct pollfd wait = {.fd = hf_event_fd(stage->client), .events = POLLIN};
         poll(&wait, 1, (int)(left_ns / MS) + 1);
@@ -227,12 +227,12 @@ static void stage_run(int fd, const char *socket_path)
     if (send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
         _exit(0);
     }
-    for (;;) { /* ends when the test closes its end */
+    for (;;) { /* the loop ends when the test closes its end of the socket pair */
         struct job *job = malloc(sizeof(*job));
         REQUIRE(job, "no memory");
         job->stage = &stage;
         if (recv(fd, &job->request, sizeof(job->request), 0) != sizeof(job->request)) {
-            _exit(0); /* ends without a disconnect, as if it had been killed */
+            _exit(0); /* ends without hf_disconnect(), like a killed process */
         }
         if (job->request.background) {
             pthread_t thread;
@@ -244,8 +244,8 @@ static void stage_run(int fd, const char *socket_path)
     }
 }
 
-/* The process in between stays in the test's pid namespace and waits. It is the one that the test
- * kills. */
+/* Makes the actor the first process of a new pid namespace. Its parent stays in the test's pid
+ * namespace and waits. The test kills that parent, which it knows as the actor's pid. */
 static void enter_other_pids(void)
 {
     REQUIRE(unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
@@ -393,8 +393,8 @@ void actor_signal(const struct actor *actor, int signal_number)
 {
     siginfo_t stopped;
     REQUIRE(kill(actor->pid, signal_number) == 0, "kill: %s", strerror(errno));
-    /* Waits until all its threads stand still: otherwise, on a busy machine, a thread that waits
-     * for a lock could still get it, and answer. */
+    /* Waits until all threads of the actor stand still. Otherwise, on a busy machine, a thread that
+     * waits for a lock could still get the lock, and answer. */
     while (signal_number == SIGSTOP && waitid(P_PID, (id_t)actor->pid, &stopped, WSTOPPED) != 0) {
         REQUIRE(errno == EINTR, "waitid: %s", strerror(errno));
     }

@@ -2,9 +2,9 @@
  * A process that uses locks as the test requests. It is connected to an agent, and the test drives
  * it over a socket pair: one request, one reply. It can be stopped and killed like any other.
  *
- * A request with `background` set runs in a thread of its own in the actor. Its reply comes when it
- * is done, between other replies, and has the request's tag. Locks are numbered by the test, per
- * actor.
+ * A request with `background` set runs in a thread of its own in the actor. Its reply comes when
+ * the call is done, perhaps after replies to later requests, and has the request's tag. The test
+ * numbers the locks of each actor.
  */
 #ifndef TESTS_CLUSTER_ACTOR_H
 #define TESTS_CLUSTER_ACTOR_H
@@ -15,27 +15,28 @@
 enum { ACTOR_LOCKS = 64 };
 
 enum actor_kind {
-    ACTOR_OPEN = 1, /* name, options */
+    ACTOR_OPEN = 1, /* takes: name, options */
     ACTOR_CLOSE,
-    ACTOR_ACQUIRE, /* mode, timeout_ns */
+    ACTOR_ACQUIRE, /* takes: mode, timeout_ns */
     ACTOR_RELEASE,
     ACTOR_DOWNGRADE,
     ACTOR_PROGRESS,
     ACTOR_CANCEL,
-    ACTOR_REMAINING, /* reply.number */
-    ACTOR_SEQUENCER, /* reply.text */
-    ACTOR_CHECK,     /* name: a sequencer */
+    ACTOR_REMAINING, /* replies: number */
+    ACTOR_SEQUENCER, /* replies: text */
+    ACTOR_CHECK,     /* takes: name, a sequencer */
     ACTOR_CHECK_LOCAL,
-    ACTOR_WATCH,  /* name: a prefix */
-    ACTOR_EVENTS, /* hf_event_fd */
-    ACTOR_EVENT,  /* waits for an event, at most timeout_ns: result 1, 0; reply.event */
-    ACTOR_SHOW,   /* name; answers in reply.show */
-    ACTOR_LIST,   /* name: a prefix; reply.number: how many; reply.text: their names */
-    ACTOR_BREAK,  /* name; flags */
-    ACTOR_STATUS, /* reply.number: the session's state */
-    ACTOR_FORK,   /* reply.text: the errors that a child of the actor gets; see actor.c */
+    ACTOR_WATCH,  /* takes: name, a prefix */
+    ACTOR_EVENTS, /* calls hf_event_fd() */
+    ACTOR_EVENT,  /* waits for an event, at most timeout_ns; replies: result 1 and event, or
+                   * result 0 */
+    ACTOR_SHOW,   /* takes: name; replies: show */
+    ACTOR_LIST,   /* takes: name, a prefix; replies: number of locks; text, their names */
+    ACTOR_BREAK,  /* takes: name, flags */
+    ACTOR_STATUS, /* replies: number, the session's state */
+    ACTOR_FORK,   /* replies: text, the errors that a child of the actor gets; see actor.c */
     ACTOR_DISCONNECT,
-    ACTOR_EXEC, /* becomes another program, sleep(1); no reply */
+    ACTOR_EXEC, /* the actor becomes another program, sleep(1); it does not reply */
 };
 
 struct actor_request {
@@ -59,7 +60,7 @@ struct actor_show {
     int64_t holder_uid;
     uint64_t holder_token;
     int64_t waiter_pids[64];
-    char coordinator[33]; /* "": unknown */
+    char coordinator[33]; /* "" if it is unknown */
 };
 
 struct actor_reply {
@@ -71,7 +72,7 @@ struct actor_reply {
     struct actor_show show;
     struct {
         enum hf_event_kind kind;
-        uint32_t lock; /* UINT32_MAX: none */
+        uint32_t lock; /* UINT32_MAX if the event is of no lock */
         uint64_t token;
         char name[256];
     } event;
@@ -85,17 +86,18 @@ struct actor {
     int connected; /* the result of hf_connect() */
 };
 
-/* The user and namespace of an actor. Zeros mean: those of this process. */
+/* The user and the namespace that an actor runs as. A zero means the user, or the namespace, of the
+ * test. */
 struct actor_who {
     uid_t uid;
     gid_t gid;
-    bool other_pids; /* in a new pid namespace (needs root) */
+    bool other_pids; /* run in a new pid namespace (needs root) */
 };
 
 /* Starts an actor and lets it connect. actor->connected has the result. */
 void actor_start(struct actor *actor, const char *socket, const struct actor_who *who);
 
-/* Starts an actor, whose connection must succeed. */
+/* Starts an actor and checks that it could connect. */
 void actor_ready(struct actor *actor, const char *socket);
 
 /* Sends a request. Returns the tag that its reply will have. */
@@ -104,10 +106,12 @@ uint32_t actor_send(struct actor *actor, const struct actor_request *request);
 /* Receives the next reply within timeout_ms. Returns false if none came. */
 bool actor_receive(struct actor *actor, struct actor_reply *reply, int64_t timeout_ms);
 
-/* Sends a request and returns its reply, which must come. No other reply may be on its way. */
+/* Sends a request and returns its reply, which must come. No reply to an earlier request may be
+ * outstanding. */
 struct actor_reply actor_do(struct actor *actor, const struct actor_request *request);
 
-/* Short forms of common requests. The first three return the call's result. */
+/* Short forms of common requests. actor_open(), actor_acquire() and actor_release() return the
+ * library's error. */
 int actor_open(struct actor *actor, uint32_t lock, const char *name, int64_t lock_delay_ms);
 int actor_acquire(struct actor *actor, uint32_t lock, enum hf_mode mode, int64_t timeout_ms,
                   struct hf_hold *hold);

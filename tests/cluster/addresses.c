@@ -3,9 +3,9 @@
  * observer are on the loopback. From another loopback address the liar announces, in the observer's
  * name, that the observer listens elsewhere, and it invents agents as fast as it can.
  *
- * The observer's host is served all the time, with locks that each need the voter's answer. The
- * voter's descriptors, memory and log are bounded, and some time afterwards they are as before. An
- * observer that comes back at another address is served there.
+ * The observer's host is served all the time, with locks that the voter has to grant. The voter's
+ * descriptors, memory and log stay bounded, and some time after the lies they are as before. An
+ * observer that restarts at another address is served there.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -29,7 +29,7 @@ enum {
     NOWHERE,   /* an address without a listener */
     PORTS,
     TIMES = 40,
-    LIES = 50, /* lies that are sent at once */
+    LIES = 50, /* how many lies the liar sends at once */
     INVENTED = 20000,
     LINKS_MORE_MAX =
         64 + 8, /* ADDRESSES_GUESTS_MAX of agent/peers/addresses.h, and the clients' descriptors */
@@ -42,7 +42,7 @@ static struct agent_process voter;
 static struct agent_process observer;
 static unsigned ports[PORTS];
 static int liar = -1;
-static int listener = -1; /* at the address that the liar announces for the observer */
+static int listener = -1; /* listens at the address that the liar announces for the observer */
 static unsigned listener_port;
 
 static void dial_and_greet(void)
@@ -64,7 +64,7 @@ static void dial_and_greet(void)
     ck_assert_int_eq(recv(liar, greeting, 16, MSG_WAITALL), 16);
 }
 
-/* Sends a renewal in the name of an agent, which announces that address. */
+/* Sends a renewal in the name of the agent `name`, with `address` as that agent's address. */
 static void say(const char *name, const char *address)
 {
     static unsigned char bytes[4 + WIRE_PACKET_MAX];
@@ -112,8 +112,8 @@ static void observer_is_served(void)
     hf_disconnect(client);
 }
 
-/* Accepts connections at that address, greets as an agent, and keeps the connections until the test
- * ends. Returns how many came. */
+/* Accepts the connections that have come to `listener`, greets as an agent, and keeps the
+ * connections until the test ends. Returns how many came. */
 static unsigned answer_as_an_agent(void)
 {
     unsigned char greeting[16] = "holdfast\0\0\0\1\0\0\0";
@@ -169,7 +169,8 @@ static void stop(void)
     agent_destroy(&voter);
 }
 
-/* Checks that an event that is logged once a minute was logged, and no more often since then. */
+/* The agent logs such an event at most once a minute. Checks that it logged the event at least
+ * once, and no more often than that since since_ns. */
 static void told_by_the_minute(const char *event, int64_t since_ns)
 {
     for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS;
@@ -189,10 +190,11 @@ START_TEST(an_observer_that_is_there_stays_where_it_is)
         }
         observer_is_served();
     }
-    ck_assert_uint_eq(answer_as_an_agent(), 0); /* no connection came there */
+    ck_assert_uint_eq(answer_as_an_agent(), 0); /* the voter did not connect to the announced
+                                                 * address */
     told_by_the_minute("event=peer_address_refused", begin_ns);
-    /* Addresses that an observer must not announce: a voter's own, however it is written, and a
-     * name that would have to be looked up. */
+    /* An observer must not announce these addresses: a voter's own, however it is written, or a
+     * name that the agent would have to look up. */
     char address[64];
     snprintf(address, sizeof(address), "tcp://[::ffff:127.0.0.1]:%u", ports[VOTER]);
     say("nobody-1", address);

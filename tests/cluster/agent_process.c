@@ -1,4 +1,4 @@
-/* See agent_process.h: real agents in folders of their own, killed and started again. */
+/* See agent_process.h: real agents in folders of their own, which are killed and started again. */
 #include "agent_process.h"
 
 #include "faults.h"
@@ -34,7 +34,8 @@ char require_context[128];
 int64_t boottime_now(void)
 {
     struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now); /* bypasses faults.c */
+    syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now); /* a direct call, so that faults.c cannot
+                                                       * change the time */
     return (int64_t)now.tv_sec * 1000 * MS + now.tv_nsec;
 }
 
@@ -150,8 +151,9 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
-/* Removes the /dev/shm folder of the agent whose store has this id. If the test keeps its folder, a
- * copy goes there, to show what a waiter that was never served had. */
+/* Removes the /dev/shm folder of the agent whose store has this id. If folder_kept is not NULL, it
+ * copies the regions there first, so that a person can see the state of a waiter that was never
+ * served. */
 static void remove_regions(const char *folder_kept, const char *store_id)
 {
     DIR *folder = opendir("/dev/shm");
@@ -175,7 +177,8 @@ static void remove_regions(const char *folder_kept, const char *store_id)
     }
 }
 
-/* Reads store ids, 32 bytes each, until no process can write any more. Then cleans up. */
+/* Reads store ids of 32 bytes each, until no process has the pipe's other end open. Then removes
+ * what the agent left. */
 static void janitor_run(const char *folder, int fd)
 {
     char id[33] = "";
@@ -190,7 +193,7 @@ static void janitor_run(const char *folder, int fd)
     for (unsigned i = 0; i < count; i++) {
         remove_regions(getenv("HOLDFAST_TEST_KEEP") ? folder : NULL, ids[i]);
     }
-    /* it is kept so that a person can read the agent's log */
+    /* with HOLDFAST_TEST_KEEP the folder stays, so that a person can read the agent's log */
     if (!getenv("HOLDFAST_TEST_KEEP")) {
         nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     }
@@ -250,7 +253,8 @@ void agent_admit_all(struct agent_process *agent)
     REQUIRE(chmod(agent->folder, 0755) == 0, "chmod: %s", strerror(errno));
 }
 
-/* The names of the agent's objects contain the store id. */
+/* The janitor needs the store id, because the names of the agent's objects in /dev/shm contain
+ * it. */
 void agent_note_regions(struct agent_process *agent)
 {
     char path[64];
@@ -347,13 +351,14 @@ static void preload_faults(const struct agent_process *agent)
     setenv(FAULTS_FILE, agent->faults, 1);
     setenv(FAULTS_HOST, host, 1);
     const char *library = binary_path("../tests/libholdfast_faults.so");
-    /* without this check ld.so would go on without the library */
+    /* Checks that the library exists, because without it ld.so only warns and starts the agent
+     * without faults. */
     REQUIRE(access(library, R_OK) == 0, "%s: %s", library, strerror(errno));
     setenv("LD_PRELOAD", library, 1);
 }
 
-/* From now on this process seems to run on an older kernel: it answers getsockopt(SO_PEERPIDFD) and
- * setsockopt(SO_PASSRIGHTS) as an older one does. */
+/* Makes this process see an older kernel from now on: getsockopt(SO_PEERPIDFD) and
+ * setsockopt(SO_PASSRIGHTS) fail with ENOPROTOOPT, as on a kernel that lacks the option. */
 static void forget_options(unsigned without)
 {
     enum { PEERPIDFD = 77, PASSRIGHTS = 83 };
@@ -417,13 +422,15 @@ void agent_configure(const struct agent_process *agent, const char *config)
     write_config(agent, config);
 }
 
-/* The first process of a pid namespace cannot check for its parent, which has no pid there. */
+/* Forks a child into a new pid namespace. The child cannot check whether its parent lives, because
+ * the parent has no pid in that namespace. */
 static pid_t fork_apart(void)
 {
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
-    /* qemu's user mode cannot do this; and a process that is root only in a user namespace could
-     * not change back */
+    /* The fallback is for qemu's user mode, which cannot clone() into a namespace. It is not the
+     * normal way, because a process that is root only in a user namespace could not go back with
+     * setns(). */
     if (pid < 0 && errno == EINVAL) {
         int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         REQUIRE(own >= 0 && unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
@@ -489,7 +496,7 @@ void agent_await_socket(struct agent_process *agent)
     agent_note_regions(agent);
 }
 
-/* Returns whether no thread of the process runs; also true when the process has ended. */
+/* Returns whether all threads of the process are stopped, or the process has ended. */
 static bool process_stands(pid_t pid)
 {
     char path[64];
@@ -559,7 +566,7 @@ unsigned agent_logged(const struct agent_process *agent, const char *text)
     return count;
 }
 
-/* Finds the first of its mapped files in /dev/shm whose name contains `within`. */
+/* Finds the first file in /dev/shm that the agent maps and whose name contains `within`. */
 static void find_mapped(const struct agent_process *agent, const char *within, char *path,
                         size_t size)
 {

@@ -1,12 +1,12 @@
 /*
- * A client that has ended has spoilt its namespace's region: an invalid chain of seats, memory that
- * was given away, a rewritten header, a truncated object. This happens across a restart of the
+ * A client spoils its namespace's region before it ends: it breaks the chain of seats, takes memory
+ * away, rewrites the header, or truncates the object. The tests do this across a restart of the
  * agent, and while the agent runs.
  *
  * The other namespace is not affected: the session goes on, a holder holds, and a waiter waits and
  * is served in its turn. In the spoilt namespace no process gets a lock before its holder's last
- * deadline and the lock-delay are over. Then the agent serves it again by itself, with higher
- * tokens, and the next agent goes on with it.
+ * deadline and the lock-delay are over. After that the agent serves the namespace again by itself,
+ * with higher tokens, and the agent's successor adopts the new region.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ enum fault { CHAIN, PUNCHED, COMMIT, HEADER, CUT, CUT_IN_HALF, FAULTS };
 
 static struct agent_process agent;
 static char region_path[300]; /* the region of namespace bad */
-static int kept_fd = -1;      /* a descriptor of that region, which a process keeps */
+static int kept_fd = -1;      /* a descriptor of that region, which the test keeps */
 static struct actor holder;   /* holds good/a */
 static struct actor waiter;   /* waits for good/a */
 static struct actor victim;   /* holds bad/a */
@@ -59,7 +59,7 @@ static void spoil(enum fault fault)
     ck_assert_int_eq(pread(fd, &header, sizeof(header), 0), (ssize_t)sizeof(header));
     switch (fault) {
     case CHAIN:
-        for (unsigned slot = 0; slot < 4; slot++) { /* one of them is bad/a */
+        for (unsigned slot = 0; slot < 4; slot++) { /* one of these slots is that of bad/a */
             write_at(fd,
                      header.slots_offset + slot * sizeof(struct hfi_slot) +
                          offsetof(struct hfi_slot, blocks),
@@ -107,7 +107,8 @@ static void neighbours_are_well(void)
     ck_assert(!actor_receive(&waiter, &reply, 0));
 }
 
-/* A new client takes bad/a as soon as it can be had. Returns that time. */
+/* A new client takes bad/a as soon as the agent serves the namespace again. Returns the time of
+ * that. */
 static int64_t take_anew(struct actor *actor, struct hf_hold *hold)
 {
     int error = HF_EUNSERVED;
@@ -136,7 +137,7 @@ static void neighbours_go_on(void)
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
 }
 
-/* Checks that the next agent adopts the region that this one made. */
+/* Restarts the agent, and checks that the new agent adopts the region of its predecessor. */
 static void next_agent_goes_on(struct actor *actor)
 {
     unsigned given_up = agent_logged(&agent, "event=region_rubbish");
@@ -150,7 +151,8 @@ static void next_agent_goes_on(struct actor *actor)
     ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
 }
 
-/* Checks that nothing was lost: the victim still holds, and new clients are served. */
+/* Checks that the region's fault cost the victim nothing: it still holds, and new clients are
+ * served. */
 static void victim_goes_on(void)
 {
     struct actor late;
@@ -158,7 +160,8 @@ static void victim_goes_on(void)
     ck_assert_int_gt(actor_remaining(&victim, 0), 0);
     actor_ready(&late, agent.socket);
     int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;
-    while (actor_open(&late, 0, "bad/b", DELAY_MS) != 0) { /* the header may not be repaired yet */
+    while (actor_open(&late, 0, "bad/b", DELAY_MS) != 0) { /* the agent may not have repaired the
+                                                            * header yet */
         ck_assert(boottime_now() < late_ns);
         sleep_ms(20);
     }
@@ -170,8 +173,8 @@ static void victim_goes_on(void)
     actor_end(&late);
 }
 
-/* A process that keeps a region that was given up must not keep memory with it, which would add
- * up. */
+/* A process that keeps a descriptor of an abandoned region must not keep the region's memory,
+ * because many such regions would add up. */
 static void old_region_is_empty(void)
 {
     struct stat status;
@@ -184,7 +187,8 @@ static void old_region_is_empty(void)
     ck_assert_int_le(status.st_blocks * 512, HFI_HEADER_SIZE);
 }
 
-/* until_ns: no process may have bad/a before that. */
+/* Checks that the agent serves the namespace again, and that no process gets bad/a before
+ * until_ns. */
 static void namespace_is_begun_anew(int64_t until_ns)
 {
     struct actor late;
@@ -206,7 +210,7 @@ static int64_t end_of_hold(void)
 {
     int64_t remaining_ns = actor_remaining(&victim, 0);
     ck_assert_int_gt(remaining_ns, 0);
-    /* this question itself took time */
+    /* 20 ms allow for the time that actor_remaining() itself took */
     return boottime_now() + remaining_ns + DELAY_MS * MS - 20 * MS;
 }
 
@@ -229,7 +233,8 @@ START_TEST(while_the_agent_runs)
 {
     int64_t until_ns = end_of_hold();
     spoil((enum fault)_i);
-    if (_i == COMMIT || _i == CHAIN || _i == HEADER) { /* the agent's own copies are unchanged */
+    if (_i == COMMIT || _i == CHAIN || _i == HEADER) { /* the agent repairs these faults from its
+                                                        * own copies */
         sleep_ms(TTL_MS / 4 + 500);
         victim_goes_on();
         ck_assert_uint_eq(agent_logged(&agent, "event=region_mended"), _i == HEADER);
@@ -239,14 +244,15 @@ START_TEST(while_the_agent_runs)
 }
 END_TEST
 
-/* The agent is killed again while the namespace waits for the end of its holds, which makes the
- * wait longer. */
+/* The agent is killed again while the namespace waits for the end of its holds. The namespace then
+ * waits longer, because the agent had renewed the lease in between. */
 START_TEST(over_two_restarts)
 {
     agent_kill(&agent);
     spoil(CHAIN);
     agent_start(&agent);
-    sleep_ms(TTL_MS / 3 + 200); /* a renewal moves the deadline */
+    sleep_ms(TTL_MS / 3 + 200); /* in this time the agent renews the lease, which moves the
+                                 * deadline */
     agent_kill(&agent);
     int64_t until_ns = boottime_now() + actor_remaining(&holder, 0) + DELAY_MS * MS - 20 * MS;
     agent_start(&agent);
@@ -260,8 +266,8 @@ START_TEST(over_two_restarts)
 }
 END_TEST
 
-/* A holder that died leaves its lock closed for the lock-delay, although no process has it open any
- * more. */
+/* The lock of a dead holder stays closed for the lock-delay, even if no process has the lock open
+ * any more. */
 START_TEST(a_lock_that_was_closed)
 {
     struct actor dead;
@@ -285,8 +291,8 @@ START_TEST(a_lock_that_was_closed)
 }
 END_TEST
 
-/* A waiter in the spoilt namespace goes on waiting, and is served when the namespace works
- * again. */
+/* A waiter in the spoilt namespace goes on waiting. It is served once the agent serves the
+ * namespace again. */
 START_TEST(a_waiter_waits_on)
 {
     struct actor patient;
@@ -305,7 +311,7 @@ START_TEST(a_waiter_waits_on)
         sleep_ms(10);
     }
     pid_t command_pid = fork_tied();
-    if (command_pid == 0) { /* likewise a client that comes now and waits */
+    if (command_pid == 0) { /* a client that connects during the repair and waits is served, too */
         execl(binary_path("holdfast"), "holdfast", "-s", agent.socket, "lock", "--wait", "20s",
               "bad/c", "--", "true", NULL);
         _exit(127);
@@ -324,7 +330,7 @@ END_TEST
 
 static struct faults *faults;
 
-/* While the agent makes a fresh region, other clients connect, take locks and keep their leases,
+/* While the agent makes a new region, other clients connect, take locks and keep their leases,
  * however long that takes. */
 START_TEST(others_go_on_while_it_is_made)
 {
@@ -347,8 +353,8 @@ START_TEST(others_go_on_while_it_is_made)
         sleep_ms(20);
     } while (boottime_now() < end_ns);
     ck_assert_uint_eq(agent_logged(&agent, "event=region_begun_anew"), 0);
-    if (_i == 1) { /* the agent ends meanwhile; nothing of the unfinished region is left to the next
-                    * one */
+    if (_i == 1) { /* The agent ends while it makes the region. Its successor must find nothing
+                    * of the unfinished region. */
         kill(agent.pid, SIGTERM);
         sleep_ms(100);
         atomic_store(&host->making_stalled, 0);

@@ -1,8 +1,8 @@
 /*
- * Tests of what processes pass to each other: a connected socket passed on to another user,
- * descriptors that are sent to the agent, a process that becomes another user after it has
- * connected, many users that may not connect. It needs root, to become another user; else it is
- * skipped.
+ * Tests of what processes pass to each other: a process passes its connected socket on to another
+ * user; a process sends descriptors to the agent; a process becomes another user after it has
+ * connected; many users connect without the right to. The tests need root, to become another user.
+ * Otherwise they are skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -38,8 +38,9 @@ enum { NOBODY = 65534, DAEMON = 1 };
     "[namespace.other]\nusers = daemon\n"
 
 static struct agent_process agent;
-static unsigned without; /* see agent_process.h */
-static bool refuses;     /* whether the kernel refuses to send descriptors to the agent */
+static unsigned without; /* the socket options that the agent's kernel seems to lack
+                          * (agent_process.h) */
+static bool refuses;     /* the kernel refuses to pass descriptors to the agent */
 
 static void start_with(const char *config)
 {
@@ -50,7 +51,7 @@ static void start_with(const char *config)
     agent_start(&agent);
 }
 
-/* The long session_ttl keeps a busy machine from ending a session. */
+/* Starts the agent with a long session_ttl, so that no session ends on a busy machine. */
 static void start(void)
 {
     start_with(CONFIG("10s"));
@@ -72,7 +73,7 @@ static void become(unsigned user)
     REQUIRE(setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0, "user %u", user);
 }
 
-/* ---- a socket that another process has connected ---- */
+/* ---- a connected socket that another process uses ---- */
 
 static int dial(void)
 {
@@ -83,7 +84,8 @@ static int dial(void)
     return fd;
 }
 
-/* Returns false if the kernel refuses to send that descriptor, as it should. */
+/* Sends a frame with the descriptor `with`. Returns false if the kernel refuses to pass the
+ * descriptor on. It must refuse that if `refuses` is set. */
 static bool try_frame(int to, const struct hfi_frame *frame, int with)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
@@ -143,8 +145,8 @@ static void say_hello(int fd)
     say_hello_as(fd, "");
 }
 
-/* Returns the error of the next DONE, or the kind of another frame; 0: the agent hung up.
- * Descriptors that come with it are closed. */
+/* Returns the error of the next DONE, or the kind of another frame, or 0 if the agent hung up.
+ * Closes the descriptors that come with the frame. */
 static int answer(int fd)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -170,7 +172,7 @@ static int ask_for(int fd, const char *name)
     return answer(fd);
 }
 
-/* ---- a descriptor that blocks every process that looks at it ---- */
+/* ---- a descriptor that blocks every process that reads its fdinfo ---- */
 
 static int welcomed(void)
 {
@@ -185,7 +187,8 @@ static void is_welcome(void)
     close(welcomed());
 }
 
-/* The agent must neither look at this descriptor nor receive it: both may block on that mutex. */
+/* The agent must neither examine this descriptor nor receive it. Either could block the agent on
+ * the epoll set's mutex. */
 START_TEST(a_descriptor_that_lets_nobody_look_at_it)
 {
     if (!busy_open(NULL, 0)) {
@@ -201,7 +204,7 @@ START_TEST(a_descriptor_that_lets_nobody_look_at_it)
 }
 END_TEST
 
-/* ---- pidfds whose close waits ---- */
+/* ---- pidfds whose close blocks ---- */
 
 static bool try_status(int fd, int with)
 {
@@ -211,15 +214,16 @@ static bool try_status(int fd, int with)
 
 enum pidfd_way { WITH_HELLO, WRONG_FRAME, BEHIND_WELCOME, UNREAD, HUNG_UP, PIDFD_WAYS };
 
-/* Sends a pidfd that the busy set watches. The agent gets the last descriptor of it: this process
- * closes its own while the agent stands still. (If the kernel refuses it, it is closed here when
- * the process ends.) */
+/* Sends a pidfd that the busy set watches. This process closes its own descriptor while the agent
+ * is stopped, so the agent gets the last one. If the kernel refuses to pass the pidfd, this process
+ * closes it when it ends. */
 static void send_busy(enum pidfd_way way, int pidfd)
 {
     bool hello = way == WITH_HELLO || way == HUNG_UP;
     int fd = way == BEHIND_WELCOME ? welcomed() : dial();
     agent_pause(&agent);
-    if (way == UNREAD) { /* the agent hangs up for the first, and never reads the second */
+    if (way == UNREAD) { /* the agent refuses the first frame and hangs up, so it never reads the
+                          * second frame */
         REQUIRE(try_status(fd, -1), "send");
     }
     bool sent = hello ? try_hello(fd, pidfd, "") : try_status(fd, pidfd);
@@ -248,7 +252,8 @@ static void wait_for_log(const char *text)
 }
 
 /* A process that holds an epoll set's mutex delays each close of a file in the set. The agent's
- * loop closes no pidfd that was sent to it: not on receipt, nor with a connection or a client. */
+ * loop must not close a pidfd that was sent to it, neither when it receives the pidfd nor when it
+ * closes the connection or the client. */
 START_TEST(a_pidfd_whose_close_waits)
 {
     int pidfd = own_pidfd();
@@ -266,8 +271,8 @@ START_TEST(a_pidfd_whose_close_waits)
 }
 END_TEST
 
-/* A process of the user nobody leaves the agent the last descriptors of so many pidfds, none of
- * which can be closed. */
+/* Starts a process of the user nobody. The process leaves the last descriptors of `count` pidfds to
+ * the agent. To close any of them would block. */
 static pid_t start_stuck(unsigned count, unsigned each_time)
 {
     int ends[2];
@@ -284,9 +289,9 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             pidfds[i] = own_pidfd();
         }
         bool can = busy_open(pidfds, count);
-        /* The effective user is the one that connects. The real user stays root, and so may stop
-         * the agent. The system call is made directly, because libc's setresuid() would wait for
-         * the thread that is stuck in the page. */
+        /* The agent sees the effective user of a process that connects. The real user stays root,
+         * so that the process may stop the agent. The system call is made directly, because libc's
+         * setresuid() would wait for the thread that is stuck in the page. */
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {
@@ -296,7 +301,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             if (try_hello(fd, pidfds[i], "")) {
                 close(pidfds[i]);
             }
-            /* the agent receives all of them, unless it has no room */
+            /* Waits until the agent has received these pidfds. Without room for them it does
+             * not. */
             if ((i + 1) % each_time == 0) {
                 struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};
                 agent_continue(&agent);
@@ -318,8 +324,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
     return byte == 'y' ? nobody : 0;
 }
 
-/* Pidfds of other clients are closed, and every client is admitted. The agent can end, and the next
- * one serves at once. */
+/* Closes that block delay no other client: the agent closes other clients' pidfds and admits every
+ * client. It can also end, and its successor serves at once. */
 START_TEST(closes_that_wait_keep_nobody)
 {
     enum { TIMES = 100, STUCK = 600 };
@@ -351,8 +357,8 @@ START_TEST(closes_that_wait_keep_nobody)
 }
 END_TEST
 
-/* More stuck closes than there is room for: no new client is let in, but connected ones are served.
- * Ending the culprit helps, and so does a restart. */
+/* There are more blocked closes than the agent has room for. It admits no new client, but serves
+ * the connected ones. To end the culprit, or to restart the agent, makes room again. */
 START_TEST(more_closes_that_wait_than_there_is_room_for)
 {
     enum { STUCK = 5000 };
@@ -386,9 +392,9 @@ START_TEST(more_closes_that_wait_than_there_is_room_for)
 }
 END_TEST
 
-/* ---- a process whose memory blocks every process that looks at it ---- */
+/* ---- a process whose memory blocks every process that reads it ---- */
 
-/* The command line in the record of the only client. */
+/* Checks the command line in the record of the only client. */
 static void record_says(const char *expected)
 {
     char path[256];
@@ -413,7 +419,7 @@ static bool put_command_line(uint64_t start)
     FILE *file = fopen("/proc/self/stat", "re");
     REQUIRE(file != NULL && fgets(text, sizeof(text), file) != NULL, "stat");
     fclose(file);
-    char *at = strrchr(text, ')') + 4; /* behind the state */
+    char *at = strrchr(text, ')') + 4; /* the first field after the state */
     for (unsigned i = 4; i <= FIELDS; i++) {
         fields[i] = strtoull(at, &at, 10);
     }
@@ -432,8 +438,9 @@ static bool put_command_line(uint64_t start)
     return prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) == 0;
 }
 
-/* The command is the one that a client sends; a client that sends none has none. The agent does not
- * read the client's memory: here the command line lies in the page that never comes. */
+/* The agent records the command line that a client sends, or none if the client sends none. It
+ * never reads the client's memory. Here such a read would block, because the command line lies in
+ * the page that never comes. */
 START_TEST(a_process_that_lets_nobody_read_its_command_line)
 {
     pid_t other = fork_tied();
@@ -448,7 +455,8 @@ START_TEST(a_process_that_lets_nobody_read_its_command_line)
         int fd = dial();
         say_hello_as(fd, _i == 0 ? "" : "make all");
         REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "not welcomed");
-        record_says(_i == 0 ? "" : "make all"); /* nor does the agent look the name up in /proc */
+        record_says(_i == 0 ? "" : "make all"); /* the agent does not read the name from /proc
+                                                 * either */
         _exit(0);
     }
     ck_assert_int_eq(wait_for(other), 0);
@@ -458,7 +466,7 @@ END_TEST
 /* The process that sends HELLO must be the process that connected. */
 START_TEST(a_socket_that_was_not_greeted_is_of_no_use_to_another)
 {
-    int fd = dial(); /* as root, which may use every namespace */
+    int fd = dial(); /* root may use every namespace */
     pid_t other = fork_tied();
     if (other == 0) {
         become(NOBODY);
@@ -488,8 +496,8 @@ static void is_refused_as(unsigned user, unsigned times)
     ck_assert_int_eq(wait_for(other), 0);
 }
 
-/* Returns how many refusals of that user the log reports: its lines, and the lines that were left
- * out. *lines: the number of lines alone. */
+/* Returns how many refusals of that user the log reports, in lines of their own and as lines that
+ * the limit left out. *lines becomes the number of lines. */
 static unsigned refusals_told(unsigned user, unsigned *lines)
 {
     char line[2048];
@@ -510,8 +518,8 @@ static unsigned refusals_told(unsigned user, unsigned *lines)
     return told + *lines;
 }
 
-/* There are so many users that lines are left out. The next line of a user counts the lines that
- * were left out. */
+/* So many users are refused that the log's limit leaves lines out. The next line about a user
+ * counts the lines that were left out. */
 START_TEST(refusals_that_the_log_left_out_are_counted)
 {
     enum { FIRST = 20000, USERS = 40, EACH = 4 };
@@ -521,15 +529,15 @@ START_TEST(refusals_that_the_log_left_out_are_counted)
         is_refused_as(user, EACH);
     }
     is_refused_as(last, EACH - 1);
-    sleep_ms(1000); /* the limit allows five lines again */
+    sleep_ms(1000); /* after this time the limit allows five lines again */
     is_refused_as(last, 1);
     ck_assert_uint_eq(refusals_told(last, &lines), EACH);
     ck_assert_uint_ge(lines, 1);
 }
 END_TEST
 
-/* The log has one line for one process, however often it comes, and one for another process of the
- * same user. */
+/* The log has one line for one refused process, however often it comes. Another process of the same
+ * user gets a line of its own. */
 START_TEST(a_process_that_is_refused_again_and_again_is_told_of_once)
 {
     enum { USER = 21000, TIMES = 50 };
@@ -553,7 +561,7 @@ START_TEST(a_connection_that_is_passed_on_is_still_its_makers)
         int fd = dial();
         say_hello(fd);
         REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "no welcome");
-        pid_t other = fork_tied(); /* this process has the connection */
+        pid_t other = fork_tied(); /* this process has inherited the connection */
         if (other == 0) {
             REQUIRE(ask_for(fd, "open/a") == HFI_FRAME_LISTED, "open/a");
             REQUIRE(ask_for(fd, "other/a") == HF_EACCES, "other/a");
@@ -602,9 +610,11 @@ START_TEST(a_process_that_gives_up_its_user)
         hf_lock *roots = open_lock(client, "other/held", 0);
         REQUIRE(hf_acquire(roots, HF_EXCLUSIVE, (int64_t)GUARD_MS * MS, NULL) == 0, "acquire");
         become(NOBODY);
-        hf_close(open_lock(client, "other/a", 0)); /* root was admitted */
+        hf_close(open_lock(client, "other/a", 0)); /* root could use the namespace when it
+                                                    * connected */
         REQUIRE(write(ends[0], "x", 1) == 1 && read(ends[0], &byte, 1) == 1, "the test");
-        /* The agent is a new one, and knows its client after the first request. */
+        /* After the agent's restart the rights are those of the user nobody. The loop waits until
+         * the library has connected again. */
         int result = 0;
         for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS; result != HF_EACCES;) {
             hf_lock *other = NULL;

@@ -1,4 +1,4 @@
-/* See busy.h: an epoll set whose mutex is held. */
+/* See busy.h: an epoll set whose mutex stays locked. */
 #include "busy.h"
 
 #include "agent_process.h"
@@ -87,7 +87,8 @@ int lingering(int *reader)
     *reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     REQUIRE(*reader >= 0, "accept4: %s", strerror(errno));
     close(listener);
-    while (send(fd, junk, sizeof(junk), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) { /* its buffer ends */
+    while (send(fd, junk, sizeof(junk), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) { /* until the socket's
+                                                                             * buffer is full */
     }
     REQUIRE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0, "SO_LINGER");
     return fd;

@@ -1,5 +1,5 @@
 /*
- * An epoll set whose mutex stays locked, because a thread receives its event into a page that never
+ * An epoll set whose mutex stays locked. A thread receives the set's event into a page that never
  * comes (by userfaultfd, as root; other users could use a FUSE file). A process that reads the
  * set's fdinfo, or closes the last descriptor of a file in the set, waits for that mutex, and not
  * even SIGKILL ends its wait. A process can have one such set.
@@ -20,16 +20,17 @@ struct busy {
 
 extern struct busy busy;
 
-/* Makes the set, with those descriptors in it, too. Returns false if this process may not handle
- * page faults. */
+/* Makes the set and adds the `count` descriptors of `also` to it. Returns false if this process may
+ * not handle page faults. */
 bool busy_open(const int *also, unsigned count);
-/* Lets the page come, which frees the mutex. */
+/* Supplies the page, which unlocks the mutex. */
 void busy_close(void);
 
 enum { LINGER_S = 60 };
 
-/* One end of a TCP connection that lingers: closing its last descriptor takes LINGER_S, unless the
- * other end, *reader, is closed first, or the closing process is killed. */
+/* Returns one end of a TCP connection that lingers, and the other end in *reader. To close the last
+ * descriptor of the returned end takes LINGER_S seconds. It is shorter if *reader is closed first,
+ * or if the closing process is killed. */
 int lingering(int *reader);
 
 #endif

@@ -1,4 +1,4 @@
-/* See cell.h: the agents on their hosts, their configuration, and changes to whole agents. */
+/* See cell.h: the agents on their hosts, their configuration, and restarts of whole agents. */
 #include "cell.h"
 
 #include "../suite_main.h"
@@ -93,7 +93,8 @@ void cell_start(struct cell *cell, unsigned voters, unsigned observers)
 
 void cell_stop(struct cell *cell)
 {
-    for (unsigned i = cell->hosts; i-- > 0;) { /* each janitor has the pipes of the earlier ones */
+    for (unsigned i = cell->hosts; i-- > 0;) { /* in reverse order, because each janitor has
+                                                * inherited the pipes of the earlier ones */
         agent_destroy(&cell->agents[i]);
     }
     network_unmake(&cell->network);
@@ -101,7 +102,7 @@ void cell_stop(struct cell *cell)
 
 void cell_kill_all(struct cell *cell)
 {
-    for (unsigned i = 0; i < cell->hosts; i++) { /* all are started before the test waits for one */
+    for (unsigned i = 0; i < cell->hosts; i++) { /* the second loop waits for their ends */
         if (cell->agents[i].pid != 0) {
             kill(cell->agents[i].pid, SIGKILL);
         }

@@ -1,8 +1,8 @@
 /*
  * Strangers and bad links at the port on which agents talk to each other: scans, thousands of
  * connections that send nothing or half a greeting, peers that are killed while they greet, links
- * that come and go. Workers use the cell's locks meanwhile (crowd.h). Afterwards every agent runs
- * and accepts connections, and no agent keeps a descriptor or memory of the abuse.
+ * that come and go. Workers use the cell's locks during the abuse (crowd.h). Afterwards every agent
+ * runs and accepts connections, and no agent keeps a descriptor or memory of the abuse.
  *
  * HOLDFAST_TEST_MINUTES=N: the abuse lasts N minutes.
  */
@@ -26,7 +26,7 @@
 
 enum {
     VOTERS = 3,
-    PORT = 7411, /* as in cell.c */
+    PORT = 7411, /* the port that cell.c configures */
     HALF_OPEN = 1500,
     ABUSE_MS = 6000,
     LONG_WAIT_MS = 10000,
@@ -64,7 +64,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* ---- abusers, each a process on a host, against the next host's agent ---- */
+/* ---- abusers: each is a process on a host and abuses the next host's agent ---- */
 
 static int dial(unsigned host, int flags)
 {
@@ -79,7 +79,7 @@ static int dial(unsigned host, int flags)
     return fd;
 }
 
-/* Closes with a reset. */
+/* Closes the connection with a reset. */
 static void slam(int fd)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
@@ -112,7 +112,7 @@ static void stay_half_open(unsigned host, uint64_t *draws)
     for (unsigned i = 0;; i = (i + 1) % HALF_OPEN) {
         char byte;
         if (fds[i] >= 0 && recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0) {
-            close(fds[i]); /* the agent has closed it */
+            close(fds[i]); /* the agent has closed the connection */
             fds[i] = -1;
         }
         if (fds[i] < 0) {
@@ -127,8 +127,8 @@ static void stay_half_open(unsigned host, uint64_t *draws)
     }
 }
 
-/* Sends part of a greeting, or one with a wrong bit, or a good one and a frame that never comes.
- * Then it hangs up. */
+/* Sends a part of a greeting, a greeting with a wrong bit, or a good greeting and a frame that
+ * stays incomplete. Then it hangs up. */
 static void greet_badly(unsigned host, uint64_t *draws)
 {
     static const char greeting[] = "holdfast\0\0\0\1\0\0\0\4\0\0\1\0frame";
@@ -182,22 +182,20 @@ static void is_as_before(unsigned host, unsigned descriptors_before, unsigned lo
 #endif
 }
 
-/* ---- the test ---- */
-
 static int64_t how_long_ms(void)
 {
     const char *minutes = getenv("HOLDFAST_TEST_MINUTES");
     return minutes ? (int64_t)strtol(minutes, NULL, 10) * 60000 : ABUSE_MS;
 }
 
-/* Returns whether the least number of each abuse has happened; a busy machine takes longer for
+/* Returns whether each kind of abuse has happened often enough. A busy machine needs more time for
  * that. */
 static bool abused(void)
 {
     return counts->scans > 20 && counts->half_open > 500 && counts->greetings > 20;
 }
 
-/* Links of host 1 are cut and healed again and again. Host 2's agent is killed while it greets. */
+/* Cuts and heals the links of host 1 again and again, and kills host 2's agent while it greets. */
 static unsigned flap(int64_t until_ns)
 {
     uint64_t draws = 5;
@@ -249,7 +247,9 @@ START_TEST(strangers_and_bad_links)
         descriptors_before[i] = agent_descriptors(&cell.agents[i]);
     }
     abuse_all(how_long_ms() / 3);
-    for (unsigned i = 0; i < 2; i++) { /* memory that is taken only once is not a leak */
+    for (unsigned i = 0; i < 2; i++) { /* The first abuse also makes the agents take memory that
+                                        * they take only once. That memory is not a leak, so the
+                                        * count for the comparison is taken after it. */
         is_as_before(i, descriptors_before[i], agent_private_kb(&cell.agents[i]));
         kb_before[i] = agent_private_kb(&cell.agents[i]);
     }
@@ -258,11 +258,12 @@ START_TEST(strangers_and_bad_links)
     for (unsigned i = 0; i < 2; i++) {
         is_as_before(i, descriptors_before[i], kb_before[i]);
     }
-    cell_restart(&cell, 2); /* an agent that accepts no connections would not notice that host 2
-                             * came back */
+    cell_restart(&cell, 2); /* Host 2 must reach all other agents again. An agent that no longer
+                             * accepts connections would show here. */
     crowd_await_all(&crowd, 30);
     crowd_finish(&crowd, "strangers and bad links");
-    for (unsigned i = 0; i < 2; i++) { /* under AddressSanitizer this also finds leaks */
+    for (unsigned i = 0; i < 2; i++) { /* under AddressSanitizer a clean end also shows that no
+                                        * memory leaked */
         int status = agent_stop(&cell.agents[i]);
         REQUIRE(status == 0, "agent %u ended with %x", i, (unsigned)status);
     }
@@ -275,7 +276,8 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, strangers_and_bad_links);
     network_need();
-    if (how_long_ms() > 30 * 60000) { /* in a forked test, Check counts the time in 31 bits of us */
+    if (how_long_ms() > 30 * 60000) { /* Check holds the time-out of a forked test in 31 bits of
+                                       * microseconds, which is 35 minutes */
         setenv("CK_FORK", "no", 1);
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -1,9 +1,9 @@
 /*
- * A process spoils its namespace's region on one host of a cell, while the agent runs and between
- * two agents. A process on that host holds a lock of the namespace, and one on another host waits
- * for it. The waiter gets the lock only after the holder's last deadline and its lock-delay are
- * over. The session goes on meanwhile, so the host of the spoilt region gives the lock back. The
- * other namespace is not affected.
+ * A process spoils its namespace's region on one host of a cell, while the agent runs or between
+ * two agents. A process on that host holds a lock of the namespace, and a process on another host
+ * waits for the lock. The waiter gets the lock only after the holder's last deadline and its
+ * lock-delay are over. The session goes on all the time, and the spoilt region's host gives the
+ * lock back. The other namespace is not affected.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ enum fault { PUNCHED, CUT_IN_HALF, CHAIN, FAULTS };
 
 static struct cell cell;
 static struct actor here;  /* on host 0: holds good/a and bad/a */
-static struct actor there; /* on host 1: waits for both, each by a process */
+static struct actor there; /* on host 1: waits for bad/a */
 static struct actor beside;
 static struct hf_hold bad_hold;
 static char path[300];
@@ -72,7 +72,7 @@ static void spoil(enum fault fault)
     } else if (fault == CUT_IN_HALF) {
         ck_assert_int_eq(ftruncate(fd, status.st_size / 2), 0);
     } else {
-        for (unsigned slot = 0; slot < 4; slot++) { /* one of them is bad/a's */
+        for (unsigned slot = 0; slot < 4; slot++) { /* one of these slots is that of bad/a */
             off_t at = (off_t)(header.slots_offset + slot * sizeof(struct hfi_slot) +
                                offsetof(struct hfi_slot, blocks));
             ck_assert_int_eq(pwrite(fd, &chain, sizeof(chain), at), sizeof(chain));
@@ -81,12 +81,12 @@ static void spoil(enum fault fault)
     close(fd);
 }
 
-/* Returns the earliest time at which the hold and its lock-delay may be over. */
+/* Returns the earliest time at which the hold of bad/a and its lock-delay may be over. */
 static int64_t end_of_hold(void)
 {
     int64_t remaining_ns = actor_remaining(&here, 1);
     ck_assert_int_gt(remaining_ns, 0);
-    /* the question itself took time */
+    /* 20 ms allow for the time that actor_remaining() itself took */
     return boottime_now() + remaining_ns + DELAY_MS * MS - 20 * MS;
 }
 
@@ -101,10 +101,10 @@ static void taken_over_in_time(int64_t until_ns)
                   (long long)((until_ns - reply.time_ns) / MS));
     ck_assert(reply.hold.token > bad_hold.token);
     ck_assert(!actor_receive(&beside, &reply, 0));
-    ck_assert_int_gt(actor_remaining(&here, 0), 0); /* of good/a */
+    ck_assert_int_gt(actor_remaining(&here, 0), 0); /* good/a is still held */
     ck_assert_uint_eq(agent_logged(&cell.agents[0], "event=region_rubbish namespace=bad"), 1);
     ck_assert_uint_eq(agent_logged(&cell.agents[0], "event=session_new"), 1);
-    /* The lock goes back to the first host. */
+    /* The first host gets bad/a again. */
     ck_assert_int_eq(actor_release(&there, 0), 0);
     actor_ready(&late, cell.agents[0].socket);
     for (int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;

@@ -1,8 +1,8 @@
 /*
- * A cell of agents of two builds, under load: this build's, and $HOLDFAST_OTHER_AGENT, which may be
- * of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). They vote
- * together, each can use a store that the other wrote, and no holder or waiter notices more than a
- * restart. (tests/cluster/crowd.h has the record and the check.)
+ * A cell under load, with agents of two builds: this build and $HOLDFAST_OTHER_AGENT. The latter
+ * may be of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). The agents
+ * vote together, each can use a store that the other build wrote, and no holder or waiter notices
+ * more than a restart. (tests/cluster/crowd.h has the record and the check.)
  */
 #include "actor.h"
 #include "crowd.h"
@@ -24,7 +24,8 @@ static struct cell cell;
 static struct crowd crowd;
 static const char *other;
 
-/* others: bit i: host i begins with the other build. */
+/* Starts the cell and its workers. If bit i of `others` is set, host i begins with the other
+ * build. */
 static void begin(unsigned others)
 {
     cell_make(&cell, OBSERVER, 1);
@@ -48,8 +49,8 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* One voter and the observer have the other build. Each host changes its build, and changes
- * back. */
+/* One voter and the observer start with the other build. Each host changes to the build that it
+ * does not run, and back. */
 START_TEST(each_host_changes_its_build_under_load)
 {
     begin(1u << 1 | 1u << OBSERVER);
@@ -64,7 +65,8 @@ START_TEST(each_host_changes_its_build_under_load)
 }
 END_TEST
 
-/* A majority has the other build. The coordinator is killed, whichever build it has. */
+/* A majority has the other build. The test kills the coordinator again and again, so coordinators
+ * of both builds die. */
 START_TEST(coordinators_of_both_builds_are_killed)
 {
     begin(1u << 0 | 1u << 2);

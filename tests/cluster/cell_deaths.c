@@ -1,6 +1,6 @@
 /*
- * Agents of a cell die or stand still, single ones and all at once, while workers on every host use
- * its locks. (tests/cluster/crowd.h says what is recorded and checked.)
+ * While workers on every host use a cell's locks, agents die or are stopped, one at a time and all
+ * at once. (tests/cluster/crowd.h says what is recorded and checked.)
  */
 #include "actor.h"
 #include "crowd.h"
@@ -49,7 +49,7 @@ END_TEST
 START_TEST(a_voter_is_away_for_long)
 {
     agent_kill(&cell.agents[1]);
-    /* its session has ended, and other hosts have its locks */
+    /* after this time the session of the paused host has ended, and other hosts have its locks */
     sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 1500);
     crowd_await_progress(&crowd, 0, 20);
     crowd_await_progress(&crowd, 2, 20);
@@ -63,7 +63,8 @@ START_TEST(all_are_killed_at_once)
 {
     for (int round = 0; round < 3; round++) {
         cell_kill_all(&cell);
-        sleep_ms(round * 1200); /* within the lease, then within the grace period, then beyond */
+        sleep_ms(round * 1200); /* less than the lease, then less than lease and grace period,
+                                 * then more */
         cell_launch(&cell);
         cell_await(&cell);
         crowd_await_all(&crowd, 10);
@@ -105,8 +106,8 @@ START_TEST(a_whole_host_stands_still)
 }
 END_TEST
 
-/* The locks of the host's processes go to others. When its agent is back, its processes wait and
- * hold as before. */
+/* An observer's host is cut off and its session ends: processes of other hosts get its locks. When
+ * its agent is back, its processes wait and hold as before. */
 START_TEST(an_observers_host_dies)
 {
     network_isolate(&cell.network, OBSERVER);

@@ -49,7 +49,7 @@ static void in_state(const char *words)
     REQUIRE(status == 0, "%s: %x", command, (unsigned)status);
 }
 
-/* Runs `holdfast member rejoin` on that host, as an administrator would. Returns its exit
+/* Runs `holdfast member rejoin` on that host, like an administrator. Returns the command's exit
  * status. */
 static int rejoin(int host, const char *yes, const char *undo)
 {
@@ -69,7 +69,7 @@ static int rejoin(int host, const char *yes, const char *undo)
     return WEXITSTATUS(wait_for(pid));
 }
 
-/* The victim starts over, and votes again: the cell then depends on it. */
+/* The victim starts over. The other voters' absence then shows that it votes again. */
 static void start_over(void)
 {
     ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 70); /* refused: the agent runs */
@@ -92,7 +92,8 @@ static void is_refused(const char *why)
     cell_await_logged(&cell, VICTIM, "event=voter_refused");
     cell_await_logged(&cell, VICTIM, why);
     crowd_await_all(&crowd, 10);
-    agent_kill(&cell.agents[0]); /* so the one voter that is left is no majority */
+    agent_kill(&cell.agents[0]); /* the only other voter is no majority, so no lock is granted if
+                                  * the victim does not vote */
     sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 500);
     uint64_t before = crowd_holds(&crowd, 2);
     sleep_ms(1000);
@@ -110,7 +111,7 @@ START_TEST(the_disk_is_full)
              cell_state_path(&cell, VICTIM, "ballast"));
     int status = system(command);
     REQUIRE(WEXITSTATUS(status) == 1, "the disk is not full");
-    status = wait_for(agent->pid); /* the agent says why, and ends */
+    status = wait_for(agent->pid); /* the agent logs the reason, and ends */
     agent->pid = 0;
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 70, "it ended with %x", (unsigned)status);
     ck_assert(agent_logged(agent, "event=failed"));
@@ -120,7 +121,8 @@ START_TEST(the_disk_is_full)
     agent_start(agent);
     crowd_await_all(&crowd, 10);
     ck_assert(!agent_logged(agent, "event=voter_refused"));
-    /* the victim votes again and has forgotten nothing, so the cell keeps a majority */
+    /* Without host 0 the cell needs the victim's vote. Progress shows that it votes again and has
+     * forgotten nothing. */
     agent_kill(&cell.agents[0]);
     crowd_await_progress(&crowd, 1, 10);
     agent_start(&cell.agents[0]);
@@ -154,7 +156,8 @@ START_TEST(the_store_is_an_old_copy)
 }
 END_TEST
 
-/* The two voters wait for each other, and the cell waits for them, until one has its store back. */
+/* Two voters that start over wait for each other, and the cell waits for them. The wait ends when
+ * one of them gets its old store back. */
 START_TEST(two_voters_start_over_at_the_same_time)
 {
     for (int host = VICTIM; host < 3; host++) {
@@ -170,7 +173,7 @@ START_TEST(two_voters_start_over_at_the_same_time)
     ck_assert(!agent_logged(&cell.agents[0], "event=voter_silent"));
     ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 70); /* refused: the agent runs */
     agent_kill(&cell.agents[VICTIM]);
-    /* refused: without --yes it only explains */
+    /* refused, because without --yes the command only explains */
     ck_assert_int_eq(rejoin(VICTIM, "--undo", NULL), 64);
     ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 0);
     agent_start(&cell.agents[VICTIM]);
@@ -178,8 +181,10 @@ START_TEST(two_voters_start_over_at_the_same_time)
     crowd_await_all(&crowd, 10);
     ck_assert(!agent_logged(&cell.agents[VICTIM], "event=voter_refused"));
     agent_kill(&cell.agents[2]);
-    ck_assert_int_eq(rejoin(2, "--yes", "--undo"), 70); /* refused: it has finished, and votes */
-    crowd_await_progress(&crowd, 0, 10);                /* the two others do not need the victim */
+    ck_assert_int_eq(rejoin(2, "--yes", "--undo"), 70); /* refused: the voter has finished its
+                                                         * start-over, and votes */
+    crowd_await_progress(&crowd, 0, 10);                /* hosts 0 and 2 are a majority without
+                                                         * the victim */
     crowd_await_progress(&crowd, 1, 10);
     agent_start(&cell.agents[2]);
     crowd_await_all(&crowd, 10);

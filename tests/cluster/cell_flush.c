@@ -1,9 +1,9 @@
 /*
- * A voter's disk stands still, or a flush fails, while workers on every host use the cell's locks.
- * The other voters go on. On SIGTERM the voter ends as soon as its disk allows, and after a failed
- * flush it ends at once. Nothing that it did not flush counts. (faults.h makes the faults; crowd.h
- * has the check.) In another test a voter's clock is off: the other voters log that voter, and it
- * logs them.
+ * A voter's disk stalls, or a flush fails, while workers on every host use the cell's locks. The
+ * other voters go on. On SIGTERM the voter ends as soon as its disk allows, and after a failed
+ * flush it ends at once. Nothing counts that the voter did not flush. (faults.h makes the faults;
+ * crowd.h has the check.) In another test a voter's clock runs at a wrong rate: the other voters
+ * log that voter, and it logs them.
  */
 #include "crowd.h"
 #include "require.h"
@@ -31,8 +31,8 @@ static struct faults_host *disk;
 
 static void start(void)
 {
-    /* The victim is silent while its disk stands still. On a busy machine any agent may be silent,
-     * but not for this long. */
+    /* The other voters report the victim as silent while its disk stalls. The long session_ttl
+     * keeps them from reporting an agent that is only slow because the machine is busy. */
     cell_options = (struct cell_options){.ttl_ms = 3000, .grace_ms = 2000};
     cell_make(&cell, 3, 0);
     struct agent_process *agent = &cell.agents[VICTIM];
@@ -45,7 +45,7 @@ static void start(void)
     cell_launch(&cell);
     cell_await(&cell);
     crowd_start(&crowd, &cell, &plan);
-    ck_assert_uint_gt(atomic_load(&disk->flushes), 0); /* flushes do go through faults.c */
+    ck_assert_uint_gt(atomic_load(&disk->flushes), 0); /* flushes go through faults.c */
 }
 
 static void stop(void)
@@ -53,7 +53,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* Checks that the victim's store is whole. Its agent must not run. */
+/* Checks that the victim's store is intact. The victim must not run at that time. */
 static void look_at_store(void)
 {
     char path[128];
@@ -69,7 +69,7 @@ static void look_at_store(void)
     sqlite3_close(database);
 }
 
-/* Waits until a flush is under way that does not end. */
+/* Stalls the victim's disk, and waits until a flush waits for it. */
 static void stall(void)
 {
     uint64_t before = atomic_load(&disk->slow);
@@ -81,7 +81,7 @@ static void stall(void)
     }
 }
 
-/* Checks that the victim is back and votes: the cell depends on it now. */
+/* Starts the victim, and checks that it votes again: without it the cell would have no majority. */
 static void goes_on(void)
 {
     agent_start(&cell.agents[VICTIM]);
@@ -97,10 +97,11 @@ START_TEST(told_to_end_while_the_disk_stands_still)
     struct agent_process *agent = &cell.agents[VICTIM];
     stall();
     kill(agent->pid, SIGTERM);
-    cell_await_logged(&cell, VICTIM, "event=stopping"); /* its loop goes on */
+    cell_await_logged(&cell, VICTIM, "event=stopping"); /* the agent's loop still runs */
     crowd_await_progress(&crowd, 0, 5);
     crowd_await_progress(&crowd, 2, 5);
-    ck_assert_int_eq(waitpid(agent->pid, NULL, WNOHANG), 0); /* it waits for the flush under way */
+    ck_assert_int_eq(waitpid(agent->pid, NULL, WNOHANG), 0); /* the agent waits for the stalled
+                                                              * flush */
     atomic_store(&disk->stalled, 0);
     int status = wait_for(agent->pid);
     agent->pid = 0;
@@ -135,7 +136,7 @@ START_TEST(a_flush_that_fails_ends_the_agent)
     ck_assert_uint_gt(atomic_load(&disk->failed), 0);
     crowd_await_progress(&crowd, 0, 5);
     crowd_await_progress(&crowd, 2, 5);
-    agent_launch(agent); /* it starts to serve no earlier than the disk is well again */
+    agent_launch(agent); /* the agent starts to serve only when the disk works again */
     status = wait_for(agent->pid);
     agent->pid = 0;
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED, "it ended with %x",
@@ -151,7 +152,7 @@ START_TEST(a_clock_that_is_off_is_told)
 {
     crowd_finish(&crowd, "before the clock is off");
     REQUIRE(agent_stop(&cell.agents[VICTIM]) == 0, "it ended badly");
-    disk->rate_ppm = ASTRAY_PPM; /* max_drift is 10 % */
+    disk->rate_ppm = ASTRAY_PPM; /* more than max_drift, which is 10 % */
     disk->base_ns = boottime_now();
     agent_start(&cell.agents[VICTIM]);
     cell_await_logged(&cell, 0, "level=warn event=clock_differs agent=host-b");

@@ -1,8 +1,8 @@
 /*
  * A hostile process on one host of a cell of three voters. Locks of another namespace are held on
- * this host and on another. The process writes rubbish into its own namespace's region, while its
- * agent runs and between two agents. The other hosts still get that namespace's locks. A lock that
- * another host holds is granted to no process because of what the region says. No hold of the other
+ * this host and on another one. The process writes rubbish into its own namespace's region, while
+ * its agent runs or between two agents. The other hosts still get that namespace's locks. No
+ * process gets a lock that another host holds because of what the region says. No hold of the other
  * namespace ends. tests/cluster/spoilt.c has more such rubbish, on one host.
  */
 #include <check.h>
@@ -30,9 +30,9 @@ static struct actor waiter; /* waits for bad/held */
 static struct actor holder; /* holds good/b and bad/held */
 static struct actor user_there;
 static struct hf_hold held;
-static struct hfi_region region; /* of "bad" on the first host */
-static uint32_t lock_slot;       /* of bad/lock */
-static uint32_t held_slot;       /* of bad/held, whose grant another host has */
+static struct hfi_region region; /* the region of "bad" on the first host */
+static uint32_t lock_slot;       /* the slot of bad/lock */
+static uint32_t held_slot;       /* the slot of bad/held, whose grant another host has */
 
 static uint32_t slot_of(const char *name)
 {
@@ -61,7 +61,7 @@ static void map_region(void)
     held_slot = slot_of("bad/held");
 }
 
-/* Takes and releases bad/lock. Returns the token. */
+/* Takes and releases bad/lock. Returns the token of the hold. */
 static uint64_t have_it(struct actor *who)
 {
     struct hf_hold hold;
@@ -112,7 +112,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* ---- rubbish: the culprit is a process of the namespace, and ends ---- */
+/* ---- rubbish that a process of the namespace writes before it ends ---- */
 
 static void closed_for_ever(void)
 {
@@ -145,8 +145,8 @@ static void read_for_ever(void)
     }
 }
 
-/* Writes a grant that another host has. No process frees the word, so no process hands the lock to
- * the waiter. */
+/* Writes a grant that another host has into this region. The word stays taken, so no process hands
+ * the lock to the waiter. */
 static void granted_here(void)
 {
     atomic_store(&region.slots[held_slot].token_top, held.token + 1000);
@@ -181,7 +181,7 @@ static void tell(unsigned lie)
     ck_assert_int_eq(wait_for(culprit), 0);
 }
 
-/* ---- what must hold nevertheless ---- */
+/* ---- what must hold in spite of the rubbish ---- */
 
 static void others_are_unharmed(void)
 {
@@ -194,8 +194,8 @@ static void others_are_unharmed(void)
     }
 }
 
-/* The other host takes the lock, then this one, then the other again: each time it changes
- * hosts. */
+/* The lock goes from host to host: the other host takes it, then this host, then the other host
+ * again. Each hold has a higher token. */
 static void had_by_both(uint64_t token)
 {
     struct actor *turns[] = {&user_there, &user_here, &user_there};
@@ -206,8 +206,8 @@ static void had_by_both(uint64_t token)
     }
 }
 
-/* No process has the lock but its holder. When the holder releases the lock, the waiter on the
- * spoilt host is next. */
+/* Only the holder has the lock. After the holder's release the waiter on the spoilt host gets
+ * it. */
 static void held_by_one(void)
 {
     struct actor_reply reply;
@@ -222,7 +222,7 @@ static void held_by_one(void)
 
 START_TEST(a_lock_of_the_spoilt_namespace_goes_from_host_to_host)
 {
-    uint64_t token = have_it(&user_here); /* the grant stays on that host */
+    uint64_t token = have_it(&user_here); /* that host keeps the grant */
     tell((unsigned)_i);
     had_by_both(token);
     held_by_one();

@@ -1,6 +1,6 @@
 /*
- * Links between the hosts of a cell are cut, both ways and one way, lose packets, and are slow,
- * while workers on every host use its locks. (crowd.h says what is recorded and checked.)
+ * While workers on every host of a cell use its locks, links between the hosts are cut in both
+ * directions or in one, lose packets, or are slow. (crowd.h says what is recorded and checked.)
  */
 #include "../emulation.h"
 #include "crowd.h"
@@ -49,7 +49,7 @@ END_TEST
 
 START_TEST(a_host_is_cut_off_for_a_moment)
 {
-    /* a cut within the lease, then one just beyond */
+    /* The cuts last half a lease, one lease, and one and a half leases. */
     for (unsigned host = 0; host < cell.hosts; host++) {
         network_isolate(&cell.network, host);
         sleep_ms(CELL_TTL_MS / 2 + host * (CELL_TTL_MS / 2));
@@ -85,7 +85,7 @@ START_TEST(a_host_hears_and_is_not_heard)
 }
 END_TEST
 
-/* Each of the two has a majority with the third host, so all must be served. */
+/* Each of the two hosts is part of a majority with the third host, so all hosts must be served. */
 START_TEST(two_hosts_do_not_reach_each_other)
 {
     network_cut(&cell.network, 0, 1);
@@ -93,7 +93,7 @@ START_TEST(two_hosts_do_not_reach_each_other)
     sleep_ms(CUT_MS);
     crowd_await_all(&crowd, 10);
     heal();
-    network_cut(&cell.network, 2, 0); /* one way only */
+    network_cut(&cell.network, 2, 0); /* only packets from host 2 to host 0 are lost */
     sleep_ms(CUT_MS);
     crowd_await_all(&crowd, 10);
     heal();

@@ -1,6 +1,6 @@
 /*
- * Three real agents on this machine's loopback, one cell: a lock excludes across hosts, its tokens
- * rise, a waiter on another host is served, and the death of a minority stops no host.
+ * One cell of three real agents on this machine's loopback: a lock excludes across hosts, its
+ * tokens rise, a waiter on another host is served, and the death of a minority stops no host.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -19,7 +19,7 @@ enum { HOSTS = 3, NAMES = 24, ROUNDS = 10, TRIES = 10, AT_ONCE_MS = 250 };
 
 static struct agent_process agents[HOSTS];
 static struct actor actors[HOSTS];
-static unsigned ports[HOSTS + 1]; /* the last one is for an observer */
+static unsigned ports[HOSTS + 1]; /* the last port is for an observer */
 
 static void describe(int host, const char *ttl, char *text, size_t size)
 {
@@ -52,7 +52,7 @@ static void start(void)
     start_with("5s");
 }
 
-/* Starts with a long session_ttl, for tests in which no session is to end, even on a busy
+/* Starts the cell with a long session_ttl, for tests in which no session may end, even on a busy
  * machine. */
 static void start_long(void)
 {
@@ -64,12 +64,13 @@ static void stop(void)
     for (int i = 0; i < HOSTS; i++) {
         actor_end(&actors[i]);
     }
-    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor has the pipes of the earlier ones */
+    for (int i = HOSTS - 1; i >= 0; i--) { /* in reverse order, because each janitor has
+                                            * inherited the pipes of the earlier ones */
         agent_destroy(&agents[i]);
     }
 }
 
-/* Acquires, checks that the token rose, and releases. */
+/* Takes the lock, checks that its token rose, and releases it. */
 static void take_once(int host, uint32_t lock, uint64_t *token)
 {
     struct hf_hold hold;
@@ -118,9 +119,9 @@ START_TEST(one_lock_on_three_hosts)
 }
 END_TEST
 
-/* Tries lock 0 again and again while it is held elsewhere. Each try is refused; without an answer
- * of the owner's host, each try would take a second. Returns the shortest time, in ms, since other
- * tries may be slow on a busy machine. */
+/* Tries lock 0 again and again while another host holds it. Each try is refused. A try that waits
+ * in vain for the answer of that host takes a second. Returns the shortest time of a try in ms,
+ * because single tries may be slow on a busy machine. */
 static int64_t try_in_vain(int host, enum hf_mode mode)
 {
     int64_t shortest_ms = INT64_MAX;
@@ -133,7 +134,7 @@ static int64_t try_in_vain(int host, enum hf_mode mode)
     return shortest_ms;
 }
 
-/* Host 0 has the lock; the names have a coordinator on each host. */
+/* Host 0 holds the lock. The runs of this test use names of different coordinators. */
 START_TEST(a_try_of_what_another_host_holds_is_answered_at_once)
 {
     char name[32];
@@ -170,7 +171,7 @@ START_TEST(a_try_has_what_is_idle_on_another_host)
         token = hold.token;
         ck_assert_int_eq(actor_release(&actors[i % HOSTS], 0), 0);
     }
-    /* Readers let readers in, on whichever host, but no writer. */
+    /* Readers on any host share the lock with readers, but exclude a writer. */
     ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_SHARED, 0, NULL), 0);
     ck_assert_int_eq(actor_acquire(&actors[2], 0, HF_SHARED, 0, NULL), 0);
     ck_assert_int_lt(try_in_vain(0, HF_EXCLUSIVE), AT_ONCE_MS);
@@ -178,8 +179,8 @@ START_TEST(a_try_has_what_is_idle_on_another_host)
 }
 END_TEST
 
-/* Three hosts have read the lock, so each has a share of it. A reader that wants to write waits for
- * the readers of other hosts, and not for shares that nobody uses. */
+/* Three hosts have read the lock, so each has a share of its grant. A reader that becomes a writer
+ * waits for the readers of other hosts. It does not wait for shares that no reader uses. */
 START_TEST(an_upgrade_waits_for_readers_on_other_hosts_only)
 {
     struct actor_request open = {.kind = ACTOR_OPEN,
@@ -197,7 +198,7 @@ START_TEST(an_upgrade_waits_for_readers_on_other_hosts_only)
 }
 END_TEST
 
-/* The answer of a host about a sequencer. */
+/* Returns a host's answer to hf_check() of the sequencer. */
 static int check(int host, const char *sequencer)
 {
     struct actor_request request = {.kind = ACTOR_CHECK};
@@ -205,8 +206,8 @@ static int check(int host, const char *sequencer)
     return actor_do(&actors[host], &request).result;
 }
 
-/* Host `holder` holds lock 0 in that mode. Each host must confirm the sequencer meanwhile, and
- * refuse it afterwards. */
+/* Host `holder` takes lock 0 in that mode. Each host must confirm the sequencer during the hold,
+ * and refuse it after the release. */
 static void check_everywhere(int holder, enum hf_mode mode)
 {
     struct actor_reply written;
@@ -240,7 +241,7 @@ START_TEST(readers_on_three_hosts)
     for (int i = 0; i < HOSTS; i++) {
         ck_assert_int_eq(actor_open(&actors[i], 0, "page", 10), 0);
     }
-    for (int i = 0; i < HOSTS; i++) { /* all at once */
+    for (int i = 0; i < HOSTS; i++) { /* the readers hold the lock at the same time */
         ck_assert_int_eq(actor_acquire(&actors[i], 0, HF_SHARED, GUARD_MS, NULL), 0);
     }
     for (int i = 1; i < HOSTS; i++) {
@@ -276,8 +277,8 @@ static void await_logged(const struct agent_process *agent, const char *text)
     }
 }
 
-/* A stranger is another cell's agent, or one with other rules. It gets no lease, whatever messages
- * it receives. */
+/* A stranger is an agent of another cell, or an agent with other rules. It gets no lease, whatever
+ * messages it receives. */
 START_TEST(strangers_are_refused_in_words)
 {
     struct agent_process stranger;
@@ -286,13 +287,14 @@ START_TEST(strangers_are_refused_in_words)
     await_logged(&stranger, "event=voter_silent");
     await_logged(&agents[0], "it belongs to cell other, this agent to smoke");
     ck_assert(!agent_logged(&stranger, "state=safe"));
-    agent_await_socket(&stranger); /* it serves, so that `holdfast doctor` can ask it */
+    agent_await_socket(&stranger); /* the stranger serves its socket, so that `holdfast doctor`
+                                    * can ask it */
     agent_destroy(&stranger);
     create_observer(&stranger, "smoke", "3s");
     agent_launch(&stranger);
     await_logged(&stranger, "session_ttl: 3s here, 5s there");
     ck_assert(agent_logged(&stranger, "event=rules_differ agent=host-"));
-    for (int i = 0; i < HOSTS; i++) { /* the log line has no number */
+    for (int i = 0; i < HOSTS; i++) { /* these lines must not have the field number= */
         char counted[64];
         snprintf(counted, sizeof(counted), "event=rules_differ agent=host-%c number=", 'a' + i);
         ck_assert(!agent_logged(&stranger, counted));
@@ -323,8 +325,7 @@ START_TEST(an_observer_takes_part)
 }
 END_TEST
 
-/* Each of the first hosts from `from` on takes all names in turn, which involves all
- * coordinators. */
+/* Each host from `from` on takes all names in turn. Together the names involve all coordinators. */
 static void use_all_names(int from, uint64_t tokens[NAMES])
 {
     for (uint32_t lock = 1; lock <= NAMES; lock++) {
@@ -353,8 +354,8 @@ START_TEST(a_voter_dies_and_comes_back)
     ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
     agent_kill(&agents[0]);
     int64_t killed_ns = boottime_now();
-    /* Also names that the dead voter coordinated. Its host may keep its holds until its session is
-     * over. */
+    /* The dead voter coordinated some of these names. Its host may keep its holds until its session
+     * is over. */
     ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, GUARD_MS, &next), 0);
     ck_assert_int_gt(next.deadline_ns, hold.deadline_ns);
     ck_assert_int_ge(boottime_now(), hold.deadline_ns);
@@ -389,7 +390,7 @@ START_TEST(all_are_killed_and_come_back)
 }
 END_TEST
 
-/* Runs `holdfast doctor` on a host. Returns its exit status. */
+/* Runs `holdfast doctor` on a host. Returns the command's exit status. */
 static int ask_doctor(const struct agent_process *agent, char *out, size_t size)
 {
     char command[256];
@@ -401,7 +402,8 @@ static int ask_doctor(const struct agent_process *agent, char *out, size_t size)
     return WEXITSTATUS(pclose(pipe));
 }
 
-/* Waits until the doctor prints that text: facts follow within seconds. */
+/* Waits until the doctor prints that text, because the agent updates its facts only every few
+ * seconds. */
 static int await_diagnosis(const struct agent_process *agent, const char *said)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -425,15 +427,15 @@ START_TEST(the_doctor_sees_who_is_missing)
     agent_kill(&agents[2]);
     ck_assert_int_eq(await_diagnosis(&agents[1], "1 of 3 answer"), 2);
     char text[8192];
-    (void)ask_doctor(&agents[1], text, sizeof(text)); /* this test is not about the agent's own
-                                                       * store */
+    (void)ask_doctor(&agents[1], text, sizeof(text)); /* the agent's own slow disk may add a
+                                                       * warning, which this test ignores */
     ck_assert_msg(strstr(text, "does not vote") == NULL, "%s", text);
     agent_kill(&agents[1]);
     ck_assert_int_eq(await_diagnosis(&agents[1], "remedy"), 69);
 }
 END_TEST
 
-/* The only voter of a cell receives no heartbeats: it coordinates all. */
+/* The only voter of a cell receives no heartbeats, because it coordinates all partitions itself. */
 START_TEST(the_doctor_finds_an_only_voter_well)
 {
     struct agent_process alone;

@@ -1,6 +1,6 @@
 /*
- * Traps across hosts that have caught other lock services, each a test of its own. (Those that need
- * thousands of runs are the simulator's.)
+ * Faults across hosts that other lock services have had, each in a test of its own. (The simulator
+ * has the faults that need thousands of runs.)
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -33,7 +33,7 @@ static void start(void)
     start_with(CELL_TTL_MS);
 }
 
-/* Starts with a long session_ttl, so that even a busy machine ends no session. */
+/* Starts the cell with a long session_ttl, so that even a busy machine ends no session. */
 static void start_calm(void)
 {
     start_with(CALM_TTL_MS);
@@ -70,15 +70,15 @@ static struct actor_reply served(unsigned host)
     return reply;
 }
 
-/* The waiter that has waited longest is next, on whatever host. A holder that releases and asks
- * again goes to the end. */
+/* The waiter that has waited longest is next, on whatever host it is. A holder that releases the
+ * lock and requests it again goes to the end of the queue. */
 START_TEST(first_come_first_served_across_hosts)
 {
     open_all("queue", SHORT_MS);
     uint64_t token = take(0).token;
     actor_wait(&actors[1], 0, HF_EXCLUSIVE);
-    actor_await_waiters(&actors[0], "queue", 1); /* another host knows of it */
-    sleep_ms(300); /* meanwhile its request is repeated by another route */
+    actor_await_waiters(&actors[0], "queue", 1); /* the agent of another host knows the waiter */
+    sleep_ms(300); /* in this time the host repeats its request by another route */
     actor_wait(&actors[2], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 2);
     sleep_ms(300);
@@ -96,8 +96,9 @@ START_TEST(first_come_first_served_across_hosts)
 END_TEST
 
 /*
- * etcd's Go client counts its lease from the arrival of the answer. Here each answer takes twice
- * DELAY_MS. A holder that counts from the sending must see no more than the rest of its lease.
+ * etcd's Go client counts its lease from the arrival of the answer. A holder must count it from the
+ * sending of the renewal. Here each answer takes twice DELAY_MS, so a holder that counts from the
+ * arrival would show that much more time than it has.
  */
 START_TEST(trap_lease_counted_from_the_answer)
 {
@@ -105,7 +106,8 @@ START_TEST(trap_lease_counted_from_the_answer)
     int64_t most_ns = 0;
     open_all("leased", SHORT_MS);
     network_delay(&cell.network, DELAY_MS);
-    sleep_ms(CELL_TTL_MS); /* leases that were renewed before have ended by now */
+    sleep_ms(CELL_TTL_MS); /* after this time, leases that were renewed before the delay have
+                            * ended */
     take(0);
     for (int i = 0; i < SAMPLES; i++) {
         int64_t remaining_ns = actor_remaining(&actors[0], 0);
@@ -118,8 +120,8 @@ START_TEST(trap_lease_counted_from_the_answer)
 }
 END_TEST
 
-/* Renewals arrive, but their answers do not: a lock must not stay with a host that receives
- * nothing. */
+/* Renewals arrive at the voters, but their answers do not reach the host. A lock must not stay with
+ * a host that receives nothing. */
 START_TEST(trap_one_way_link_keeps_session_alive)
 {
     open_all("one-way", SHORT_MS);
@@ -141,9 +143,9 @@ static struct actor_reply next_event(unsigned host)
                     &(struct actor_request){.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS});
 }
 
-/* The voters stand still for longer than the lease. When they go on, they must not take the silence
- * for a holder's death: the holder was in jeopardy, and is safe again with the same hold. Returns
- * false if the hold was reported lost, but only after the grace period: the machine may have been
+/* The voters are stopped for longer than the lease. When they go on, they must not take their own
+ * silence for the holder's death: the holder was in jeopardy, and is safe again with the same hold.
+ * Returns false if the hold was lost only after the grace period, because the machine may have been
  * slow. */
 static bool stall_grantors(void)
 {
@@ -151,15 +153,15 @@ static bool stall_grantors(void)
     open_all("stalled", SHORT_MS);
     struct hf_hold hold = take(0);
     ck_assert_int_eq(actor_do(&actors[0], &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
-    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* this waiter would profit if the holder were taken
-                                              * for dead */
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* if the voters took the holder for dead, this
+                                              * waiter would get the lock */
     actor_await_waiters(&actors[1], "stalled", 1);
     sleep_ms(300);
     int64_t lost_from_ns = boottime_now() + actor_remaining(&actors[0], 0) + CELL_GRACE_MS * MS;
     cell_pause(&cell, 1);
     cell_pause(&cell, 2);
-    /* The voters go on only after the event was read, for a jeopardy that is over is not
-     * reported. */
+    /* The voters go on only after the test has read the event, because the library does not report
+     * a jeopardy that is over. */
     reply = next_event(0);
     if (reply.event.kind == HF_EVENT_LOST && reply.time_ns >= lost_from_ns) {
         return false;
@@ -194,8 +196,7 @@ START_TEST(trap_stalled_grantor_expires_everybody)
 }
 END_TEST
 
-/* Jepsen on etcd: a waiter's lease ran out while it waited, and it was granted the lock all the
- * same. */
+/* Jepsen found this in etcd: a waiter's lease ended while it waited, and it still got the lock. */
 START_TEST(trap_granted_after_the_lease_ran_out_while_waiting)
 {
     open_all("waited", SHORT_MS);
@@ -217,7 +218,8 @@ START_TEST(trap_granted_after_the_lease_ran_out_while_waiting)
 }
 END_TEST
 
-/* All agents die with the holder. The next ones know that the lock must stay closed. */
+/* All agents are killed together with the holder. Their successors know that the lock must stay
+ * closed. */
 START_TEST(trap_lock_delay_kept_in_memory)
 {
     enum { DELAY_MS = 3000 };
@@ -235,7 +237,7 @@ START_TEST(trap_lock_delay_kept_in_memory)
 }
 END_TEST
 
-/* The lock-delay behind an expired session counts from the session's end, not from the next
+/* The lock-delay after an expired session counts from the session's end, not from the next
  * request. */
 START_TEST(lock_delay_behind_a_host_that_vanished)
 {
@@ -254,8 +256,9 @@ START_TEST(lock_delay_behind_a_host_that_vanished)
 }
 END_TEST
 
-/* A holder whose agent stood still releases after the deadline. It learns that the lease had ended.
- * But it has released, and its session goes on, so the next host need not wait. */
+/* A holder whose agent was stopped releases its lock after the deadline. The release reports that
+ * the lease had ended. It still frees the lock and the session goes on, so the next host need not
+ * wait for the lock-delay. */
 START_TEST(a_release_in_jeopardy_is_a_release)
 {
     enum { DELAY_MS = 20000 };
@@ -275,8 +278,8 @@ START_TEST(a_release_in_jeopardy_is_a_release)
 }
 END_TEST
 
-/* Curator 1121: a process finds an entry of its own dead session, and takes that for a hold of its
- * own, or waits for itself for ever. */
+/* Curator 1121: a process finds an entry of its own dead session. It takes that entry for a hold of
+ * its own, or it waits for itself for ever. */
 START_TEST(trap_own_entry_of_a_dead_session)
 {
     open_all("own", SHORT_MS);
@@ -292,9 +295,9 @@ START_TEST(trap_own_entry_of_a_dead_session)
 }
 END_TEST
 
-/* Consul 9788: the child went on for minutes after the hold was lost. Here the command's timer ends
- * it, with or without an agent. The lock-delay covers a timer that is late on a busy machine, so it
- * is longer here than usual. */
+/* Consul 9788: the child of a lock command went on for minutes after the hold was lost. Here the
+ * command's timer ends the child, with or without an agent. The lock-delay is longer here than in
+ * the other tests, because the timer may be late on a busy machine. */
 START_TEST(trap_child_runs_on_after_the_hold_was_lost)
 {
     open_all("child", SHORT_MS);
@@ -323,7 +326,7 @@ START_TEST(trap_child_runs_on_after_the_hold_was_lost)
 }
 END_TEST
 
-/* A stopped holder wakes up after another host has got the lock: the token of its hold is lower
+/* A stopped holder wakes up after another host has got the lock. The token of its hold is lower
  * than the new holder's. */
 START_TEST(trap_stopped_holder_wakes_up_late)
 {
@@ -343,7 +346,8 @@ START_TEST(trap_stopped_holder_wakes_up_late)
 }
 END_TEST
 
-/* A host with many locks dies. Another host gets them all when the session ends, not one by one. */
+/* A host with many locks dies. When its session ends, another host gets all of them at once, and
+ * not one by one. */
 START_TEST(trap_everything_expires_at_once)
 {
     enum { LOCKS = 48 };

@@ -1,6 +1,6 @@
 /*
- * What people see of a cell, on every host of it, an observer's included: holders and waiters on
- * other hosts, coordinators, changes as they come, and voters that are down.
+ * What people see of a cell on each of its hosts, and also on an observer's: holders and waiters on
+ * other hosts, coordinators, changes when they happen, and voters that are down.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -46,12 +46,13 @@ static void stop(void)
     for (int i = 0; i < HOSTS; i++) {
         actor_end(&actors[i]);
     }
-    for (int i = HOSTS - 1; i >= 0; i--) { /* each janitor has the pipes of the earlier ones */
+    for (int i = HOSTS - 1; i >= 0; i--) { /* in reverse order, because each janitor has
+                                            * inherited the pipes of the earlier ones */
         agent_destroy(&agents[i]);
     }
 }
 
-/* The output of the command on that host. Static buffer. */
+/* Returns the output of `holdfast` with these words on that host, in a static buffer. */
 static const char *command(int host, const char *words)
 {
     static char output[OUTPUT];
@@ -66,7 +67,7 @@ static const char *command(int host, const char *words)
     return output;
 }
 
-/* Repeats the command until it prints both texts. Returns the time that took, in ms. */
+/* Repeats the command until it prints both texts. Returns the time until then, in ms. */
 static int64_t await(int host, const char *words, const char *one, const char *other)
 {
     int64_t from_ns = boottime_now();
@@ -82,10 +83,11 @@ static int64_t await(int host, const char *words, const char *one, const char *o
     }
 }
 
-/* Waits until all hosts name the same coordinator, for another may have taken over just now. */
+/* Waits until all hosts name the same coordinator, because another voter may have taken over just
+ * now. */
 static void await_coordinator(const char *words)
 {
-    enum { NAMED = 22 }; /* bytes of "coordinator":"host-a" */
+    enum { NAMED = 22 }; /* the number of bytes of "coordinator":"host-a" */
     int64_t end_ns = boottime_now() + GUARD_MS * INT64_C(1000000);
     for (int agree = 0; agree < HOSTS;) {
         char first[NAMED + 1] = "";
@@ -200,7 +202,8 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     }
     snprintf(line, sizeof(line), "rm -r %s/state", agents[victim].folder);
     ck_assert_int_eq(system(line), 0);
-    agent_start(&agents[victim]); /* the agent serves its host, though it does not vote */
+    agent_start(&agents[victim]); /* the agent serves its host, although it does not vote with an
+                                   * empty store */
     actor_ready(&actors[victim], agents[victim].socket);
     for (int i = 0; i < HOSTS; i++) {
         await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
@@ -214,8 +217,8 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     ck_assert_int_eq(system(line), 0);
     agent_start(&agents[victim]);
     actor_ready(&actors[victim], agents[victim].socket);
-    /* A voter counts as up when it votes, not when it is connected: otherwise an operator would let
-     * the next one start over too early. */
+    /* A voter counts as up only when it votes. If it counted as up when it is connected, an
+     * operator would let the next voter start over too early. */
     for (int i = 0; i < HOSTS; i++) {
         await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
     }
@@ -237,7 +240,7 @@ static void await_logged(const struct agent_process *agent, const char *text, un
     }
 }
 
-/* An agent that stood still for longer than its lease must not report that the others are
+/* An agent that was stopped for longer than its lease must not report the other voters as
  * silent. */
 START_TEST(who_stood_still_accuses_nobody)
 {
@@ -250,7 +253,8 @@ START_TEST(who_stood_still_accuses_nobody)
     ck_assert(agent_logged(agent, "event=stalled"));
     ck_assert(!agent_logged(agent, "event=voter_silent"));
     ck_assert(!agent_logged(agent, "event=voter_unreachable"));
-    /* An agent that was already reported gone is not reported again. */
+    /* The agent has reported host 2 as unreachable. It must not report host 2 again after it was
+     * stopped. */
     agent_kill(&agents[2]);
     await_logged(agent, "event=voter_unreachable", 1);
     agent_pause(agent);

@@ -1,7 +1,7 @@
 /*
- * Tests the process that closes sockets (io/closer.h); the test plays the agent. It empties each
- * socket that it receives. A user that makes a close wait delays no other user's. When all waiting
- * closes have ended, nothing of it is left.
+ * Tests the process that closes sockets (io/closer.h). The test takes the agent's part. The closer
+ * empties each socket that it receives. A user that makes a close block delays no other user's
+ * close. When all blocked closes have ended, no process of the closer is left.
  */
 #include <check.h>
 #include <errno.h>
@@ -30,15 +30,15 @@
 
 enum { HIS = 1, OTHERS = 2, ROOM = 1024, FEW_DESCRIPTORS = 64, STUCK = 100 };
 
-/* A connection of the agent, with a packet that has the last descriptor of a pipe's end. */
+/* A connection of the agent. A packet in it holds the last descriptor of one end of a pipe. */
 struct connection {
     int near; /* the agent's end */
     int far;
-    int pipe; /* becomes readable when the sent descriptor is closed */
+    int pipe; /* the pipe's other end, which becomes readable when the sent descriptor is closed */
 };
 
 static struct closer *closer;
-static int stuck[STUCK]; /* pidfds whose close waits */
+static int stuck[STUCK]; /* pidfds whose close blocks */
 static bool can_be_stuck;
 
 static void start_with(unsigned descriptors)
@@ -160,12 +160,12 @@ static void is_closed(const struct connection *connection)
     close(connection->pipe);
 }
 
-/* ---- the given sockets are emptied ---- */
+/* ---- the closer empties its sockets ---- */
 
 enum way { ALONE, BEHIND_EMPTY, BEHIND_MANY, RESET, WAYS };
 
-/* While the test has the socket open, only a process that empties it closes the descriptors in
- * it. */
+/* The test keeps the socket open. So the descriptors in the socket are closed only if a process
+ * empties it. */
 START_TEST(a_socket_is_emptied)
 {
     char byte;
@@ -175,7 +175,7 @@ START_TEST(a_socket_is_emptied)
         ck_assert_int_ge(send(connection.far, "x", _i == BEHIND_MANY, MSG_NOSIGNAL), 0);
     }
     send_pipe(&connection);
-    if (_i == RESET) { /* the peer did not read everything, so that error comes first */
+    if (_i == RESET) { /* The peer leaves a byte unread, so the closer first receives a reset. */
         ck_assert_int_eq(send(connection.near, "x", 1, MSG_NOSIGNAL), 1);
         close(connection.far);
     }
@@ -184,14 +184,14 @@ START_TEST(a_socket_is_emptied)
     ck_assert_int_eq(recv(connection.near, &byte, 1, MSG_DONTWAIT), 0);
     closer_close(closer);
     is_over();
-    if (_i != RESET) { /* and the peer gets no reset */
+    if (_i != RESET) { /* the peer reads the end, and no reset */
         close(connection.near);
         ck_assert_int_eq(recv(connection.far, &byte, 1, MSG_DONTWAIT), 0);
     }
 }
 END_TEST
 
-/* ---- a close that waits ---- */
+/* ---- a close that blocks ---- */
 
 static void give_stuck(unsigned from, unsigned to, uid_t uid)
 {
@@ -204,7 +204,7 @@ static void give_stuck(unsigned from, unsigned to, uid_t uid)
     }
 }
 
-/* To be called before the threads of the busy set exist. */
+/* Must be called before the busy set starts its threads. */
 static void start_stuck(unsigned descriptors)
 {
     start_with(descriptors);
@@ -218,7 +218,7 @@ static void start_stuck(unsigned descriptors)
     }
 }
 
-/* More stuck closes than a user may have children. */
+/* One user has more stuck closes than it may have children. */
 START_TEST(who_makes_it_wait_keeps_his_own)
 {
     start_stuck(0);
@@ -234,13 +234,14 @@ START_TEST(who_makes_it_wait_keeps_his_own)
         close(connection.far);
         is_closed(&connection);
     }
-    closer_close(closer); /* this call does not wait */
+    closer_close(closer); /* this call does not wait for the stuck closes */
     busy_close();
     is_over();
 }
 END_TEST
 
-/* All its children are at closes that linger, but the user's next socket need not wait. */
+/* All children of a user are at closes that linger. The user's next socket does not wait for
+ * them. */
 START_TEST(what_lingers_ends_for_the_next)
 {
     int readers[CLOSER_PER_USER];
@@ -261,13 +262,14 @@ START_TEST(what_lingers_ends_for_the_next)
     send_pipe(&next);
     give(&next, HIS);
     is_closed(&next);
-    closer_close(closer); /* a close that still lingers is ended by a kill */
+    closer_close(closer); /* closer_close() kills the child whose close still lingers */
     is_over();
 }
 END_TEST
 
-/* If the closer has no free descriptor for a socket, the socket stays in the link until there is
- * one: otherwise the kernel would close the socket within the closer. */
+/* If the closer has no free descriptor for a socket, the socket stays in the link until a
+ * descriptor is free. If the closer received it without one, the kernel would close the socket in
+ * the closer's own thread. */
 START_TEST(more_than_it_has_descriptors_for)
 {
     uint32_t count;
@@ -283,12 +285,12 @@ START_TEST(more_than_it_has_descriptors_for)
     ck_assert(!closer_push(closer));
     ck_assert_uint_eq(closer_most(closer, &count), HIS);
     ck_assert_uint_ge(count, FEW_DESCRIPTORS / 2);
-    sleep_ms(100); /* the closer has received as many sockets as it can */
+    sleep_ms(100); /* in this time the closer receives as many sockets as it can */
     for (unsigned ms = 0; ms < GUARD_MS && state_of(pid) != 'S'; ms += 10) {
         sleep_ms(10);
     }
-    ck_assert_int_eq(state_of(pid), 'S'); /* the process waits for orders, and does not block in a
-                                           * close */
+    ck_assert_int_eq(state_of(pid), 'S'); /* the process waits for its next order, and does not
+                                           * block in a close */
     busy_close();
     for (unsigned ms = 0; ms < GUARD_MS && !closer_push(closer); ms += 10) {
         sleep_ms(10);
@@ -299,8 +301,8 @@ START_TEST(more_than_it_has_descriptors_for)
 }
 END_TEST
 
-/* A listener cannot be emptied. It is closed when the process ends, and connections that were not
- * accepted end then, whatever still waits. */
+/* A listener cannot be emptied. The closer keeps it open until the closer itself ends, whatever
+ * close still blocks. The connections that were not accepted end with it. */
 START_TEST(a_listener_stays_open)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel chooses a name */
@@ -324,9 +326,10 @@ START_TEST(a_listener_stays_open)
     ck_assert_int_eq(shutdown(listener, SHUT_RDWR), 0);
     closer_keep(closer, listener);
     (void)!closer_push(closer);
-    /* sent to the process itself, as the user's children are busy */
+    /* The closer keeps these sockets itself, because the children of this user are busy. */
     give_stuck(STUCK / 2, STUCK - 1, HIS);
-    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* gives one to a child that inherited the listener */
+    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* gives one to a child of another user, which has
+                                               * inherited the listener */
     struct connection connection = connect_one();
     send_pipe(&connection);
     give(&connection, OTHERS);
@@ -340,7 +343,7 @@ START_TEST(a_listener_stays_open)
 }
 END_TEST
 
-/* The agent gives more sockets than may be on their way to the closer, and does not wait for the
+/* The agent gives the closer more sockets than the link can hold, and does not wait for the
  * closer. */
 START_TEST(it_does_not_read)
 {
@@ -361,7 +364,7 @@ START_TEST(it_does_not_read)
 }
 END_TEST
 
-/* Hides close_range(), as before Linux 5.9, or in a container that allows only older calls. */
+/* Makes close_range() fail, as before Linux 5.9 and in a container that allows only older calls. */
 static void forget_close_range(void)
 {
     struct sock_filter code[] = {
@@ -375,8 +378,8 @@ static void forget_close_range(void)
     ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
 }
 
-/* The closer has none of the agent's descriptors, not even the agent's end of their link: with that
- * end it would never see the link's end. */
+/* The closer has none of the agent's descriptors, in particular not the agent's end of their link.
+ * With a copy of that end the closer would never notice that the agent is gone. */
 START_TEST(it_has_nothing_of_the_agents)
 {
     int ends[2];

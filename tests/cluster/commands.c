@@ -1,6 +1,6 @@
 /*
- * The command, end to end against a real agent: every exit code of the contract, signals passed on,
- * the child ended when the hold is lost, the shapes of --json.
+ * The command line tool against a real agent: every exit code that it promises, signals that it
+ * passes on to CMD, the end of CMD when the hold is lost, and the formats of --json.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -20,8 +20,7 @@ enum { ARGUMENTS = 24, OUTPUT = 8192 };
 static struct agent_process agent;
 static struct actor other;
 static char output[OUTPUT];
-static bool weak; /* whether the command lacks the right to signal other users; its errors go into
-                   * its output */
+static bool weak; /* the command may not signal other users, and its errors go into its output */
 static bool mute; /* the command is started without standard output and standard error */
 
 static void start(void)
@@ -39,7 +38,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* Starts the command with its words (separated by |). Its output goes to a file. */
+/* Starts `holdfast` with these words, which | separates. Its output goes to a file. */
 static pid_t begin(const char *words)
 {
     char path[128];
@@ -73,7 +72,7 @@ static pid_t begin(const char *words)
     return pid;
 }
 
-/* The command's output so far. */
+/* Reads what the command has written so far into `output`. */
 static void read_output(void)
 {
     char path[128];
@@ -135,7 +134,8 @@ START_TEST(exit_codes)
 }
 END_TEST
 
-/* A process that a hold's CMD left behind may take the lock when that hold is over. */
+/* A CMD cannot take the lock of its own hold. A process that CMD left behind can take the lock when
+ * that hold is over. */
 START_TEST(a_lock_within_a_lock)
 {
     ck_assert_int_eq(run("lock|job|sh|-c|/proc/$PPID/exe lock job true"), 64);
@@ -156,8 +156,7 @@ END_TEST
 
 START_TEST(exit_codes_of_a_held_lock)
 {
-    /* This host gets the grant of both locks first, as a try waits no longer than a second for
-     * one. */
+    /* This host gets the grants of both locks first. A try waits at most a second for a grant. */
     ck_assert_int_eq(actor_open(&other, 1, "other", 10), 0);
     ck_assert_int_eq(actor_acquire(&other, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_eq(actor_release(&other, 1), 0);
@@ -165,7 +164,8 @@ START_TEST(exit_codes_of_a_held_lock)
     ck_assert_int_eq(run("lock|--no-wait|job|--|true"), 75);
     ck_assert_int_eq(run("lock|--wait|50ms|job|--|true"), 75);
     ck_assert_int_eq(run("lock|-E|42|--no-wait|job|--|true"), 42);
-    ck_assert_int_eq(run("lock|--no-wait|other|job|--|true"), 75); /* all locks or none */
+    ck_assert_int_eq(run("lock|--no-wait|other|job|--|true"), 75); /* the command takes all its
+                                                                    * locks or none */
     ck_assert_int_eq(run("lock|--no-wait|other|--|true"), 0);
     ck_assert_int_eq(actor_release(&other, 0), 0);
     ck_assert_int_eq(run("lock|--no-wait|job|--|true"), 0);
@@ -181,8 +181,8 @@ START_TEST(child_sees_what_it_holds)
 }
 END_TEST
 
-/* The output must not go to a descriptor that took a closed stream's number, such as the connection
- * to the agent. */
+/* The command runs without standard output and error. Its output must not go to a descriptor that
+ * got their numbers, such as the connection to the agent. */
 START_TEST(streams_that_are_closed)
 {
     siginfo_t info = {.si_pid = 0};
@@ -197,7 +197,7 @@ START_TEST(streams_that_are_closed)
     }
     ck_assert_int_eq(end(pid), 0); /* as when no process reads the output any more */
     ck_assert(!agent_logged(&agent, "event=client_broke_rules"));
-    /* closed in the child, too */
+    /* the child's stderr is closed, too */
     ck_assert_int_eq(run("lock|job|--|sh|-c|[ ! -e /proc/$$/fd/2 ]"), 0);
     mute = false;
 }
@@ -210,7 +210,7 @@ START_TEST(lease_ends_the_child)
 }
 END_TEST
 
-/* A child that leaves the group that it leads, and ignores SIGTERM. */
+/* Leaves the process group that it leads, and ignores SIGTERM. It runs as CMD. */
 static _Noreturn void leave_group(void)
 {
     (void)signal(SIGTERM, SIG_IGN);
@@ -244,8 +244,8 @@ START_TEST(break_ends_the_child)
 }
 END_TEST
 
-/* The child belongs to another user, as behind sudo. The command cannot end it, says so, and does
- * not pretend that the child ended. */
+/* CMD runs as another user, like a command behind sudo. `holdfast lock` cannot end CMD, and says
+ * so. */
 START_TEST(a_child_of_another_user_is_told_of)
 {
     if (geteuid() != 0) {
@@ -256,7 +256,7 @@ START_TEST(a_child_of_another_user_is_told_of)
                          "|setpriv|--reuid=65534|--clear-groups|sleep|1"),
                      76);
     REQUIRE(strstr(output, "goes on WITHOUT the lock") != NULL, "%s", output);
-    /* The user's own process is ended, and the other user's is not. */
+    /* The command ends the process of its own user, but not the process of the other user. */
     ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--|sh|-c"
                          "|setpriv --reuid=65534 --clear-groups sleep 5 & wait"),
                      76);
@@ -267,7 +267,8 @@ START_TEST(a_child_of_another_user_is_told_of)
 }
 END_TEST
 
-/* Consul 9788: the child went on for minutes. Here a timer ends it, without an agent. */
+/* Consul 9788: the child went on for minutes after the loss. Here a timer ends CMD, without an
+ * agent. */
 START_TEST(trap_child_keeps_running_after_loss)
 {
     pid_t pid = begin("lock|job|--|sleep|600");
@@ -297,7 +298,7 @@ START_TEST(signals_are_passed_on)
 }
 END_TEST
 
-/* The child dies with the command, and the lock closes afterwards. */
+/* CMD dies with the command, and then its lock stays closed for the lock-delay. */
 START_TEST(command_killed)
 {
     pid_t pid = begin("lock|--lock-delay|300ms|job|--|sleep|600");
@@ -345,7 +346,8 @@ START_TEST(check_answers_by_its_exit_code)
     ck_assert_int_eq(actor_release(&other, 0), 0);
     ck_assert_int_eq(run(words), 1);
     ck_assert_int_eq(run("check|nonsense"), 64);
-    weak = true; /* an error must neither control the terminal nor contain a line end */
+    weak = true; /* The error then goes into `output`. It must have neither an escape sequence
+                  * nor a second line. */
     ck_assert_int_eq(run("check|hf1/\x1b[31m\nholdfast check: well"), 64);
     ck_assert_ptr_null(strchr(output, '\x1b'));
     ck_assert_ptr_eq(strchr(output, '\n'), output + strlen(output) - 1);

@@ -1,8 +1,9 @@
 /*
- * One user makes each packet of its connection costly: the kernel walks, on the agent's thread, all
- * epoll entries by which the client watches its own end, here 200,000 of them. That costs the agent
- * two such calls for each connection that was prepared in this way, and at most a twentieth of its
- * time. Another user's new locks wait no longer than that. Needs root, for two users.
+ * One user makes each packet on its connection costly. The kernel walks, on the agent's thread, all
+ * epoll entries that watch the client's end of the connection, here 200,000 of them. Each
+ * connection that was prepared in this way may stall the agent twice, and take a twentieth of the
+ * agent's time. Another user's new locks wait no longer than that. The test needs root, for two
+ * users.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -31,7 +32,7 @@ enum {
     NOBODY = 65534,
     COPIES = 1000, /* copies of a descriptor, since an epoll set takes each descriptor only once */
     ENTRIES = 200000,
-    ENTRIES_FEW = 12000, /* a walk over them takes less than 2 ms */
+    ENTRIES_FEW = 12000, /* a walk over so many entries takes less than 2 ms */
     CLOSES = 3,
     ALONE_MS = 3000,
     BESIDE_MS = 4000,
@@ -71,7 +72,7 @@ static void watch_often(int fd, uint32_t events, unsigned entries)
     atomic_fetch_add(prepared, 1);
 }
 
-/* Sends requests without end, and never reads an answer. */
+/* Sends requests again and again, and never reads an answer. */
 static void ask_dearly(void)
 {
     int fd = enter();
@@ -84,7 +85,7 @@ static void ask_dearly(void)
     }
 }
 
-/* Uses one connection after the other, each until the agent sets it aside. */
+/* Starts a new connection every 2.5 seconds. By then the agent has set the last one aside. */
 static void ask_dearly_again(void)
 {
     for (;;) {
@@ -100,7 +101,7 @@ static void ask_dearly_again(void)
     }
 }
 
-/* Shuts its end for writing, and stays: the agent hangs up. */
+/* Shuts its end down without closing it, so the agent has to hang up. */
 static void leave_dearly(void)
 {
     for (;;) {
@@ -119,7 +120,7 @@ static void leave_dearly(void)
     }
 }
 
-/* RING has no answer, so here receiving is costly. */
+/* Sends RING, which has no answer. So it is the receiving that is costly for the agent. */
 static void ring_dearly(void)
 {
     int fd = enter();
@@ -133,14 +134,14 @@ static void ring_dearly(void)
 }
 
 /*
- * Fills the agent's end of a connection while the agent stands still. The agent hangs up for the
- * first packet, and closes its end with all others unread. There are so few epoll entries that no
- * packet costs the agent 2 ms, but the kernel walks them again for each of the last packets that a
- * close frees.
+ * Fills the agent's end of a connection with packets while the agent is stopped. The agent hangs up
+ * because of the first packet, and closes its end with all other packets unread. A single packet
+ * costs the agent less than 2 ms, because there are only few epoll entries. But the close frees the
+ * last packets, and for each of them the kernel walks the entries again.
  */
 static void be_closed_full(void)
 {
-    const int room = INT32_MAX; /* the kernel makes it as much as net.core.wmem_max allows */
+    const int room = INT32_MAX; /* the kernel reduces it to what net.core.wmem_max allows */
     int fd = hello_dial(agent.socket);
     struct pollfd ended = {.fd = fd};
     REQUIRE(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) == 0, "dial");
@@ -170,12 +171,13 @@ static pid_t attack(void (*run)(void))
 
 static void end(pid_t pid)
 {
-    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* the attacker found nothing unexpected */
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), 0); /* the attacker ends if a call fails
+                                                       * unexpectedly */
     kill(-pid, SIGKILL);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
-/* ---- what it costs ---- */
+/* ---- what the attack costs the agent ---- */
 
 static int64_t agent_cpu_ns(void)
 {
@@ -210,7 +212,7 @@ static int compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Opens and takes new locks for so long. All but a few cost the agent no more than COST_MAX_MS. */
+/* Opens and takes new locks for lasts_ms. Nearly all of them cost the agent at most COST_MAX_MS. */
 static void expect_served(const char *what, int64_t lasts_ms)
 {
     static int64_t costs_ns[SAMPLES];
@@ -298,8 +300,8 @@ END_TEST
 START_TEST(who_makes_rings_dear_has_few)
 {
     if (geteuid() == 0) {
-        /* The agent receives few of these packets, so the socket stays too full to wake a sender
-         * that waits. */
+        /* The agent reads few of these packets. The socket stays too full for the kernel to wake a
+         * sender that waits. */
         run("rings", ring_dearly, 12, EITHER);
     }
 }
@@ -320,7 +322,7 @@ START_TEST(who_is_closed_full_is_not_closed_on_the_loop)
         int64_t before_ns = agent_loop_ns(&agent);
         agent_continue(&agent);
         ck_assert_int_eq(wait_for(pid), 0);
-        /* A close on the loop is over when the loop serves somebody else. */
+        /* When the agent's loop serves another client, it has finished the close. */
         ck_assert_int_eq(hf_connect(&options, &honest), 0);
         hf_disconnect(honest);
         sleep_ms(50);

@@ -1,8 +1,8 @@
 /*
- * Linked into the agent of the build that counts lines (HF_COVERAGE) alone: the tests kill agents,
- * and a process that is killed would take its counts with it. So a thread of its own writes them
- * down twice a second. Counts between the writing and the reset are lost; the exact numbers do not
- * matter.
+ * Linked only into the agent of the build that counts executed lines (HF_COVERAGE). The tests kill
+ * agents, and a killed process would lose its counts. So a thread of the agent writes the counts to
+ * disk twice a second. Counts between a write and the reset after it are lost, but the exact
+ * numbers do not matter.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -26,14 +26,14 @@ static void *count(void *arg)
     return arg;
 }
 
-/* Runs at the process's own exit, which writes the counts: the thread must not write them at the
- * same time. */
+/* Runs when the process exits, which also writes the counts. The thread must not write them at the
+ * same time, so this function keeps the mutex. */
 static void end(void)
 {
     pthread_mutex_lock(&writing);
 }
 
-/* Blocks all signals in that thread, so that the agent's own threads get them. */
+/* The new thread starts with all signals blocked, so that the agent's own threads receive them. */
 __attribute__((constructor)) static void begin(void)
 {
     pthread_t thread;

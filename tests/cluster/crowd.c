@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 
 enum { LOG_EVENTS = 2000000, TRIES_MAX = 2000, PAUSE_US_MAX = 3000, LONG_ONE_OF = 16 };
-enum { DRIFT_PERCENT = 10 }; /* max_drift's default, which the cell uses */
+enum { DRIFT_PERCENT = 10 }; /* the default of max_drift, which the cell uses */
 
-/* In memory that all processes share. */
+/* in memory that all workers share */
 struct crowd_shared {
     _Atomic uint32_t last_round;
     _Atomic uint64_t holds[CROWD_WORKERS_MAX];
@@ -63,7 +63,8 @@ static void record(const struct worker *worker, enum history_kind kind, unsigned
     history_add(worker->crowd->history, event_of(worker, kind, lock, mode));
 }
 
-/* Reads the clock first, so that the record is true for that moment, however late it is written. */
+/* Records that the hold counts. It reads the clock before it asks, so that the record is true for
+ * its time however late it is written. */
 static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode mode)
 {
     struct history_event event = event_of(worker, HISTORY_HELD, lock, mode);
@@ -80,7 +81,7 @@ static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode
     return true;
 }
 
-/* Holds for a while, and checks now and then that the hold still counts. */
+/* Holds the lock for a random time, and checks now and then that the hold still counts. */
 static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
 {
     const struct crowd_plan *plan = &worker->crowd->plan;
@@ -93,23 +94,24 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
         sleep_ms(step_ms);
         left_ms -= step_ms;
     }
-    /* Decides whether a worker releases a lost hold. A worker that releases at once lets the next
-     * one in; workers that do not release show whether the lock stays closed. */
+    /* A worker whose hold was lost releases it at once or later, at random. A release at once lets
+     * the next holder in. Without a release the record shows whether the lock stays closed for the
+     * lock-delay. */
     if (left_ms > 0 && crowd_draw(&worker->random, 2) == 0) {
         sleep_ms(3 * (int64_t)plan->lock_delay_ms);
     }
 }
 
-/* Returns whether an agent may answer with this error only because it lacks a resource for a
- * while. */
+/* Returns whether `error` is one that a starved agent may answer until it has its resource
+ * again. */
 static bool is_refusal(const struct worker *worker, int error)
 {
     return worker->crowd->plan.starved &&
            (error == HF_EFULL || error == HF_ENOMEM || error == HF_EPROTO);
 }
 
-/* Records a hold in true time, since its deadline and its lock-delay are counted by a host's
- * clock. */
+/* Records a hold. A host's own clock measures its deadline and its lock-delay, so they are
+ * converted to true time. */
 static void record_acquired(const struct worker *worker, unsigned lock, enum hf_mode mode,
                             const struct hf_hold *hold)
 {
@@ -121,12 +123,14 @@ static void record_acquired(const struct worker *worker, unsigned lock, enum hf_
     event.delay_ns = plan->lock_delay_ms * MS;
     if (plan->faults) {
         event.deadline_ns = faults_true_ns(plan->faults, worker->host, hold->deadline_ns);
-        event.delay_ns = event.delay_ns * 100 / (100 + DRIFT_PERCENT); /* by the fastest clock */
+        event.delay_ns = event.delay_ns * 100 / (100 + DRIFT_PERCENT); /* the lock-delay is over
+                                                                        * when the fastest clock
+                                                                        * says so */
     }
     history_add(worker->crowd->history, event);
 }
 
-/* Makes one attempt. Returns whether the worker held the lock. */
+/* Tries to take the lock once. Returns whether the worker held it. */
 static bool take(struct worker *worker, unsigned lock, enum hf_mode mode, int64_t timeout_ns)
 {
     struct crowd_shared *shared = worker->crowd->shared;
@@ -155,7 +159,7 @@ static bool take(struct worker *worker, unsigned lock, enum hf_mode mode, int64_
     return true;
 }
 
-/* If the agent is away, it comes back in a while. */
+/* Connects and opens all locks. If the agent is away, it waits until the agent is back. */
 static void open_locks(struct worker *worker)
 {
     const struct hf_options options = {.size = sizeof(options),
@@ -292,7 +296,8 @@ void crowd_await_all(struct crowd *crowd, uint64_t holds)
     crowd_await_others(crowd, crowd->cell->hosts, holds);
 }
 
-/* Reads the line of a file of /proc that begins with `key`, without its end; "": there is none. */
+/* Reads the line that begins with `key` from a file of /proc, without its line end. line becomes ""
+ * if there is none. */
 static void read_line(const char *path, const char *key, char *line, int size)
 {
     bool found = false;
@@ -306,7 +311,7 @@ static void read_line(const char *path, const char *key, char *line, int size)
     line[found ? strcspn(line, "\n") : 0] = '\0';
 }
 
-/* Prints how each worker ended or where it is, to show why one does not end. */
+/* Prints for each worker how it ended, or its state and system call. */
 static void tell_stuck(const struct crowd *crowd)
 {
     for (unsigned i = 0; i < crowd->count; i++) {
@@ -364,7 +369,7 @@ void crowd_look(struct crowd *crowd)
     }
 }
 
-/* Waits until all have ended, or the guard's time is over. */
+/* Waits until all workers have ended, or the guard's time is over. */
 static void await_ends(const struct crowd *crowd)
 {
     int64_t end_ns = boottime_now() + 2 * (int64_t)crowd->plan.guard_ms * MS;

@@ -1,6 +1,6 @@
 /*
- * Tests how the agent starts and ends: command lines that it refuses, state that outlives a stop,
- * and the one commit of a name's first acquire.
+ * Tests how the agent starts and ends: it refuses bad command lines, its state outlives a stop, and
+ * a name's first acquire costs one commit.
  */
 #include <check.h>
 #include <errno.h>
@@ -42,7 +42,8 @@ static hf_lock *take(hf_client *client, const char *name, struct hf_hold *hold)
     return lock;
 }
 
-/* Runs holdfastd with these arguments. Returns its exit code, and its standard error in said. */
+/* Runs holdfastd with these arguments. Returns its exit code, and writes its standard error to
+ * `said`. */
 static int run(const char *const *arguments, char *said, size_t size)
 {
     int ends[2];
@@ -95,7 +96,7 @@ START_TEST(usage)
     memcpy(arguments, cases[_i], sizeof(cases[_i]));
     ck_assert_int_eq(run(arguments, said, sizeof(said)), 64);
     ck_assert_ptr_nonnull(strstr(said, "expected"));
-    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1); /* one line */
+    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1); /* the message is one line */
 }
 END_TEST
 
@@ -138,8 +139,8 @@ static void write_folders_config(const char *path, const char *state_dir, const 
     write_file(path, text);
 }
 
-/* If the start refuses a folder, --check-config refuses it with the same text. A folder that is as
- * the text expects is then accepted. */
+/* If the agent would refuse a folder at its start, --check-config refuses the folder with the same
+ * text. Both accept the folder after the change that the text asks for. */
 START_TEST(a_folder_that_others_may_write_to)
 {
     char config[160];
@@ -185,12 +186,13 @@ START_TEST(a_folder_that_others_may_write_to)
     write_folders_config(config, "missing", "nor/agent.sock");
     ck_assert_int_eq(run(check, checked, sizeof(checked)), 0);
     snprintf(folder, sizeof(folder), "%s/missing", agent.folder);
-    ck_assert_int_ne(stat(folder, &status), 0); /* the check has made nothing */
+    ck_assert_int_ne(stat(folder, &status), 0); /* --check-config has made no folder */
     agent_destroy(&agent);
 }
 END_TEST
 
-/* An agent is started without standard streams. No file that it opens may become its log. */
+/* An agent that is started without standard streams must not use a file that it opens as its
+ * log. */
 START_TEST(no_standard_streams)
 {
     struct agent_process bare;
@@ -297,7 +299,7 @@ START_TEST(nothing_is_open_to_others)
 }
 END_TEST
 
-/* A hold outlives SIGTERM and SIGKILL. Even a busy machine keeps a lease of this length. */
+/* A hold outlives SIGTERM and SIGKILL of the agent. The lease is long enough for a busy machine. */
 START_TEST(a_hold_outlives_the_agent)
 {
     static const char config[] = "[agent]\nname = a\ncell = c\nstate_dir = %D\n"
@@ -314,11 +316,11 @@ START_TEST(a_hold_outlives_the_agent)
     ck_assert(agent_logged(&agent, "event=session_continued"));
     agent_kill(&agent);
     int64_t remaining_ns = hf_remaining_ns(lock);
-    /* when the lease would be over without a new agent */
+    /* the lease ends at this time if no new agent renews it */
     int64_t left_ns = boottime_now() + remaining_ns;
     int64_t renewed_ns = 0;
     agent_start(&agent);
-    /* the loop ends: the new agent renews the lease, or it is over */
+    /* The loop ends when the new agent has renewed the lease. It fails if the lease runs out. */
     while (renewed_ns < left_ns + 1000 * MS) {
         sleep_ms(10);
         renewed_ns = boottime_now();
@@ -332,7 +334,8 @@ START_TEST(a_hold_outlives_the_agent)
 }
 END_TEST
 
-/* Without an agent past deadline and grace period the session ends, and the token rises. */
+/* If no agent runs until deadline and grace period are over, the session ends, and the next token
+ * is higher. */
 START_TEST(too_late_is_a_new_session)
 {
     static const char config[] = "[agent]\nname = a\ncell = c\nstate_dir = %D\n"
@@ -390,18 +393,19 @@ START_TEST(the_first_acquire_of_a_name_is_one_commit)
     agent_create(&agent, NULL);
     (void)commits_of_a_run(1, "a");
     uint64_t begin = commits_of_a_run(0, "");
-    uint64_t start = commits_of_a_run(0, "") - begin; /* the commits of a start alone */
+    uint64_t start = commits_of_a_run(0, "") - begin; /* the commits of a start without any
+                                                       * acquire */
     uint64_t before = commits_so_far();
     uint64_t after = commits_of_a_run(NAMES, "b");
     ck_assert_uint_eq(after - before - start, NAMES);
     before = after;
-    after = commits_of_a_run(NAMES, "b"); /* the names are known, so nothing is written */
+    after = commits_of_a_run(NAMES, "b"); /* the agent knows these names, so it writes nothing */
     ck_assert_uint_eq(after - before - start, 0);
     agent_destroy(&agent);
 }
 END_TEST
 
-/* ---- files removed while the agent uses them ---- */
+/* ---- files that somebody removes while the agent uses them ---- */
 
 static void start_alone(char *state, size_t size)
 {
@@ -411,7 +415,7 @@ static void start_alone(char *state, size_t size)
     snprintf(state, size, "%s/state", agent.folder);
 }
 
-/* The exit status of the command, and its output. */
+/* Runs `holdfast` with these words. Returns its exit status, and its output in `said`. */
 static int run_command(const char *words, char *said, size_t size)
 {
     char command[256];
@@ -450,13 +454,13 @@ START_TEST(what_is_moved_or_removed_is_told)
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 2);
     REQUIRE(strstr(said, path) != NULL, "no %s in %s", path, said);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (!agent_logged(&agent, path)) { /* upkeep logs it */
+    while (!agent_logged(&agent, path)) { /* the agent checks its files from time to time */
         REQUIRE(boottime_now() < end_ns, "the log does not name %s", path);
         sleep_ms(20);
     }
     ck_assert(agent_logged(&agent, "event=files_gone"));
     snprintf(said, sizeof(said), "the socket %s", agent.socket);
-    /* So the agent does not make it again, wherever the folder is: it would have to wait. */
+    /* An agent makes a removed socket again, but not in a folder that others may list. */
     ck_assert_int_eq(chmod(agent.folder, 0755), 0);
     ck_assert_int_eq(unlink(agent.socket), 0);
     end_ns = boottime_now() + GUARD_MS * MS;
@@ -479,8 +483,9 @@ static void await_log(const char *text, unsigned count)
     }
 }
 
-/* In a folder in memory that others cannot list, the agent makes its socket again, alone or with
- * the lock beside it. Who is connected notices nothing; a second agent is kept out as before. */
+/* Somebody removes the socket, alone or together with the lock file beside it. The socket is in a
+ * folder in memory that other users cannot list, so the agent makes it again. Connected clients
+ * notice nothing, and the agent still keeps a second agent out. */
 START_TEST(a_removed_socket_is_made_again)
 {
     char lock[160];
@@ -504,13 +509,13 @@ START_TEST(a_removed_socket_is_made_again)
         ck_assert_int_eq(stat(agent.socket, &status), 0);
         ck_assert_uint_eq(status.st_mode & 0777, 0600);
     }
-    /* A thread closes what belonged to the processes that have ended. */
+    /* A thread of the agent closes the descriptors of the commands that have ended. */
     for (unsigned ms = 0; ms < GUARD_MS && agent_descriptors(&agent) > descriptors; ms += 10) {
         sleep_ms(10);
     }
     ck_assert_uint_le(agent_descriptors(&agent), descriptors);
     ck_assert_int_eq(actor_release(&actor, 0), 0);
-    /* Another agent at the same socket finds the lock taken. */
+    /* An agent with the same socket and another state folder still finds the lock taken. */
     snprintf(lock, sizeof(lock), "%s/other.ini", agent.folder);
     snprintf(said, sizeof(said), "[agent]\nname = b\ncell = c\nstate_dir = %s/other\nsocket = %s\n",
              agent.folder, agent.socket);
@@ -518,7 +523,8 @@ START_TEST(a_removed_socket_is_made_again)
     const char *const other[] = {"holdfastd", "--config", lock, NULL};
     ck_assert_int_eq(run(other, said, sizeof(said)), 70);
     ck_assert_ptr_nonnull(strstr(said, "in use by another agent"));
-    /* Others may list the folder: the agent leaves it, says so once, and says it is failing. */
+    /* Other users may list the folder now. The agent makes no socket there, logs that once, and
+     * reports that it is failing. */
     ck_assert_int_eq(chmod(agent.folder, 0755), 0);
     ck_assert_int_eq(unlink(agent.socket), 0);
     await_log("event=socket_gone", 1);
@@ -533,8 +539,8 @@ START_TEST(a_removed_socket_is_made_again)
 }
 END_TEST
 
-/* The doctor reports why no agent answers, as far as it can see, and users that may write to the
- * configuration. */
+/* The doctor reports why no agent answers, as far as it can see. It also reports users that may
+ * write to the configuration. */
 START_TEST(the_doctor_tells_who_is_silent)
 {
     char state[128];
@@ -558,7 +564,7 @@ START_TEST(the_doctor_tells_who_is_silent)
 }
 END_TEST
 
-/* Returns whether the kernel's list of locks has the lock beside the agent's socket. */
+/* Returns whether the lock file beside the agent's socket is in the kernel's list of locks. */
 static bool lock_is_listed(void)
 {
     char path[160];
@@ -579,8 +585,8 @@ static bool lock_is_listed(void)
     return listed;
 }
 
-/* A voter of a new cell has no socket while it waits for the others. The doctor must not call that
- * "not started". */
+/* A voter of a new cell has no socket while it waits for the other voters. The doctor must not
+ * report that the agent is not started. */
 START_TEST(the_doctor_sees_an_agent_that_starts)
 {
     char text[1024];
@@ -616,8 +622,8 @@ START_TEST(the_doctor_sees_an_agent_that_starts)
 }
 END_TEST
 
-/* As with a full disk, the agent cannot make a file for a new client. The client must not get "no
- * agent". */
+/* The agent cannot make a file for a new client, as on a full disk. The client must get that error,
+ * and not that no agent runs. */
 START_TEST(no_room_for_a_new_client_is_told)
 {
     char state[128];
@@ -636,9 +642,9 @@ START_TEST(no_room_for_a_new_client_is_told)
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(run_command("status", said, sizeof(said)), 70);
     }
-    ck_assert_int_lt(agent_log_size(&agent) - size, 600); /* not a line for each attempt */
+    ck_assert_int_lt(agent_log_size(&agent) - size, 600);
     agent_kill(&agent);
-    agent_start(&agent); /* it makes the folder again */
+    agent_start(&agent); /* the agent makes its folder in shared memory again */
     ck_assert_int_eq(run_command("status", said, sizeof(said)), 0);
     REQUIRE(strstr(said, "\nstate    well\n") != NULL, "%s", said);
     agent_destroy(&agent);
@@ -646,7 +652,7 @@ START_TEST(no_room_for_a_new_client_is_told)
 END_TEST
 
 #ifdef HF_HAVE_SYSTEMD
-/* Waits until the agent sends those words. */
+/* Waits until the service manager's socket receives these words. */
 static void await_word(int inbox, const char *words)
 {
     char said[256];
@@ -674,7 +680,7 @@ START_TEST(the_service_manager_is_told)
     agent_start(&agent);
     await_word(inbox, "READY=1");
     await_word(inbox, "WATCHDOG=1");
-    await_word(inbox, "WATCHDOG=1"); /* it comes again and again */
+    await_word(inbox, "WATCHDOG=1"); /* the agent sends it again and again */
     ck_assert_int_eq(agent_stop(&agent), 0);
     await_word(inbox, "STOPPING=1");
     close(inbox);

@@ -1,7 +1,7 @@
 /*
- * Three real agents on this machine's loopback, one cell. A hold ends in each of the ways in which
- * it can: its process is alive and must learn why, by the event, by hf_why, and by the line of
- * `holdfast lock`. The agent's log and metric say the same.
+ * Three real agents on this machine's loopback are one cell. A hold of a living process ends in
+ * each possible way. The process must learn the reason by the event and by hf_why(), and `holdfast
+ * lock` must print it in a line. The agent's log and metric report the same reason.
  */
 #include "../suite_main.h"
 #include "agent_process.h"
@@ -20,7 +20,8 @@
 enum { HOSTS = 3, HERE = 1, OUTPUT = 65536 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP servers */
+static unsigned ports[2 * HOSTS]; /* ports of the agents, and after them those of their HTTP
+                                   * servers */
 static hf_client *client;         /* on host-b */
 static hf_lock *lock;
 
@@ -62,7 +63,7 @@ static void take(const struct hf_lock_options *options)
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, GUARD_MS * MS, NULL), 0);
 }
 
-/* Waits for LOST, which must have that reason, and returns what hf_why says of it. */
+/* Waits for the event LOST, which must have the reason `kind`. Returns the result of hf_why(). */
 static struct hf_reason lost_by(enum hf_reason_kind kind)
 {
     struct hf_reason reason = HF_REASON_INIT;
@@ -82,7 +83,7 @@ static struct hf_reason lost_by(enum hf_reason_kind kind)
     return reason;
 }
 
-/* Returns the page with the metrics of host-b; "" if there is none. Static buffer. */
+/* Returns host-b's page of metrics, in a static buffer. Returns "" if the agent does not answer. */
 static const char *metrics(void)
 {
     static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -104,7 +105,8 @@ static const char *metrics(void)
     return output;
 }
 
-/* The log of host-b has a line with this, and its metric counts one hold lost by that cause. */
+/* Waits until a line of host-b's log contains `logged`, and the metric counts one hold lost by
+ * `cause`. */
 static void await_report(const char *logged, const char *cause)
 {
     char sample[80];
@@ -146,7 +148,8 @@ START_TEST(broken_from_another_host)
 }
 END_TEST
 
-/* Another process of this host learns, while the lock-delay lasts, that the hold was broken. */
+/* After a break the lock is closed for its lock-delay. Another process of the same host learns in
+ * that time that the hold was broken. */
 START_TEST(closed_behind_a_broken_hold)
 {
     char expected[128];
@@ -201,7 +204,7 @@ START_TEST(the_agent_is_gone)
     take(NULL);
     agent_kill(&agents[HERE]);
     struct hf_reason reason = lost_by(HF_WHY_AGENT_GONE);
-    ck_assert_int_ge(reason.since_ns, 400 * MS); /* the grace period */
+    ck_assert_int_ge(reason.since_ns, 400 * MS); /* since_ns includes the grace period */
 }
 END_TEST
 
@@ -215,7 +218,7 @@ START_TEST(no_majority)
 }
 END_TEST
 
-/* The agent stands still for longer than the lease, and goes on. */
+/* The agent is stopped for longer than the lease, and goes on. */
 START_TEST(the_agent_was_stopped)
 {
     take(NULL);
@@ -225,11 +228,11 @@ START_TEST(the_agent_was_stopped)
 }
 END_TEST
 
-/* ---- the same for `holdfast lock` ---- */
+/* ---- the reasons that `holdfast lock` prints ---- */
 
 static char line[2048]; /* what a command wrote to stderr */
 
-/* Starts `holdfast lock OPTIONS job` on host-b. running: waits until its command runs. */
+/* Starts `holdfast lock OPTIONS job` on host-b. If `running` is set, waits until CMD runs. */
 static pid_t run_holder(const char *options, bool running)
 {
     char command[512];
@@ -264,7 +267,7 @@ static void read_line(void)
     fclose(file);
 }
 
-/* Waits for its end, and expects that line. */
+/* Waits until the process ends, and checks that it has written the expected line. */
 static void expect_lost(pid_t pid, const char *expected)
 {
     int status = wait_for(pid);
@@ -299,7 +302,7 @@ START_TEST(a_command_whose_lock_is_broken_in_json)
 }
 END_TEST
 
-/* The guard process ends the command, while holdfast itself stands still. */
+/* The guard process ends CMD while `holdfast` itself is stopped. */
 START_TEST(a_command_that_is_stopped_beyond_its_lease)
 {
     pid_t holder = run_holder("--lease 700ms", true);

@@ -1,6 +1,6 @@
 /*
- * Events come on the descriptor, without polling: granted, changed, lost; each once. Sequencers.
- * (JEOPARDY and SAFE: restart.c; LOST by a limit: limits.c.)
+ * Events make the descriptor readable, without polling: granted, changed and lost, each once. Also
+ * tests sequencers. (restart.c tests JEOPARDY and SAFE; limits.c tests LOST by a limit.)
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -60,10 +60,10 @@ START_TEST(changes_below_a_watched_prefix_are_told)
         actor_do(&one, &(struct actor_request){.kind = ACTOR_WATCH, .name = "jobs/"}).result, 0);
     ck_assert_int_eq(actor_open(&two, 0, "jobs/nightly", 10), 0);
     ck_assert_int_eq(actor_open(&two, 1, "other", 10), 0);
-    while (event_within(200).result == 1) { /* the event that the lock exists now */
+    while (event_within(200).result == 1) { /* reads the event that the lock exists */
     }
     ck_assert_int_eq(actor_acquire(&two, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    struct actor_reply late = event_within(200); /* no event of the other lock */
+    struct actor_reply late = event_within(200); /* an event of the lock "other" must not come */
     ck_assert(late.result == 0 || strcmp(late.event.name, "jobs/nightly") == 0);
     for (int i = 0; i < 3; i++) {
         int result = i % 2 ? actor_release(&two, 0)
@@ -74,11 +74,11 @@ START_TEST(changes_below_a_watched_prefix_are_told)
         ck_assert_int_eq(event.event.kind, HF_EVENT_CHANGED);
         ck_assert_uint_eq(event.event.lock, UINT32_MAX);
         ck_assert_str_eq(event.event.name, "jobs/nightly");
-        while (event_within(100).result == 1) { /* one change may be reported twice, never not at
-                                                 * all */
+        while (event_within(100).result == 1) { /* reads the copies: one change may be reported
+                                                 * twice, but not never */
         }
     }
-    actor_kill(&two); /* this process holds */
+    actor_kill(&two); /* this process holds the lock */
     ck_assert_int_eq(event_within(GUARD_MS).event.kind, HF_EVENT_CHANGED);
 }
 END_TEST

@@ -2,13 +2,13 @@
  * Two processes never hold an exclusive lock at once, whatever happens to them.
  *
  * Workers take thousands of locks of several namespaces in every way: tries, waits with and without
- * a limit, waits canceled by another thread, shared holds, handles closed and opened again,
- * children forked in between that try to use their parents' objects. Meanwhile workers are killed
- * at random and replaced, and the agent is killed and started again.
+ * a limit, waits canceled by another thread, shared holds, handles closed and opened again, and
+ * forked children that try to use their parents' objects. At the same time workers are killed at
+ * random and replaced, and the agent is killed and started again.
  *
- * Two checks: the history of all attempts and holds (history.h), and a plain counter per lock in
- * shared memory that a writer increments without any atomic operation: lost increments mean that
- * two writers were inside at once.
+ * There are two checks. One is the history of all attempts and holds (history.h). The other is a
+ * plain counter for each lock in shared memory, which a writer increments without any atomic
+ * operation. A lost increment means that two writers held the lock at once.
  */
 #include "actor.h"
 #include "history.h"
@@ -43,16 +43,16 @@ static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %
                              "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
                              "[namespace.orders]\nusers = root\n[namespace.mail]\nusers = root\n";
 
-/* In memory that all processes share. */
+/* in memory that all workers share */
 struct shared {
     _Atomic uint32_t stop;
     _Atomic uint64_t begun; /* increments that began */
     _Atomic uint64_t ended; /* increments that ended while the hold still counted */
     _Atomic uint64_t canceled;
     _Atomic uint64_t timed_out;
-    /* forked children, which must get errors from all their parents' objects */
+    /* the number of forked children that got an error from each of their parents' objects */
     _Atomic uint64_t children;
-    bool tries_children; /* set before the workers start */
+    bool tries_children; /* whether workers fork such children; set before the workers start */
     volatile uint64_t counters[NAMES];
 };
 
@@ -60,7 +60,6 @@ static struct shared *shared;
 static struct history *history;
 static struct agent_process agent;
 
-/* A worker's state. */
 struct worker {
     hf_client *client;
     hf_lock *locks[HANDLES];
@@ -91,7 +90,7 @@ static void log_event(enum history_kind kind, uint32_t pid, uint32_t lock, enum 
 static void *cancel_now_and_then(void *arg)
 {
     struct worker *worker = arg;
-    for (;;) { /* ends with the process */
+    for (;;) {
         sleep_ms(7);
         uint32_t handle = atomic_load(&worker->waiting);
         if (handle != 0) {
@@ -102,7 +101,7 @@ static void *cancel_now_and_then(void *arg)
     return NULL;
 }
 
-/* A child uses its parent's objects, which must have no effect. */
+/* Forks a child that uses its parent's objects. The calls must fail and have no effect. */
 static void try_as_child(struct worker *worker, uint32_t handle)
 {
     fflush(NULL);
@@ -119,12 +118,12 @@ static void try_as_child(struct worker *worker, uint32_t handle)
     }
 }
 
-/* Increments without any atomic operation. */
+/* Increments the lock's counter, without any atomic operation. */
 static void write_alone(struct worker *worker, uint32_t handle)
 {
     volatile uint64_t *counter = &shared->counters[worker->names[handle]];
     if (hf_remaining_ns(worker->locks[handle]) < 100 * MS) {
-        return; /* the lease is about to end: a stall could carry this write past it */
+        return; /* the lease ends soon, and a stall could delay this write until after its end */
     }
     atomic_fetch_add(&shared->begun, 1);
     uint64_t value = *counter;
@@ -135,7 +134,7 @@ static void write_alone(struct worker *worker, uint32_t handle)
     atomic_fetch_add(&shared->ended, 1);
 }
 
-/* Picks a handle on a random lock of the worker. */
+/* Returns a handle of the worker on a random lock, and opens it if necessary. */
 static uint32_t pick_handle(struct worker *worker)
 {
     uint32_t handle = (uint32_t)draw(&worker->random, HANDLES);
@@ -245,7 +244,7 @@ static void worker_end(pid_t pid)
     log_event(HISTORY_KILLED, (uint32_t)pid, 0, HF_EXCLUSIVE, NULL);
 }
 
-/* Returns whether everything that the test must try has happened. */
+/* Returns whether each kind of fault and of attempt has happened often enough. */
 static bool is_enough(unsigned kills, unsigned restarts)
 {
     return kills > 5 && restarts > 1 && atomic_load(&shared->ended) > 500 &&
@@ -253,8 +252,8 @@ static bool is_enough(unsigned kills, unsigned restarts)
            (atomic_load(&shared->children) > 0 || !shared->tries_children);
 }
 
-/* Kills and replaces workers and the agent until the time is over, and on a busy machine until
- * enough has happened. The test's time-out bounds that. */
+/* Kills and replaces workers, and kills and restarts the agent, until the time is over. On a busy
+ * machine it goes on until is_enough(). The test's time-out limits that. */
 static void disturb(pid_t *workers, uint64_t seed, unsigned *kills, unsigned *restarts)
 {
     int64_t end_ns = boottime_now() + (test_is_deep() ? RUN_DEEP_MS : RUN_MS) * MS;
@@ -322,7 +321,7 @@ START_TEST(never_two_holders)
             report.first);
     REQUIRE(sum >= ended && sum <= begun, "%llu increments of %llu to %llu",
             (unsigned long long)sum, (unsigned long long)ended, (unsigned long long)begun);
-    /* Checks that the attempts and the kills did happen. */
+    /* Checks that the holds and the kills did happen. */
     ck_assert_uint_gt(report.holds, 500);
     ck_assert_uint_gt(kills, 5);
     ck_assert_uint_gt(restarts, 1);

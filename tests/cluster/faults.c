@@ -1,4 +1,4 @@
-/* See faults.h: the library between a process and its kernel. */
+/* See faults.h: the library between a process and libc. */
 #include "faults.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 enum { STALL_STEP_MS = 2, MILLION = 1000000 };
 
 static const int64_t second_ns = 1000000000;
-static struct faults_host *own; /* NULL: no faults in this process */
+static struct faults_host *own; /* NULL: this process has no faults */
 
 static struct faults *map_file(const char *path, int flags)
 {
@@ -55,7 +55,8 @@ __attribute__((constructor)) static void find_file(void)
     }
 }
 
-/* These functions replace libc's, also where the build hides names. */
+/* These functions must be visible, so that they replace libc's, even if the build hides other
+ * names. */
 #pragma GCC visibility push(default)
 
 /* ---- the clock ---- */
@@ -70,7 +71,7 @@ static struct timespec from_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / second_ns, .tv_nsec = ns % second_ns};
 }
 
-/* left * over / under, without an overflow in between. */
+/* Returns left * over / under. The product of the whole numbers does not overflow. */
 static int64_t scale(int64_t left, int64_t over, int64_t under)
 {
     return left / under * over + left % under * over / under;
@@ -81,7 +82,7 @@ static int64_t to_local(const struct faults_host *host, int64_t true_ns)
     return host->base_ns + scale(true_ns - host->base_ns, MILLION + host->rate_ppm, MILLION);
 }
 
-/* Rounds up, so that a sleep until that time does not end too early. */
+/* The result is rounded up, so that a sleep until it does not end too early. */
 static int64_t to_true(const struct faults_host *host, int64_t local_ns)
 {
     return host->base_ns + scale(local_ns - host->base_ns, MILLION, MILLION + host->rate_ppm) + 1;
@@ -136,7 +137,7 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *request,
     return syscall(SYS_clock_nanosleep, clock, flags, &until, left) == 0 ? 0 : errno;
 }
 
-/* Every absolute timer of these processes is of BOOTTIME. */
+/* All absolute timers of these processes use CLOCK_BOOTTIME. */
 int timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *old)
 {
     struct itimerspec copy = *when;
@@ -150,7 +151,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *when, struct iti
 
 /* ---- the disk ---- */
 
-/* Returns whether the flush may go on; if not, errno is set. */
+/* Counts and delays a flush. Returns whether it may reach the kernel. If not, errno is set. */
 static bool flush_may_go_on(void)
 {
     if (!own) {
@@ -164,7 +165,7 @@ static bool flush_may_go_on(void)
     if (delay_ms != 0) {
         poll(NULL, 0, (int)delay_ms);
     }
-    while (atomic_load(&own->stalled)) { /* the test that stalls it bounds the stall */
+    while (atomic_load(&own->stalled)) { /* the test ends the stall */
         poll(NULL, 0, STALL_STEP_MS);
     }
     errno = atomic_load(&own->flush_error);
@@ -204,7 +205,7 @@ int fallocate(int fd, int mode, off_t offset, off_t size)
 {
     if (own && mode == 0) {
         atomic_fetch_add(&own->making, 1);
-        while (atomic_load(&own->making_stalled)) { /* likewise */
+        while (atomic_load(&own->making_stalled)) { /* the test ends this stall, too */
             poll(NULL, 0, STALL_STEP_MS);
         }
         atomic_fetch_sub(&own->making, 1);

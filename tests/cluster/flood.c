@@ -1,10 +1,11 @@
 /*
- * Ten thousand connections of one user that say nothing, or a byte a second, or send frames that
- * are too large or nested without end, or ask for answers that nobody reads. Another user's lock is
- * served all the time.
+ * One user has ten thousand connections. They send nothing, or a byte a second, or frames that are
+ * too large or nested without end, or requests whose answers they never read. Another user's lock
+ * is served all the time.
  *
- * The agent's descriptors and memory stay below the user's share, a few lines of the log name the
- * user, all connections are closed, and everything is given back when the user's processes end.
+ * The agent's descriptors and memory stay below the user's share, and a few lines of the log name
+ * the user. The agent closes all these connections. When the user's processes end, it frees
+ * everything that it used for them.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -36,14 +37,15 @@ enum {
     CLIENTS_OF_USER = 2048, /* half of [limits] clients, by default */
     SILENT_MAX = 128,       /* io/socket.h: SOCKET_GREETING_MAX_PER_USER */
     DESCRIPTORS_MORE_MAX = 3 * CLIENTS_OF_USER + SILENT_MAX + 64,
-    /* For each client: 64 KiB of unsent bytes in up to 1,024 packets, and the client itself. */
+    /* For each client: 64 KiB of unsent bytes, up to 1,024 packets with 64 bytes of overhead each,
+     * and 8 KiB for the client's own state. */
     MEMORY_MORE_MAX_KB = CLIENTS_OF_USER * (64 + 64 + 8),
     /* The log may grow by LOG_MORE_MAX, and by LOG_A_SECOND_MAX each second for lines about clients
      * that come and go. */
     LOG_MORE_MAX = 64 * 1024,
     LOG_A_SECOND_MAX = 2 * 1024,
     ANSWERS = 400,      /* requests of a client that does not read */
-    LARGE = 100 * 1000, /* bytes of a frame, and depth of a nested one */
+    LARGE = 100 * 1000, /* bytes of a large frame, and the depth of a nested frame */
 };
 
 /* The ways in which a connection breaks the rules. */
@@ -84,18 +86,19 @@ static void greet(int fd)
     (void)!send(fd, bytes, hfi_frame_encode(&frame, bytes, sizeof(bytes)), MSG_NOSIGNAL);
 }
 
-/* Sends an OPEN whose name is an array in an array in an array ... */
+/* Sends an OPEN whose name is an array in an array, and so on. */
 static void nest(int fd, size_t depth)
 {
     static unsigned char bytes[LARGE];
-    memset(bytes, 0x91, sizeof(bytes)); /* an array of one */
-    bytes[0] = 0x9b;                    /* an array of eleven: kind, request, nine fields */
+    memset(bytes, 0x91, sizeof(bytes)); /* an array of one element */
+    bytes[0] = 0x9b;                    /* an array of eleven elements: kind, request, nine
+                                         * fields */
     bytes[1] = HFI_FRAME_OPEN;
     bytes[2] = 1;
     (void)!send(fd, bytes, depth, MSG_NOSIGNAL);
 }
 
-/* Returns whether the connection is still open. Answers that could be read stay unread. */
+/* Returns whether the connection is still open. It does not read answers. */
 static bool is_open(int fd)
 {
     struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};
@@ -114,8 +117,8 @@ static void ask_and_never_read(int fd)
     }
 }
 
-/* Only a few connections send requests and never read, because one of them costs the agent as much
- * as all others. */
+/* Only a few connections send requests and never read, because each of them costs the agent as much
+ * as all other connections together. */
 static enum manner manner_of(unsigned number)
 {
     static const enum manner others[] = {SILENT, BYTE_BY_BYTE, TOO_LARGE, NESTED};
@@ -172,7 +175,7 @@ static void flood(unsigned process)
     atomic_fetch_add(&shared->done, 1);
     for (;;) {
         for (unsigned i = 0; i < EACH; i++) {
-            if (fds[i] >= 0 && manner_of(i) == BYTE_BY_BYTE) { /* one byte each second */
+            if (fds[i] >= 0 && manner_of(i) == BYTE_BY_BYTE) {
                 (void)!send(fds[i], "\x01", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
             } else if (fds[i] >= 0 && manner_of(i) == NEVER_READS && is_open(fds[i])) {
                 ask_and_never_read(fds[i]);
@@ -183,7 +186,7 @@ static void flood(unsigned process)
     }
 }
 
-/* ---- the client that is served meanwhile ---- */
+/* ---- the client that the agent must serve during the flood ---- */
 
 struct most {
     unsigned descriptors;
@@ -201,7 +204,7 @@ static void serve_one(struct most *most)
     hf_lock *lock;
     int64_t begin_ns = boottime_now();
     snprintf(name, sizeof(name), "honest/%u", locks++);
-    /* If the agent gets no processor for long, the library takes it for absent, and the test tries
+    /* If the agent gets no processor for long, the library reports HF_ENOAGENT, and the test tries
      * again. */
     int result = hf_open(honest, name, NULL, &lock);
     for (int64_t end_ns = begin_ns + 60000 * MS;
@@ -285,8 +288,8 @@ START_TEST(ten_thousand_connections)
     while (atomic_load(&shared->done) < PROCESSES) {
         serve_one(&most);
     }
-    /* The agent reads a million requests before all connections are closed, so the test only checks
-     * that their number falls. */
+    /* The agent has a million requests to read before it has closed all connections. The test only
+     * checks that the number of open connections falls. */
     unsigned fewest = UINT_MAX;
     int64_t end_ns = 0;
     for (unsigned open = open_in_all(); open > 0; open = open_in_all()) {
@@ -312,7 +315,8 @@ START_TEST(ten_thousand_connections)
     ck_assert_uint_le(most.memory_kb, before.memory_kb + MEMORY_MORE_MAX_KB);
     ck_assert_int_le(agent_log_size(&agent) - log_before,
                      LOG_MORE_MAX + LOG_A_SECOND_MAX * ((boottime_now() - begin_ns) / (1000 * MS)));
-    /* Four lines a minute for each kind, and not one for each connection. */
+    /* The log has at most four lines a minute for each kind of offence, and not one line for each
+     * connection. */
     unsigned told = agent_logged(&agent, "event=client_broke_rules");
     ck_assert_uint_ge(told, 1);
     ck_assert_uint_le(told, 4 * (2 + (unsigned)((boottime_now() - begin_ns) / (60000 * MS))));

@@ -1,6 +1,6 @@
 /*
- * Full tables are an error to the caller, HF_EFULL; nothing is lost, and there is room again when a
- * client closes a lock. [limits] makes every table small.
+ * [limits] makes every table small. A call that finds its table full fails with HF_EFULL. No lock
+ * or hold is lost, and there is room again when a client closes a lock.
  */
 #include "actor.h"
 #include "require.h"
@@ -55,7 +55,8 @@ static void close_lock(struct actor *actor, uint32_t lock)
     actor_do(actor, &(struct actor_request){.kind = ACTOR_CLOSE, .lock = lock});
 }
 
-/* Repeats the open, for the agent frees what was closed after a moment. */
+/* Repeats the open until it succeeds, because the agent frees a closed entry a moment after the
+ * close. */
 static int open_eventually(struct actor *actor, uint32_t lock, const char *format, unsigned number)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -78,7 +79,7 @@ START_TEST(locks_full)
     }
     ck_assert_int_eq(open_numbered(actor, LOCKS, "name/%u", LOCKS), HF_EFULL);
     ck_assert(actor_remaining(actor, 0) > 0);
-    for (uint32_t i = 1; i < LOCKS; i++) { /* each of them works */
+    for (uint32_t i = 1; i < LOCKS; i++) { /* each open lock works */
         ck_assert_int_eq(actor_acquire(actor, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
         ck_assert_int_eq(actor_release(actor, i), 0);
     }
@@ -141,7 +142,8 @@ START_TEST(clients_full)
 }
 END_TEST
 
-/* A lock with waiters or readers needs a block of seats: two blocks are enough for two locks. */
+/* A lock with waiters or readers needs a block of seats. Two blocks are enough for two such locks,
+ * and a third one gets HF_EFULL. */
 START_TEST(blocks_full)
 {
     struct actor *holder = new_actor();
@@ -151,7 +153,7 @@ START_TEST(blocks_full)
         ck_assert_int_eq(open_numbered(waiter, i, "lock/%u", i), 0);
         ck_assert_int_eq(actor_acquire(holder, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     }
-    for (uint32_t i = 0; i < BLOCKS; i++) { /* a lock that is shown with a waiter has its seats */
+    for (uint32_t i = 0; i < BLOCKS; i++) { /* once the waiter is shown, the lock has its block */
         char name[32];
         struct actor_reply waited;
         snprintf(name, sizeof(name), "lock/%u", i);
@@ -170,7 +172,7 @@ START_TEST(blocks_full)
         ck_assert_int_eq(actor_acquire(waiter, i, HF_EXCLUSIVE, 0, NULL), 0);
         ck_assert_int_eq(actor_release(waiter, i), 0);
     }
-    /* A lock that has a block is still served: another wait works. */
+    /* A lock that already has a block still takes waiters. */
     ck_assert_int_eq(actor_acquire(holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     actor_wait(waiter, 0, HF_EXCLUSIVE);
     actor_await_waiters(holder, "lock/0", 1);

@@ -1,6 +1,6 @@
 /*
- * A FUSE server of one file, on a mount that lies in no folder. It answers every request that is
- * needed to map the file, and never answers READ.
+ * A FUSE server of one file, on a mount that is attached to no folder. It answers every request
+ * that a process needs to map the file, and never answers READ.
  */
 #include "fuse_page.h"
 
@@ -42,7 +42,7 @@ static void reply_init(int device, uint64_t unique, const struct fuse_init_in *w
 {
     struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
                                 .minor = FUSE_KERNEL_MINOR_VERSION,
-                                /* otherwise a waiting process could not be killed */
+                                /* makes waiting processes killable */
                                 .flags = FUSE_ASYNC_READ,
                                 .max_readahead = wish->max_readahead,
                                 .max_write = 4096};
@@ -99,7 +99,7 @@ static void serve_one(int device, const struct fuse_in_header *header, const voi
         break;
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
-    case FUSE_INTERRUPT: /* these requests need no answer */
+    case FUSE_INTERRUPT: /* these requests have no answer */
         break;
     default:
         reply(device, header->unique, ENOSYS, NULL, 0);
@@ -118,14 +118,14 @@ static void serve(int device, int asked)
             if (size < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN)) {
                 continue;
             }
-            _exit(0); /* no process has the file open any more */
+            _exit(0); /* the file is closed in all processes */
         }
         request.bytes[size] = '\0';
         serve_one(device, &request.header, request.bytes + sizeof(request.header), asked);
     }
 }
 
-/* ---- its file system ---- */
+/* ---- the mount ---- */
 
 static int open_device(void)
 {
@@ -152,7 +152,7 @@ static bool set(int context, const char *key, const char *value)
     return syscall(SYS_fsconfig, context, command, key, value, 0) == 0;
 }
 
-/* Makes a mount that lies in no folder; -1 on failure. */
+/* Makes a mount that is attached to no folder. Returns -1 on failure. */
 static int make_mount(int device)
 {
     char number[16];
@@ -173,7 +173,7 @@ static int make_mount(int device)
     return mount;
 }
 
-/* ---- for tests ---- */
+/* ---- the calls for tests ---- */
 
 static bool cannot(const char *what)
 {
@@ -191,7 +191,8 @@ static void start_server(struct fuse_page *page, int device)
         serve(device, ends[1]);
     }
     close(ends[1]);
-    /* the server has the last descriptor: when that closes, the kernel ends all waiting calls */
+    /* Only the server keeps the device open. When it ends, the device closes, and the kernel ends
+     * all waiting calls. */
     close(device);
     page->asked = ends[0];
 }

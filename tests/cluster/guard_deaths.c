@@ -1,18 +1,19 @@
 /*
- * `holdfast lock` and its guard processes are killed at random instants, alone or together: no two
- * groups are ever at work.
+ * The test kills `holdfast lock` and its guard processes at random times, alone or together. At no
+ * time may two groups work.
  *
  * CMD is a shell with children that ignore signals. A file lock (flock) that the whole group
- * inherits says whether any process of it is alive: the next holder's CMD takes that lock without
- * waiting, and reports an overlap if it cannot. That next holder waits for its turn from before the
- * kill on, so its CMD starts as early as it can.
+ * inherits says whether any process of the group is alive. The next holder's CMD takes that lock
+ * without waiting, and reports an overlap if it cannot. The next holder already waits when the test
+ * kills, so its CMD starts as early as possible.
  *
- * There are two guards, so no process of the group may be left when one of them dies, with or
- * without `holdfast`, or is stopped when `holdfast` dies. If all three are killed before any could
- * act, CMD dies, but its children do not (guard_process.h). That may happen in rounds that kill
- * all. The test then ends the group and counts it.
+ * There are two guards. So no process of the group may be left when one guard dies, with or without
+ * `holdfast`, nor when `holdfast` dies while one guard is stopped. If the test kills all three
+ * before any of them can act, CMD dies, but its children do not (guard_process.h). That may happen
+ * in the rounds that kill all three. Then the test kills the group and counts that case.
  *
- * HOLDFAST_TEST_ROUNDS sets the number of rounds, HOLDFAST_TEST_SEED the instants.
+ * HOLDFAST_TEST_ROUNDS sets the number of rounds. HOLDFAST_TEST_SEED is the seed of the random
+ * times.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -61,7 +62,7 @@ static const char work[] =
     "wait\n";
 
 static struct agent_process agent;
-static unsigned left_count; /* of ALL: how often children of CMD were left */
+static unsigned left_count; /* in how many rounds that kill all three, children of CMD were left */
 static unsigned count[VICTIM_COUNT];
 
 static void start(void)
@@ -109,7 +110,7 @@ static bool read_text(const char *path, char *text, size_t size)
     return got > 0;
 }
 
-/* Waits until that holder's group is at work. Returns the group. */
+/* Waits until that holder's group is at work. Returns its process group. */
 static pid_t await_group(unsigned number)
 {
     char path[128];
@@ -172,7 +173,7 @@ static void reap_orphans(pid_t waiter)
     }
 }
 
-/* Returns whether any process of the group is left at the time by which it must have ended. */
+/* Returns whether any process of the group still lives at by_ns. */
 static bool is_left(pid_t group, pid_t waiter, int64_t by_ns)
 {
     while (kill(-group, 0) == 0) {
@@ -208,7 +209,7 @@ static void kill_victims(enum victim victim, pid_t holder, const pid_t guards[GU
         sleep_us(gap_us);
         kill(guard, SIGKILL);
     }
-    if (victim == GUARD_STOPPED) { /* it must not outlive the test */
+    if (victim == GUARD_STOPPED) { /* the stopped guard must not outlive the test */
         sleep_ms(LOCK_DELAY_MS / 2);
         kill(guard, SIGKILL);
     }
@@ -223,7 +224,8 @@ static void play_round(enum victim victim, pid_t holder, pid_t group, pid_t wait
     int64_t killed_ns = boottime_now();
     wait_for(holder);
     count[victim]++;
-    /* The holder that lost its guard has released by now, so its group must be gone already. */
+    /* A holder that lost its guard has ended its group before it released the lock and ended. In
+     * the other cases the group ends within the lock-delay. */
     if (is_left(group, waiter, victim == GUARD ? killed_ns : killed_ns + LOCK_DELAY_MS / 2 * MS)) {
         kill(-group, SIGKILL);
         REQUIRE(victim == ALL, "the group is left: killed %s", victim_names[victim]);

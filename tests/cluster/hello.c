@@ -1,4 +1,4 @@
-/* Frames by hand: see hello.h. */
+/* See hello.h: frames without the library. */
 #include "hello.h"
 
 #include <stddef.h>
