@@ -230,14 +230,6 @@ FAST bool fast_free(const struct hold_view *view)
     return true;
 }
 
-/* The hold had ended by its lease before the release. The view is a copy, so that the fast path may
- * keep its own in registers. */
-COLD static int fast_lost(hf_lock *lock, struct hold_view view)
-{
-    ended_note(lock, &view, false);
-    return HF_ELOST;
-}
-
 HFI_PUBLIC int hf_release(hf_lock *lock)
 {
     struct hold_view view;
@@ -255,7 +247,9 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
     if (atomic_load_explicit(&lock->hold.ended, memory_order_acquire) == view.number) {
         return HF_ENOTHELD;
     }
-    bool counts = lease_in_force(view.binding, view.held.epoch);
+    if (__builtin_expect(!lease_in_force(view.binding, view.held.epoch), 0)) {
+        return release_slow(lock, view.number); /* which also keeps the reason of the loss */
+    }
     /* relaxed: published by the swap; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lane->changing, view.number, memory_order_relaxed);
     bool freed = fast_free(&view);
@@ -270,5 +264,5 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
         return release_slow(lock, view.number);
     }
     HF_PROBE2(release_fast, lock->name, view.held.token);
-    return __builtin_expect(counts, 1) ? 0 : fast_lost(lock, view);
+    return 0;
 }
