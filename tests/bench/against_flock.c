@@ -1,6 +1,6 @@
 /*
- * Acquire and release of a lock that nobody else wants, against flock(2) on a file of the measured
- * directory: LOCK_EX and LOCK_UN, two system calls.
+ * Compares acquire and release of a lock that nobody else wants with flock(2) on a file in the
+ * measured directory. LOCK_EX and LOCK_UN are two system calls.
  */
 #include <errno.h>
 #include <fcntl.h>

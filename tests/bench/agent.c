@@ -1,9 +1,9 @@
 /*
- * Starting and stopping the bench's own agent, and reading /proc about it.
+ * Starts and stops the bench's own agent, and reads /proc about it.
  *
- * Processor time is the sum of the threads' schedstat, which counts nanoseconds; where the kernel
- * lacks it, it is the process's stat, in clock ticks. A thread that ended between two readings is
- * missing from the second: an idle agent ends none.
+ * Processor time is the sum of the threads' schedstat, which counts nanoseconds. Where the kernel
+ * has no schedstat, the time comes from the process's stat, which counts clock ticks. A thread that
+ * ended between two readings is missing from the second reading; an idle agent ends no thread.
  */
 #include "agent.h"
 
@@ -42,7 +42,7 @@ static void regions_add(struct agent_regions *regions, const char *path)
     }
 }
 
-/* Adds the regions that the agent has open, whether mapped or not. */
+/* Adds the regions whose files the agent has open, even if it has not mapped them. */
 static void regions_find_open(const struct agent *agent, struct agent_regions *regions)
 {
     char directory[64];
@@ -66,7 +66,7 @@ static void regions_find_open(const struct agent *agent, struct agent_regions *r
     closedir(open_files);
 }
 
-/* Where the memory of a mapping of /proc/PID/smaps comes from. */
+/* The kind of memory behind a mapping of /proc/PID/smaps. */
 enum backing { BACKING_MEMORY, BACKING_FILE, BACKING_REGION };
 
 /* Reads "start-end perms offset device inode [path]". Returns false if the line is no such line. */
@@ -95,10 +95,10 @@ static const char *field_value(const char *line, const char *name)
 }
 
 /*
- * Sums the mappings. Memory without a file counts with its Pss; of a file's mapping only what the
- * process changed for itself (Anonymous) counts: the rest is the page cache's. Swap counts. Of a
- * region only the pages count that the agent has touched, and it touches the pages of each lock. It
- * takes all other pages when it starts, whatever is locked.
+ * Sums the mappings, swap included. A mapping without a file counts with its Pss. A mapping of a
+ * file counts only with the pages that the process changed for itself (Anonymous); its other pages
+ * belong to the page cache. A region counts with the pages that the agent has touched. The agent
+ * touches a lock's pages when the lock is opened, and the other pages at its start.
  */
 static int read_mappings(const struct agent *agent, struct agent_memory *out,
                          struct agent_regions *regions)
@@ -263,8 +263,8 @@ static int daemon_path(char *path, size_t size)
     return 0;
 }
 
-/* In the child: becomes the agent, in a process group of its own, so that the terminal's ^C
- * reaches only the bench, and dies with the bench. Does not return. */
+/* In the child: executes the agent's program. The agent is in a process group of its own, so that
+ * the terminal's ^C reaches only the bench. It is killed when the bench dies. Does not return. */
 static _Noreturn void become_daemon(const char *program, const char *directory, const char *config,
                                     pid_t parent)
 {
@@ -335,7 +335,7 @@ int agent_prepare(struct agent *agent, const char *below)
     return 0;
 }
 
-/* Writes DIRECTORY/holdfast.conf, and its path to path. */
+/* Writes DIRECTORY/holdfast.conf, and copies that path to `path`. */
 static int write_config(const struct agent *agent, const char *config, char *path, size_t size)
 {
     snprintf(path, size, "%s/holdfast.conf", agent->directory);
@@ -405,7 +405,7 @@ static void end_process(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* Notes the agent's region files, so that they can be removed after its last end. */
+/* Records the paths of the agent's region files: agent_stop() removes these files. */
 static void note_regions(struct agent *agent)
 {
     struct agent_memory ignored = {0};
@@ -434,7 +434,7 @@ void agent_end(struct agent *agent)
     }
 }
 
-/* Removes the region, and the folders that it is in if nothing else is there. */
+/* Removes the region's file, and each folder above it that is then empty. */
 static void remove_region(const char *path)
 {
     char folder[PATH_MAX];

@@ -1,9 +1,10 @@
 /*
- * Several processes take and release one lock as fast as they can, in no order, with nothing to do
- * under it: Holdfast with HF_BARGING against a robust process-shared pthread mutex.
+ * Several processes take and release one lock as fast as they can, in no order, and do nothing
+ * while they hold it. The figure compares Holdfast with HF_BARGING and a robust process-shared
+ * pthread mutex.
  *
- * Both sides let a running process take the lock again, so a round may belong to one process almost
- * alone. Only the sum of all processes is compared; fairness is not looked at.
+ * Each of these two locks lets a running process take it again at once, so one process may do most
+ * of a round. Only the sum of all processes is compared, not the fairness.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -42,7 +43,7 @@ static int64_t holdfast_work(void *state, crew_stop *stop)
     return count;
 }
 
-/* arg is the mutex; the workers only lock it. */
+/* arg points to the pointer to the mutex, which the workers only lock. */
 static int mutex_setup(const void *arg, uint32_t worker, void **state)
 {
     (void)worker;

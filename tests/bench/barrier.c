@@ -1,4 +1,4 @@
-/* The barrier's code: see barrier.h. */
+/* The functions of barrier.h. */
 #include "barrier.h"
 
 #include <limits.h>
@@ -14,7 +14,7 @@ static const int64_t arrival_timeout_ns = INT64_C(60000000000);
 
 void barrier_arrive_and_wait(struct barrier *barrier, uint32_t phase)
 {
-    /* release: pairs with the acquire in barrier_await; publishes what the worker counted */
+    /* release: pairs with the acquire in barrier_await; publishes the worker's results */
     atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_release);
     /* acquire: pairs with the release in barrier_open; sees the stop flag reset */
     while (atomic_load_explicit(&barrier->phase, memory_order_acquire) == phase) {
@@ -47,7 +47,7 @@ int barrier_await(struct barrier *barrier, const pid_t *pids, uint32_t count)
 
 void barrier_open(struct barrier *barrier)
 {
-    /* relaxed, both: the workers sleep, and the release below publishes them */
+    /* relaxed, both stores: the workers sleep, and the release below publishes the values */
     atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
     atomic_store_explicit(&barrier->stop, 0, memory_order_relaxed);
     /* release: pairs with the acquire in barrier_arrive_and_wait */

@@ -1,9 +1,10 @@
 /*
  * The barrier between a bench and its worker processes: one phase number in shared memory.
  *
- * A worker that is ready counts itself as arrived and sleeps on the phase; when all have arrived
- * the bench advances the phase and wakes them. The bench waits for arrivals by looking every half
- * millisecond, which costs nothing while it measures and lets it notice a worker that died.
+ * A worker that is ready counts itself as arrived and sleeps until the phase changes. When all
+ * workers have arrived, the bench advances the phase and wakes them. The bench waits for arrivals
+ * by looking every half millisecond: this costs nothing while it measures, and lets it notice a
+ * worker that died.
  */
 #ifndef BENCH_BARRIER_H
 #define BENCH_BARRIER_H
@@ -15,19 +16,19 @@
 
 #include "measure.h"
 
-/* All zero at first, in memory that the workers share. */
+/* Lies in memory that the workers share. It begins with all bytes zero. */
 struct barrier {
     alignas(64) _Atomic uint32_t phase;
     alignas(64) _Atomic uint32_t arrived;
-    alignas(64) _Atomic uint32_t stop; /* for the bench to set, for workers to look at */
+    alignas(64) _Atomic uint32_t stop; /* set by the bench, read by the workers */
 };
 
-/* In a worker: reports that it is ready and sleeps until the phase is no longer the given one. The
- * bench sees what the worker wrote before. */
+/* In a worker: reports that the worker is ready, and sleeps until the barrier's phase differs from
+ * the given one. The bench then sees all that the worker wrote before. */
 void barrier_arrive_and_wait(struct barrier *barrier, uint32_t phase);
 
-/* Waits until that many have arrived. Returns -1 after complain() if one of the processes ended, on
- * an interrupt, or after a minute. */
+/* Waits until `count` workers have arrived. Returns -1 after complain() if one of the processes
+ * ended, if the bench was interrupted, or after a minute. */
 int barrier_await(struct barrier *barrier, const pid_t *pids, uint32_t count) MUST_CHECK;
 
 /* Clears the stop flag and lets all workers go on. */

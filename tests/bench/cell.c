@@ -1,6 +1,6 @@
 /*
- * See cell.h. The bench reads from an agent's log how much the agent has sent: on SIGUSR1 an agent
- * logs that (docs/LOG.md).
+ * See cell.h. The bench reads from an agent's log how much the agent has sent: an agent logs its
+ * traffic when it gets SIGUSR1 (docs/LOG.md).
  */
 #include "cell.h"
 
@@ -21,7 +21,7 @@ static const int64_t millisecond_ns = 1000000;
 static const int64_t settle_ns = INT64_C(1500000000);
 static const int64_t take_timeout_ns = INT64_C(20000000000);
 
-/* Finds ports that no process uses now. It holds them open together, so that they differ. */
+/* Finds ports that no process uses. All stay open until the last is found, so that they differ. */
 static int choose_ports(struct cell *cell)
 {
     int fds[CELL_HOSTS];
@@ -80,7 +80,7 @@ uint32_t cell_coordinator(const char *name)
 
 void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_SIZE])
 {
-    do { /* the loop ends: about every third name is coordinated by that host */
+    do { /* ends soon: that host coordinates about every third name */
         snprintf(name, CELL_NAME_SIZE, "bench/cell/%llu", (unsigned long long)cell->names_used++);
     } while (cell_coordinator(name) != coordinator);
 }
@@ -112,8 +112,8 @@ hf_lock *cell_take(hf_client *client, const char *name)
     return lock;
 }
 
-/* Waits until every host can take a lock of every coordinator; then a moment more, in which
- * partitions go to their preferred voters. */
+/* Waits until every host can take a lock of every coordinator. Then waits a little longer, until
+ * each partition is at its preferred voter. */
 int cell_await(struct cell *cell)
 {
     for (uint32_t i = 0; i < CELL_HOSTS; i++) {
@@ -171,7 +171,7 @@ static uint64_t field(const char *line, const char *key)
     return at == NULL ? 0 : strtoull(at + strlen(pattern), NULL, 10);
 }
 
-/* Adds up all the kinds of messages that a line "traffic_sent" has. */
+/* Adds the counts of each kind of message in a line "traffic_sent". */
 static void read_kinds(const char *line, struct cell_traffic *out)
 {
     static const char *const renewals[] = {"RENEW", "RENEW_ACK"};
@@ -195,7 +195,7 @@ static void read_kinds(const char *line, struct cell_traffic *out)
     out->for_locks = all - out->commits - out->renewals - out->background;
 }
 
-/* Reads the log from `from` on. Returns true when the last line of a report is there. */
+/* Reads the log from offset `from` on. Returns true if it has the last line of a report. */
 static bool read_report(const char *path, long from, struct cell_traffic *out)
 {
     char line[4096];

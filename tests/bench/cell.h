@@ -1,6 +1,6 @@
 /*
- * A cell of the bench's own: three agents, all voters, on this machine's loopback, tcp without TLS,
- * each with a store of its own on the measured disk, and with free ports.
+ * A cell of the bench's own: three agents, all voters, on the loopback. They speak TCP without TLS
+ * on free ports, and each has its own store on the measured disk.
  */
 #ifndef BENCH_CELL_H
 #define BENCH_CELL_H
@@ -19,10 +19,11 @@ struct cell {
     uint64_t names_used;
 };
 
-/* Starts it and returns when each agent's session is safe and every partition of the lock names has
- * its preferred coordinator. Call cell_stop() after a failure, too. ttl: static. */
+/* Starts the cell. Returns when each agent's session is safe and every partition has its preferred
+ * coordinator. ttl is a static text. Call cell_stop() after a failure, too. */
 int cell_start(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
-/* cell_start() in three steps: directories and ports; the agents; waiting. */
+/* The steps of cell_start(). cell_prepare() makes directories and chooses ports, cell_launch()
+ * starts one agent, and cell_await() waits for the cell. */
 int cell_prepare(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
 int cell_launch(struct cell *cell, uint32_t host) MUST_CHECK;
 int cell_await(struct cell *cell) MUST_CHECK;
@@ -33,13 +34,13 @@ hf_client *cell_connect(const struct cell *cell, uint32_t host);
 
 /* Returns the host that coordinates a name while all hosts are alive. */
 uint32_t cell_coordinator(const char *name);
-/* Makes a name that this cell never saw and that the given host coordinates. */
+/* Makes a name that was never used in this cell, and that the given host coordinates. */
 void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_SIZE]);
 
-/* Opens and acquires; the caller releases and closes. Returns NULL after complain(). */
+/* Opens and acquires the lock; the caller releases and closes it. Returns NULL after complain(). */
 hf_lock *cell_take(hf_client *client, const char *name);
 
-/* The messages that an agent has sent, and the resources that it has used, so far. */
+/* What an agent has sent and used since its start. */
 struct cell_traffic {
     uint64_t packets;
     uint64_t bytes;
@@ -47,12 +48,12 @@ struct cell_traffic {
     uint64_t background; /* heartbeats, gossip, pulls, hellos: messages without any lock */
     uint64_t for_locks;  /* all other messages */
     uint64_t commits;
-    uint64_t token_ranges; /* ranges that were leased to the host */
-    uint64_t wakeups;      /* of its threads */
-    int64_t cpu_ns;        /* its processor time */
+    uint64_t token_ranges; /* token ranges that the coordinators leased to the host */
+    uint64_t wakeups;      /* of the agent's threads */
+    int64_t cpu_ns;        /* the agent's processor time */
 };
 
-/* Reads the traffic of one agent, or of all together. */
+/* Reads the traffic of one agent, or the sum of all agents. */
 int cell_read_traffic(const struct cell *cell, uint32_t host, struct cell_traffic *out) MUST_CHECK;
 int cell_traffic_sum(const struct cell *cell, struct cell_traffic *out) MUST_CHECK;
 

@@ -1,6 +1,7 @@
 /*
- * Two figures: the effect on the other hosts, under load, when a voter that coordinates a third of
- * the names is killed by SIGKILL; and how long a lock stays closed after its holder's host is gone.
+ * Two figures. The first is the effect on the other hosts, under load, when the bench kills a voter
+ * that coordinates a third of the names. The second is how long a lock stays closed after its
+ * holder's host is gone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +17,16 @@ static const int64_t warm_up_ns = INT64_C(500000000);
 static const int64_t window_ns = INT64_C(1500000000);
 static const int64_t timeout_ns = INT64_C(20000000000);
 
-/* The locks taken in a window of time. */
+/* The acquires of a window of time. */
 struct window {
     double median_us, longest_us;
-    double tail_us; /* 99.9 % of the acquires are shorter; only of names that `without` does not
-                     * coordinate */
+    /* 99.9 % of the acquires are shorter; leaves out the names that the killed voter coordinated */
+    double tail_us;
     uint64_t count;
 };
 
-/* Considers the acquires that were under way at any moment of the window. */
+/* Fills in *out from the acquires that were under way at any moment of the window. out->tail_us
+ * leaves out the names that host `without` coordinates. */
 static int look_at(const struct load *load, int64_t start_ns, int64_t end_ns, uint32_t without,
                    struct window *out)
 {
@@ -59,7 +61,7 @@ static int look_at(const struct load *load, int64_t start_ns, int64_t end_ns, ui
     return 0;
 }
 
-/* Puts load on the other two hosts for a quiet window, kills the victim, and goes on for another
+/* Puts load on the two other hosts. Measures a quiet window, kills the victim, and measures another
  * window. */
 static int kill_once(struct cell *cell, uint32_t victim, uint32_t series, struct window *quiet,
                      struct window *after)
@@ -135,7 +137,7 @@ int figure_cell_killed(const struct bench *bench, struct figure *figure)
 
 /* ---- the holder's host is gone ---- */
 
-/* Measures the time from the end of host 0 until host 1 has the lock that host 0 held, in s. */
+/* Measures the time in s from the kill of host 0 until host 1 has the lock that host 0 held. */
 static int lose_once(struct cell *cell, uint32_t coordinator, double *out)
 {
     char name[CELL_NAME_SIZE];

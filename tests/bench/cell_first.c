@@ -1,6 +1,7 @@
 /*
- * One host alone with its locks, in a cell of three: a name that it used before, and one that
- * nobody ever used, coordinated on the same host or on another.
+ * In a cell of three, one host takes locks that no other host wants: a name that the host used
+ * before, and names that nobody ever used. The coordinator of the new names is the same host or
+ * another one.
  */
 #include <stdio.h>
 
@@ -46,8 +47,8 @@ static int measure_cached(struct cell *cell, const struct bench *bench, struct f
     hf_client *client = cell_connect(cell, 0);
     hf_lock *lock = client == NULL ? NULL : cell_take(client, name);
     int result = lock != NULL && hf_release(lock) == 0 ? 0 : -1;
-    pause_ns(settle_ns); /* meanwhile the third voter, which the grant did not need, receives the
-                          * value */
+    /* meanwhile the third voter, whose answer the grant did not need, gets the value */
+    pause_ns(settle_ns);
     if (result == 0 && (result = cell_traffic_sum(cell, &before)) == 0) {
         int64_t took_ns = repeat_pairs(lock, count);
         result = took_ns < 0 ? -1 : cell_traffic_sum(cell, &after);
@@ -89,7 +90,7 @@ struct first_run {
     struct series *floor_here, *floor_there;
 };
 
-/* Returns the median time of open + acquire of new names of that coordinator, in us. */
+/* Measures the median time of open + acquire, in us, for new names of that coordinator. */
 static int first_acquires(struct first_run *run, uint32_t coordinator, uint32_t operations,
                           double *out)
 {

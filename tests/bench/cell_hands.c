@@ -1,6 +1,6 @@
 /*
- * A lock that goes from host to host: two that alternate with nobody waiting, and one that waits
- * already when the other releases.
+ * Hand-overs of a lock between hosts. In one figure two hosts alternate and nobody waits. In the
+ * other figure one host already waits when the other host releases.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void run_stop(struct hands_run *run)
     floors_stop(&run->floors);
 }
 
-/* Opens a new name of that coordinator on hosts 0 and 1. */
+/* On hosts 0 and 1, opens a new name that the given host coordinates. */
 static int open_locks(struct hands_run *run, uint32_t coordinator)
 {
     char name[CELL_NAME_SIZE];
@@ -65,8 +65,8 @@ static int open_locks(struct hands_run *run, uint32_t coordinator)
 
 /* ---- alternating ---- */
 
-/* Measures the median time of an acquire + release. Before each acquire the lock is at the other
- * host. */
+/* Measures the median time of an acquire + release. Before each acquire the other host has the
+ * lock. */
 static int alternate(struct hands_run *run, uint32_t turns, double *out)
 {
     double times[TURNS_MAX];
@@ -87,10 +87,11 @@ static int alternate(struct hands_run *run, uint32_t turns, double *out)
 }
 
 /*
- * One round for each coordinator: on the two hosts that alternate, and on the third. Between host
- * and coordinator: request, recall, give-back and grant, of which those that go to another host are
- * a hop each; then the accept round, a round trip, with its flush; and the client's own way to its
- * agent and back.
+ * Measures one round. The coordinator is one of the two hosts that alternate, or the third host.
+ *
+ * The floor of a hand-over has three parts. Request, recall, give-back and grant pass between the
+ * hosts and the coordinator: each that goes to another host costs a hop. The accept round costs a
+ * round trip and its flush. The client costs a round trip to its agent.
  */
 static int alternate_round(struct hands_run *run, uint32_t turns, struct series *taken,
                            struct series *floor, struct series *third)
@@ -155,8 +156,8 @@ static void *waiter_main(void *arg)
     return NULL;
 }
 
-/* Measures the time from the release on one host to the return of the acquire on the other, in
- * us. */
+/* Measures the time in us from the release on one host until the acquire on the other host
+ * returns. */
 static int hand_over(hf_lock *from, hf_lock *to, double *out)
 {
     struct waiter waiter = {.lock = to};
@@ -175,7 +176,7 @@ static int hand_over(hf_lock *from, hf_lock *to, double *out)
     return 0;
 }
 
-/* Adds the messages and flushes of one hand-over to costs. */
+/* Measures a round of hand-overs. Adds to `costs` the messages and the flushes of one hand-over. */
 static int waiting_round(struct hands_run *run, uint32_t coordinator, uint32_t turns,
                          struct series *out, struct series costs[2])
 {
@@ -206,9 +207,10 @@ static int waiting_round(struct hands_run *run, uint32_t coordinator, uint32_t t
     return error == 0 ? 0 : complain("waiting: %s", hf_strerror(error));
 }
 
-/* The serial path of a hand-over, with a pause before each part as each hand-over has one, or with
- * all in a row: give-back and grant, as far as they leave the coordinator's host; the accept round
- * with its flush; and the client's own way to its agent and back. */
+/* Measures the steps of a hand-over that must follow one another: give-back and grant, if they
+ * leave the coordinator's host; the accept round with its flush; and the client's round trip to its
+ * agent. A period_ns above 0 puts a pause before each operation, as before each hand-over; 0
+ * measures them without a pause. */
 static int waiting_floor(struct hands_run *run, uint32_t coordinator, uint32_t turns,
                          int64_t period_ns, struct series *out)
 {

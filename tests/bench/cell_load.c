@@ -1,4 +1,4 @@
-/* The load of cell_load.h, and the figure of how many locks a cell serves under it. */
+/* The load of cell_load.h, and the figure of how many locks a cell serves under this load. */
 #include "cell_load.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ int load_start(struct load *load, const struct cell *cell, uint32_t spared, uint
     *load = (struct load){.series = series};
     for (uint32_t i = 0; i < LOAD_CLIENTS; i++) {
         struct load_client *client = &load->clients[i];
-        do { /* the loop ends: not all hosts are spared */
+        do { /* ends: at least one host is not spared */
             host = (host + 1) % CELL_HOSTS;
         } while ((spared >> host & 1) != 0);
         *client = (struct load_client){.load = load, .index = i};
@@ -97,7 +97,7 @@ void load_free(struct load *load)
     }
 }
 
-/* Counts the acquires that began at or after start and were done before end. */
+/* Counts the acquires that began at start_ns or later and ended before end_ns. */
 static uint64_t count_between(const struct load *load, int64_t start_ns, int64_t end_ns)
 {
     uint64_t count = 0;

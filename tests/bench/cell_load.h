@@ -1,6 +1,6 @@
 /*
- * Clients that use new names as fast as they can: each opens, acquires, releases and closes, one
- * name after the other, in a thread of its own with a connection of its own.
+ * Clients that use new names as fast as they can. Each client opens, acquires, releases and closes
+ * one name after the other, in its own thread and with its own connection.
  */
 #ifndef BENCH_CELL_LOAD_H
 #define BENCH_CELL_LOAD_H
@@ -33,13 +33,13 @@ struct load {
     struct load_client clients[LOAD_CLIENTS];
     uint32_t started;
     atomic_bool stop;
-    uint32_t series; /* names of different loads differ */
+    uint32_t series; /* the load's number, a part of its names, so that two loads share no name */
 };
 
-enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* samples of a client; further ones are not noted */
+enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* samples of a client; it does not record further acquires */
 
-/* Starts the clients. A host whose bit in `spared` is set gets none; its clients go to the other
- * hosts. Call load_stop() after a failure, too. */
+/* Starts the clients. A host whose bit is set in `spared` gets no client; its clients go to the
+ * other hosts. Call load_stop() after a failure, too. */
 int load_start(struct load *load, const struct cell *cell, uint32_t spared,
                uint32_t series) MUST_CHECK;
 /* Stops the clients. Returns -1 after complain() if one of them failed. The samples stay until

@@ -1,7 +1,8 @@
 /*
- * Gossip in a cell of 3 voters and 100 observers: the core that the agents run, in virtual time, on
- * a network that delays packets. The figure is the messages of one agent in one second, at rest and
- * with 20 changes a second. A cell of 3 voters and 25 observers is measured for comparison.
+ * Gossip in a cell of 3 voters and 100 observers. The agents' gossip core runs in virtual time, on
+ * a network that delays packets. The figure is the number of messages of one agent in one second,
+ * at rest and with 20 changes a second. A cell of 3 voters and 25 observers is measured for
+ * comparison.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static void send_packet(uint32_t from, const struct gossip_action *action)
     village.sent[from]++;
     if (bytes == NULL || village.packet_count == PACKETS_MAX) {
         free(bytes);
-        return; /* the packet is lost, as packets may be */
+        return; /* gossip must bear a lost packet */
     }
     memcpy(bytes, village.output + action->as.send.offset, action->as.send.size);
     village.packets[village.packet_count++] = (struct packet){
@@ -126,7 +127,8 @@ static bool start(uint32_t index)
             tell_of_peer(index, i);
         }
         if (i < index) {
-            tell_of_peer(i, index); /* the agent learns of the peer as soon as the peer renews */
+            /* the session core reports a peer as soon as the peer renews its session */
+            tell_of_peer(i, index);
         }
     }
     return true;
@@ -175,8 +177,8 @@ static void change(uint32_t number)
     (void)!gossip_put_lock(village.gossips[index], &lock, village.now_ns);
 }
 
-/* Reads and clears the counts of the last duration_ns: the mean of all agents and the count of the
- * busiest agent, per second. */
+/* Reads the counts of the last duration_ns and clears them. Returns messages per second: the mean
+ * of all agents, and those of the busiest agent. */
 static void count_sent(int64_t duration_ns, double *mean, double *busiest)
 {
     uint64_t sum = 0;
@@ -191,7 +193,7 @@ static void count_sent(int64_t duration_ns, double *mean, double *busiest)
     *busiest = (double)most / seconds;
 }
 
-/* rest and busy have two values each: the mean, and the count of the busiest agent. */
+/* rest and busy get two values each: the mean, and the count of the busiest agent. */
 static int run_village(uint32_t observers, double rest[2], double busy[2])
 {
     const int64_t second_ns = 1000 * ms_ns;

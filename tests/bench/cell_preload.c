@@ -1,4 +1,4 @@
-/* See cell_preload.h. The stores are written by three processes at once. */
+/* See cell_preload.h. Three processes write the three stores at the same time. */
 #include "cell_preload.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { ROWS_A_COMMIT = 20000 };
 
 static bool put_register(struct store *store, uint32_t index)
 {
-    static struct action action; /* static because it is large: it has room for any message */
+    static struct action action; /* static, because it is too large for the stack */
     struct message_value *value = &action.as.reg.value;
     char name[32];
     int length = snprintf(name, sizeof(name), "bench/preload/%09u", index);

@@ -1,6 +1,6 @@
 /*
- * The cost of a cell with many locks: renewals of a session with one lock and with many, a voter's
- * memory with a million registers, and its restart with them.
+ * The cost of a cell with many locks: the renewals of a session with one lock and with many locks,
+ * a voter's memory with a million registers, and the time of its restart with these registers.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const int64_t settle_ns = INT64_C(1000000000);
 
 /* ---- renewals ---- */
 
-/* A client that takes its part of the locks and keeps them. */
+/* A client that takes every HOLDERS-th lock from `first` on, below `end`, and keeps them. */
 struct holder {
     pthread_t thread;
     hf_client *client;
@@ -38,14 +38,15 @@ static void *holder_main(void *arg)
         char name[CELL_NAME_SIZE];
         snprintf(name, sizeof(name), "bench/held/%u", i);
         if (interrupted() || cell_take(holder->client, name) == NULL) {
-            break; /* hf_disconnect() ends the handles */
+            break; /* the caller's hf_disconnect() ends the handles */
         }
         holder->held++;
     }
     return NULL;
 }
 
-/* Takes that many locks on host 0, or as many as it can in the time. Returns how many are held. */
+/* Takes `count` locks on host 0, or as many as it can in load_limit_ns. Returns how many are
+ * held. */
 static uint32_t hold_many(const struct cell *cell, struct holder holders[HOLDERS], uint32_t count)
 {
     uint32_t held = 0;
@@ -67,7 +68,8 @@ static uint32_t hold_many(const struct cell *cell, struct holder holders[HOLDERS
     return held;
 }
 
-/* Measures messages and packets of all agents a second. */
+/* Measures, for all agents together, the renewals, the packets and the processor time of a
+ * second. */
 static int measure_rest(const struct cell *cell, double *renewals, double *packets, double *cpu)
 {
     struct cell_traffic before;
@@ -113,7 +115,8 @@ int figure_cell_renewals(const struct bench *bench, struct figure *figure)
     }
     if (result == 0) {
         held = hold_many(&cell, holders, wanted);
-        pause_ns(4 * settle_ns); /* meanwhile gossip spreads the locks */
+        /* meanwhile gossip carries news of the locks to the other agents */
+        pause_ns(4 * settle_ns);
         result = held > 1 ? measure_rest(&cell, &values[1], &values[3], &values[5]) : -1;
         for (uint32_t i = 0; i < HOLDERS; i++) {
             hf_disconnect(holders[i].client);
@@ -146,7 +149,7 @@ static int start_all(struct cell *cell)
     return cell_await(cell);
 }
 
-/* Measures the memory that an agent of an empty cell has for itself. */
+/* Measures the memory of an agent in an empty cell, its regions excluded. */
 static int measure_empty(const struct bench *bench, double *own)
 {
     struct cell cell;

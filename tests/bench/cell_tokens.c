@@ -1,6 +1,6 @@
 /*
- * The cost in tokens of a hand-over to another host: how many leased tokens are never handed out,
- * and how many ranges were leased for the holds before the hand-over. docs/TIMEOUTS.md, "How long
+ * The cost in tokens of a hand-over to another host: how many leased tokens no hold ever gets, and
+ * how many ranges the host leased for the holds before the hand-over. docs/TIMEOUTS.md, "How long
  * tokens last", has the budget.
  */
 #include <stdio.h>
@@ -10,11 +10,11 @@
 
 enum { TURNS = 8, TURNS_QUICK = 2, MANY = 10000 };
 
-/* The most that an unclean end may cost after so many holds. */
+/* The number of tokens that may be lost if the holder's host is killed after MANY holds. */
 static const double lost_max = MANY / 4.0 + 13312;
 static const int64_t timeout_ns = INT64_C(20000000000);
 
-/* Takes the lock that many times. Returns the tokens of the first and the last hold. */
+/* Takes the lock `holds` times. Returns the tokens of the first and the last hold. */
 static int hold_often(hf_lock *lock, uint32_t holds, uint64_t *first, uint64_t *last)
 {
     for (uint32_t i = 0; i < holds; i++) {
@@ -30,14 +30,14 @@ static int hold_often(hf_lock *lock, uint32_t holds, uint64_t *first, uint64_t *
     return 0;
 }
 
-/* Does the same, and counts the ranges that were leased to the host for these holds. */
+/* Calls hold_often(), and counts the token ranges that the host leased for these holds. */
 static int hold_and_count(const struct cell *cell, hf_lock *lock, uint32_t holds, uint64_t *last,
                           double *ranges)
 {
     struct cell_traffic before;
     struct cell_traffic after;
     uint64_t first = 0;
-    /* The lock was opened together with its first grant. */
+    /* The traffic is read after hf_open(), which brought the first range: hence the 1 below. */
     int result = cell_read_traffic(cell, 0, &before);
     result = result == 0 ? hold_often(lock, holds, &first, last) : result;
     result = result == 0 ? cell_read_traffic(cell, 0, &after) : result;
@@ -45,13 +45,14 @@ static int hold_and_count(const struct cell *cell, hf_lock *lock, uint32_t holds
     return result;
 }
 
-/* The cost of a hand-over. */
+/* The cost of a hand-over: the tokens that no hold got, and the ranges leased before it. */
 struct cost {
     double lost;
     double ranges;
 };
 
-/* One host holds so often, then the other gets the lock: the gap between their tokens. */
+/* Host 0 takes a new lock `holds` times, and is killed if `unclean`. Then `next` takes the lock.
+ * The loss is the gap between the last token of host 0 and the first token of `next`. */
 static int pass_once(struct cell *cell, hf_client *next, uint32_t holds, bool unclean,
                      struct cost *cost)
 {

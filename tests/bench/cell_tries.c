@@ -1,7 +1,7 @@
 /*
- * A try (a time-out of 0) on a lock that a process of another host holds: how soon it is answered
- * that it cannot be had. On a handle that is open, and with the open of a name that is new to that
- * host.
+ * Measures a try (an acquire with a timeout of 0) on a lock that a process of another host holds:
+ * the time until the try fails. One case uses an open handle. The other case opens a name that is
+ * new to the trying host.
  */
 #include <stdio.h>
 
@@ -22,8 +22,8 @@ static int try_once(hf_lock *lock)
     return error == HF_EBUSY ? 0 : complain("a try of a held lock: %s", hf_strerror(error));
 }
 
-/* Opens and tries a name once, then tries it again and again. Notes the times in ms, the first one
- * separately. */
+/* Opens a name and tries it again and again. Stores the times in ms; *first has the time of the
+ * open and the first try. */
 static int try_held(struct tries_run *run, const char *name, uint32_t tries, double *first,
                     double *times)
 {
@@ -41,7 +41,8 @@ static int try_held(struct tries_run *run, const char *name, uint32_t tries, dou
     return result;
 }
 
-/* A name of each coordinator: the holder's host, the other, the third. */
+/* Tries one name of each coordinator. The coordinator is the holder's host, the trying host or the
+ * third host. */
 static int tries_round(struct tries_run *run, uint32_t tries, struct series out[3])
 {
     double firsts[CELL_HOSTS];

@@ -1,5 +1,5 @@
 /*
- * The crew's processes and the rounds, from barrier to barrier.
+ * The crew's processes and their rounds, each from one barrier to the next.
  */
 #include "crew.h"
 
@@ -15,7 +15,8 @@
 #include "barrier.h"
 
 struct crew_place {
-    alignas(64) int64_t count; /* the count of the last round; written before arriving */
+    /* the worker's count of the last round; written before the worker arrives at the barrier */
+    alignas(64) int64_t count;
 };
 
 struct crew {
@@ -47,7 +48,7 @@ static uint32_t turn_of(uint32_t round)
     return (round + pair) % 2; /* the order of the jobs: A B, B A, A B, ... */
 }
 
-/* In a worker: never returns. */
+/* The body of a worker process. Never returns. */
 static _Noreturn void worker_main(struct crew *crew, uint32_t worker, uint32_t rounds,
                                   const struct crew_job jobs[2], pid_t parent)
 {
@@ -84,7 +85,8 @@ static int run_rounds(struct crew *crew, const pid_t *pids, uint32_t worker_coun
         int64_t start_ns = now_ns();
         barrier_open(&crew->barrier);
         pause_ns(effort.round_ns);
-        /* relaxed: a late read does no harm; counts travel by the barrier */
+        /* relaxed: a worker that reads the flag late does no harm; the barrier publishes the
+         * counts */
         atomic_store_explicit(&crew->barrier.stop, 1, memory_order_relaxed);
         int64_t took_ns = now_ns() - start_ns;
         if (barrier_await(&crew->barrier, pids, worker_count) != 0) {
@@ -98,11 +100,11 @@ static int run_rounds(struct crew *crew, const pid_t *pids, uint32_t worker_coun
         if (job->round_done != NULL) {
             job->round_done(job->round_arg);
         }
-        if (round >= 2) { /* the first of each job is the warm-up */
+        if (round >= 2) { /* the first round of each job is its warm-up */
             series_add(job->out, (double)count * 1e9 / (double)took_ns);
         }
     }
-    barrier_open(&crew->barrier); /* lets the workers leave */
+    barrier_open(&crew->barrier); /* the workers see that all rounds are done, and end */
     return 0;
 }
 

@@ -1,10 +1,11 @@
 /*
- * Several processes that fight for one lock, in two jobs that alternate: Holdfast and what it is
- * compared with.
+ * Several processes that compete for one lock, in two jobs that alternate: Holdfast and the lock
+ * that it is compared with.
  *
- * The processes are forked once and do both jobs, in short rounds. Before each round they gather
- * at a shared barrier and start together; they count their operations until a shared flag ends the
- * round. Nothing pins them to a processor: the scheduler does as it would for anybody.
+ * The bench forks the processes once, and each process does both jobs in short rounds. Before each
+ * round the processes meet at a barrier and start together. They count their operations until a
+ * shared flag ends the round. No process is pinned to a processor: the scheduler places them as it
+ * places any program.
  */
 #ifndef BENCH_CREW_H
 #define BENCH_CREW_H
@@ -15,30 +16,32 @@
 
 enum { CREW_MAX = 16 };
 
-/* Set by the bench when a round is over; a worker looks at it before every operation. */
+/* The bench sets it when a round is over. A worker reads it before every operation. */
 typedef _Atomic uint32_t crew_stop;
 
 struct crew_job {
-    /* Called in each worker once, before the first round. *state is the worker's own. Returns -1
-     * after complain(). */
+    /* Each worker calls it once, before its first round. *state is for that worker alone. Returns
+     * -1 after complain(). */
     int (*setup)(const void *arg, uint32_t worker, void **state);
-    /* Called in each worker in each round: works until *stop is not 0. Returns the count of
+    /* Each worker calls it in each round. Works until *stop is not 0. Returns the count of
      * operations, or -1 after complain(). */
     int64_t (*work)(void *state, crew_stop *stop);
-    const void *arg;    /* passed to setup; it is from before the fork */
-    struct series *out; /* gets operations a second of all workers together, one value a round */
-    /* Called in the bench's process after each round of this job, while the workers are idle. May
-     * be NULL. */
+    const void *arg; /* passed to setup(); set before the fork */
+    /* gets one value a round: the operations per second of all workers together */
+    struct series *out;
+    /* The bench's own process calls it after each round of this job, while the workers are idle.
+     * May be NULL. */
     void (*round_done)(void *round_arg);
     void *round_arg;
 };
 
-/* Returns a page-aligned piece of zeroed memory that children of fork share, or NULL after
- * complain(). */
+/* Returns zeroed, page-aligned memory that the bench shares with the processes it forks. Returns
+ * NULL after complain(). */
 void *crew_memory(size_t size);
 void crew_memory_free(void *memory, size_t size);
 
-/* Runs both jobs. Returns -1 after complain(). In either case no worker is left behind. */
+/* Runs both jobs. Returns -1 after complain(). All workers have ended when it returns, even after a
+ * failure. */
 int crew_run(uint32_t worker_count, const struct crew_job jobs[2], struct effort effort) MUST_CHECK;
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Several processes take and release one lock in the order of their coming, with nothing to do
- * under it: Holdfast's default against the bare queue of ticket_queue.h.
+ * Several processes take and release one lock in the order of their arrival, and do nothing while
+ * they hold it. The figure compares Holdfast's default with the bare queue of ticket_queue.h.
  *
- * The bench counts hand-overs: an acquisition whose predecessor was another process. A process that
- * finds nobody waiting and takes the lock again does not count, on either side. Each lock protects
- * the number of its last holder, which only the holder writes, and a plain sum. The sum comes out
- * wrong if two processes were ever inside at once.
+ * The bench counts hand-overs: acquisitions whose previous holder was another process. It does not
+ * count a process that finds nobody waiting and takes the lock again. Each lock protects two plain
+ * variables: the number of its last holder, and a sum. The sum comes out wrong if the lock ever had
+ * two holders at once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,14 +17,15 @@
 #include "subject.h"
 #include "ticket_queue.h"
 
-/* The rate of etcd for one contended lock, measured elsewhere. The target is set against it. */
+/* etcd's hand-overs per second of one contended lock, measured elsewhere. The target of this figure
+ * is derived from this rate. */
 static const double etcd_handovers_per_s = 95.0;
 
-/* The data that the lock protects. */
+/* The data that the lock protects, and the sums that the workers count without the lock. */
 struct guarded {
     alignas(64) uint32_t last_holder; /* the worker's number + 1 */
     uint64_t acquisitions;
-    /* the same sum and the hand-overs, added up by the workers outside the lock */
+    /* The number of acquisitions and of hand-overs. The workers add to these without the lock. */
     alignas(64) _Atomic uint64_t counted_acquisitions;
     _Atomic uint64_t counted_handovers;
 };
@@ -46,7 +47,7 @@ struct fighter {
     uint32_t self; /* the worker's number + 1 */
 };
 
-/* To be called while the lock is held. Returns 1 if the lock came from another process. */
+/* The caller holds the lock. Returns 1 if the previous holder was another process, else 0. */
 static int64_t enter_guarded(struct guarded *inside, uint32_t self)
 {
     int64_t handed_over = inside->last_holder != self ? 1 : 0;
@@ -55,10 +56,10 @@ static int64_t enter_guarded(struct guarded *inside, uint32_t self)
     return handed_over;
 }
 
-/* To be called at the end of a round, without the lock. Returns the hand-overs. */
+/* The worker calls it at the end of a round, without the lock. Returns the hand-overs. */
 static int64_t count_round(struct guarded *inside, int64_t acquisitions, int64_t handovers)
 {
-    /* relaxed, both: read when all workers have ended */
+    /* relaxed, both additions: the bench reads the sums after all workers have ended */
     atomic_fetch_add_explicit(&inside->counted_acquisitions, (uint64_t)acquisitions,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&inside->counted_handovers, (uint64_t)handovers,
@@ -123,7 +124,8 @@ static int64_t queue_work(void *state, crew_stop *stop)
     return count_round(&fighter->arena->by_queue, acquisitions, handovers);
 }
 
-/* If a lock let two processes in at once, its sum is too low and its figure is worth nothing. */
+/* Fails if the lock's own sum is too low. Then the lock let two processes in at once, and its
+ * figure is worthless. */
 static int check_exclusion(const struct guarded *inside, const char *who)
 {
     /* relaxed: all workers have ended */
@@ -135,20 +137,20 @@ static int check_exclusion(const struct guarded *inside, const char *who)
     return 0;
 }
 
-/* How often the processes met: the percentage of acquisitions that came from another process. */
+/* Measures contention: the percentage of acquisitions whose previous holder was another process. */
 struct contention {
     struct guarded *inside;
-    uint64_t acquisitions; /* until the last round */
+    uint64_t acquisitions; /* the count at the end of the last round */
     uint64_t handovers;
     struct series shares; /* one value a round */
 };
 
-/* A crew_job's round_done. */
+/* The round_done() of a crew_job. */
 static void note_contention(void *arg)
 {
     struct contention *contention = arg;
     struct guarded *inside = contention->inside;
-    /* relaxed, both: the workers are idle, and arrived at the barrier */
+    /* relaxed, both loads: the workers have arrived at the barrier, and are idle */
     uint64_t acquisitions = atomic_load_explicit(&inside->counted_acquisitions,
                                                  memory_order_relaxed);
     uint64_t handovers = atomic_load_explicit(&inside->counted_handovers, memory_order_relaxed);
@@ -161,9 +163,9 @@ static void note_contention(void *arg)
 }
 
 /*
- * Two processes that the scheduler puts on one processor hardly ever meet: each runs its whole time
- * slice alone, and the hand-overs fall to the rate of the slices, whatever the lock. A ratio of
- * such rates says nothing about the locks.
+ * Adds the contention to the figure's note, with a warning if it is low. Two processes on one
+ * processor hardly ever meet: each runs for its whole time slice alone. Their hand-overs fall to
+ * the rate of the slices, with any lock. A ratio of such rates tells nothing about the locks.
  */
 static void describe_contention(struct figure *figure, const struct contention *ours,
                                 const struct contention *peers)

@@ -1,7 +1,7 @@
 /*
- * The comparisons, one a file. Each starts an agent of its own under bench->directory, measures,
- * stops it, and fills in a figure whose name and text are set already. Returns 0, or -1 after
- * complain().
+ * The comparisons, one in each file. Each starts its own agent under bench->directory, measures,
+ * stops the agent, and fills in a figure whose name and text are set already. Returns 0, or -1
+ * after complain().
  */
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H
@@ -22,7 +22,7 @@ figure_fn figure_idle;          /* idle.c */
 figure_fn figure_memory_closed; /* memory.c */
 figure_fn figure_memory_open;
 
-/* Of cells of three voters. */
+/* Figures of a cell of three voters. */
 figure_fn figure_cell_cached; /* cell_first.c */
 figure_fn figure_cell_first;
 figure_fn figure_cell_clients;   /* cell_load.c */

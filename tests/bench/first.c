@@ -1,9 +1,9 @@
 /*
- * The first acquire of a name that was never used, against the least it can cost: one message to
- * another process and its answer over a SEQPACKET Unix socket, and one append of 512 bytes with
- * fdatasync in the agent's own state directory, one after the other.
+ * The first acquire of a name that was never used, compared with the least that it can cost: one
+ * message to another process with its answer, over a Unix socket of type SEQPACKET, and then one
+ * append of 512 bytes with fdatasync in the agent's own state directory.
  *
- * Opening the handle belongs to the first acquire; releasing and closing do not.
+ * The time includes opening the handle. It does not include releasing and closing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +27,14 @@ enum { MESSAGE_SIZE = 64, APPEND_SIZE = 512 };
 static const uint64_t operations_per_round = 32;
 static const uint64_t operations_per_round_quick = 8;
 
-/* The peer: a process that echoes, and a file. */
+/* The side that is compared: a process that echoes messages, and a file for the appends. */
 struct echo {
     pid_t pid;
     int socket_fd;
     int file_fd;
 };
 
-/* Everything of one run; the series belong to the figure. */
+/* The state of one run. The figure owns the series. */
 struct run {
     struct agent agent;
     struct echo echo;
@@ -52,7 +52,7 @@ static _Noreturn void echo_main(int socket_fd, pid_t parent)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(1);
     }
-    for (;;) { /* runs until the bench closes its end */
+    for (;;) { /* runs until the bench closes its end of the socket */
         ssize_t size = recv(socket_fd, message, sizeof(message), 0);
         if (size <= 0 || send(socket_fd, message, (size_t)size, MSG_NOSIGNAL) != size) {
             _exit(0);
@@ -122,7 +122,7 @@ static int append_durably(const struct echo *echo)
     return 0;
 }
 
-/* Opens and acquires a new name, and stops the clock; then releases and closes it. */
+/* Opens and acquires a new name, and measures the time. Then releases and closes the lock. */
 static int first_acquire(struct run *run, int64_t *out_ns)
 {
     char name[64];
@@ -142,7 +142,7 @@ static int first_acquire(struct run *run, int64_t *out_ns)
     return error == 0 ? 0 : complain("%s: %s", name, hf_strerror(error));
 }
 
-/* Measures one round: the two sides alternate after each operation, because both wait for the same
+/* Measures one round. The two sides alternate after each operation, because both wait for the same
  * disk. */
 static int measure_round(struct run *run, uint64_t operations)
 {
@@ -193,7 +193,7 @@ static int measure_rounds(struct run *run, struct effort effort)
     return 0;
 }
 
-/* Returns whether a flush writes to a disk in that directory. */
+/* Returns whether a flush of a file in that directory goes to a disk. */
 static bool flush_costs(const char *directory)
 {
     struct statfs status;

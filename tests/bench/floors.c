@@ -1,5 +1,5 @@
-/* See floors.h: processes that wait for an order (how many operations), do them one by one and
- * answer with the median time. */
+/* See floors.h. Each process waits for an order (a number of operations), does them one by one, and
+ * answers with their median time. */
 #include "floors.h"
 
 #include <arpa/inet.h>
@@ -54,7 +54,7 @@ static void answer(int fd, double *times, uint32_t count)
     }
 }
 
-/* Does an operation as often as ordered, until the bench closes its end. */
+/* Does the operation as often as each order says, until the bench closes its end of fd. */
 static _Noreturn void obey(int fd, bool (*operation)(void *arg), void *arg)
 {
     static double times[OPERATIONS_MAX];
@@ -136,7 +136,8 @@ static void on_link(void *arg, uint32_t peer, bool up)
     struct link *link = arg;
     link->up = up;
     if (up && link->echoes) {
-        /* The peer begins when it receives this; packets that were sent earlier would be lost. */
+        /* The measuring side sends only after it got this packet: one sent before the link is up
+         * would be lost. */
         (void)transport_send(link->transport, peer, "", 1);
     }
 }
@@ -212,7 +213,7 @@ static _Noreturn void echo_main(const unsigned ports[2])
     if (!link_open(&link, ports[1], ports[0])) {
         _exit(1);
     }
-    for (;;) { /* it is killed with the bench */
+    for (;;) { /* runs until the bench dies, which kills it */
         uv_run(&link.loop, UV_RUN_ONCE);
     }
 }

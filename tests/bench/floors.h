@@ -1,20 +1,19 @@
 /*
- * The parts that a change of a lock in a cell cannot do without, measured beside it: a round trip
- * over a socket, a round trip between two agents' inboxes, a flush of a store. Each is done by
- * processes of its own that wait for orders in between, so that a figure can take turns with its
- * floors.
+ * The times of the parts that every change of a lock in a cell needs (its floors), measured in the
+ * same run. Separate processes do these operations when the bench orders it, so that a figure can
+ * alternate with its floors. There are four floors:
  *
- *   socket     64 bytes there and back on a SEQPACKET socketpair, blocking calls
+ *   socket     64 bytes there and back on a SEQPACKET socketpair, with blocking calls
  *   transport  300 bytes there and back between two processes, through agent/io/transport and a
- *              libuv loop, as an agent has it
- *   flush      a register and a slot in one commit of a store (agent/io/store), alone
- *   flush_3    the same in three stores at once, as three voters do it
+ *              libuv loop, as in an agent
+ *   flush      a register and a slot in one commit of one store (agent/io/store)
+ *   flush_3    the same in three stores at the same time, as in three voters
  *
- * One after the other without a pause, or one each period: a machine that has rested takes longer
- * to wake up a thread than one that is at work, so what is measured with pauses needs floors that
- * are. The three flushes of flush_3 begin together then.
+ * The operations follow each other without a pause, or one begins in each period. A machine that
+ * has rested takes longer to wake up a thread than a busy machine. So a figure with pauses needs
+ * floors with pauses. With pauses, the three flushes of flush_3 begin together.
  *
- * NNG does not survive a fork, so the bench itself never opens it.
+ * NNG does not survive a fork, so the bench's own process never opens it.
  */
 #ifndef BENCH_FLOORS_H
 #define BENCH_FLOORS_H
@@ -42,10 +41,10 @@ struct floor_times {
     double flush_3;
 };
 
-/* Call floors_stop() after a failure, too. */
+/* Starts the processes. Call floors_stop() after a failure, too. */
 int floors_start(struct floors *floors, const char *below) MUST_CHECK;
-/* period_ns: the time from the beginning of one operation to that of the next; 0: without
- * pauses. */
+/* Measures `operations` of each floor. period_ns is the time from the begin of one operation to the
+ * begin of the next; 0: without pauses. */
 int floors_measure(struct floors *floors, uint32_t operations, int64_t period_ns,
                    struct floor_times *out) MUST_CHECK;
 void floors_stop(struct floors *floors);

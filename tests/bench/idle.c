@@ -1,6 +1,6 @@
 /*
- * The cost of an agent that nobody asks anything: the share of one processor over at least 10 s, in
- * windows of 1 s, and its resident memory. Its own session is renewed meanwhile.
+ * The cost of an agent that serves no client: its share of one processor over at least 10 s, in
+ * windows of 1 s, and its resident memory. Meanwhile the agent renews its own session.
  */
 #include "agent.h"
 #include "figures.h"
@@ -11,7 +11,7 @@ static const int64_t second_ns = INT64_C(1000000000);
 static const double mib = 1024.0 * 1024.0;
 enum { WINDOWS = 12, WINDOWS_QUICK = 3 };
 
-/* Fills the series with one value a window; *mean is the share of the whole time. */
+/* Fills the series with one value for each window. *mean is the share over all windows together. */
 static int measure_windows(const struct agent *agent, size_t windows, struct series *out,
                            double *mean, int64_t *resolution_ns)
 {
@@ -53,7 +53,7 @@ int figure_idle(const struct bench *bench, struct figure *figure)
 
     int result = agent_start(&agent, bench->directory);
     if (result == 0) {
-        pause_ns(2 * second_ns); /* the work of its start does not count as idleness */
+        pause_ns(2 * second_ns); /* the agent's start is not idleness */
         result = measure_windows(&agent, windows, &cpu->series, &mean, &resolution_ns);
     }
     if (result == 0) {

@@ -1,7 +1,7 @@
 /*
- * holdfast-bench: prints what Holdfast costs on this machine, each figure beside what it is to be
- * compared with. The figures are in figures.h; this file reads the command line, finds out what
- * machine and filesystem it is, runs the figures that were asked for and prints them.
+ * holdfast-bench prints what Holdfast costs on this machine, and beside each figure the value that
+ * it is compared with. figures.h lists the figures. This file reads the command line, describes the
+ * machine and the filesystem, runs the requested figures and prints them.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -91,10 +91,10 @@ struct options {
     bool quick;
     const char *only;
     const char *directory;
-    const struct entry *entries; /* the last one's name is NULL */
+    const struct entry *entries; /* ends with an entry whose name is NULL */
 };
 
-/* The heading above the figures. */
+/* The machine and the filesystem, for the heading above the figures. */
 struct surroundings {
     char directory[PATH_MAX];
     char filesystem[64];
@@ -176,7 +176,8 @@ static int parse_options(int argc, char **argv, struct options *options)
     return usage_error("no figure's name begins with ", options->only);
 }
 
-/* The directory to measure in, absolute: as asked for, ./build, $TMPDIR, /var/tmp. */
+/* Chooses the directory to measure in, as an absolute path. The first that exists is taken: the
+ * requested one, ./build, $TMPDIR, /var/tmp. */
 static int choose_directory(const char *asked, char out[PATH_MAX])
 {
     struct stat status;
@@ -196,7 +197,8 @@ static int choose_directory(const char *asked, char out[PATH_MAX])
     return 0;
 }
 
-/* Returns the type and device of the filesystem with that device number, from mountinfo. */
+/* Finds in mountinfo the type and the device of the directory's filesystem, by its device
+ * number. */
 static void find_filesystem(const char *directory, struct surroundings *out)
 {
     snprintf(out->filesystem, sizeof(out->filesystem), "unknown");

@@ -1,8 +1,9 @@
 /*
  * The clock, the series, the alternating rounds and the printing of measure.h.
  *
- * A round's length in operations is found by doubling until a trial lasts long enough to be
- * trusted, then scaled to the round's length; the trial is the warm-up, too.
+ * To find how many operations fill a round, the bench doubles their number until a trial lasts long
+ * enough to be trusted. Then it scales that number to the round's length. The trial is also the
+ * warm-up.
  */
 #include "measure.h"
 
@@ -41,7 +42,8 @@ void series_add(struct series *series, double value)
     }
 }
 
-/* Returns the value at that fraction of the sorted series; between two values it is their mean. */
+/* Returns the value at that fraction of the sorted series. Between two values it returns their
+ * mean. */
 static double series_at(const struct series *series, double fraction)
 {
     if (series->count == 0) {
@@ -107,7 +109,7 @@ void pause_ns(int64_t duration_ns)
     }
 }
 
-/* Measures the time of that many operations. Returns -1 after complain(). */
+/* Measures the time of `times` operations. Returns -1 after complain(). */
 static int time_operations(const struct contender *contender, uint64_t times, int64_t *out_ns)
 {
     int64_t start_ns = now_ns();
@@ -116,7 +118,7 @@ static int time_operations(const struct contender *contender, uint64_t times, in
     return result;
 }
 
-/* Finds how many operations fill a round. */
+/* Finds how many operations fill a round of round_ns. */
 static int calibrate(const struct contender *contender, int64_t round_ns, uint64_t *out)
 {
     const int64_t trial_ns = round_ns / 4;
@@ -234,8 +236,8 @@ void figure_print_text(const struct figure *figure)
     fflush(stdout);
 }
 
-/* The bench itself writes all strings of a figure. Only quotes and backslashes have to be
- * escaped. */
+/* Escapes quotes and backslashes only: all strings of a figure come from the bench, and have no
+ * other character that JSON escapes. */
 static void print_json_string(const char *text)
 {
     putchar('"');

@@ -1,12 +1,13 @@
 /*
- * Shared by all comparisons of the bench: the clock, a series of measured values, the rounds that
+ * What all comparisons of the bench share: the clock, a series of measured values, rounds that
  * alternate between two contenders, and a figure with its verdicts, printed as text or JSON.
  *
- * A figure is a ratio of two things measured in one run, in short alternating rounds, so that a
- * busy neighbour or a changing clock rate hits both sides alike. It compares medians: they ignore
- * the few rounds in which something else ran. The bench reports; it never passes or fails.
+ * A figure is the ratio of two things that one run measures in short alternating rounds. So a busy
+ * neighbour or a changing clock rate affects both things equally. The figure compares medians,
+ * which ignore the few rounds in which something else ran. The bench reports; it never passes or
+ * fails.
  *
- * Everything here runs on the main thread of the bench unless a comment says otherwise.
+ * Only the bench's main thread may call these functions unless a comment says otherwise.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
@@ -26,7 +27,7 @@ enum {
     VERDICT_TEXT_MAX = 80,
 };
 
-/* The measured values of one side of a comparison, one a round. */
+/* The measured values of one side of a comparison, one value for each round. */
 struct series {
     double values[SERIES_MAX];
     size_t count;
@@ -37,11 +38,11 @@ double series_min(const struct series *series);
 double series_median(const struct series *series);
 double series_max(const struct series *series);
 
-/* Sorts the values and returns the value at that fraction of them (0.5: the median). Returns 0
- * without values. */
+/* Sorts the values and returns the value at the fraction `share` of them (0.5: the median). Returns
+ * 0 if there are no values. */
 double percentile(double *values, size_t count, double share);
 
-/* One line of a figure's table. decimals: how many are worth printing. */
+/* One line of a figure's table. `decimals` is the number of decimals to print. */
 struct side {
     const char *label;
     const char *unit;
@@ -51,31 +52,31 @@ struct side {
 
 enum bound_kind { BOUND_AT_MOST, BOUND_AT_LEAST };
 
-/* A value against its target. */
+/* A value and the target that it is compared with. */
 struct verdict {
-    char text[VERDICT_TEXT_MAX]; /* the meaning of the value: "holdfast / floor" */
+    char text[VERDICT_TEXT_MAX]; /* what the value is: "holdfast / floor" */
     double value;
     enum bound_kind kind;
     double bound;
 };
 
 struct figure {
-    const char *name; /* the name for --only */
+    const char *name; /* the word after --only */
     const char *what;
     struct side sides[SIDES_MAX];
     size_t side_count;
     struct verdict verdicts[VERDICTS_MAX];
     size_t verdict_count;
-    char note[NOTE_MAX]; /* what a reader must know beside the values; "" is none */
+    char note[NOTE_MAX]; /* what a reader must know to understand the values; "" if nothing */
 };
 
-/* Adds a side to the figure and returns it: the figure owns it. label and unit are static. */
+/* Adds a side to the figure, which owns it, and returns it. label and unit are static texts. */
 struct side *figure_side(struct figure *figure, const char *label, const char *unit, int decimals);
 void figure_verdict(struct figure *figure, const char *text, double value, enum bound_kind kind,
                     double bound);
 bool verdict_met(const struct verdict *verdict);
 
-/* The length of a measurement, as the command line sets it. */
+/* How long a comparison measures, from the command line. */
 struct effort {
     bool quick;
     size_t rounds;
@@ -84,23 +85,23 @@ struct effort {
 
 /* The input of a comparison. */
 struct bench {
-    const char *directory; /* on the disk that is to be measured; agents keep their state below */
+    const char *directory; /* on the disk to measure; agents keep their state below it */
     struct effort effort;
 };
 
 /* CLOCK_BOOTTIME in nanoseconds. Any thread. */
 int64_t now_ns(void);
 
-/* Sleeps for that long, or until the bench is interrupted. */
+/* Sleeps for duration_ns, or until the bench is interrupted. */
 void pause_ns(int64_t duration_ns);
 
-/* Does its operation that many times. Returns 0, or -1 after complain(). */
+/* Does the contender's operation `times` times. Returns 0, or -1 after complain(). */
 typedef int repeat_fn(void *arg, uint64_t times);
 
 struct contender {
     repeat_fn *repeat;
     void *arg;
-    struct series *out; /* gets nanoseconds an operation, one value a round */
+    struct series *out; /* gets one value a round: nanoseconds per operation */
 };
 
 /*
@@ -109,15 +110,15 @@ struct contender {
  */
 int measure_in_turns(struct contender contenders[2], struct effort effort) MUST_CHECK;
 
-/* Prints one line on stderr, "holdfast-bench: ...". Returns -1, so that a caller can return its
- * result. Any thread. */
+/* Prints one line "holdfast-bench: ..." on stderr. Always returns -1, so that a caller can write
+ * `return complain(...)`. Any thread. */
 int complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* Prints the last lines of a program's log on stderr, to show why it failed. */
 void log_show_end(const char *program, const char *path);
 
-/* From this call on, SIGINT and SIGTERM end the run only at the next round, so that agents are
- * stopped and files removed. */
+/* From this call on, SIGINT and SIGTERM end the run only after the present round, so that the bench
+ * can stop its agents and remove its files. */
 int catch_interrupts(void) MUST_CHECK;
 bool interrupted(void);
 

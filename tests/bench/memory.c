@@ -1,15 +1,16 @@
 /*
- * The memory of one more lock: the memory of an agent that has seen 1,000 names of 32 bytes, then
- * of the same agent after 100,000 more, the difference divided by 100,000.
+ * The memory of one more lock. The bench measures an agent that has seen 1,000 names of 32 bytes,
+ * and measures it again after 100,000 more names. The figure is the difference divided by 100,000.
  *
- * Counted is what disappears with the agent and its regions: memory of the process that no file
- * holds (heap, stacks, anonymous mappings, changed pages of its program) and the pages of its
- * regions that are in use (all of them are taken at the start). Not counted: page cache, the pages
- * of the store that SQLite maps, the kernel's own, the client's. SQLite's page cache lies in the
- * heap and cannot be separated from it here, so it is counted; its limit bounds that error.
+ * The figure counts the memory that the kernel frees when the agent and its regions are gone:
+ * memory of the process without a file (heap, stacks, anonymous mappings, changed pages of its
+ * program), and the pages of its regions in use, all of which the agent takes at its start. The
+ * figure does not count the page cache, the pages of the store that SQLite maps, the kernel's own
+ * memory, and the clients' memory. SQLite's own page cache is in the heap and cannot be separated
+ * from it, so it is counted; its configured limit bounds this error.
  *
- * Names are first taken by several threads, each with a client of its own, so that the agent can
- * commit several with one flush; all are connected before the first measurement.
+ * Several threads take the names for the first time, each with its own client, so that the agent
+ * can commit several names with one flush. All threads are connected before the first measurement.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static const int64_t acquire_timeout_ns = INT64_C(30000000000);
 struct loader {
     pthread_t thread;
     hf_client *client;
-    uint32_t first; /* this thread takes the names first, first + THREADS, ... below end */
+    uint32_t first; /* this thread takes every THREADS-th name from `first` on, below `end` */
     uint32_t end;
     bool keep; /* leave the handles open */
     int result;
@@ -54,7 +55,7 @@ static int load_one(struct loader *loader, uint32_t index)
         error = hf_release(lock);
     }
     if (!loader->keep) {
-        hf_close(lock); /* otherwise hf_disconnect() closes it, after the measurement */
+        hf_close(lock); /* otherwise hf_disconnect() closes the handle after the measurement */
     }
     return error == 0 ? 0 : complain("%s: %s", name, hf_strerror(error));
 }
@@ -68,7 +69,7 @@ static void *loader_main(void *arg)
     return NULL;
 }
 
-/* Takes the names from begin to end, once each. */
+/* Takes each name from number `begin` to number `end` - 1 once. */
 static int load(struct loader loaders[THREADS], uint32_t begin, uint32_t end)
 {
     int result = 0;
@@ -105,7 +106,7 @@ static int connect_all(struct loader loaders[THREADS], const struct agent *agent
     return 0;
 }
 
-/* Loads both parts and reads the memory after each. */
+/* Loads the first names and the added names, and reads the memory after each of these two steps. */
 static int measure_growth(const struct agent *agent, struct loader loaders[THREADS], uint32_t added,
                           struct agent_memory *before, struct agent_memory *after)
 {

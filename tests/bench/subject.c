@@ -1,6 +1,6 @@
 /*
- * One client, one lock, as an ordinary program would use them: with the hold filled in (its token
- * is what a lock is taken for) and every result looked at.
+ * One client and one lock, used as an ordinary program uses them: hf_acquire() fills in the hold,
+ * because a program needs its token, and every result is checked.
  */
 #include "subject.h"
 

@@ -1,6 +1,6 @@
 /*
- * The side that is measured: one client with one handle on one lock, through the public header.
- * Used by one thread of one process; a child of fork opens its own.
+ * Holdfast's side of a comparison: one client with one handle on one lock, through the public
+ * header. One thread of one process uses a subject. A child of fork opens its own.
  */
 #ifndef BENCH_SUBJECT_H
 #define BENCH_SUBJECT_H
@@ -15,14 +15,13 @@ struct subject {
     enum hf_mode mode;
 };
 
-/* Connects to the agent at that socket and opens the lock; flags are HF_BARGING or 0. The caller
- * closes it, after a failure too. -1 after complain(). */
+/* Connects to the agent at that socket and opens the lock. flags: HF_BARGING or 0. Returns -1 after
+ * complain(). The caller calls subject_close() in each case, after a failure too. */
 int subject_open(struct subject *subject, const char *socket, const char *name, enum hf_mode mode,
                  uint32_t flags) MUST_CHECK;
 void subject_close(struct subject *subject);
 
-/* A repeat_fn: acquires and releases that many times, without a timeout. arg is a struct
- * subject. */
+/* A repeat_fn: acquires and releases `times` times, without a timeout. arg is a struct subject. */
 repeat_fn subject_repeat;
 
 /* Does one acquire, or one release. Returns -1 after complain(). */

@@ -1,6 +1,6 @@
 /*
- * The bare queue of ticket_queue.h. A cell keeps 31 bits of the ticket. Two tickets with
- * the same 31 bits are 2^31 apart.
+ * The bare queue of ticket_queue.h. A cell stores the low 31 bits of the ticket: two tickets with
+ * the same 31 bits are 2^31 apart, and never wait at the same time.
  */
 #include "ticket_queue.h"
 
@@ -11,7 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How often a waiter looks before it sleeps: a microsecond or so, less than a sleep and a wake. */
+/* How often a waiter reads its cell before it sleeps: for about a microsecond, which is less than a
+ * sleep and a wake take. */
 static const int looks_before_sleep = 100;
 
 static void relax(void)
@@ -30,7 +31,7 @@ static bool is_turn(uint32_t turn, uint32_t ticket)
 
 uint32_t ticket_queue_enter(struct ticket_queue *queue)
 {
-    /* relaxed: it only orders the tickets; the protected data travels by the cell */
+    /* relaxed: it only orders the tickets; the exchange on the cell publishes the protected data */
     uint32_t ticket = atomic_fetch_add_explicit(&queue->next, 1, memory_order_relaxed);
     _Atomic uint32_t *cell = &queue->cells[ticket % TICKET_CELLS].turn;
     for (int look = 0; look < looks_before_sleep; look++) {
@@ -40,14 +41,14 @@ uint32_t ticket_queue_enter(struct ticket_queue *queue)
         }
         relax();
     }
-    for (;;) { /* bounded by the holders before this ticket */
+    for (;;) { /* ends: each holder before this ticket leaves */
         /* acquire: pairs with the exchange in ticket_queue_leave */
         uint32_t turn = atomic_load_explicit(cell, memory_order_acquire);
         if (is_turn(turn, ticket)) {
             return ticket;
         }
-        /* relaxed: the mark carries nothing; the exchange in ticket_queue_leave sees it or comes
-         * before it, and then this fails */
+        /* relaxed: the mark publishes nothing. If the exchange in ticket_queue_leave comes first,
+         * this compare-and-swap fails; otherwise the exchange sees the mark. */
         if (atomic_compare_exchange_strong_explicit(cell, &turn, turn | 1, memory_order_relaxed,
                                                     memory_order_relaxed)) {
             syscall(SYS_futex, cell, FUTEX_WAIT, turn | 1, NULL, NULL, 0);

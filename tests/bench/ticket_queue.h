@@ -1,14 +1,14 @@
 /*
- * The least cost of first come, first served between processes: a bare queue of tickets in shared
- * memory, without leases, tokens, deadlines or any care for a dead waiter.
+ * The least that first come, first served costs between processes: a bare queue of tickets in
+ * shared memory, without leases, tokens or deadlines. It does not handle a waiter that dies.
  *
- * A newcomer draws a ticket from one counter. Each ticket has a cell of its own cache line, in
- * which the previous holder writes the ticket's number: a hand-over touches no other waiter's line
- * and wakes no other waiter. A waiter looks at its cell for a short while, then marks it and sleeps
- * on it by futex; the process that hands over makes the system call only for a marked cell.
+ * A process draws its ticket from one counter. Each ticket has a cell on its own cache line. The
+ * previous holder writes the ticket's number there, so a hand-over touches no other waiter's line
+ * and wakes no other waiter. A waiter polls its cell for a short while; then it marks the cell and
+ * sleeps by a futex on it. Only for a marked cell does the previous holder make the system call.
  *
- * There are at most TICKET_CELLS waiters at a time, so a cell's ticket has been served before the
- * next ticket of the same cell is drawn.
+ * At most TICKET_CELLS processes wait at a time. So a cell's ticket has been served before the next
+ * ticket of this cell is drawn.
  */
 #ifndef BENCH_TICKET_QUEUE_H
 #define BENCH_TICKET_QUEUE_H
@@ -20,7 +20,7 @@
 enum { TICKET_CELLS = 64 };
 
 struct ticket_cell {
-    /* the ticket whose turn it is, times 2, and 1 if its owner sleeps */
+    /* the ticket whose turn it is, times 2, plus 1 if its owner sleeps */
     alignas(64) _Atomic uint32_t turn;
 };
 
@@ -29,8 +29,8 @@ struct ticket_queue {
     struct ticket_cell cells[TICKET_CELLS];
 };
 
-/* Zeroed memory is a queue whose first ticket may enter. Returns the ticket, to be given to
- * ticket_queue_leave. */
+/* Zeroed memory is an empty queue. ticket_queue_enter() returns the ticket, which the caller passes
+ * to ticket_queue_leave(). */
 uint32_t ticket_queue_enter(struct ticket_queue *queue);
 void ticket_queue_leave(struct ticket_queue *queue, uint32_t ticket);
 

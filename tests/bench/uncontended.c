@@ -1,7 +1,7 @@
 /*
- * Acquire and release of a lock that this host has and nobody else wants, by one thread, against
- * the floor, the least that any lock with a lease must do: an atomic compare-and-swap to take the
- * word, one to free it, and one reading of the clock that the deadline is compared with.
+ * Acquire and release, by one thread, of a lock that this host has and nobody else wants. The
+ * figure compares them with the floor, which every lock with a lease needs: a compare-and-swap to
+ * take the word, one to free it, and one reading of the clock, to compare with the deadline.
  */
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -20,7 +20,8 @@ static int floor_repeat(void *arg, uint64_t times)
     struct floor *floor = arg;
     for (uint64_t i = 0; i < times; i++) {
         uint64_t was = 0;
-        /* acquire: pairs with the release below, as a lock's would; nobody else is there */
+        /* acquire: pairs with the release below, as in a real lock; no other thread uses the
+         * word */
         if (!atomic_compare_exchange_strong_explicit(&floor->word, &was, 1, memory_order_acquire,
                                                      memory_order_relaxed)) {
             return complain("the floor's word was %llu", (unsigned long long)was);

@@ -1,7 +1,7 @@
 /*
- * A program as it was written for holdfast.h before there were admin.h, reserved words and the
- * HF_..._INIT: it is compiled as it is (program.sh). Every call and struct of that header that is
- * not for listing, in the ways in which a program of then used them. Not to be brought up to date.
+ * A program as users wrote it for an earlier holdfast.h, which had no admin.h, no reserved words
+ * and no HF_..._INIT. program.sh compiles it unchanged, so do not bring it up to date. It uses
+ * every call and struct of that header that is not for listing.
  */
 #include <holdfast/holdfast.h>
 

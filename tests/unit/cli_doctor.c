@@ -1,6 +1,6 @@
 /*
  * `holdfast doctor`: its findings from an agent's facts. Each test makes one thing wrong in a cell
- * that is otherwise well, and checks level, remedy and exit status of the finding.
+ * that is otherwise well, and checks the finding's level and remedy and the exit status.
  */
 #include <check.h>
 #include <stdbool.h>
@@ -73,7 +73,7 @@ END_TEST
 static const struct {
     const char *fake;
     int status;
-    const char *found; /* in a line of that level */
+    const char *found; /* must be in a line of that level */
 } wrongs[] = {
     {"voters=uud", 1, "voters       c: it cannot be reached: nobody listens there"},
     {"voters=udu", 1, "voters       b: connected, but it answers nothing"},
@@ -170,7 +170,8 @@ START_TEST(each_thing_that_is_wrong_is_found)
 }
 END_TEST
 
-/* If no majority of stores is left, the remedy is to undo a rejoin, as long as that is possible. */
+/* If no majority of the stores is left, the doctor advises to undo a rejoin, as long as that is
+ * possible. */
 START_TEST(remedies_lead_out)
 {
     struct ran ran;
@@ -188,8 +189,8 @@ START_TEST(remedies_lead_out)
 }
 END_TEST
 
-/* Without an agent the doctor reports that, says how to start one, and makes the checks that need
- * no agent. */
+/* Without an agent, the doctor reports it, says how to start one, and still makes the checks that
+ * need no agent. */
 START_TEST(without_an_agent)
 {
     struct ran ran;

@@ -1,29 +1,30 @@
 /*
- * A libholdfast of a few lines, in memory, without an agent, for the tests of the command. The
- * environment variable HOLDFAST_FAKE sets its behaviour, words separated by commas:
+ * A libholdfast in memory, without an agent, for the tests of the command. The words of the
+ * environment variable HOLDFAST_FAKE, separated by commas, set its behaviour:
  *
- *   connect=E open=E acquire=E check=E break=E list=E   the call fails with that number
+ * connect=E open=E acquire=E check=E break=E list=E   the call fails with error E
  *   block           hf_acquire waits until its timeout or hf_cancel
  *   lease_ms=N      a hold counts for N ms, then no more, without an event
- *   lost_ms=N       an event LOST after N ms
- *   why=K           hf_why gives that kind, with a control character in the text; else it fails
+ *   lost_ms=N       an event LOST comes after N ms
+ *   why=K           hf_why returns kind K, with a control character in the text; else it fails
  *   awaits_why      hf_acquire waits until hf_why was called
  *   silent          hf_why never returns, as with an agent that does not answer
- *   slow            hf_why returns after hf_release was called, which then takes 300 ms
+ *   slow            hf_why returns only after hf_release was called, and hf_release takes 300 ms
  *   stall           lease_ms starts again at each hf_progress
- *   late            lease_ms starts with hf_progress, and not before
- *   release=E       hf_release fails with that number
- *   session=N       enum hf_session_state
- *   voters=S        as many voters as letters: up, down, refused; else two, one of them refused
- *   facts=E         hf_facts fails with that number
- *   KEY=N           the fact of that name has the value N, also SUBJECT.KEY=N; votes=N has the text
- *                   "refused", or with KEY.text=TEXT that one
+ *   late            lease_ms starts at the first hf_progress
+ *   release=E       hf_release fails with error E
+ *   session=N       the enum hf_session_state
+ *   voters=S        one voter for each letter: up, down, refused; else two, one of them refused
+ *   facts=E         hf_facts fails with error E
+ *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N. The text of votes=N is
+ *                   "refused", or TEXT with KEY.text=TEXT
  *   changes=N       watch: N events at once, all for the lock "a"
  *   overflow        those events name no lock: anything may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
- *   empty           nothing to list
- *   a number may be @N: the time in N days, seconds since 1970
- *   log=PATH        every call is appended there, one a line
+ *   empty           there is nothing to list
+ *   log=PATH        every call is appended to that file, one in each line
+ *
+ * A number may be @N: the time in N days, in seconds since 1970.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,7 @@ struct hf_client {
     pthread_mutex_t mutex;
     pthread_cond_t canceled;
     pthread_cond_t moved; /* asked or released has changed */
-    bool asked;           /* hf_why was called */
+    bool asked;           /* 1: hf_why was called */
     bool released;        /* hf_release was called */
     int event_fd;
     int64_t changes;
@@ -92,7 +93,7 @@ static int64_t number(const char *key)
     char buffer[256];
     const char *text = setting(key, buffer, sizeof(buffer));
 
-    if (text != NULL && text[0] == '@') { /* in so many days */
+    if (text != NULL && text[0] == '@') { /* the time in so many days */
         return (int64_t)time(NULL) + 86400 * strtoll(text + 1, NULL, 10);
     }
     return text == NULL ? 0 : strtoll(text, NULL, 10);
@@ -204,7 +205,7 @@ void hf_close(hf_lock *lock)
     (void)lock;
 }
 
-/* Waits until the lock is cancelled or the time is over. */
+/* Waits until the lock is cancelled or timeout_ns is over. */
 static int block(hf_lock *lock, int64_t timeout_ns)
 {
     hf_client *client = lock->client;
@@ -222,7 +223,7 @@ static int block(hf_lock *lock, int64_t timeout_ns)
         end.tv_nsec -= 1000000000;
     }
     pthread_mutex_lock(&client->mutex);
-    lock->canceled = false; /* a cancel ends only waits that have begun */
+    lock->canceled = false; /* a cancel ends only a wait that has begun */
     while (!lock->canceled && problem == 0) {
         problem = pthread_cond_timedwait(&client->canceled, &client->mutex, &end);
     }
@@ -231,7 +232,7 @@ static int block(hf_lock *lock, int64_t timeout_ns)
     return problem;
 }
 
-/* Sets the flag. */
+/* Sets the flag, and wakes await(). */
 static void move(hf_client *client, bool *flag)
 {
     pthread_mutex_lock(&client->mutex);
@@ -240,7 +241,7 @@ static void move(hf_client *client, bool *flag)
     pthread_mutex_unlock(&client->mutex);
 }
 
-/* Waits for the flag. */
+/* Waits until the flag is set. */
 static void await(hf_client *client, const bool *flag)
 {
     pthread_mutex_lock(&client->mutex);
@@ -331,7 +332,7 @@ int hf_cancel(hf_lock *lock)
 int hf_why(hf_lock *lock, struct hf_reason *out)
 {
     const bool never = false;
-    /* read first: once hf_acquire goes on, the caller may change the environment */
+    /* read before hf_acquire can return: after that the caller may change the environment */
     bool silent = is_set("silent");
     bool slow = is_set("slow");
     bool known = is_set("why");
@@ -525,7 +526,7 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
     return 0;
 }
 
-/* A cell that is well: "SUBJECT.KEY", its value, its text. */
+/* The facts of a cell that is well: "SUBJECT.KEY", the value, the text. */
 static const struct {
     const char *name;
     int64_t value;
@@ -586,7 +587,7 @@ static const struct {
     {"tls_begin_s", 0, NULL},
     {"tls_end_s", 0, NULL},
     {"tls_kept", 0, "host-a.key: found mode 0644"},
-    /* These are there only if they are set. */
+    /* Facts that hf_facts returns only if HOLDFAST_FAKE sets them. */
     {"b.reason_voter_refused", 1, "it is refused, the agent says"},
     {"reason_http_down", 1, "[http] does not listen: the port is taken"},
     {"reason_disk_full", 1, "3 more files can be made"},

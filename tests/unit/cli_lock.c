@@ -1,8 +1,7 @@
 /*
- * `holdfast lock` as a process: CMD's environment, exit status, signals, the end of a hold, the
- * terminal, kill -9. The library behind it is the one of cli_fake.c. A wait that must not happen
- * would last for ever, or for a minute, so the tests do not take a busy machine for a command that
- * waits.
+ * `holdfast lock` as a process: CMD's environment, the exit status, signals, the end of a hold, the
+ * terminal, and kill -9. The library is the one of cli_fake.c. A wait that must not happen would
+ * last for ever, or for a minute, so a slow machine does not look like a wrong wait.
  */
 #include <check.h>
 #include <errno.h>
@@ -206,8 +205,8 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
-/* CMD runs this line when it is ready to lose its hold: from then on the fake's lease counts
- * (late). */
+/* CMD runs this line when it is ready to lose its hold: with the word `late`, the lease begins
+ * there. */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 START_TEST(test_lease_end)
@@ -228,13 +227,13 @@ END_TEST
 
 static const char stubborn[] = "trap \"\" TERM; " READY "while :; do sleep 0.05; done";
 
-/* Less than the wait that must not happen, and far more than a busy machine needs otherwise. */
+/* Shorter than a wait that must not happen, and far longer than a busy machine needs. */
 enum { SOON_MS = 30000 };
 
 /*
- * CMD is killed a tenth of the lock-delay before another process can have the lock. If a machine is
- * so busy that this is too little, the test tries again with a longer lock-delay. A kill that came
- * only after the lock-delay would be too late with any lock-delay.
+ * The command kills CMD a tenth of the lock-delay before another process can have the lock. If the
+ * machine is so busy that the kill comes too late, the test repeats it with a longer lock-delay. A
+ * command that waits for the whole lock-delay fails with each of them.
  */
 START_TEST(test_kill_before_lock_delay)
 {
@@ -251,7 +250,8 @@ START_TEST(test_kill_before_lock_delay)
         run_command("lease_ms=200,late", line, &ran);
         opens_ms = LEASE_MS + delay_s * 1000;
         ck_assert_int_eq(ran.status, 76);
-        ck_assert_int_ge(ran.took_ms, opens_ms - delay_s * 100); /* not sooner than necessary */
+        /* the kill is not earlier than necessary */
+        ck_assert_int_ge(ran.took_ms, opens_ms - delay_s * 100);
     }
     ck_assert_int_lt(ran.took_ms, opens_ms);
 }
@@ -298,7 +298,7 @@ START_TEST(test_lost_group_gets_its_time)
     struct ran ran;
 
     /* The shell dies of SIGTERM at once; its child needs 300 ms to clean up. The command notices
-     * the child's end and does not wait for the full time. */
+     * that the child has ended, and does not wait for all of --kill-after. */
     run_command("lease_ms=200,late",
                 "lock --max-stall 1h --lock-delay 60s --kill-after 60s a -- sh -c "
                 "'(trap \"sleep 0.3; echo clean; exit\" TERM; " READY
@@ -320,7 +320,8 @@ START_TEST(test_lost_stubborn_orphan)
              stubborn);
     run_command("lease_ms=200,late", line, &ran);
     ck_assert_int_eq(ran.status, 76);
-    ck_assert_int_ge(ran.took_ms, 500); /* the orphan held stdout open until it was killed */
+    /* the orphan kept stdout open until the command killed it */
+    ck_assert_int_ge(ran.took_ms, 500);
     ck_assert_int_lt(ran.took_ms, SOON_MS);
 }
 END_TEST
@@ -341,7 +342,7 @@ START_TEST(test_stalled_holdfast)
     struct run run;
     struct ran ran;
 
-    /* The command is stopped past the end of the lease: when it wakes, it ends CMD. */
+    /* The test stops the command until the lease is over. When the command wakes, it ends CMD. */
     run_start(&run, "lease_ms=500,late", "lock --max-stall 1h a -- sh -c '" READY "sleep 1000'");
     run_await_log(&run, "progress a");
     kill(run.pid, SIGSTOP);
@@ -354,8 +355,8 @@ END_TEST
 
 /*
  * CMD reports progress four times, over a time longer than max_stall, and keeps its hold. If a
- * machine is so busy that CMD could not report in time, the test begins again with twice the times.
- * A report that is not passed on is missed with any times.
+ * machine is so busy that CMD cannot report in time, the test repeats this with longer times. A
+ * command that does not pass reports on fails with each of them.
  */
 START_TEST(test_progress)
 {
@@ -389,14 +390,14 @@ START_TEST(test_no_progress)
                 "lock --max-stall 300ms a -- sh -c 'exec 9>&-; eval "
                 "\"exec $HOLDFAST_PROGRESS_FD>&-\"; sleep 1000'",
                 &ran);
-    ck_assert_int_eq(ran.status, 76); /* closing the descriptor is no progress, and causes no
-                                       * endless loop */
+    /* closing the descriptor is no progress, and makes no endless loop */
+    ck_assert_int_eq(ran.status, 76);
 }
 END_TEST
 
 enum { GONE_GUARD_MS = 60000 };
 
-/* Waits until the process with this number is gone. */
+/* Waits until the process with that id is gone. */
 static void await_gone(pid_t pid)
 {
     int64_t start = run_now_ms();
@@ -434,13 +435,13 @@ START_TEST(test_dies_with_holdfast)
     ck_assert_int_gt(child, 1);
     ck_assert_int_eq(getpgid(child), child);
     kill(run.pid, SIGKILL);
-    run_finish(&run, &ran); /* CMD had its stdout open until it was killed */
+    run_finish(&run, &ran); /* CMD kept its stdout open until it was killed */
     ck_assert_int_eq(ran.status, 1000 + SIGKILL);
     await_gone(child);
 }
 END_TEST
 
-/* Reads numbers that CMD has written, separated by spaces, in one line. */
+/* Reads the numbers, separated by spaces, in one line that CMD has written. */
 static void read_numbers(const struct run *run, pid_t *out, size_t count)
 {
     char text[128] = "";
@@ -455,7 +456,7 @@ static void read_numbers(const struct run *run, pid_t *out, size_t count)
     }
 }
 
-/* One of the guard processes of the command. */
+/* Returns the id of one of the command's guard processes. */
 static pid_t guard_of(pid_t holdfast)
 {
     int64_t start = run_now_ms();
@@ -489,7 +490,8 @@ static pid_t guard_of(pid_t holdfast)
     }
 }
 
-/* CMD with a child that ignores what can be ignored. It writes its own number and the child's. */
+/* CMD with a child; both ignore the signals that can be ignored. CMD writes its own id and the
+ * child's. */
 #define WITH_CHILD                                                                                 \
     "sh -c '(trap \"\" HUP INT QUIT TERM; exec sleep 1000) & echo $$ $!; " READY "wait'"
 
@@ -504,7 +506,7 @@ START_TEST(test_group_dies_with_holdfast)
     read_numbers(&run, pids, 2);
     guard = guard_of(run.pid);
     kill(run.pid, SIGKILL);
-    run_finish(&run, &ran); /* the child had its stdout open until it was killed */
+    run_finish(&run, &ran); /* the child kept its stdout open until it was killed */
     ck_assert_int_eq(ran.status, 1000 + SIGKILL);
     await_gone(pids[0]);
     await_gone(pids[1]);
@@ -543,8 +545,8 @@ static int count_descriptors(pid_t pid)
     return count;
 }
 
-/* No signal to the groups of CMD and of holdfast ends the guard, a stop does not last, and the
- * guard keeps no descriptor open. */
+/* A signal to the process groups of CMD and of holdfast does not end the guard. A stop of the guard
+ * does not last. The guard keeps no descriptor open. */
 START_TEST(test_guard_stands_apart)
 {
     static const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGPIPE};
@@ -572,7 +574,7 @@ START_TEST(test_guard_stands_apart)
     kill(pids[1], SIGKILL);
     run_finish(&run, &ran);
     ck_assert_int_eq(ran.status, 4);
-    ck_assert_int_eq(kill(guard, 0), -1); /* it has ended with its work */
+    ck_assert_int_eq(kill(guard, 0), -1); /* the guard has ended with holdfast */
 }
 END_TEST
 
@@ -601,7 +603,7 @@ START_TEST(test_stopped_guard_goes_on)
     read_numbers(&run, pids, 2);
     guard = guard_of(run.pid);
     kill(guard, SIGSTOP);
-    run_sleep_ms(200); /* the stop may take a moment, and holdfast then continues it */
+    run_sleep_ms(200); /* the stop takes a moment; holdfast then continues the guard */
     for (int64_t start = run_now_ms(); is_stopped(guard); run_sleep_ms(5)) {
         ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
     }
@@ -612,8 +614,8 @@ START_TEST(test_stopped_guard_goes_on)
 }
 END_TEST
 
-/* No agent moves the ends by --lease and --max-stall. So the guard keeps them for a holdfast that
- * is stopped, and leaves every other hold alone. */
+/* No agent knows the ends that --lease and --max-stall set. So the guard enforces them for a
+ * holdfast that is stopped, and leaves every other hold alone. */
 START_TEST(test_guard_keeps_the_lease)
 {
     static const char *const options[] = {"--lease 500ms", "--max-stall 500ms", "--max-stall 1h"};
@@ -650,11 +652,12 @@ START_TEST(test_background_does_not_hold)
     ck_assert_int_eq(ran.status, 0);
     left = (pid_t)atoi(ran.out);
     ck_assert_int_gt(left, 1);
-    ck_assert_int_eq(kill(left, SIGKILL), 0); /* the command neither waited for it nor ended it */
+    /* the command did not wait for that process, and did not end it */
+    ck_assert_int_eq(kill(left, SIGKILL), 0);
 }
 END_TEST
 
-/* Reads from a terminal until it has seen the text. */
+/* Reads from the terminal until the text has come. */
 static void await_terminal(int fd, const char *part)
 {
     char text[RUN_TEXT_SIZE] = "";
@@ -671,9 +674,9 @@ static void await_terminal(int fd, const char *part)
     }
 }
 
-/* Runs a shell line on a terminal of its own. The shell does job control if interactive. Unread
- * output is lost when the shell line ends, so the line has to wait for a last input
- * (end_terminal). */
+/* Runs a shell line on its own terminal. The shell does job control if `interactive`. Output that
+ * nobody has read is lost when the shell line ends, so the line ends with a `read` that waits for
+ * end_terminal(). */
 static pid_t on_terminal(const char *line, int *fd)
 {
     pid_t pid = forkpty(fd, NULL, NULL, NULL);
@@ -726,14 +729,14 @@ END_TEST
 START_TEST(test_terminal_in_pipeline)
 {
     int fd;
-    /* stdout is a pipe: CMD gets the terminal only when it reads from it. */
+    /* stdout is a pipe, so CMD gets the terminal only when it reads from it. */
     pid_t pid = on_terminal("$HOLDFAST lock a -- sh -c 'read x; echo got-$x; exit 6' | cat; "
                             "read y; echo then-$y; read end",
                             &fd);
 
     type(fd, "one\n");
     await_terminal(fd, "got-one");
-    type(fd, "two\n"); /* and the terminal came back */
+    type(fd, "two\n"); /* the shell has the terminal again */
     await_terminal(fd, "then-two");
     ck_assert_int_eq(end_terminal(pid, fd), 0);
 }
@@ -747,7 +750,7 @@ START_TEST(test_terminal_stop_without_shell)
                             &fd);
 
     await_terminal(fd, "up");
-    type(fd, "\x1a"); /* no shell could continue the command: CMD goes on */
+    type(fd, "\x1a"); /* no shell could continue the command, so CMD is not stopped */
     type(fd, "word\n");
     await_terminal(fd, "got-word");
     ck_assert_int_eq(end_terminal(pid, fd), 0);
@@ -763,7 +766,8 @@ START_TEST(test_terminal_stop_and_continue)
 
     await_terminal(fd, "up");
     type(fd, "\x1a");
-    await_terminal(fd, "stopped-1"); /* 128 + a stop signal: the shell saw it stop */
+    /* 128 + a stop signal: the shell saw that the command was stopped */
+    await_terminal(fd, "stopped-1");
     type(fd, "word\n");
     await_terminal(fd, "ended-6");
     ck_assert_int_eq(end_terminal(pid, fd), 0);

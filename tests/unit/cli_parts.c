@@ -130,8 +130,8 @@ START_TEST(test_names)
     ck_assert_int_eq(name_check("t", "a\nb"), CLI_USAGE);
     ck_assert_int_eq(name_check("t", "a\x7f"), CLI_USAGE);
     ck_assert_int_eq(name_check("t", "a\xc2\x85"), CLI_USAGE);        /* NEL, a C1 control */
-    ck_assert_int_eq(name_check("t", "a\xff"), CLI_USAGE);            /* never in UTF-8 */
-    ck_assert_int_eq(name_check("t", "\xc0\xaf"), CLI_USAGE);         /* overlong */
+    ck_assert_int_eq(name_check("t", "a\xff"), CLI_USAGE);            /* no byte of UTF-8 */
+    ck_assert_int_eq(name_check("t", "\xc0\xaf"), CLI_USAGE);         /* an overlong form */
     ck_assert_int_eq(name_check("t", "\xed\xa0\x80"), CLI_USAGE);     /* a surrogate */
     ck_assert_int_eq(name_check("t", "\xf4\x90\x80\x80"), CLI_USAGE); /* above 0x10FFFF */
     ck_assert_int_eq(name_check("t", "\xe2\x82"), CLI_USAGE);         /* cut off */
@@ -149,8 +149,8 @@ START_TEST(test_json)
     json_init(&json, out);
     json_open_object(&json, NULL);
     json_text(&json, "t", "q\" b\\ n\n e\x1b d\x7f c\xc2\x9b \xc3\xbc \xf0\x9f\x94\x92 x\xff\xc3");
-    /* A right-to-left override; a zero-width space; a tag character, which JSON escapes as a
-     * surrogate pair. */
+    /* In the text: a right-to-left override, a zero-width space, and a tag character, which JSON
+     * escapes as a surrogate pair. */
     json_text(&json, "u",
               "a\xe2\x80\xae"
               "b\xe2\x80\x8b"
@@ -220,8 +220,8 @@ START_TEST(test_text_clean)
 }
 END_TEST
 
-/* Invisible characters, and characters that change the direction of writing. Their neighbours are
- * visible. */
+/* Which characters are shown as escapes: invisible ones, and those that change the direction of
+ * writing, but not their neighbours. */
 START_TEST(test_text_unseen)
 {
     static const uint32_t unseen[] = {0x202A, 0x202E, 0x2066,  0x2069,  0x200E, 0x200F, 0x61C,

@@ -1,5 +1,5 @@
 /*
- * Running the command as a process of its own: see cli_run.h.
+ * See cli_run.h.
  */
 #include "cli_run.h"
 
@@ -35,7 +35,7 @@ void run_sleep_ms(int64_t ms)
     nanosleep(&pause, NULL);
 }
 
-/* Splits the line in place. */
+/* Splits the line at spaces. Changes the line. */
 static void split(char *line, char **words)
 {
     size_t count = 1;
@@ -78,8 +78,8 @@ void run_start(struct run *run, const char *fake, const char *line)
     run->pid = fork();
     ck_assert_int_ge(run->pid, 0);
     if (run->pid == 0) {
-        signal(SIGINT, SIG_DFL); /* a job in the background of a script starts with these signals
-                                  * ignored */
+        /* the shell starts a background job of a script with these signals ignored */
+        signal(SIGINT, SIG_DFL);
         signal(SIGQUIT, SIG_DFL);
         setpgid(0, 0);
         setenv("HOLDFAST_FAKE", setting, 1);
@@ -97,7 +97,7 @@ void run_start(struct run *run, const char *fake, const char *line)
     run->lines[0] = '\0';
 }
 
-/* Appends what can be read; false at the end of the file. */
+/* Appends what can be read to `text`. Returns false at the end of the file. */
 static bool take(int fd, char *text)
 {
     size_t size = strlen(text);

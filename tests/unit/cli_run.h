@@ -1,6 +1,6 @@
 /*
- * Runs the command as a process of its own, with the library of cli_fake.c: input, output. The
- * program's path is compiled in as CLI_FAKE.
+ * Runs the command as a process of its own, with the library of cli_fake.c, and returns its output.
+ * The macro CLI_FAKE has the program's path.
  */
 #ifndef HOLDFAST_TESTS_CLI_RUN_H
 #define HOLDFAST_TESTS_CLI_RUN_H
@@ -17,37 +17,37 @@ struct run {
     int out_fd;
     int err_fd;
     int64_t begun_ms;
-    char log[64];              /* where the fake library writes its calls */
+    char log[64];              /* the file in which the fake library logs its calls */
     char lines[RUN_TEXT_SIZE]; /* the text that run_await_lines() has read */
 };
 
-/* Its result. */
+/* The result of a command. */
 struct ran {
-    int status; /* the exit status; 1000 + n: signal n ended it */
+    int status; /* the exit status, or 1000 + n if signal n ended the command */
     int64_t took_ms;
     char out[RUN_TEXT_SIZE];
     char err[RUN_TEXT_SIZE];
     char log[RUN_TEXT_SIZE];
 };
 
-/* Starts `holdfast WORDS`; line is split at spaces, a word 'in quotes' may have spaces. fake is
- * what HOLDFAST_FAKE says (the log is added). */
+/* Starts `holdfast WORDS`. `line` is split at spaces; a word 'in quotes' may have spaces. `fake` is
+ * the value of HOLDFAST_FAKE, to which the log is added. */
 void run_start(struct run *run, const char *fake, const char *line);
 
-/* Reads the command's output until it ends. Like all waits here, this has a guard of a minute,
- * against a command that hangs; a command without a processor needs less. */
+/* Reads the command's output until the command ends. All waits here fail after a minute, so that a
+ * command that hangs ends the test. */
 void run_finish(struct run *run, struct ran *out);
 
 /* Calls run_start() and run_finish(). */
 void run_command(const char *fake, const char *line, struct ran *out);
 
-/* Waits until the text of the log has the part. */
+/* Waits until the fake library's log contains `part`. */
 void run_await_log(const struct run *run, const char *part);
 
-/* Reads the command's stdout until it has the part; the text read is gone. */
+/* Reads the command's stdout until it contains `part`. run_finish() does not return this output. */
 void run_await_out(const struct run *run, const char *part);
 
-/* Reads the command's stdout until it has so many lines; run_finish() returns them as well. */
+/* Reads the command's stdout until it has `count` lines. run_finish() returns these lines, too. */
 void run_await_lines(struct run *run, size_t count);
 
 /* Returns how many lines the text has. */

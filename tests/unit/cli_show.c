@@ -1,5 +1,5 @@
 /*
- * The commands that only show something: usage, help, output and exit status.
+ * The commands that only show something: their usage errors, help, output and exit status.
  */
 #include <check.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 static const struct {
     const char *line;
-    const char *error; /* must be in the one line on stderr */
+    const char *error; /* a part of the single line on stderr */
 } bad_lines[] = {
     {"", "expected lock"},
     {"nope", "unknown command"},
@@ -56,7 +56,7 @@ START_TEST(test_usage)
     run_command("", bad_lines[_i].line, &ran);
     ck_assert_int_eq(ran.status, 64);
     ck_assert_str_eq(ran.out, "");
-    ck_assert_str_eq(ran.log, ""); /* the agent was not even asked */
+    ck_assert_str_eq(ran.log, ""); /* the command did not call the library */
     ck_assert_ptr_nonnull(strstr(ran.err, bad_lines[_i].error));
     ck_assert_ptr_eq(strchr(ran.err, '\n'), ran.err + strlen(ran.err) - 1);
     ck_assert_int_eq(strncmp(ran.err, "holdfast", 8), 0);
@@ -157,7 +157,7 @@ START_TEST(test_show)
 }
 END_TEST
 
-/* The error that no agent answers names the socket, and where its path comes from. */
+/* If no agent answers, the error names the socket and says where the path comes from. */
 START_TEST(test_names_the_place)
 {
     const char *folder = suite_folder();
@@ -198,8 +198,8 @@ START_TEST(test_names_the_place)
 }
 END_TEST
 
-/* A path that no socket can have is reported as that: one of 107 bytes is tried, one of 108 is
- * not. */
+/* A socket's path has at most 107 bytes. The command tries to connect to such a path, and reports a
+ * longer one as too long. */
 START_TEST(test_socket_path_too_long)
 {
     struct ran ran;
@@ -253,7 +253,7 @@ START_TEST(test_status)
         strstr(ran.out,
                "\"judgement\":\"failing\",\"reasons\":[{\"name\":\"session_lost\",\"subject\":null,"
                "\"level\":\"failing\",\"text\":\"the session is lost\"}]}"));
-    run_command("facts=-15", "status --json", &ran); /* the agent is an older one */
+    run_command("facts=-15", "status --json", &ran); /* the agent is older than this command */
     ck_assert_int_eq(ran.status, 0);
     ck_assert_ptr_nonnull(strstr(ran.out, "\"judgement\":null,\"reasons\":[]}"));
     run_command("session=1", "status", &ran);
@@ -302,7 +302,7 @@ START_TEST(test_break)
 }
 END_TEST
 
-/* Waits a moment, in case more output comes than expected. */
+/* How long a test waits to see that no more output comes. */
 enum { MORE_MS = 100 };
 
 START_TEST(test_watch)
@@ -311,7 +311,8 @@ START_TEST(test_watch)
     struct ran ran;
 
     run_start(&run, "changes=5", "watch --json");
-    run_await_lines(&run, 4); /* the present state; then five changes at once, one line */
+    /* the lines of the present state, and one line for five changes at once */
+    run_await_lines(&run, 4);
     run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
@@ -327,7 +328,7 @@ START_TEST(test_watch_too_many_changes)
     struct ran ran;
 
     run_start(&run, "changes=2,overflow", "watch --json");
-    run_await_lines(&run, 6); /* the whole list again */
+    run_await_lines(&run, 6); /* the whole list again, because an overflow names no lock */
     run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
@@ -358,8 +359,8 @@ START_TEST(test_watch_closed_output)
 
     run_start(&run, "", "watch");
     run_await_lines(&run, 3);
-    close(run.out_fd); /* nothing is written any more, so only poll() shows that the reader has
-                        * gone */
+    /* No more output follows, so only poll() shows that the reader has closed its end. */
+    close(run.out_fd);
     run.out_fd = dup(run.err_fd);
     run_finish(&run, &ran);
     ck_assert_int_eq(ran.status, 0);

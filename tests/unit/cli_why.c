@@ -1,6 +1,6 @@
 /*
- * `holdfast lock` as a process: the lines on stderr that say why a lock is waited for, was not had,
- * or was lost. The library behind it is the one of cli_fake.c.
+ * `holdfast lock` as a process: the lines on stderr that give the reason why the command waits for
+ * a lock, did not get it, or lost it. The library is the one of cli_fake.c.
  */
 #include <check.h>
 #include <signal.h>
@@ -17,21 +17,22 @@ START_TEST(test_says_why_not_had)
     run_command("acquire=-2,why=1", "lock --wait 1s a b -- true", &ran);
     ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -2: because?[1m\n");
     run_command("acquire=-1,why=0", "lock --no-wait a b -- true", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.log, "why a\nwhy b\n")); /* a is not in the way */
+    /* a is not the lock that could not be taken */
+    ck_assert_ptr_nonnull(strstr(ran.log, "why a\nwhy b\n"));
     ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1: because?[1m\n");
     run_command("acquire=-1", "lock --no-wait a -- true", &ran);
     ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1\n");
 }
 END_TEST
 
-/* Runs a command that waits for ever, until it has asked for the reason; then ends it. */
+/* Runs a command that waits for ever. When it has asked for the reason, ends it by SIGTERM. */
 static void run_waiting(const char *fake, const char *line, struct ran *ran)
 {
     struct run run;
 
     run_start(&run, fake, line);
     run_await_log(&run, "why a\n");
-    run_sleep_ms(100); /* the line follows, before the signal or behind it */
+    run_sleep_ms(100); /* time for the line on stderr; it may also come after the signal */
     kill(run.pid, SIGTERM);
     run_finish(&run, ran);
     ck_assert_int_eq(ran->status, 128 + SIGTERM);
@@ -61,7 +62,8 @@ START_TEST(test_says_why_it_waits)
     run_command("block,why=1", "lock -q --wait 1300ms a -- true", &ran);
     ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -2: because?[1m\n");
     run_command("block,why=1", "lock -v --wait 3s a -- true", &ran);
-    ck_assert_uint_le(count_of(ran.err, "a: waiting: because"), 1); /* there is no change */
+    /* at most one line, because the reason does not change */
+    ck_assert_uint_le(count_of(ran.err, "a: waiting: because"), 1);
     run_command("", "lock -v a -- true", &ran);
     ck_assert_str_eq(ran.err, "");
     run_command("", "lock -v -q a -- true", &ran);
@@ -69,7 +71,7 @@ START_TEST(test_says_why_it_waits)
 }
 END_TEST
 
-/* With -v the line about the wait comes sooner than without. On a busy machine the test tries
+/* With -v the line about the wait comes sooner than without -v. On a busy machine the test tries
  * again. */
 START_TEST(test_verbose_says_it_at_once)
 {
@@ -83,9 +85,9 @@ START_TEST(test_verbose_says_it_at_once)
 }
 END_TEST
 
-/* The agent does not answer the question, which must hold nothing up: not CMD once the lock is had,
- * not the end of holdfast, and not a signal. The thread's memory stays, so there is no
- * disconnect. */
+/* The agent does not answer the question. This must delay neither CMD once the lock is taken, nor
+ * the end of holdfast, nor a signal. The thread that asks still uses the client, so the command
+ * does not call hf_disconnect(). */
 START_TEST(test_waits_for_no_answer_about_the_reason)
 {
     struct ran ran;
@@ -101,7 +103,7 @@ START_TEST(test_waits_for_no_answer_about_the_reason)
 }
 END_TEST
 
-/* The answer comes while CMD runs: there is no line any more. */
+/* The answer comes while CMD runs: the command prints no line any more. */
 START_TEST(test_says_nothing_after_the_lock_is_had)
 {
     struct ran ran;
@@ -113,7 +115,7 @@ START_TEST(test_says_nothing_after_the_lock_is_had)
 }
 END_TEST
 
-/* The reason is asked for after the wait is over, and a signal ends that. */
+/* The command asks for the reason after the wait has failed. A signal ends this question. */
 START_TEST(test_a_signal_ends_the_question_why_not_had)
 {
     struct run run;
@@ -153,7 +155,8 @@ START_TEST(test_says_why_lost)
     ck_assert_int_eq(ran.status, 76);
     ck_assert_str_eq(ran.err,
                      "holdfast lock: the hold of a ended: because?[1m, before the command did\n");
-    run_command("release=-4,why=1", "lock a -- true", &ran); /* no reason of an end */
+    /* the answer is no reason why a hold ended */
+    run_command("release=-4,why=1", "lock a -- true", &ran);
     ck_assert_str_eq(ran.err, "holdfast lock: the hold of a ended, before the command did\n");
 }
 END_TEST

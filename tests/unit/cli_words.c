@@ -1,6 +1,6 @@
 /*
- * The command line of `holdfast lock`: options in the form of flock(1), and commands without `--`.
- * Also `holdfast lock` as the command of another one.
+ * The command line of `holdfast lock`: options like those of flock(1), commands without `--`, and a
+ * `holdfast lock` that another `holdfast lock` runs.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 static const struct {
     const char *line;
     const char *out;
-    const char *log; /* a line that the library must have seen; NULL: any */
+    const char *log; /* a line that the fake library must have logged; NULL: none is checked */
 } understood[] = {
     {"lock a echo one two", "one two\n", "acquire a mode=0 timeout=-1\n"},
     {"lock -n a echo -n -x --shared", "-x --shared", "acquire a mode=0 timeout=0\n"},
@@ -85,7 +85,7 @@ START_TEST(test_shared_hint_without_agent)
 }
 END_TEST
 
-/* The outer hold is that of a%, b and "c d". */
+/* The command runs within an outer hold of a%, b and "c d". */
 static const struct {
     const char *fake;
     const char *line;
@@ -103,9 +103,9 @@ static const struct {
     {"", "lock --nested b -- /nonexistent", 127, "", "/nonexistent"},
     {"", "lock --nested b e -- echo ran", 64, "", "has \"b\" but not \"e\""},
     {"", "lock --nested e -- sh -c 'echo $HOLDFAST_LOCK'", 0, "e\n", ""},
-    {"check=-17", "lock b -- echo ran", 0, "ran\n", ""}, /* the outer hold is over */
+    {"check=-17", "lock b -- echo ran", 0, "ran\n", ""}, /* the outer hold has ended */
     {"check=-17", "lock --nested b -- sh -c 'echo $HOLDFAST_LOCK'", 0, "b\n", ""},
-    {"check=-11", "lock b -- echo ran", 0, "ran\n", ""}, /* it is another cell's */
+    {"check=-11", "lock b -- echo ran", 0, "ran\n", ""}, /* the outer hold is in another cell */
     {"check=-18", "lock b -- echo ran", 75, "", "b: "},
 };
 

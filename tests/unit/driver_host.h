@@ -1,6 +1,6 @@
 /*
- * Answers to the driver's calls of the host core, for tests that play the host core and need no
- * answer of their own. To be included once in a program.
+ * The calls of the host core that the driver makes, for tests that play the host core and need no
+ * answer of their own. A program includes this file once.
  */
 #ifndef TESTS_UNIT_DRIVER_HOST_H
 #define TESTS_UNIT_DRIVER_HOST_H

@@ -1,4 +1,4 @@
-/* The driver with cores, a disk and a network that the test plays (driver_rig.h). */
+/* The driver between cores, a disk and a network that the test plays (driver_rig.h). */
 #include "driver_rig.h"
 
 #include <check.h>
@@ -56,7 +56,7 @@ const char *word_of(enum message_kind kind)
     ck_abort_msg("a message of kind %d", (int)kind);
 }
 
-/* ---- the quorum core: on an incoming HEARTBEAT it does what `plan` says ---- */
+/* ---- the quorum core: on an incoming HEARTBEAT it takes the steps of `plan` ---- */
 
 static struct step plan[16];
 static unsigned plan_count;
@@ -190,8 +190,8 @@ void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struc
     note_about("kept:", word_of(event->as.message->kind));
 }
 
-/* ---- the host core: notes the events that it gets; on a frame it persists a slot, asks, gives
- * back ---- */
+/* ---- the host core: records its events in the trace; on a frame it takes the steps of frame_does
+ * ---- */
 
 static const char *frame_does;
 
@@ -219,7 +219,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
             continue;
         }
         struct host_send *send = &host_emit(actions, HOST_SEND)->as.send;
-        send->to = *at == 'A' ? 0 : 1; /* its own coordinator, or b */
+        send->to = *at == 'A' ? 0 : 1; /* to its own coordinator, or to b */
         send->relay = *at == 'r' ? 2 : HOST_NO_RELAY;
         send->message.kind = *at == 'g' ? MESSAGE_GIVE_BACK : MESSAGE_ACQUIRE;
     }
@@ -326,7 +326,7 @@ static uint64_t draw(void *arg)
     return 4711;
 }
 
-/* ---- set up ---- */
+/* ---- set-up ---- */
 
 void make_driver(bool observer)
 {

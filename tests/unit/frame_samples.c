@@ -17,7 +17,7 @@ static const enum hfi_frame_kind kinds[SAMPLE_KINDS] = {
 
 enum { SLOT_TOP = (1 << 22) - 1, SEAT_TOP = (1 << 20) * HFI_BLOCK_SEATS - 1 };
 
-/* 1023 of them. */
+/* A text of 1023 bytes. */
 #define A10 "aaaaaaaaaa"
 #define A50 A10 A10 A10 A10 A10
 #define A250 A50 A50 A50 A50 A50
@@ -291,7 +291,7 @@ size_t sample_page(size_t index, unsigned char *buffer)
                                        .holder_count = 1,
                                        .waiter_count = 2};
         while (hfi_listed_add(&builder, &lock, parties)) {
-            /* until the page is full */
+            /* adds locks until the page is full */
         }
     }
     return hfi_listed_finish(&builder, index == 2);

@@ -1,6 +1,7 @@
 /*
- * Valid frames of every kind, for the tests of the frames and as seeds of the fuzzers: each kind
- * once with small distinct values, once with every field at its upper limit; LISTED and TOLD.
+ * Valid frames of every kind, for the tests of the frames and as seeds of the fuzzers. Each kind
+ * occurs once with small distinct values, and once with every field at its upper limit. The pages
+ * of LISTED and TOLD come in addition.
  */
 #ifndef TESTS_FRAME_SAMPLES_H
 #define TESTS_FRAME_SAMPLES_H
@@ -9,19 +10,19 @@
 
 enum { SAMPLE_KINDS = 26, SAMPLE_PAGES = 4, SAMPLE_COUNT = 2 * SAMPLE_KINDS + SAMPLE_PAGES };
 
-/* Returns a C string, which is borrowed, as a text. */
+/* Returns a C string as a text, which borrows its bytes. */
 struct hfi_text sample_text(const char *string);
 
-/* Fills in a small frame: all kinds but LISTED and TOLD, in the order of their numbers. index <
- * SAMPLE_KINDS. */
+/* Fills in a small frame, or one with every field at its limit. All kinds but LISTED and TOLD
+ * occur, in the order of their numbers. index < SAMPLE_KINDS. */
 void sample_small(size_t index, struct hfi_frame *out);
 void sample_large(size_t index, struct hfi_frame *out);
 
-/* Writes a page of LISTED (empty, one bare lock, full) or a TOLD of three facts. Returns its size;
- * buffer has HFI_FRAME_MAX bytes. */
+/* Writes a page of LISTED (empty, with one bare lock, or full) or a TOLD of three facts. Returns
+ * its size. buffer has HFI_FRAME_MAX bytes. */
 size_t sample_page(size_t index, unsigned char *buffer);
 
-/* Writes any of the samples, encoded. index < SAMPLE_COUNT. */
+/* Writes any of the samples in encoded form. index < SAMPLE_COUNT. */
 size_t sample_packet(size_t index, unsigned char *buffer);
 
 #endif

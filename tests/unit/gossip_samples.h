@@ -6,16 +6,16 @@
 
 enum { GOSSIP_SAMPLE_ITEMS = 8, GOSSIP_SAMPLE_PACKETS = GOSSIP_SAMPLE_ITEMS + 3 };
 
-/* Fills in an item: each kind once small and once as large as it can be. index: below
+/* Fills in an item. Each kind occurs once small and once as large as it can be. index <
  * GOSSIP_SAMPLE_ITEMS. */
 void gossip_sample_item(uint32_t index, struct gossip_item *item);
 
-/* Writes a packet with the item of that index; behind these come a packet with all items, one with
- * digests and one with hashes. Returns its size; 0: there is no such packet. bytes has
- * GOSSIP_PACKET_MAX bytes. */
+/* Writes a packet. The first GOSSIP_SAMPLE_ITEMS packets have one item each. After these come a
+ * packet with all items, one with digests and one with hashes. Returns the packet's size, or 0 if
+ * there is no such packet. bytes has GOSSIP_PACKET_MAX bytes. */
 size_t gossip_sample(uint32_t index, unsigned char *bytes);
 
-/* The kind of one entry of a hash or digest. */
+/* Fills in `count` entries of a packet of hashes or digests. */
 void gossip_sample_hashes(uint32_t count, struct gossip_hashes *hashes);
 
 #endif

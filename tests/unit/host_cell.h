@@ -1,6 +1,6 @@
 /*
  * Shared by the tests of the host core in a cell of several voters: a rig with two clients, and
- * their calls for the lock "a".
+ * calls of these clients for the lock "a".
  */
 #ifndef TESTS_UNIT_HOST_CELL_H
 #define TESTS_UNIT_HOST_CELL_H
@@ -11,14 +11,14 @@
 
 enum { VOTERS = 3 };
 
-/* These belong to the test that runs: cell_start() makes them. */
+/* cell_start() makes these anew for each test. */
 extern struct rig *rig;
 extern uint32_t client; /* this client may administer */
 extern uint32_t other;
-extern uint32_t owner; /* the voter that is taken for the coordinator of "a" at first */
+extern uint32_t owner; /* the voter that the host believes at first to be the coordinator of "a" */
 
-/* Makes an agent that is this voter, or an observer (HOST_OBSERVER). requests: the limit; 0: the
- * usual one. */
+/* Makes an agent that is voter number `self`, or an observer (HOST_OBSERVER). `requests` is the
+ * limit of requests; 0: the default. */
 void cell_start(uint32_t self, uint32_t requests);
 /* Makes an observer. */
 void cell_setup(void);
@@ -31,11 +31,11 @@ enum hfi_outcome cell_read(const struct hfi_opened *opened, struct hfi_held *hel
 void cell_release(const struct hfi_opened *opened, const struct hfi_held *held);
 /* Returns the answer to this client's latest OPEN. */
 struct hfi_opened cell_opened_by(uint32_t who);
-/* Sends OPEN, and gives an exclusive grant: version 1, tokens 1 to 100. */
+/* Sends OPEN, and gives the host an exclusive grant with version 1 and tokens 1 to 100. */
 struct hfi_opened cell_open_granted(uint32_t who);
-/* Takes a place in the queue, as queue_join() leaves it, and rings. */
+/* Puts the client into the lock's queue, as queue_join() does, and rings the agent. */
 void cell_wait_in_queue(struct hfi_opened *opened, uint32_t who, bool shared);
-/* Returns where the host's latest message went. */
+/* Returns the way of the host's latest message: its receiver and its relay. */
 const struct host_send *cell_way(void);
 
 #endif

@@ -53,7 +53,7 @@ static void host_make(struct rig *rig, bool adopted)
     }
 }
 
-/* A fresh region of the same size for every namespace. */
+/* Makes a region for a namespace; all have the same size. */
 static void *region_make(const struct rig *rig, uint64_t *size, struct hfi_region *region)
 {
     struct hfi_region_sizes sizes = {rig->config.limits.locks, 65535, rig->config.limits.blocks};
@@ -161,7 +161,7 @@ static void keep_reply(struct rig *rig, const struct host_action *action)
         hfi_frame_decode(reply->bytes, reply->size, &reply->frame, &reply->cursor, &error), 0);
 }
 
-/* The client that was forgotten, whose FORGET is to be carried out. */
+/* The clients that the core has forgotten, and whose FORGET the rig has to carry out. */
 struct forgets {
     uint32_t clients[ACTIONS];
     uint32_t count;

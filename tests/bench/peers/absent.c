@@ -1,6 +1,6 @@
 /*
- * An entry of the list for each peer whose client library was missing when this was built; its
- * missing() says so. The macros PEERS_HAVE_* show which peers were built.
+ * An entry of the list for each peer whose client library was missing at build time. The missing()
+ * of such an entry names the library. The macros PEERS_HAVE_* show which peers were built.
  */
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
 /*
- * See activity.h. Segments are those that `ss -i` has for each socket of the processes; a link
- * between two of them is seen at both of its ends.
+ * See activity.h. The count of segments is the sum of what `ss -i` shows for each socket of the
+ * processes. A connection between two of these processes has two such sockets, and is counted at
+ * each.
  */
 #include "activity.h"
 
@@ -13,7 +14,7 @@
 
 enum { FAMILIES_MAX = 1024 };
 
-/* Returns the number after a word, in a file of /proc. */
+/* Returns the number after a word in a file of /proc. */
 static uint64_t number_in(const char *path, const char *word)
 {
     char line[256];
@@ -50,7 +51,8 @@ static uint64_t wakeups_of(pid_t pid)
     return sum;
 }
 
-/* Returns whether a line of ss names one of the processes: users:(("etcd",pid=7,fd=4)). */
+/* Returns whether a line of ss names one of the processes, in the form
+ * users:(("etcd",pid=7,fd=4)). */
 static bool is_theirs(const char *line, const pid_t *pids, size_t count)
 {
     for (const char *at = strstr(line, "pid="); at != NULL; at = strstr(at, "pid=")) {
@@ -71,7 +73,8 @@ static uint64_t field(const char *line, const char *name)
     return at == NULL ? 0 : strtoull(at + strlen(name), NULL, 10);
 }
 
-/* Runs ss in the folder BELOW/ss, which it makes and removes, and sums its lines. */
+/* Makes the folder BELOW/ss, runs ss in it, sums the lines of its output, and removes the
+ * folder. */
 static bool read_segments(const pid_t *pids, size_t count, const char *below, uint64_t *out)
 {
     struct server ss;

@@ -1,6 +1,6 @@
 /*
- * The cases of the comparison, each a function that measures one peer once; the harness calls it
- * for every peer in turn, and that again for every repetition.
+ * The cases of the comparison. Each is a function that measures one peer once. The harness calls it
+ * for every peer, and repeats this for every repetition.
  */
 #ifndef PEERS_CASES_H
 #define PEERS_CASES_H
@@ -14,26 +14,29 @@ struct bench_plan {
     bool quick;
     uint32_t repetitions;
     int64_t warm_ns;
-    int64_t measure_ns; /* of one closed or open loop */
-    int64_t lease_ns;   /* of peers with leases */
+    int64_t measure_ns; /* the length of one closed or open loop */
+    int64_t lease_ns;   /* the lease of peers that have leases */
 };
 
 struct bench_case {
     const char *name;  /* one word, for --case and the JSON */
-    const char *title; /* the title, as in the tables */
-    unsigned needs;    /* features of a peer without which the case means nothing */
-    bool own_run;      /* starts and stops the peer itself; else it is up when called */
-    /* Returns 0, or -1 after complain(). Then the peer's row says that the case failed, and the
-     * peer is started anew for the next case. run is up; if own_run, only its kind and lease_ns are
-     * set. */
+    const char *title; /* the title in the tables */
+    unsigned needs;    /* the features that a peer needs for this case */
+    /* true: measure() starts and stops the peer; false: the harness has started it */
+    bool own_run;
+    /* Returns 0, or -1 after complain(). After -1 the peer's row reports a failed case, and the
+     * harness starts the peer anew for the next case. If own_run is set, only kind and lease_ns of
+     * `run` are set; else the peer of `run` is up. */
     int (*measure)(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                    struct results *results);
 };
 
-/* Returns how many of `total` rounds of a run this repetition does: at least one. */
+/* Returns how many of `total` rounds this repetition does: at least one. The repetitions share the
+ * rounds. */
 uint32_t rounds_of(const struct bench_plan *plan, uint32_t repetition, uint32_t total);
 
-/* Cases 1 to 6 (cases_load.c) and 7 to 11 (cases_fault.c); the last one's name is NULL. */
+/* Cases 1 to 6 (cases_load.c) and 7 to 11 (cases_fault.c). Each list ends with an entry whose name
+ * is NULL. */
 extern const struct bench_case bench_cases_load[];
 extern const struct bench_case bench_cases_fault[];
 

@@ -1,5 +1,5 @@
 /*
- * The measure functions of cases 7 to 11 (see cases.h), one file for one or two.
+ * The measure functions of cases 7 to 11 (see cases.h). The comment behind each names its file.
  */
 #ifndef PEERS_CASES_FAULT_H
 #define PEERS_CASES_FAULT_H

@@ -1,11 +1,13 @@
 /*
  * Cases 1 to 6: the cost of a lock and of its hand-overs while nothing goes wrong.
  *
- * How many pairs are possible comes from a closed loop. Latencies come from an open one, at half of
- * what the closed loop reached just before, at most rate_max for each client: a slower peer gets a
- * slower load, and its rate is in the table. Locks that are fought for (4, 5) have no open loop: in
- * a queue that never empties only the hand-over means something, and that is timed from the release
- * of one to the return of the other, which nobody can leave out.
+ * A closed loop measures how many pairs are possible. An open loop measures latencies, at half of
+ * the rate of the closed loop just before, but at most rate_max for each client. So a slower peer
+ * gets a slower load; its rate is in the table.
+ *
+ * The contended locks (cases 4 and 5) have no open loop: in a queue that is never empty, only the
+ * hand-over has a meaning. It is timed from the begin of one client's release to the return of the
+ * other client's acquire.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +15,14 @@
 #include "cases.h"
 
 static const double lone_rate_max =
-    10000; /* for a single client, which waits by looking at the clock */
-static const double crowd_rate_max = 100; /* for each of several clients, which sleep in between */
+    10000; /* of a single client, which waits by polling the clock */
+/* of each of several clients, which sleep between their pairs */
+static const double crowd_rate_max = 100;
 static const double second = 1e9;
 
 struct shape {
     const char *name;
-    uint32_t workers; /* 0: one on each host, alternating */
+    uint32_t workers; /* 0: one on each host, and these alternate */
     enum load_names names;
     uint32_t reader_percent;
     bool across_hosts;
@@ -110,7 +113,8 @@ static int measure_open(const struct bench_plan *plan, struct peer_run *run,
     return 0;
 }
 
-/* The order of the columns, even if the peer that is measured first has no value for one. */
+/* Adds the columns in their order, because the peer that is measured first may have no value for
+ * some of them. */
 static void place_columns(struct results *results, const struct shape *shape)
 {
     static const char *const columns[] = {"hand-overs",
@@ -138,8 +142,8 @@ static int measure_shape(const struct bench_plan *plan, struct peer_run *run, ui
                          const struct shape *shape, struct results *results)
 {
     char tag[64];
-    struct load_result *result = malloc(sizeof(*result)); /* on the heap, since histograms are too
-                                                           * large for a stack */
+    /* on the heap: its histograms are too large for a stack */
+    struct load_result *result = malloc(sizeof(*result));
     struct load load = {
         .workers = shape->workers,
         .hosts = shape->across_hosts ? run->kind->hosts : 1,
@@ -195,7 +199,7 @@ static bool has_no_names(const struct peer_run *run, const char *name, struct re
     return true;
 }
 
-/* One client measures the time of a pair, sixteen measure how many pairs are possible. */
+/* One client measures the time of a pair; sixteen clients measure how many pairs are possible. */
 static int measure_names(const struct bench_plan *plan, struct peer_run *run, uint32_t repetition,
                          struct results *results)
 {

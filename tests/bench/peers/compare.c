@@ -1,9 +1,10 @@
 /*
- * See compare.h. The files are read by SQLite's JSON functions, in a database in memory.
+ * See compare.h. SQLite's JSON functions read the two files, in a database in memory.
  *
- * A quantity changed if the ranges of its values in the two runs do not touch, and if its medians
- * differ by more than the wider of the two ranges: three values say little about a spread. With a
- * single value there is no spread, and only a change by half is shown.
+ * A quantity counts as changed if the ranges of its values in the two runs do not overlap, and if
+ * its medians differ by more than the wider of the two ranges. Both conditions are needed, because
+ * three values tell little about a spread. A single value has no spread, so only a change by half
+ * or more is shown.
  */
 #include "compare.h"
 
@@ -35,7 +36,7 @@ static const char pairs[] =
     " FROM quantity AS b LEFT JOIN quantity AS a ON a.run = 0 AND a.case_name = b.case_name"
     " AND a.peer = b.peer AND a.name = b.name WHERE b.run = 1 ORDER BY b.row, b.place";
 
-/* Returns the whole file, to be freed, or NULL after complain(). */
+/* Returns the text of the whole file, which the caller frees, or NULL after complain(). */
 static char *read_file(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -79,7 +80,7 @@ static int load_run_file(sqlite3 *database, const char *path, int run)
     return result;
 }
 
-/* Reads "[1.5,2]" into values. */
+/* Reads a text like "[1.5,2]" into cell->values. */
 static void parse_values(const char *text, struct results_cell *cell)
 {
     cell->count = 0;
@@ -122,7 +123,7 @@ static const char *direction(const char *better, double from, double to)
     return (strcmp(better, "higher") == 0) == (to > from) ? "better" : "worse";
 }
 
-/* Prints one row of the join if it is worth a line. Returns whether it did. */
+/* Prints one row of the join if its quantity changed. Returns whether it printed the row. */
 static bool print_change(sqlite3_stmt *row, FILE *out)
 {
     const char *text[9];

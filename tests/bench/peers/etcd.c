@@ -1,9 +1,10 @@
 /*
- * etcd with one member and with three, measured through its own Go client (etcd_client.go), which
- * is built as a library and loaded in the worker: Go's threads do not survive a fork.
+ * etcd with one member and with three. The client is etcd's own Go client (etcd_client.go), built
+ * as a library. Each worker loads the library after the fork, because Go's threads do not survive a
+ * fork.
  *
- * Everything is etcd's default (heartbeat 100 ms, election 1 s, every commit flushed), but for
- * ports and folders. Health and leader are asked of each member over HTTP.
+ * All settings but ports and folders are etcd's defaults (heartbeat 100 ms, election 1 s, every
+ * commit flushed). The bench asks each member over HTTP whether it is healthy and whether it leads.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -175,10 +176,11 @@ struct go_client {
     int (*held)(uintptr_t lock);
 };
 
-/* There is one for each worker process. */
+/* Each worker process has its own copy. */
 static struct go_client go;
 
-/* POSIX wants a function's address to fit a data pointer; ISO C has no cast for it. */
+/* memcpy() replaces a cast: POSIX guarantees that a function's address fits into a data pointer,
+ * but ISO C has no cast between them. */
 static int load_one(void *library, const char *name, void *out_function)
 {
     void *address = dlsym(library, name);
@@ -191,8 +193,7 @@ static int load_client(void)
     char path[PATH_MAX];
     void *library = NULL;
     if (library_path(path, sizeof(path)) == 0) {
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays loaded, because Go cannot be
-                                                        * unloaded */
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays loaded: Go cannot be unloaded */
     }
     if (library == NULL) {
         return complain("etcd's client: %s", dlerror());
@@ -208,7 +209,8 @@ static int load_client(void)
     return error;
 }
 
-/* Go's handles are small numbers; kept in memory of ours they need no cast to pointers. */
+/* Go's handle is a small number. It is stored in allocated memory, because a cast of a number to a
+ * pointer would be needed otherwise. */
 struct handle {
     uintptr_t value;
 };
@@ -229,7 +231,8 @@ static int etcd_connect(struct peer_run *run, uint32_t host, void **out_client)
     static const int64_t second_ns = INT64_C(1000000000);
     char endpoints[ENDPOINTS_MAX] = "";
     size_t used = 0;
-    for (size_t i = 0; i < run->server_count; i++) { /* the member on the client's own host first */
+    /* begins with the member on the client's own host */
+    for (size_t i = 0; i < run->server_count; i++) {
         size_t at = (host + i) % run->server_count;
         used += (size_t)snprintf(endpoints + used, sizeof(endpoints) - used, "%s127.0.0.1:%u",
                                  i > 0 ? "," : "", run->servers[at].port);
@@ -261,7 +264,7 @@ static void etcd_close(void *lock)
 
 static int etcd_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
 {
-    (void)mode; /* exclusive locks only */
+    (void)mode; /* etcd's lock has no shared mode */
     return go.acquire(((struct handle *)lock)->value, timeout_ns, out_token);
 }
 

@@ -1,14 +1,14 @@
 /*
- * Case 11. Sixteen clients take 100,000 locks and keep them, or as many as the peer gives in the
- * time there is; the table says how many. The memory of a lock is what the servers' memory grew by,
- * divided by the number of locks. Then only the work that keeps the locks held is done for a while.
- * The case counts that work: on the servers, and on the clients if they renew each hold themselves.
+ * Case 11. Sixteen clients take 100,000 locks and keep them, or as many as the peer grants in the
+ * time given; the table shows how many. The memory of a lock is the growth of the servers' memory,
+ * divided by the number of locks. Then nothing happens but the work that keeps the locks held. The
+ * case counts that work: on the servers, and on the clients if they renew each hold themselves.
  *
- * Taking the locks leaves work behind (writes to a disk, news to other servers). So the counting
- * begins when the servers use hardly more of a processor than before the locks were taken. If
- * the clients renew, the servers never get so quiet, and the case does not wait for that.
+ * Taking the locks leaves work behind (writes to a disk, messages to other servers). So the
+ * counting begins when the servers use hardly more of a processor than before the locks were taken.
+ * If the clients renew, the servers never become so quiet, and the case does not wait for it.
  *
- * The lease is longer here than in the other cases, and the same for all.
+ * The lease is longer than in the other cases, and equal for all peers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +25,8 @@ static const int64_t fill_quick_ns = INT64_C(4000000000);
 static const int64_t idle_ns = INT64_C(5500000000); /* more than a third of the lease */
 static const int64_t settle_ns = INT64_C(1000000000);
 static const int64_t rest_look_ns = INT64_C(1000000000);
-static const double rest_share = 0.02; /* of a processor: at most so much more than before the locks
-                                        * were taken */
+/* the share of a processor that the servers may use more than before the locks were taken */
+static const double rest_share = 0.02;
 enum { REST_LOOKS_MAX = 20 };
 static const int64_t suspicion_ns = INT64_C(60000000000);
 static const int64_t acquire_timeout_ns = INT64_C(5000000000);
@@ -82,12 +82,13 @@ static int client_plays(struct peer_run *run, void *arg, uint32_t index)
     fill(run, stage, index, client, locks, &renewed_ns);
     /* release: pairs with the acquire in actors_await; publishes held */
     atomic_fetch_add_explicit(&stage->filled, 1, memory_order_release);
-    for (;;) { /* runs until it is killed */
+    for (;;) { /* ends when the bench kills the process */
         uint32_t lost = actor_renew(run, locks, stage->held[index], &renewed_ns);
         atomic_fetch_add_explicit(&stage->lost, lost, memory_order_relaxed);
         if (run->kind->renew == NULL) {
-            actor_sleep(suspicion_ns); /* nothing to renew: it sleeps, so that this loop's own
-                                        * wake-ups are not counted */
+            /* Nothing to renew: the sleep is long, so that the wake-ups of this loop are not
+             * counted. */
+            actor_sleep(suspicion_ns);
         }
         actor_sleep(step_ns);
     }
@@ -100,7 +101,7 @@ static void add_rate(struct results *results, const char *peer, const char *quan
     results_add(results, "held", peer, quantity, unit, BETTER_LOWER, change / seconds);
 }
 
-/* Waits for a moment. Returns which fraction of a processor the servers used meanwhile. */
+/* Waits rest_look_ns. Returns the fraction of a processor that the servers used in this time. */
 static double servers_share(const struct peer_run *run)
 {
     int64_t begin_ns = now_ns();

@@ -1,8 +1,8 @@
 /*
- * Case 8. One client holds a lock, another on another host waits for it; the holder is killed (-9),
- * each time at another moment of its lease; the deaths are spread over the repetitions. If a host's
- * clients need that host's own server (Holdfast's agent), the case is repeated with that server
- * killed at the same instant, as when the host is gone.
+ * Case 8. A client holds a lock, and a client on another host waits for it. The bench kills the
+ * holder (SIGKILL), each time at another moment of its lease. The kills are spread over the
+ * repetitions. If a host's clients need that host's own server (Holdfast's agent), the case is
+ * repeated with that server killed at the same instant. This is the loss of a whole host.
  */
 #include <stdio.h>
 
@@ -46,7 +46,7 @@ static int holder_plays(struct peer_run *run, void *arg, uint32_t index)
     int64_t renewed_ns = now_ns();
     /* release: pairs with the acquire in actors_await */
     atomic_store_explicit(&stage->holds, 1, memory_order_release);
-    for (;;) { /* runs until it is killed */
+    for (;;) { /* ends when the bench kills the process */
         actor_sleep(step_ns);
         actor_renew(run, &lock, 1, &renewed_ns);
     }
@@ -59,7 +59,7 @@ static int next_plays(struct peer_run *run, void *arg, uint32_t index)
     if (reach(run, stage, index, &lock) != 0) {
         return -1;
     }
-    /* release, both: pair with the acquire in actors_await */
+    /* release, both stores: they pair with the acquire in actors_await */
     atomic_store_explicit(&stage->waits, 1, memory_order_release);
     int result = run->kind->acquire(lock, PEER_EXCLUSIVE, 2 * suspicion_ns, &stage->tokens[NEXT]);
     stage->had_ns = now_ns();

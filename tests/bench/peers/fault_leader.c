@@ -1,12 +1,13 @@
 /*
- * Case 7. Six clients take and release: four of them names never used before, two one lock
- * together. Then the server that leads is killed, or any server if none leads. Each client goes on
- * until it has done a pair that began a second after the kill; its longest wait is the gap.
+ * Case 7. Six clients take and release: four use names that were never used before, and two share
+ * one lock. Then the bench kills the server that leads, or any server if none leads. Each client
+ * goes on until it has done a pair that began a second after the kill. The longest wait of a client
+ * is the gap.
  *
- * Clients are on the hosts that live on (their own server is not the one that dies), as clients of
- * the dead host would be gone. A client begins a pair every 10 ms, or when the last one is over:
- * the load is light, so that what is measured is not the load. An error counts as waiting: the
- * client tries again. The kills are spread over the repetitions.
+ * The clients are on the hosts whose servers survive, because a client of the lost host would be
+ * gone too. A client begins a pair every 10 ms, or later if the previous pair takes longer. The
+ * load is light, so that it does not add to the gap. An error counts as waiting: the client tries
+ * again. The kills are spread over the repetitions.
  */
 #include <stdalign.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t suspicion_ns = INT64_C(40000000000);
 
 struct fault_worker {
-    alignas(64) _Atomic int64_t began_ns; /* when the last finished pair began */
+    alignas(64) _Atomic int64_t began_ns; /* when the latest finished pair began */
     int64_t longest_before;
     int64_t longest_after;
     uint64_t pairs;
@@ -42,7 +43,7 @@ struct stage {
     _Atomic int64_t killed_ns; /* 0: not killed yet */
     uint32_t round;
     size_t victim;
-    struct guard guard; /* the record under the lock that two clients share */
+    struct guard guard; /* what the lock that two clients share protects */
     struct fault_worker places[CLIENTS];
 };
 
@@ -55,7 +56,7 @@ static int pair_once(struct peer_run *run, struct stage *stage, uint32_t index, 
     int result = run->kind->acquire(lock, PEER_EXCLUSIVE, acquire_timeout_ns, &token);
     if (result == PEER_OK && index >= FRESH_CLIENTS) {
         guard_enter(&stage->guard, index, PEER_EXCLUSIVE, token, &place->findings);
-        actor_sleep(inside_ns); /* so that a second client inside would be seen */
+        actor_sleep(inside_ns); /* long enough that a second holder would be noticed */
         guard_leave(&stage->guard, index, PEER_EXCLUSIVE, &place->findings);
         place->exclusive++;
     }
@@ -65,13 +66,13 @@ static int pair_once(struct peer_run *run, struct stage *stage, uint32_t index, 
     return result;
 }
 
-/* Does the next pair, and tries again until it succeeds or the case is over. */
+/* Does the next pair. After an error it tries again, until it succeeds or the case is over. */
 static int do_pair(struct peer_run *run, struct stage *stage, uint32_t index, void *client,
                    void *both, uint64_t number)
 {
     struct fault_worker *place = &stage->places[index];
     int result = -1;
-    /* relaxed: a late read does no harm */
+    /* relaxed: a client that reads the flag late does no harm */
     while (result != PEER_OK && atomic_load_explicit(&stage->stop, memory_order_relaxed) == 0) {
         void *lock = both;
         char name[PEER_NAME_MAX];
@@ -94,7 +95,7 @@ static int do_pair(struct peer_run *run, struct stage *stage, uint32_t index, vo
 
 static void note(struct stage *stage, struct fault_worker *place, int64_t began_ns, int64_t done_ns)
 {
-    /* acquire: pairs with the release in kill_once; the kill itself comes after it */
+    /* acquire: pairs with the release in kill_and_wait, which kills the server after its store */
     int64_t killed_ns = atomic_load_explicit(&stage->killed_ns, memory_order_acquire);
     int64_t took_ns = done_ns - began_ns;
     bool after = killed_ns != 0 && done_ns > killed_ns;
@@ -137,7 +138,7 @@ static int client_plays(struct peer_run *run, void *arg, uint32_t index)
         }
         next_ns = began_ns + pace_ns;
     }
-    return 0; /* the process ends with its connections */
+    return 0; /* no clean-up: the process ends, and its connections with it */
 }
 
 /* ---- the bench ---- */
@@ -155,7 +156,7 @@ static bool all_went_on(struct stage *stage, int64_t since_ns)
 
 static int kill_and_wait(struct actors *actors, struct stage *stage)
 {
-    pause_ns(second_ns); /* warm-up: the first pairs of a client open much */
+    pause_ns(second_ns); /* the warm-up: a client's first pairs open connections and files */
     atomic_store_explicit(&stage->counting, 1, memory_order_relaxed);
     pause_ns(second_ns);
     int64_t killed_ns = now_ns();
@@ -191,7 +192,8 @@ static void report(struct stage *stage, const char *peer, struct results *result
         broken += place->findings.strangers + place->findings.tokens_not_rising;
         exclusive += place->exclusive;
     }
-    broken += exclusive - stage->guard.sum; /* updates that were lost */
+    /* the guard's updates that another holder's update overwrote */
+    broken += exclusive - stage->guard.sum;
     results_add(results, "leader", peer, "longest wait", "ns", BETTER_LOWER, (double)after);
     results_add(results, "leader", peer, "undisturbed", "ns", BETTER_NEITHER, (double)before);
     results_add(results, "leader", peer, "errors", "", BETTER_LOWER, (double)errors);

@@ -1,10 +1,11 @@
 /*
- * Case 10. Two clients hold ten locks. All servers are killed (-9) and started again at once; then
- * the same with an orderly end and ten locks more. The servers count as back when a new client can
- * take and release a lock of its own. Then a third client tries every lock: a lock that it gets was
- * lost, and if the holder's own library still said that it holds, the lock had two holders. A lease
- * and a quarter after the service was back the holders release; a lock that is not theirs any more
- * was lost, too.
+ * Case 10. Two clients hold ten locks. The bench kills all servers (SIGKILL) and starts them again
+ * at once. Then it repeats this with ten other locks and an orderly end of the servers. The servers
+ * count as back when a new client can take and release a lock of its own.
+ *
+ * Then a third client tries every lock. A lock that it gets was lost. If the holder's own library
+ * still reported the hold, that lock had two holders. A lease and a quarter after the service was
+ * back, the holders release. A lock that a holder then no longer holds was lost, too.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,16 +24,18 @@ static const int64_t probe_every_ns = INT64_C(5000000);
 
 struct stage {
     _Atomic uint32_t holds;
-    _Atomic uint32_t served; /* the probe got a lock */
+    _Atomic uint32_t served; /* 1: the probe took a lock */
     _Atomic uint32_t tried;
-    _Atomic uint32_t end; /* the holders are to release */
+    _Atomic uint32_t end; /* 1: the holders release now */
     _Atomic uint32_t released;
     bool clean;
-    _Atomic bool believed[HOLDS]; /* the answer of the holder's library, read all the time */
-    bool taken[HOLDS];            /* the third client got the lock */
-    bool doubled[HOLDS];          /* the third client got it while the holder's library reported it
-                                   * held */
-    bool gone[HOLDS];             /* the holder's release reported that it was not held any more */
+    /* the latest answer of the holder's library, which the holder asks all the time */
+    _Atomic bool believed[HOLDS];
+    bool taken[HOLDS]; /* the third client got the lock */
+    /* the third client got the lock while the holder's library reported it held */
+    bool doubled[HOLDS];
+    /* the holder's release reported that the lock was not held any more */
+    bool gone[HOLDS];
 };
 
 static int open_one(struct peer_run *run, const struct stage *stage, void *client, uint32_t number,
@@ -48,7 +51,7 @@ static void believe(const struct peer_run *run, struct stage *stage, uint32_t in
 {
     for (uint32_t i = 0; i < LOCKS; i++) {
         bool held = run->kind->held == NULL || run->kind->held(locks[i]) == PEER_OK;
-        /* relaxed: a single value, which is slightly old in any case */
+        /* relaxed: one value alone, which may be a little old in any case */
         atomic_store_explicit(&stage->believed[index * LOCKS + i], held, memory_order_relaxed);
     }
 }
@@ -112,8 +115,8 @@ static int third_plays(struct peer_run *run, void *arg, uint32_t index)
     return 0;
 }
 
-/* Takes and releases a lock of its own as soon as that works. Earlier failures are expected and not
- * reported. */
+/* The probe: takes and releases a lock of its own as soon as that works. It does not report
+ * failures before that, which are expected. */
 static int probe_plays(struct peer_run *run, void *arg, uint32_t index)
 {
     struct stage *stage = arg;

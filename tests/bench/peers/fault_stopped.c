@@ -1,18 +1,20 @@
 /*
- * Case 9. The holder writes to a resource every half millisecond, after it asked its own library
- * whether it still holds (kind->held). The holder is stopped (SIGSTOP). Another client waits for
- * the lock and, once it has the lock, writes once, with its token. Then the holder wakes.
+ * Case 9. The holder writes to a resource every half millisecond. Before each write it asks its own
+ * library whether it still holds the lock (kind->held). The bench stops the holder (SIGSTOP).
+ * Another client waits for the lock; once it has the lock, it writes once, with its token. Then the
+ * bench wakes the holder.
  *
- * Two such pairs run at a time, each with a lock of its own. In the first pair the holder pauses,
- * and is stopped, before it asks: it asks when it wakes, and then writes or not. In the second pair
- * the holder pauses between asking and writing: it has asked before it wakes, and no client's
- * library can keep it from that write.
+ * Two such pairs of clients run at a time, each with a lock of its own. In pair ASKS_AWAKE the
+ * holder pauses, and is stopped, before it asks: when it wakes, it asks, and its answer decides
+ * whether it writes. In pair ASKED_BEFORE the holder pauses between asking and writing: it has
+ * asked before it is stopped, and no client's library can keep it from that write.
  *
  * The case counts the holder's writes after the second client's write. The resource refuses a write
- * whose token is below the highest that it saw; a write without a token it cannot refuse.
+ * whose token is below the highest token that it saw. It cannot refuse a write without a token.
  *
- * Where a host's clients need that host's own server (Holdfast's agent, which keeps the session of
- * a client that only stands still), the server is stopped too, as when the whole host stands still.
+ * If a host's clients need that host's own server (Holdfast's agent), the bench stops that server
+ * too. Otherwise the agent would keep the session of its stopped client. This is the stop of a
+ * whole host.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -20,9 +22,9 @@
 #include "actors.h"
 #include "cases_fault.h"
 
-/* The pairs; actor i belongs to pair i % PAIRS, and the first PAIRS actors are the holders. */
+/* The pairs. Actor i belongs to pair i % PAIRS; the actors below PAIRS are the holders. */
 enum { ASKS_AWAKE, ASKED_BEFORE, PAIRS };
-enum { STOPS = 3, STOPS_QUICK = 1 }; /* of a whole run */
+enum { STOPS = 3, STOPS_QUICK = 1 }; /* stops of each peer, shared by all repetitions */
 
 static const int64_t suspicion_ns = INT64_C(20000000000);
 static const int64_t settle_ns = INT64_C(200000000);
@@ -30,10 +32,12 @@ static const int64_t write_every_ns = 500000;
 static const int64_t after_waking_ns = INT64_C(3000000000);
 
 struct pair {
-    _Atomic uint32_t had;     /* 1: the second client has the lock; had_ns, highest come before */
-    _Atomic uint64_t highest; /* the highest token that the resource saw: the second client's */
+    /* 1: the second client has the lock; had_ns and highest were written before */
+    _Atomic uint32_t had;
+    /* the highest token that the resource saw, which is the second client's */
+    _Atomic uint64_t highest;
     int64_t had_ns;
-    uint64_t stale; /* writes of the first client after had_ns */
+    uint64_t stale; /* the holder's writes after had_ns */
     uint64_t refused;
     bool told;
     bool told_at_release;
@@ -117,12 +121,12 @@ static int next_plays(struct peer_run *run, void *arg, uint32_t index)
     }
     pair->had_ns = now_ns();
     atomic_store_explicit(&pair->highest, token, memory_order_relaxed);
-    /* release: pairs with the acquire in write_once and play; time and token are written before */
+    /* release: pairs with the acquire in write_once and play; publishes had_ns and highest */
     atomic_store_explicit(&pair->had, 1, memory_order_release);
     /* release: pairs with the acquire in actors_await */
     atomic_fetch_add_explicit(&stage->had, 1, memory_order_release);
     int64_t renewed_ns = now_ns();
-    for (;;) { /* the loop ends when the process is killed */
+    for (;;) { /* ends when the bench kills the process */
         actor_renew(run, &lock, 1, &renewed_ns);
         actor_sleep(write_every_ns);
     }
@@ -150,8 +154,8 @@ static void report(const struct pair *pair, bool asked_before, int64_t stopped_n
                 (double)(pair->stale - pair->refused));
 }
 
-/* Stops or wakes the holders and, where they need one, their host's server. The holders wake first:
- * so they look at their holds before any event reaches them. */
+/* Stops or wakes the holders and, if they need it, their host's server. The holders wake first, so
+ * that they ask about their holds before the server can send them an event. */
 static void signal_host(const struct actors *actors, int signal_number)
 {
     const struct peer_run *run = actors->run;
@@ -182,12 +186,13 @@ static int gather(struct actors *actors, struct stage *stage)
     return actors_await(actors, &stage->wait, PAIRS, suspicion_ns);
 }
 
-/* Sets *out_kept if no other client got the locks while their holders stood still. */
+/* Stops the holders once. Sets *out_kept if no other client got the locks during the stop. */
 static int play(struct actors *actors, struct stage *stage, struct results *results, bool *out_kept)
 {
     const struct peer_kind *kind = actors->run->kind;
     int64_t lease_ns = actors->run->lease_ns;
-    /* Two leases, or, where there are leases, as long as it takes, at most five. */
+    /* The stop lasts until the second clients have the locks, but at most five leases. Without
+     * leases it lasts two. */
     int64_t bound_ns = (kind->features & PEER_HAS_LEASE) != 0 ? 5 * lease_ns : 2 * lease_ns;
     if (gather(actors, stage) != 0) {
         return -1;
@@ -242,8 +247,8 @@ int measure_stopped(const struct bench_plan *plan, struct peer_run *run, uint32_
     if (repetition > 0 && (run->kind->features & PEER_HAS_LEASE) == 0) {
         return 0; /* nothing ends a hold without a lease, so one repetition is enough */
     }
-    for (uint32_t i = 0; result == 0 && i < stops && !kept; i++) { /* if the hold was kept once, it
-                                                                    * is kept every time */
+    /* a hold that was kept once is kept every time */
+    for (uint32_t i = 0; result == 0 && i < stops && !kept; i++) {
         result = stop_once(run, repetition * STOPS + i, results, &kept);
     }
     if (result == 0 && kept) {

@@ -1,8 +1,9 @@
 /*
- * flock(2) and open file description locks of fcntl(2): the kernel's own, between processes of one
- * host. A lock is a file, and ends with its process. There is no server, lease or token.
+ * flock(2) and the open file description locks of fcntl(2), which the kernel provides for the
+ * processes of one host. A lock is a file, and its hold ends with its process. There is no server,
+ * lease or token.
  *
- * Waiting has no limit in these calls, so acquire() takes its timeout as "for ever" unless it is 0.
+ * These calls have no limit for their wait, so acquire() waits for ever unless its timeout is 0.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /*
- * The plain record under a lock, which shows two inside at once. Nothing in it is atomic but the
- * count of readers: the lock is what keeps it whole. It lies in memory that the workers share.
+ * The plain record that a lock protects. It shows when two workers are inside at once. Only the
+ * count of readers is atomic; the lock has to protect the other fields. The record lies in memory
+ * that the workers share.
  *
  * The functions are inline, so that a loop of some ten nanoseconds makes no calls for them.
  */
@@ -14,9 +15,9 @@
 struct guard {
     volatile uint64_t inside; /* worker + 1 of the exclusive holder; 0: nobody */
     volatile uint64_t sum;    /* exclusive holds so far */
-    volatile uint64_t token;  /* the highest one so far */
+    volatile uint64_t token;  /* the highest token so far */
     volatile uint64_t last;   /* worker + 1 of the last exclusive holder */
-    volatile int64_t left_ns; /* when it began to release */
+    volatile int64_t left_ns; /* when the last exclusive holder began to release */
     _Atomic uint32_t readers; /* shared holders inside */
 };
 
@@ -26,11 +27,12 @@ struct guard_findings {
     uint64_t handovers;
 };
 
-/* To be called directly after acquire() and directly before release(). A token of 0 is not
- * checked. */
+/* The caller calls it directly after acquire(), and guard_leave() directly before release(). A
+ * token of 0 is not checked. */
 static inline void guard_enter_shared(struct guard *guard, struct guard_findings *findings)
 {
-    /* acq_rel: pairs with the load in a writer's enter and leave; a count for the check alone */
+    /* acq_rel: pairs with the loads in guard_enter and guard_leave; the count only serves the
+     * check */
     atomic_fetch_add_explicit(&guard->readers, 1, memory_order_acq_rel);
     findings->strangers += guard->inside != 0 ? 1 : 0;
 }
@@ -42,7 +44,7 @@ static inline void guard_enter(struct guard *guard, uint32_t worker, enum peer_m
         guard_enter_shared(guard, findings);
         return;
     }
-    /* acquire: pairs with the readers' counting */
+    /* acquire: pairs with the additions and subtractions of the readers */
     if (guard->inside != 0 || atomic_load_explicit(&guard->readers, memory_order_acquire) != 0) {
         findings->strangers++;
     }
@@ -65,7 +67,7 @@ static inline void guard_leave(struct guard *guard, uint32_t worker, enum peer_m
         atomic_fetch_sub_explicit(&guard->readers, 1, memory_order_acq_rel);
         return;
     }
-    /* acquire: pairs with the readers' counting */
+    /* acquire: pairs with the additions and subtractions of the readers */
     if (guard->inside != worker + 1 ||
         atomic_load_explicit(&guard->readers, memory_order_acquire) != 0) {
         findings->strangers++;

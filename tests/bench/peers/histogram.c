@@ -1,12 +1,12 @@
 /*
- * See histogram.h. A value's power of two chooses a group of buckets. Its eleven highest bits
- * choose the bucket in that group.
+ * See histogram.h. A value's highest bit chooses a group of buckets. Its eleven highest bits choose
+ * the bucket within that group.
  */
 #include "histogram.h"
 
 static const int64_t value_max = (INT64_C(1) << HISTOGRAM_VALUE_BITS) - 1;
 
-/* Returns how often a value has to be halved until it fits into the sub-buckets. */
+/* Returns how often a value must be halved until it fits into HISTOGRAM_SUB_BITS bits. */
 static uint32_t halvings(int64_t value_ns)
 {
     uint32_t bits = 64 - (uint32_t)__builtin_clzll((uint64_t)value_ns | 1);

@@ -2,7 +2,8 @@
  * Counts of durations in nanoseconds, exact to three significant digits, from 1 ns to 137 s.
  *
  * The buckets are those of HdrHistogram (Tene) with three significant digits and lowest value 1:
- * 2,048 of width 1, then 1,024 for each doubling. A longer duration counts as the longest.
+ * 2,048 buckets of width 1, then 1,024 buckets for each doubling. A duration above 137 s counts as
+ * 137 s.
  */
 #ifndef PEERS_HISTOGRAM_H
 #define PEERS_HISTOGRAM_H
@@ -26,11 +27,12 @@ struct histogram {
 void histogram_record(struct histogram *histogram, int64_t value_ns);
 void histogram_add(struct histogram *to, const struct histogram *from);
 
-/* Returns the value at or below which that fraction of the values lies (0.5: the median); 0 without
- * values. */
+/* Returns the least value v such that the fraction `share` of all values is at most v (0.5: the
+ * median). Returns 0 if there are no values. */
 int64_t histogram_at(const struct histogram *histogram, double share);
 
-/* The index of a value's bucket, and the largest value that falls into the same. */
+/* histogram_index() returns the index of a value's bucket. histogram_highest() returns the largest
+ * value of a bucket. */
 uint32_t histogram_index(int64_t value_ns);
 int64_t histogram_highest(uint32_t index);
 

@@ -1,7 +1,7 @@
 /*
- * Holdfast itself, by its public library: one host, which is a cell of one voter, and three hosts,
- * an agent each, all voters, on the loopback. Locks are first come, first served, with the default
- * lock-delay.
+ * Holdfast itself, through its public library. One peer is one host, a cell of one voter. The other
+ * peer is three hosts on the loopback, each with an agent that is a voter. Locks are first come,
+ * first served, with the default lock-delay.
  */
 #include <holdfast/holdfast.h>
 
@@ -13,7 +13,7 @@
 #include "kinds.h"
 
 struct hosts {
-    struct cell cell; /* of one host only the first agent is used */
+    struct cell cell; /* with a single host, only agents[0] is used */
     char ttl[24];
     char config[CELL_CONFIG_MAX]; /* the configuration of a single host */
 };
@@ -128,7 +128,7 @@ static int three_await(struct peer_run *run)
     return cell_await(&((struct hosts *)run->state)->cell);
 }
 
-/* Counts the pages of the regions that are in use. */
+/* Returns the memory of the agents, with the pages of their regions that are in use. */
 static int64_t hosts_memory(const struct peer_run *run)
 {
     const struct hosts *hosts = run->state;

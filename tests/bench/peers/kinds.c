@@ -1,5 +1,5 @@
 /*
- * The peers in the order of the tables.
+ * The peers, in the order in which the tables show them.
  */
 #include "kinds.h"
 

@@ -1,13 +1,13 @@
 /*
- * The peers, one or a few a file. A peer whose client library was missing when this was built is in
- * the list all the same, and says so (absent.c).
+ * The peers, one or a few in each file. A peer whose client library was missing at build time is in
+ * the list too; it reports what is missing (absent.c).
  */
 #ifndef PEERS_KINDS_H
 #define PEERS_KINDS_H
 
 #include "peer.h"
 
-/* In the kernel, in memory: nothing to install. */
+/* Peers in the kernel or in memory, which need no package. */
 extern const struct peer_kind peer_flock; /* files.c */
 extern const struct peer_kind peer_ofd;
 extern const struct peer_kind peer_mutex; /* mutex.c */

@@ -1,8 +1,8 @@
 /*
- * See load.h. Workers and bench go from barrier to barrier.
+ * See load.h. The bench and its workers go from one barrier to the next.
  *
- * A worker that is done with the warm-up clears what it counted; the sums under the locks go on, so
- * it remembers how much of them is its own.
+ * After the warm-up a worker clears its own counts. The sums under the locks go on, so a worker
+ * remembers how much of these sums comes from its warm-up.
  */
 #include "load.h"
 
@@ -29,13 +29,16 @@ static const int64_t second_ns = INT64_C(1000000000);
 static const int64_t look_ns = 500000;
 static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t dwell_every_ns = INT64_C(50000000);
-static const int64_t lead_ns = 2000000; /* for the workers to wake up before a phase begins */
-static const int64_t spin_ns = 100000;  /* before an intended start: a timer is later than that */
+/* the time that workers get to wake up before a phase begins */
+static const int64_t lead_ns = 2000000;
+/* a worker polls the clock for so long before an intended start: a timer would be later */
+static const int64_t spin_ns = 100000;
 
 struct load_worker {
     alignas(64) struct guard_findings findings;
     uint64_t pairs;
-    uint64_t exclusive; /* pairs that count in the sums, the warm-up's too */
+    /* exclusive pairs of the worker in the sums under the locks, warm-up included */
+    uint64_t exclusive;
     uint64_t timeouts;
     uint64_t holds_lost;
     struct histogram pair;
@@ -46,9 +49,12 @@ struct load_worker {
 struct arena {
     struct barrier barrier;
     int64_t
-        begin_ns; /* of the phase that the barrier opens next; before that written by the bench */
+        /* of the phase that the barrier opens next; the bench writes it before it opens the
+         * barrier */
+        begin_ns;
     alignas(
-        64) _Atomic uint32_t turns; /* how often the lock of an alternating load changed hands */
+        /* how often the lock of an alternating load went to another worker */
+        64) _Atomic uint32_t turns;
     alignas(64) _Atomic uint32_t stepped_back; /* workers that wait for the next turn */
     struct {
         alignas(64) struct guard guard;
@@ -63,18 +69,18 @@ struct worker {
     struct load_worker *place;
     struct guard *guard;
     void *client;
-    void *lock; /* NULL: every pair opens one of its own */
+    void *lock; /* NULL: every pair opens a lock of its own */
     uint32_t index;
     uint32_t random;
     uint64_t names_used;
-    int64_t dwelt_ns; /* when it last stayed inside on purpose */
+    int64_t dwelt_ns; /* when dwell() last slept */
 };
 
 /* ---- in a worker: one pair ---- */
 
 static bool is_stopped(const struct worker *worker)
 {
-    /* relaxed: a late read does no harm; counts travel by the barrier */
+    /* relaxed: a worker that reads the flag late does no harm; the barrier publishes the counts */
     return atomic_load_explicit(&worker->arena->barrier.stop, memory_order_relaxed) != 0;
 }
 
@@ -97,9 +103,10 @@ static int open_fresh(struct worker *worker, void **out_lock)
     return worker->run->kind->open(worker->client, name, out_lock);
 }
 
-/* A worker that is inside for a few nanoseconds hardly ever meets another one there, even if the
- * lock lets both in. So a worker stays for a moment, but rarely: less than a fiftieth of the time
- * of all together. */
+/* Makes it likely that a second worker inside would be noticed: a worker that is inside for a few
+ * nanoseconds hardly ever meets another worker there, even if the lock lets both in. So the worker
+ * sleeps while it is inside, but rarely: all workers together, for less than a fiftieth of the
+ * time. */
 static void dwell(struct worker *worker, int64_t now)
 {
     static const struct timespec moment = {0, 50000};
@@ -109,7 +116,7 @@ static void dwell(struct worker *worker, int64_t now)
     }
 }
 
-/* The step between acquire and release, timed. */
+/* What a worker does between acquire and release: it checks the guard and records the times. */
 static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token, int64_t start_ns)
 {
     struct guard *guard = worker->guard;
@@ -130,18 +137,18 @@ static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token
     }
 }
 
-/* relaxed: see step_back() */
+/* relaxed: step_back() compares the value again */
 static uint32_t read_turns(const struct worker *worker)
 {
     return atomic_load_explicit(&worker->arena->turns, memory_order_relaxed);
 }
 
 /*
- * After a pair of an alternating load. A lock that stays where it was last used goes to the same
- * worker again and again until the others' requests have arrived, and meanwhile the processes that
- * carry these requests lack the processor. So a worker that did not get the lock from another
- * worker sleeps until the lock has changed hands. The others wait in acquire() all the time, so it
- * does.
+ * Called after a pair of an alternating load. A lock that stays where it was last used goes to the
+ * same worker again and again until the requests of the other workers have arrived. Meanwhile the
+ * processes that carry these requests lack a processor. So a worker that did not get the lock from
+ * another worker sleeps until the lock has changed hands. It does change hands, because the other
+ * workers wait in acquire() all the time.
  */
 static void step_back(struct worker *worker, uint32_t turns_before, bool changed_hands)
 {
@@ -197,8 +204,8 @@ static int timed_pair(struct worker *worker, int64_t start_ns)
 
 /* ---- in a worker: the loops ---- */
 
-/* Own locks, as many pairs as possible. The loop reads no clock: for a lock of some ten
- * nanoseconds, the clock would be most of the measured time. */
+/* Each worker has its own lock and does as many pairs as it can. The loop reads no clock: for a
+ * lock of some ten nanoseconds, the clock would take most of the measured time. */
 static int untimed_loop(struct worker *worker)
 {
     const struct peer_kind *kind = worker->run->kind;
@@ -232,7 +239,7 @@ static int closed_loop(struct worker *worker)
     return 0;
 }
 
-/* Sleeps until shortly before that time, then watches the clock. */
+/* Sleeps until shortly before instant_ns, then polls the clock. */
 static void await_instant(const struct worker *worker, int64_t instant_ns)
 {
     int64_t left_ns;
@@ -247,8 +254,9 @@ static void await_instant(const struct worker *worker, int64_t instant_ns)
 
 /*
  * Does pairs at their intended instants until all pairs of the measurement are done. The instants
- * count from one begin for all workers. The bench may end the round earlier, well after the last
- * instant: a pair that should have begun by then counts with the time that it has waited.
+ * of all workers count from one common begin. The bench may end the round early, but well after the
+ * last instant. A pair that should have begun before the end counts with the time that it has
+ * waited so far.
  */
 static int open_loop(struct worker *worker, int64_t duration_ns)
 {
@@ -283,8 +291,8 @@ static int work(struct worker *worker, int64_t duration_ns)
 
 /* ---- in a worker: its life ---- */
 
-/* With four processors or more, clients keep to the upper half of them; a lone client keeps to the
- * last one in any case. */
+/* With four processors or more, the clients keep to the upper half of them. A single client always
+ * keeps to the last processor. */
 static void pin(uint32_t index, uint32_t workers)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -329,8 +337,7 @@ static void forget_counts(struct load_worker *place)
     struct guard_findings findings = place->findings;
     memset(place, 0, sizeof(*place));
     place->exclusive = exclusive;
-    place->findings = findings; /* what happens during the warm-up counts, too, if it breaks
-                                 * exclusion */
+    place->findings = findings; /* a broken exclusion counts even during the warm-up */
     place->findings.handovers = 0;
 }
 
@@ -364,8 +371,8 @@ static _Noreturn void worker_main(struct worker *worker, pid_t parent)
 
 /* ---- in the bench ---- */
 
-/* One phase of work: a closed loop is ended by the flag; an open one ends by itself, or by the flag
- * when it took three times as long. */
+/* Runs one phase. The bench ends a closed loop by the stop flag. An open loop ends by itself, or by
+ * the flag when it has taken three times as long as planned. */
 static int run_phase(struct arena *arena, const struct load *load, const pid_t *pids,
                      int64_t duration_ns, int64_t *out_took_ns)
 {
@@ -394,7 +401,7 @@ static int run_phases(struct peer_run *run, struct arena *arena, const struct lo
         run_phase(arena, load, pids, load->warm_ns, &ignored_ns) != 0) {
         return -1;
     }
-    barrier_open(&arena->barrier); /* the workers forget what the warm-up counted */
+    barrier_open(&arena->barrier); /* the warm-up is over: the workers clear their counts */
     if (barrier_await(&arena->barrier, pids, load->workers) != 0) {
         return -1;
     }
@@ -403,7 +410,7 @@ static int run_phases(struct peer_run *run, struct arena *arena, const struct lo
         return -1;
     }
     out->cpu_ns = peer_cpu_ns(run) - cpu_before_ns;
-    barrier_open(&arena->barrier); /* the workers leave */
+    barrier_open(&arena->barrier); /* the measurement is over: the workers end */
     return 0;
 }
 
@@ -491,7 +498,7 @@ int load_run(struct peer_run *run, const struct load *load, struct load_result *
 double load_clock_cost_ns(void)
 {
     enum { BATCHES = 50, READINGS = 2000 };
-    int64_t least_ns = INT64_MAX; /* the time of a batch that was not interrupted */
+    int64_t least_ns = INT64_MAX; /* the shortest batch: no interrupt made it longer */
     for (int batch = 0; batch < BATCHES; batch++) {
         int64_t begin_ns = now_ns();
         for (int i = 0; i < READINGS - 1; i++) {

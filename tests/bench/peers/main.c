@@ -1,8 +1,8 @@
 /*
- * holdfast-peers: Holdfast beside what people use today, measured in one run by one loop and one
- * clock (./dev bench peers). This file reads the command line and goes through repetitions, peers
- * and cases; every repetition visits every peer, so that a change of the machine's speed affects
- * all.
+ * holdfast-peers measures Holdfast and other lock services in one run, with one loop and one clock
+ * (./dev bench peers). This file reads the command line, and goes through the repetitions, the
+ * peers and the cases. Every repetition visits every peer, so that a change of the machine's speed
+ * affects all peers.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -56,8 +56,8 @@ struct options {
     bool help;
     bool list;
     bool quick;
-    long repetitions; /* 0: not given */
-    double seconds;   /* 0: not given */
+    long repetitions; /* 0: the option is absent */
+    double seconds;   /* 0: the option is absent */
     const char *json;
     const char *markdown;
     const char *plots;
@@ -186,7 +186,7 @@ static void print_list(void)
     }
 }
 
-/* ---- what stands above the tables ---- */
+/* ---- the lines above the tables ---- */
 
 static void processor_name(char *text, size_t size)
 {
@@ -273,7 +273,7 @@ static bool means_something(const struct bench_case *each, const struct peer_kin
     return (kind->features & each->needs) == each->needs;
 }
 
-/* Runs one case of one peer; after a failure the peer is not up. Returns -2 if the peer did not
+/* Runs one case of one peer. After a failure the peer is down. Returns -2 if the peer did not
  * start. */
 static int visit_one(const struct bench_plan *plan, const struct bench_case *each,
                      struct peer_run *run, uint32_t repetition, struct results *results)
@@ -302,7 +302,7 @@ static int visit_one(const struct bench_plan *plan, const struct bench_case *eac
     return result;
 }
 
-/* Runs the cases of one list for one peer, which is started for them. Returns how many failed. */
+/* Starts the peer and runs the cases of one list for it. Returns how many cases failed. */
 static int visit(const struct bench_plan *plan, const struct options *options,
                  const struct bench_case *list, const struct peer_kind *kind, uint32_t repetition,
                  struct results *results)
@@ -327,7 +327,8 @@ static int visit(const struct bench_plan *plan, const struct options *options,
     return failed;
 }
 
-/* A quick run has no time for these: 18 peers, and leases that have to end for each. */
+/* A quick run of all cases leaves out cases 7 to 11, which take too long: there are 18 peers, and
+ * leases have to end for each of them. */
 static bool is_too_slow(const struct options *options)
 {
     return options->quick && options->cases.count == 0;
@@ -383,7 +384,7 @@ static int write_all(const struct options *options, const struct results *result
     return result;
 }
 
-/* Makes a folder of the run's own below the requested or the default one. */
+/* Makes a folder for this run below the requested folder or the default one. */
 static int make_directory(const struct options *options, char *path, size_t size)
 {
     const char *below = options->directory;
@@ -396,7 +397,7 @@ static int make_directory(const struct options *options, char *path, size_t size
         return complain("%s: %s", below, strerror(errno));
     }
     int needed = snprintf(path, size, "%s/peers.XXXXXX", whole);
-    if (needed < 0 || needed > 60) { /* sockets of servers lie two folders below this one */
+    if (needed < 0 || needed > 60) { /* servers put sockets two folders below this one */
         return complain("%s: too long for Unix sockets below it; choose another --dir", whole);
     }
     /* Servers that run as another user must be able to pass through this folder. */

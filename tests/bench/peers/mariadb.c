@@ -1,7 +1,7 @@
 /*
- * One MariaDB server, used for locks in two ways: GET_LOCK() of the session, and
- * SELECT ... FOR UPDATE of an InnoDB row, a transaction a hold. Clients speak TCP on the loopback.
- * (sql_client.h has what PostgreSQL's clients do as well.)
+ * One MariaDB server, used for locks in two ways: GET_LOCK() of the session, and SELECT ... FOR
+ * UPDATE of an InnoDB row, with one transaction for each hold. Clients use TCP on the loopback.
+ * (sql_client.h has the part that is the same for PostgreSQL.)
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -18,10 +18,11 @@
 
 enum { WAIT_FOR_EVER_S = 31536000 };
 
-static const char user[] = "nobody"; /* the server refuses root, and needs nothing but its folder */
+/* the server refuses to run as root, and needs access only to its folder */
+static const char user[] = "nobody";
 static const int64_t second_ns = INT64_C(1000000000);
 
-/* ---- the database, to sql_client.c ---- */
+/* ---- the functions for sql_client.c ---- */
 
 /* Connects to the run's server. Returns NULL without a message if there is none. */
 static void *dial(const struct peer_run *run)
@@ -47,7 +48,7 @@ static void hang_up(void *handle)
     mysql_close(handle);
 }
 
-/* An idle connection receives nothing, unless the server has closed it. */
+/* Nothing arrives on an idle connection until the server closes it. */
 static bool lives(void *handle)
 {
     struct pollfd socket = {.fd = mysql_get_socket(handle), .events = POLLIN};
@@ -62,7 +63,7 @@ static enum sql_outcome outcome_of(MYSQL *mysql)
     case ER_SERVER_SHUTDOWN:
     case ER_CONNECTION_KILLED:
         return SQL_BROKEN;
-    case ER_LOCK_WAIT_TIMEOUT: /* this rolls back only the statement */
+    case ER_LOCK_WAIT_TIMEOUT: /* rolls back only the statement */
         return SQL_NOT_HAD;
     case ER_LOCK_DEADLOCK:
         return SQL_UNDONE;
@@ -72,7 +73,7 @@ static enum sql_outcome outcome_of(MYSQL *mysql)
     }
 }
 
-/* The value is that of the last statement that had a row. */
+/* *out_yes is the value of the last statement that returned a row. */
 static enum sql_outcome run_statement(void *handle, const char *text, bool *out_yes)
 {
     *out_yes = false;
@@ -84,7 +85,7 @@ static enum sql_outcome run_statement(void *handle, const char *text, bool *out_
             *out_yes = row != NULL && row[0] != NULL && row[0][0] == '1';
             mysql_free_result(result);
         }
-        more = mysql_next_result(handle); /* -1: no more */
+        more = mysql_next_result(handle); /* -1: no further result */
     }
     return more < 0 ? SQL_DONE : outcome_of(handle);
 }
@@ -92,7 +93,7 @@ static enum sql_outcome run_statement(void *handle, const char *text, bool *out_
 static void getlock_text(const char *name, enum peer_mode mode, int64_t timeout_ns,
                          char text[SQL_STATEMENT_MAX])
 {
-    (void)mode; /* exclusive locks only */
+    (void)mode; /* GET_LOCK() has no shared mode */
     snprintf(text, SQL_STATEMENT_MAX, "SELECT GET_LOCK('%s', %.3f)", name,
              timeout_ns < 0 ? (double)WAIT_FOR_EVER_S : (double)timeout_ns / 1e9);
 }
@@ -191,7 +192,7 @@ static int server_start(struct peer_run *run)
         return -1;
     }
     server->port = port;
-    server->arg_count = 0; /* the folder stays, the command is another */
+    server->arg_count = 0; /* the second command of the same server, in the same folder */
     server->text_size = 0;
     int error = 0;
     error |= server_arg(server, "/usr/sbin/mariadbd");

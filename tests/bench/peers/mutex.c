@@ -1,10 +1,11 @@
 /*
- * A robust, process-shared pthread mutex of glibc in shared memory: for a program whose processes
+ * A robust, process-shared pthread mutex of glibc in shared memory, for a program whose processes
  * trust each other and share one host. The next holder notices that the previous holder has died,
- * and repairs the mutex. There is no server, lease or token. A name is an index into the mapping.
+ * and repairs the mutex. There is no server, lease or token. The lock's name selects an entry of
+ * the shared table.
  *
- * glibc keeps a list of the robust mutexes that a thread holds, so they live in a mapping that
- * start() makes and workers inherit.
+ * glibc keeps a list of the robust mutexes that a thread holds, so the table lies in a mapping that
+ * start() makes and that the workers inherit.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,14 +18,11 @@
 
 #include "kinds.h"
 
-enum {
-    PLACES = 1 << 10
-}; /* the number of names in one run of all cases: entries are never
-                            * freed */
+enum { PLACES = 1 << 10 }; /* the number of names in one run of all cases; no entry is ever freed */
 
 struct named_mutex {
     alignas(64) pthread_mutex_t mutex;
-    alignas(64) char name[PEER_NAME_MAX]; /* "": free */
+    alignas(64) char name[PEER_NAME_MAX]; /* "": the entry is free */
 };
 
 struct table {
@@ -91,7 +89,7 @@ static uint32_t hash_of(const char *name)
     return hash;
 }
 
-/* Locks the mutex. If its holder is dead, repairs and takes it. */
+/* Locks the mutex. If its holder is dead, makes the mutex consistent and takes it. */
 static int lock_robust(pthread_mutex_t *mutex, bool wait)
 {
     int error = wait ? pthread_mutex_lock(mutex) : pthread_mutex_trylock(mutex);

@@ -1,5 +1,5 @@
 /*
- * A lock that does nothing, to measure the cost of the harness's own loop. It is in no table.
+ * A lock that does nothing. It measures the cost of the harness's own loop, and is in no table.
  */
 #include "load.h"
 
@@ -51,7 +51,7 @@ static const struct peer_kind nothing = {
 
 double load_loop_cost_ns(void)
 {
-    static struct load_result result; /* too large for a stack */
+    static struct load_result result; /* static, because it is too large for the stack */
     struct peer_run run = {.kind = &nothing};
     const struct load load = {
         .workers = 1,

@@ -1,5 +1,5 @@
 /*
- * The list of peers, and what starting and stopping one has in common.
+ * The list of peers, and the part of starting and stopping that is the same for each peer.
  */
 #include "peer.h"
 

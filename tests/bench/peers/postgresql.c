@@ -1,7 +1,7 @@
 /*
- * One PostgreSQL server, used for locks in two ways: advisory locks of the session, and
- * SELECT ... FOR UPDATE of a row, a transaction a hold. Clients speak TCP on the loopback.
- * (sql_client.h has what MariaDB's clients do as well.)
+ * One PostgreSQL server, used for locks in two ways: advisory locks of the session, and SELECT ...
+ * FOR UPDATE of a row, with one transaction for each hold. Clients use TCP on the loopback.
+ * (sql_client.h has the part that is the same for MariaDB.)
  */
 #include <glob.h>
 #include <inttypes.h>
@@ -18,11 +18,12 @@
 
 enum { PROGRAM_MAX = 160 };
 
-static const char user[] = "postgres"; /* the server refuses root; Debian's package has that user */
+/* the server refuses to run as root; Debian's package makes this user */
+static const char user[] = "postgres";
 
-/* ---- the database, to sql_client.c ---- */
+/* ---- the functions for sql_client.c ---- */
 
-/* Returns a connection to the run's server; NULL, without a message, if there is none. */
+/* Returns a connection to the run's server. Returns NULL without a message if no server answers. */
 static void *dial(const struct peer_run *run)
 {
     char how[SQL_STATEMENT_MAX];
@@ -42,13 +43,14 @@ static void hang_up(void *handle)
     PQfinish(handle);
 }
 
-/* The bytes that have come from the server show its end, without a request. */
+/* Reads what has arrived from the server, without a request: this shows whether the server
+ * ended. */
 static bool lives(void *handle)
 {
     return PQconsumeInput(handle) == 1 && PQstatus(handle) == CONNECTION_OK;
 }
 
-/* A row whose value is not a boolean counts as true, too. */
+/* *out_yes is true for every row but one whose value is the boolean false. */
 static enum sql_outcome run_statement(void *handle, const char *text, bool *out_yes)
 {
     enum sql_outcome outcome = SQL_DONE;
@@ -60,10 +62,9 @@ static enum sql_outcome run_statement(void *handle, const char *text, bool *out_
         const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         if (PQstatus(handle) != CONNECTION_OK) {
             outcome = SQL_BROKEN;
-        } else if (state != NULL && (strcmp(state, "55P03") == 0 ||  /* the code of
-                                                                      * lock_not_available */
-                                     strcmp(state, "53200") == 0)) { /* the code of out_of_memory:
-                                                                      * no room for another lock */
+        } else if (state != NULL && (strcmp(state, "55P03") == 0 || /* lock_not_available */
+                                     /* out_of_memory: no room for another lock */
+                                     strcmp(state, "53200") == 0)) {
             outcome = SQL_NOT_HAD;
         } else {
             complain("PostgreSQL: %s", PQerrorMessage(handle));
@@ -74,7 +75,7 @@ static enum sql_outcome run_statement(void *handle, const char *text, bool *out_
     return outcome;
 }
 
-/* Sets the session's lock_timeout if it differs. No limit is 0. */
+/* Sets the session's lock_timeout unless it has this value already. 0 means no limit. */
 static enum sql_outcome set_timeout(struct sql_connection *connection, int64_t timeout_ns)
 {
     int64_t timeout_ms = timeout_ns < 0 ? 0 : (timeout_ns + 999999) / 1000000;
@@ -88,7 +89,7 @@ static enum sql_outcome set_timeout(struct sql_connection *connection, int64_t t
     return run_statement(connection->handle, text, &ignored);
 }
 
-/* FNV-1a, 64 bits: an advisory lock is a number. */
+/* FNV-1a, 64 bits. PostgreSQL names an advisory lock by a number. */
 static int64_t key_of(const char *name)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -218,7 +219,7 @@ static int postgresql_start(struct peer_run *run)
         return -1;
     }
     server->port = port;
-    server->arg_count = 0; /* the folder stays the same, only the command is new */
+    server->arg_count = 0; /* the second command of the same server, in the same folder */
     server->text_size = 0;
     int error = 0;
     error |= server_arg(server, "%s", program);
@@ -227,12 +228,13 @@ static int postgresql_start(struct peer_run *run)
     error |= server_arg(server, "-cport=%u", port);
     error |= server_arg(server, "-cunix_socket_directories=");
     error |= server_arg(server, "-cfsync=on");
-    error |= server_arg(server, "-cdynamic_shared_memory_type=mmap"); /* such memory is removed with
-                                                                       * the folder */
+    /* this kind of shared memory is removed with the folder */
+    error |= server_arg(server, "-cdynamic_shared_memory_type=mmap");
     error |= server_arg(server, "-csynchronous_commit=on");
     error |= server_arg(server, "-cshared_buffers=32MB");
     error |= server_arg(server, "-cmax_connections=%d", SQL_CONNECTIONS);
-    error |= server_arg(server, "-cmax_locks_per_transaction=2048"); /* 200,000 advisory locks */
+    /* room for 200,000 advisory locks */
+    error |= server_arg(server, "-cmax_locks_per_transaction=2048");
     if (error != 0 || server_launch(server) != 0 || postgresql_await(run) != 0) {
         return -1;
     }

@@ -1,6 +1,6 @@
 /*
- * One Redis on a Unix socket, as its documentation has locks: SET name value NX PX lease, and a
- * script that deletes the key only if the value is the holder's own.
+ * One Redis on a Unix socket, used for locks as its documentation describes: SET name value NX PX
+ * lease, and a script that deletes the key only if it still has the holder's value.
  */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static redisReply *await_reply(redisContext *context)
     return redisGetReply(context, &reply) == REDIS_OK ? reply : NULL;
 }
 
-/* Returns 0 if it has the lock now, PEER_NOT_IN_TIME if another client has it, or -1. */
+/* Returns 0 if this client took the lock, PEER_NOT_IN_TIME if another client has it, or -1. */
 static int try_once(struct redis_lock *lock)
 {
     redisContext *context = context_of(lock);

@@ -17,7 +17,7 @@ static const char twin[] = "/usr/bin/redis-check-rdb";
 static const char delete_script[] =
     "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) "
     "else return 0 end";
-/* Extends the lease if the key is still the client's own, as Redisson's watchdog does. */
+/* Extends the lease if the key still has the client's value, as Redisson's watchdog does. */
 static const char renew_script[] = "if redis.call('get',KEYS[1])==ARGV[1] then "
                                    "return redis.call('pexpire',KEYS[1],ARGV[2]) end return 0";
 static const int64_t start_timeout_ns = INT64_C(10000000000);
@@ -29,7 +29,7 @@ int redis_missing(char why[PEER_WHY_MAX])
                : peer_needs_program("redis-server", "redis-tools", why);
 }
 
-/* Finds the path that starts Redis: the program, or a link in the run's folder to
+/* Finds the path of the program to start: redis-server, or a link in the run's folder to
  * redis-check-rdb. */
 static int program_of(const struct peer_run *run, char *path, size_t size)
 {
@@ -89,7 +89,7 @@ int redis_start(struct peer_run *run, size_t count, bool append_always, bool tcp
 void redis_stop(struct peer_run *run)
 {
     for (size_t i = 0; i < run->server_count; i++) {
-        server_kill(&run->servers[i]); /* the run's data need not be kept */
+        server_kill(&run->servers[i]); /* SIGKILL will do: the run's data are not needed any more */
     }
 }
 

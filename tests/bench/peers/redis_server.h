@@ -1,9 +1,11 @@
 /*
- * Redis servers of the bench's own, and what clients of one and of several share: the lock and its
- * key's value, the requests about it, the pause between tries.
+ * Redis servers of the bench's own, and the common part of a client of one server and of a client
+ * of several: the lock and its key's value, the requests about the lock, and the pause between
+ * tries.
  *
- * The program is redis-server, or, where only Debian's redis-tools is installed, redis-check-rdb
- * under that name: it is the same file, and installing it brings no service with it.
+ * The program is redis-server. Where only Debian's redis-tools is installed, the bench starts
+ * redis-check-rdb under the name redis-server: it is the same file, and the package installs no
+ * service.
  */
 #ifndef PEERS_REDIS_SERVER_H
 #define PEERS_REDIS_SERVER_H
@@ -14,12 +16,12 @@ struct redisContext;
 
 enum { REDIS_NONCE_SIZE = 48, REDIS_SHA_SIZE = 48, REDIS_SOCKET_MAX = SERVER_PATH_MAX + 16 };
 
-/* The common part of every client; its first member, so that a lock's client can be found from
- * it. */
+/* The common part of every client. It is the first member of a client, so that a lock's client can
+ * be found from it. */
 struct redis_client {
-    char sha[REDIS_SHA_SIZE]; /* of the script that compares and deletes */
+    char sha[REDIS_SHA_SIZE]; /* names the script that compares the value and deletes the key */
     uint64_t random;
-    uint64_t holds; /* the count makes the value of each hold unique */
+    uint64_t holds; /* the holds so far; the count makes each hold's value unique */
     int64_t lease_ns;
 };
 
@@ -27,12 +29,12 @@ struct redis_lock {
     struct redis_client *client;
     char name[PEER_NAME_MAX];
     char value[REDIS_NONCE_SIZE];
-    int64_t until_ns; /* no other client can take the lock before, by this client's clock */
+    int64_t until_ns; /* by this client's clock, no other client can take the lock before */
 };
 
 int redis_missing(char why[PEER_WHY_MAX]);
 
-/* Starts that many, with a Unix socket or a TCP port each, and waits until they answer. */
+/* Starts `count` servers, each with a Unix socket or a TCP port, and waits until they answer. */
 int redis_start(struct peer_run *run, size_t count, bool append_always, bool tcp) MUST_CHECK;
 void redis_stop(struct peer_run *run);
 int redis_await(struct peer_run *run) MUST_CHECK;
@@ -47,12 +49,14 @@ int redis_open(void *client, const char *name, void **out_lock) MUST_CHECK;
 void redis_close(void *lock);
 int redis_held(void *lock);
 
-/* Gives the lock a value that no other hold has. A pause of 0.5 to 1.5 ms before the next try. */
+/* redis_next_value() gives the lock a value that no other hold has. redis_pause() waits 0.5 to 1.5
+ * ms before the next try. */
 void redis_next_value(struct redis_lock *lock);
 void redis_pause(struct redis_client *client);
 
-/* Append a request about the lock to what the server is sent: to set the key for a lease if it is
- * not there; to delete it, or to renew its lease, if its value is the lock's. */
+/* These append a request about the lock to the context's output. redis_ask_set() sets the key for a
+ * lease if there is no such key. redis_ask_delete() deletes the key, and redis_ask_renew() renews
+ * its lease, if the key has the lock's value. */
 void redis_ask_set(struct redisContext *context, const struct redis_lock *lock);
 void redis_ask_delete(struct redisContext *context, const struct redis_lock *lock);
 void redis_ask_renew(struct redisContext *context, const struct redis_lock *lock);

@@ -1,11 +1,11 @@
 /*
- * Redlock over three or five Redis on TCP ports of the loopback, the fastest way its rules allow: a
- * request goes to all servers at once and the call is over when a majority has answered; answers
- * that come later are read before the next request's. A hold counts only if a majority said OK
- * within its validity time: the lease less the time that asking took, less the drift (1 % and 2
- * ms). A client that fails deletes what it has everywhere, then pauses and tries again.
+ * Redlock with three or five Redis servers on TCP ports of the loopback, as fast as its rules
+ * allow. A request goes to all servers at once, and the call returns when a majority has answered.
+ * The client reads later answers before those of its next request. A hold counts only if a majority
+ * said OK within its validity time: the lease less the time that asking took, less the drift (1 %
+ * and 2 ms). A client that fails deletes its key on all servers, pauses and tries again.
  *
- * Each server answers in the order of its requests, so an answer is known by its number.
+ * Each server answers in the order of its requests, so the number of an answer tells its request.
  */
 #include <errno.h>
 #include <hiredis/hiredis.h>
@@ -90,14 +90,15 @@ static struct redlock_user *client_of(const struct redis_lock *lock)
     return (struct redlock_user *)lock->client;
 }
 
-/* ---- one question to all ---- */
+/* ---- one request to all servers ---- */
 
 struct count {
     size_t yes;
     size_t no;
 };
 
-/* A server that cannot be reached counts as a no, and gets no further request. */
+/* Ends the connection to a server that cannot be reached. It counts as a no, and gets no further
+ * request. */
 static void lose(struct link *link)
 {
     redisFree(link->context);
@@ -125,7 +126,7 @@ static bool is_yes(const redisReply *reply)
            (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1);
 }
 
-/* Reads what a server sent; counts the answer to its last request. */
+/* Reads what a server sent. Counts its answer to the latest request. */
 static void read_answers(struct link *link, struct count *count)
 {
     void *reply = NULL;
@@ -145,7 +146,7 @@ static void read_answers(struct link *link, struct count *count)
     }
 }
 
-/* Waits until a majority has said yes, or no majority can any more. */
+/* Waits until a majority has said yes, or until no majority can say yes any more. */
 static struct count await_majority(struct redlock_user *client)
 {
     const size_t majority = client->count / 2 + 1;
@@ -178,7 +179,7 @@ static struct count await_majority(struct redlock_user *client)
     return count;
 }
 
-/* Sends each reachable server the same request (see redis_server.h). */
+/* Sends the same request to each reachable server (see redis_server.h), and counts the answers. */
 static struct count ask_all(const struct redis_lock *lock,
                             void (*ask)(redisContext *context, const struct redis_lock *lock))
 {
@@ -227,7 +228,7 @@ static int redlock_release(void *lock)
     return ask_all(lock, redis_ask_delete).yes > client_of(lock)->count / 2 ? PEER_OK : PEER_LOST;
 }
 
-/* Extends the lease at a majority. Connects again to servers that were gone. */
+/* Extends the lease on a majority. Connects again to servers that were gone. */
 static int redlock_renew(void *arg)
 {
     struct redis_lock *lock = arg;

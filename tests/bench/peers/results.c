@@ -1,5 +1,5 @@
 /*
- * Collects the results: see results.h and results_store.h.
+ * Stores the results: see results.h and results_store.h.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static struct results_column *column_of(struct results *results, struct results_
     return column;
 }
 
-/* Returns the cell of a row in a column, and makes both if they are missing. Returns NULL if there
+/* Returns the cell of a row and a column, which it makes if they are missing. Returns NULL if there
  * is no room. */
 static struct results_cell *cell_of(struct results *results, const char *name, const char *peer,
                                     const char *quantity, struct results_column **out_column)

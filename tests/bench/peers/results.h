@@ -1,11 +1,11 @@
 /*
- * The results of a run of the comparison: for each case a table, for each peer a row in it, for
- * each quantity one value a repetition, and histograms. Printed as Markdown, written as JSON,
- * plotted.
+ * The results of a run of the comparison. Each case is a table, and each peer is a row of it. For
+ * each quantity a row has one value for each repetition, and a row can have histograms. The results
+ * are printed as Markdown, written as JSON, and plotted.
  *
- * A case adds to it by (case, peer, quantity); rows and columns appear in the order in which they
- * were first named. Texts are copied. If there is no more room, complain() says so once, and the
- * rest is dropped.
+ * A case adds a result by (case, peer, quantity). Rows and columns appear in the order in which
+ * they were first named. The functions copy all texts. If there is no room left, complain() reports
+ * it once, and further results are dropped.
  */
 #ifndef PEERS_RESULTS_H
 #define PEERS_RESULTS_H
@@ -23,7 +23,7 @@ enum {
     RESULTS_HISTOGRAMS_MAX = 4,
 };
 
-/* Which way is better; for the comparison of two runs. */
+/* Which values are better, for the comparison of two runs. */
 enum results_better { BETTER_LOWER, BETTER_HIGHER, BETTER_NEITHER };
 
 struct results;
@@ -31,27 +31,27 @@ struct results;
 struct results *results_create(void);
 void results_destroy(struct results *results);
 
-/* One line above the tables: the machine, the clock's cost. */
+/* Adds one line above the tables, for example about the machine. */
 void results_say(struct results *results, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Names a case and what it measures. A second call with the same word changes nothing. */
+/* Names a case and says what it measures. A second call with the same name changes nothing. */
 void results_case(struct results *results, const char *name, const char *what);
 
-/* Gives a column its place before it has values; without, places go by first mention. A column
- * that stays empty is not shown. */
+/* Places a column before it has values; otherwise the columns follow in the order of their first
+ * values. An empty column is not shown. */
 void results_column(struct results *results, const char *name, const char *quantity);
 
-/* One value of one repetition. unit: "ns" is printed as ns, us, ms or s; "/s", "bytes", "%", ""
- * and others as they are. */
+/* Adds the value of one repetition. The unit "ns" is printed as ns, us, ms or s. Other units, as
+ * "/s", "bytes", "%" and "", are printed as they are. */
 void results_add(struct results *results, const char *name, const char *peer, const char *quantity,
                  const char *unit, enum results_better better, double value);
 
-/* A word that stands in place of a number ("no", "not shared", "3 of 5"). If there are several, the
- * last one is shown. */
+/* Sets a word that is shown in place of a number ("no", "not shared", "3 of 5"). A later word
+ * replaces an earlier one. */
 void results_word(struct results *results, const char *name, const char *peer, const char *quantity,
                   const char *format, ...) PRINTF_LIKE(5, 6);
 
-/* A note below the table. */
+/* Adds a note below the table. */
 void results_note(struct results *results, const char *name, const char *peer, const char *format,
                   ...) PRINTF_LIKE(4, 5);
 
@@ -59,14 +59,14 @@ void results_note(struct results *results, const char *name, const char *peer, c
 void results_histogram(struct results *results, const char *name, const char *peer,
                        const char *what, const struct histogram *histogram);
 
-/* A point of a time line: at_ns from the line's beginning, value in ns (what a client waited).
- * Line: one a repetition, from 0. */
+/* Adds a point of a time line: at_ns counts from the line's beginning, and value_ns is how long a
+ * client waited. `line` is the number of the repetition, from 0. */
 void results_point(struct results *results, const char *name, const char *peer, uint32_t line,
                    int64_t at_ns, int64_t value_ns);
 
 void results_markdown(const struct results *results, FILE *out);
 int results_json(const struct results *results, const char *path) MUST_CHECK;
-/* Writes SVG files to that folder, by gnuplot. */
+/* Writes SVG files into that folder, with gnuplot. */
 int results_plot(const struct results *results, const char *directory) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Plots of results, drawn by gnuplot: one SVG a case with histograms (latency by percentile, both
- * axes logarithmic, as HdrHistogram's plots are), and one a case with time lines.
+ * Draws the results with gnuplot: one SVG for each case with histograms (latency by percentile,
+ * with logarithmic axes, like the plots of HdrHistogram), and one for each case with time lines.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,15 +13,15 @@
 static const char preamble[] =
     "set terminal svg size 900,640 dynamic noenhanced font 'sans-serif,13' background rgb 'white'\n"
     "set key below Left reverse samplen 3\nset grid\nset logscale y\nset ylabel 'latency'\n"
-    "set format y '%.0s %cs'\n"; /* values are in seconds: 1 ms, 10 us */
+    "set format y '%.0s %cs'\n"; /* the values are seconds, shown as "1 ms" or "10 us" */
 
 static bool has_histogram(const struct results_row *row)
 {
     return row->histogram_count > 0 && row->histograms[0]->total > 0;
 }
 
-/* Each point is (1/(1-fraction), seconds). It lies at least a twentieth further right than the
- * previous point, so that a plot stays small. */
+/* Writes the points (1/(1-fraction), seconds). A point that is less than a twentieth further right
+ * than the previous one is left out, so that a plot stays small. */
 static void plot_histogram(FILE *gnuplot, const char *label, size_t at,
                            const struct histogram *histogram)
 {
@@ -40,7 +40,7 @@ static void plot_histogram(FILE *gnuplot, const char *label, size_t at,
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, label);
 }
 
-/* Finds the next instant after `after_ns` that has points, and the highest of these points. */
+/* Finds the next instant after after_ns that has points, and the highest value of these points. */
 static bool next_instant(const struct results_row *row, int64_t after_ns, int64_t *out_at_ns,
                          int64_t *out_value_ns)
 {
@@ -59,21 +59,22 @@ static bool next_instant(const struct results_row *row, int64_t after_ns, int64_
     return any;
 }
 
-/* Draws all time lines of the row as one: at each instant, the longest wait that began there. */
+/* Draws all time lines of the row as one line: for each instant, the longest wait of all
+ * repetitions. */
 static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
 {
     int64_t at_ns = -1;
     int64_t value_ns = 0;
     fprintf(gnuplot, "$data%zu << END\n", at);
-    while (next_instant(row, at_ns, &at_ns, &value_ns)) { /* each instant is later than the previous
-                                                           * one */
+    /* ends: each instant is later than the previous one */
+    while (next_instant(row, at_ns, &at_ns, &value_ns)) {
         fprintf(gnuplot, "%.6f %.9f\n", (double)at_ns / 1e9, (double)value_ns / 1e9);
     }
     fprintf(gnuplot, "END\nlabel%zu = '%s'\n", at, row->peer);
 }
 
-/* There are seven colours: further lines are dashed. Holdfast, which comes last and so on top, is
- * thick and red (one host) or black. */
+/* There are seven colours; further lines are dashed. Holdfast is drawn last, so it is on top. Its
+ * line is thick, and red (one host) or black (three hosts). */
 static void plot_all(FILE *gnuplot, const bool *is_holdfast, size_t count, bool time_line)
 {
     static const char *const colours[] = {"#1f77b4", "#2ca02c", "#ff7f0e", "#9467bd",

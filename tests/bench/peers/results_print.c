@@ -1,9 +1,9 @@
 /*
- * Results as Markdown, for docs/results, and as JSON, for the comparison of two runs.
+ * Prints the results as Markdown, for docs/results, and as JSON, for the comparison of two runs.
  *
- * The JSON has for each case and peer its quantities with all values, and its histograms as pairs
- * [highest value of a bucket in ns, count], which is what HdrHistogram's own tools record one by
- * one to get the same histogram.
+ * For each case and peer the JSON has the quantities with all values, and the histograms as pairs
+ * [highest value of a bucket in ns, count]. HdrHistogram's own tools get the same histogram if they
+ * record each of these values as often as its count says.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -50,7 +50,7 @@ double cell_most(const struct results_cell *cell)
     return most;
 }
 
-/* Prints three digits: 12.34 is 12.3 and 0.01234 is 0.0123. */
+/* Prints a number with three significant digits: 12.34 as 12.3, and 0.01234 as 0.0123. */
 static void format_number(char *text, size_t size, double value)
 {
     double magnitude = fabs(value);
@@ -61,7 +61,8 @@ static void format_number(char *text, size_t size, double value)
     snprintf(text, size, "%.*f", decimals, value);
 }
 
-/* Divides until the number has at most three digits before its point, and chooses the unit. */
+/* Divides by `step` until the number has at most three digits before its point. Returns the
+ * unit. */
 static const char *scale(double *value, double step, const char *const *units, size_t count)
 {
     size_t at = 0;
@@ -88,7 +89,7 @@ void results_format(char *text, size_t size, double value, const char *unit)
         shown = scale(&value, 1024, sizes, 4);
     }
     if (unit[0] == '\0' && value == trunc(value)) {
-        snprintf(number, sizeof(number), "%.0f", value); /* a count */
+        snprintf(number, sizeof(number), "%.0f", value); /* a count has no decimals */
     } else {
         format_number(number, sizeof(number), value);
     }

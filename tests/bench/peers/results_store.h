@@ -1,6 +1,6 @@
 /*
- * The data behind results.h. Only the files that fill it (results.c), print it (results_print.c)
- * and plot it (results_plot.c) include this header.
+ * The data structures of results.h. Only results.c (fills them), results_print.c (prints them),
+ * results_plot.c and results_targets.c include this header.
  */
 #ifndef PEERS_RESULTS_STORE_H
 #define PEERS_RESULTS_STORE_H
@@ -25,7 +25,7 @@ struct results_column {
 struct results_cell {
     double values[RESULTS_VALUES_MAX];
     size_t count;
-    char word[RESULTS_WORD_MAX]; /* "": none */
+    char word[RESULTS_WORD_MAX]; /* "": the cell has no word */
 };
 
 struct results_point {
@@ -42,7 +42,7 @@ struct results_row {
     char histogram_names[RESULTS_HISTOGRAMS_MAX][RESULTS_NAME_MAX];
     struct histogram *histograms[RESULTS_HISTOGRAMS_MAX];
     size_t histogram_count;
-    struct results_point *points; /* NULL: none */
+    struct results_point *points; /* NULL: there are no points */
     size_t point_count;
 };
 
@@ -60,10 +60,10 @@ struct results {
     size_t line_count;
     struct results_table tables[RESULTS_CASES_MAX];
     size_t table_count;
-    bool full; /* the loss of a value for want of room was reported */
+    bool full; /* complain() has reported that a value was lost because there was no room */
 };
 
-/* Return the median, the least and the greatest value of a cell, which must have values. */
+/* These return the median, the least and the greatest value of a cell, which must have values. */
 double cell_median(const struct results_cell *cell);
 double cell_least(const struct results_cell *cell);
 double cell_most(const struct results_cell *cell);

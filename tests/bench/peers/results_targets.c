@@ -1,7 +1,7 @@
 /*
- * See results_targets.h. A target compares one quantity of one case: Holdfast's with that of one
- * peer, or with those of all. A table of them is below; peers are named by their word and found in
- * the tables by their title.
+ * See results_targets.h. A target compares a quantity of Holdfast in one case with the same
+ * quantity of one peer, or of all peers. The array `targets` lists them. It names a peer by its
+ * `name`; the tables of results name a peer by its title.
  */
 #include "results_targets.h"
 
@@ -14,19 +14,21 @@
 enum { MEASURED_MAX = 400, AHEAD_MAX = 3 };
 
 enum target_kind {
-    TARGET_FIRST,   /* no other service has a better median */
-    TARGET_NONE,    /* 0 in every repetition */
-    TARGET_FASTER,  /* at least `factor` times the peer's rate, or at most 1/factor of its time */
-    TARGET_TIME,    /* a pair's time, by the rate of pairs, at most `factor` of the peer's */
-    TARGET_DISTANCE /* as TARGET_TIME, but without a verdict: the table shows only the ratio */
+    TARGET_FIRST, /* no other service has a better median than Holdfast */
+    TARGET_NONE,  /* Holdfast's value is 0 in every repetition */
+    /* Holdfast has at least `factor` times the peer's rate, or at most 1/factor of its time */
+    TARGET_FASTER,
+    /* the time of a pair, computed from the rate of pairs, is at most `factor` times the peer's */
+    TARGET_TIME,
+    TARGET_DISTANCE /* like TARGET_TIME, but without a verdict: the table shows only the ratio */
 };
 
 struct target {
     enum target_kind kind;
-    const char *name; /* of the case */
+    const char *name; /* the name of the case */
     const char *ours;
     const char *quantity;
-    const char *theirs; /* NULL: all */
+    const char *theirs; /* NULL: all peers */
     double factor;
 };
 
@@ -72,7 +74,7 @@ static const struct target targets[] = {
     {TARGET_FIRST, "held", three_hosts, "written a second", NULL, 0},
 };
 
-/* ---- finding what was measured ---- */
+/* ---- finding the measured values ---- */
 
 static const struct results_table *find_table(const struct results *results, const char *name)
 {
@@ -111,7 +113,7 @@ static const char *title_of(const char *word)
     return kind == NULL ? word : kind->title;
 }
 
-/* Returns NULL if the cell has no values, or a word in their place. */
+/* Returns NULL if the cell has no values, or has a word in their place. */
 static const struct results_cell *cell_with_values(const struct results_row *row, int column)
 {
     const struct results_cell *cell = row == NULL || column < 0 ? NULL : &row->cells[column];
@@ -120,7 +122,7 @@ static const struct results_cell *cell_with_values(const struct results_row *row
 
 /* ---- arithmetic ---- */
 
-/* Computes ours / theirs, or theirs / ours, of each repetition. */
+/* Computes ours / theirs for each repetition, or theirs / ours if is_inverse. */
 static void ratios(const struct results_cell *ours, const struct results_cell *theirs,
                    bool is_inverse, struct results_cell *out)
 {
@@ -137,7 +139,7 @@ static bool is_better(double left, double right, enum results_better better)
     return better == BETTER_HIGHER ? left > right : left < right;
 }
 
-/* ---- the words of a row ---- */
+/* ---- the text of a row ---- */
 
 static const char *add_text(char *text, size_t size, size_t *used, const char *more)
 {
@@ -148,7 +150,7 @@ static const char *add_text(char *text, size_t size, size_t *used, const char *m
     return text;
 }
 
-/* Writes text like "3.31 (2.90 to 4.12)". */
+/* Writes a text like "3.31 (2.90 to 4.12)". */
 static void format_ratio(char *text, size_t size, const struct results_cell *ratio)
 {
     char median[32];
@@ -164,8 +166,8 @@ static void format_ratio(char *text, size_t size, const struct results_cell *rat
     }
 }
 
-/* Names the peers that are ahead, with their values ("Redis, in memory 28 bytes"); for held locks,
- * also how many. */
+/* Writes a peer's name and value ("Redis, in memory 28 bytes"). In the case of held locks it adds
+ * how many the peer held. */
 static void name_one(const struct results_table *table, const struct results_row *row,
                      const struct results_cell *cell, int column, char *text, size_t size)
 {
@@ -179,7 +181,7 @@ static void name_one(const struct results_table *table, const struct results_row
     snprintf(text, size, "%s %s%s", row->peer, value, held);
 }
 
-/* Returns the best row that is ahead of `mine` and not named yet, or NULL. */
+/* Returns the row with the best value that is better than `mine` and not named yet, or NULL. */
 static const struct results_row *next_ahead(const struct results_table *table, int column,
                                             double mine, const bool *is_named)
 {
@@ -201,7 +203,7 @@ static const struct results_row *next_ahead(const struct results_table *table, i
     return best;
 }
 
-/* Sets *out_met if Holdfast is first. */
+/* Writes Holdfast's value and the peers that are better. Sets *out_met if Holdfast is first. */
 static void measure_first(const struct results_table *table, const struct results_row *own,
                           int column, char *text, size_t size, bool *out_met)
 {
@@ -214,8 +216,8 @@ static void measure_first(const struct results_table *table, const struct result
     size_t ahead = 0;
     name_one(table, own, cell, column, one, sizeof(one));
     add_text(text, size, &used, strstr(one, own->peer) == one ? one + strlen(own->peer) + 1 : one);
-    while ((row = next_ahead(table, column, mine, is_named)) != NULL) { /* each round names one of
-                                                                         * them */
+    /* ends: each round names one row */
+    while ((row = next_ahead(table, column, mine, is_named)) != NULL) {
         if (ahead < AHEAD_MAX) {
             name_one(table, row, &row->cells[column], column, one, sizeof(one));
             add_text(text, size, &used, ahead == 0 ? "; ahead: " : ", ");
@@ -272,7 +274,7 @@ static void describe_target(const struct target *target, char *text, size_t size
     }
 }
 
-/* Fills the column "met": yes, no, or "-" where the values allow no verdict. */
+/* Returns the text of the column "met": yes, no, or "-" if the values allow no verdict. */
 static const char *measure_target(const struct target *target, const struct results_table *table,
                                   const struct results_row *own, int column, char *text,
                                   size_t size)

@@ -1,19 +1,19 @@
 /*
- * Holdfast's targets beside the others, and whether it met them: a table of its own, computed from
- * the measured values.
+ * Holdfast's targets, and whether Holdfast met them: a table of its own, computed from the measured
+ * values of Holdfast and its peers.
  *
- * Where two peers are compared, their repetitions are paired: first with first, and so on, since
- * these ran shortly after each other. The table has the median of the pairs' ratios, and behind it
- * their spread. "First" goes by medians and names each peer that is ahead, also those that flush
- * nothing or know no lease; the tables describe them.
+ * A comparison of two peers pairs their repetitions, the first with the first and so on, because
+ * these ran shortly after each other. The table has the median and the spread of the pairs' ratios.
+ * The target "first" compares medians. It names each peer that is better, even one that flushes
+ * nothing or has no lease; the tables describe these peers.
  */
 #ifndef PEERS_RESULTS_TARGETS_H
 #define PEERS_RESULTS_TARGETS_H
 
 #include "results.h"
 
-/* Prints the targets of the cases in which Holdfast was measured. Prints nothing if there are
- * none. */
+/* Prints the targets of the cases in which Holdfast was measured. Prints nothing if there is no
+ * such case. */
 void results_targets(const struct results *results, FILE *out);
 
 #endif

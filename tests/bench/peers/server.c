@@ -1,7 +1,7 @@
 /*
- * See server.h. A process's children are found by the parent that /proc names, so a server that
- * forks one process for each client (PostgreSQL) is measured and killed whole. Processor time of
- * children that ended counts as long as their parent waited for them.
+ * See server.h. A process's children are found in /proc by their parent's id. So a server that
+ * forks a process for each client (PostgreSQL) is measured and killed with all its processes. The
+ * processor time of ended children counts if their parent waited for them.
  */
 #include "server.h"
 
@@ -33,7 +33,7 @@ enum { FAMILY_MAX = 256, END_WAIT_MS = 10000 };
 static const int64_t second_ns = INT64_C(1000000000);
 static const int64_t run_timeout_ns = INT64_C(120000000000);
 
-/* ---- its folder and its command ---- */
+/* ---- the folder and the command ---- */
 
 int server_prepare(struct server *server, const char *below, const char *name, const char *user)
 {
@@ -67,9 +67,9 @@ int server_arg(struct server *server, const char *format, ...)
     return 0;
 }
 
-/* ---- starting it ---- */
+/* ---- the start ---- */
 
-/* In the child: becomes the user, before it opens anything of that user. */
+/* In the child: changes to the user, before the child opens any file. */
 static void become_user(const char *user)
 {
     const struct passwd *entry = getpwnam(user);
@@ -100,7 +100,7 @@ static _Noreturn void become_server(const struct server *server, pid_t parent)
         _exit(126);
     }
     int log = open("server.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
-    /* The death signal is set after the user, because a change of ids clears it. */
+    /* The death signal is set after the change of user, which would clear it. */
     if (server->arg_count == 0 || null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 ||
         dup2(log, 2) < 0 || setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
         getppid() != parent) {
@@ -173,7 +173,7 @@ bool server_lives(struct server *server)
     return true;
 }
 
-/* ---- it and its children ---- */
+/* ---- the server and its children ---- */
 
 /* Returns the parent of a process, or 0 if the process is gone. */
 static pid_t parent_of(pid_t pid)
@@ -204,7 +204,7 @@ static bool is_among(const pid_t *pids, size_t count, pid_t pid)
     return false;
 }
 
-/* Searches /proc again until a search finds no child. */
+/* Repeats the search of /proc until a search finds no new child. */
 size_t process_family(pid_t pid, pid_t *family, size_t max)
 {
     size_t count = 1;
@@ -262,7 +262,7 @@ void server_end(struct server *server, int signal_number)
     server_kill(server);
 }
 
-/* Sums the schedstat of one process's threads: the ns that they ran. */
+/* Returns the sum of the run times in the schedstat of the process's threads, in ns. */
 static int64_t threads_cpu_ns(pid_t pid)
 {
     char path[64 + NAME_MAX];

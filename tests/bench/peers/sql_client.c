@@ -12,17 +12,18 @@ static const int64_t look_ns = INT64_C(50000000);
 struct sql_session {
     const struct sql_database *database;
     struct peer_run *run;
-    struct sql_connection *idle; /* the only connection, for locks of the session */
-    uint64_t made;               /* connections so far */
+    /* a stack of idle connections; the client of session locks has one connection */
+    struct sql_connection *idle;
+    uint64_t made; /* how many connections the client has made */
 };
 
 struct lock {
     struct sql_session *client;
-    struct sql_connection *held_by; /* a row's: while it is held */
-    uint64_t of; /* a session's: the number of the connection that it was taken on */
+    struct sql_connection *held_by; /* the connection of a row lock, while the lock is held */
+    uint64_t of; /* the number of the connection on which a session lock was taken */
     char name[PEER_NAME_MAX];
     enum peer_mode mode;
-    bool known; /* the row is there */
+    bool known; /* the row is known to exist */
 };
 
 int sql_await(struct peer_run *run, const struct sql_database *database)
@@ -67,7 +68,8 @@ static void connection_free(const struct sql_session *client, struct sql_connect
     free(connection);
 }
 
-/* Returns an idle connection of the client, or a new one; NULL if the server accepts no more. */
+/* Returns an idle connection of the client, or a new connection. Returns NULL if the server accepts
+ * no more. */
 static struct sql_connection *take_connection(struct sql_session *client)
 {
     struct sql_connection *connection = client->idle;
@@ -85,7 +87,7 @@ static void give_back(struct sql_session *client, struct sql_connection *connect
     client->idle = connection;
 }
 
-/* Makes the client's first connection anew. Tries again until that works or the time is over. */
+/* Replaces the client's first connection. Repeats this until it succeeds or the time is over. */
 static int reconnect(struct sql_session *client, int64_t until_ns)
 {
     if (client->idle != NULL) {
@@ -166,7 +168,7 @@ static enum sql_outcome ask(const struct sql_database *database, struct sql_conn
     return outcome == SQL_DONE ? database->run(connection->handle, text, out_yes) : outcome;
 }
 
-/* ---- a lock of the session ---- */
+/* ---- a session lock ---- */
 
 int sql_session_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
 {
@@ -177,7 +179,7 @@ int sql_session_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uin
     *out_token = 0;
     mine->mode = mode;
     client->database->acquire_text(mine->name, mode, timeout_ns, text);
-    for (;;) { /* ends: by the time, or an error that is no lost connection */
+    for (;;) { /* ends when the time is over, or at an error other than a broken connection */
         enum sql_outcome outcome = SQL_BROKEN;
         bool got = false;
         if (client->idle != NULL) {
@@ -226,7 +228,7 @@ int sql_session_held(void *lock)
                                                                                         : PEER_LOST;
 }
 
-/* ---- a row ---- */
+/* ---- a row lock ---- */
 
 int sql_row_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uint64_t *out_token)
 {

@@ -1,54 +1,59 @@
 /*
  * Clients of a database server that is used for locks in two ways: a lock of the session, and
- * SELECT ... FOR UPDATE of a row, a transaction a hold. The differences between databases are a
- * table of functions.
+ * SELECT ... FOR UPDATE of a row, with one transaction for each hold. A table of functions has the
+ * differences between databases.
  *
- * A row lock belongs to a transaction, so each hold needs a connection of its own while it lasts. A
- * client keeps the connections that it made, and makes one more when a hold uses each of them.
+ * A row lock belongs to a transaction, so each hold has its own connection while it lasts. A client
+ * keeps its connections, and makes another one if holds use all of them.
  */
 #ifndef PEERS_SQL_CLIENT_H
 #define PEERS_SQL_CLIENT_H
 
 #include "peer.h"
 
-enum { SQL_STATEMENT_MAX = 384, SQL_CONNECTIONS = 100 /* that a server takes */ };
+/* SQL_CONNECTIONS: how many the server accepts */
+enum { SQL_STATEMENT_MAX = 384, SQL_CONNECTIONS = 100 };
 
 enum sql_outcome {
     SQL_DONE,
-    SQL_NOT_HAD, /* not in time, or no room for it; a transaction waits to be rolled back */
-    SQL_UNDONE,  /* the transaction has been rolled back */
-    SQL_BROKEN,  /* the connection */
-    SQL_FAILED,  /* after complain() */
+    /* the wait was too long, or there was no room for the lock; the transaction must be rolled
+     * back */
+    SQL_NOT_HAD,
+    SQL_UNDONE, /* the transaction has been rolled back */
+    SQL_BROKEN, /* the connection is broken */
+    SQL_FAILED, /* another error, after complain() */
 };
 
 struct sql_connection {
-    void *handle;       /* of the database's library */
-    int64_t timeout_ms; /* that set_timeout() has set there; 0: none */
-    uint64_t number;    /* of all that its client made */
+    void *handle;       /* the handle of the database's library */
+    int64_t timeout_ms; /* the limit that set_timeout() has set; 0: none */
+    uint64_t number;    /* the number of this connection among all that the client made */
     struct sql_connection *next;
 };
 
 struct sql_database {
-    const char *title; /* for complaints */
+    const char *title; /* the name in error messages */
 
     /* dial() returns a connection to the run's server, or NULL without a message if there is none.
      * hang_up() ends it. */
     void *(*dial)(const struct peer_run *run);
     void (*hang_up)(void *handle);
-    /* Returns whether the server still keeps the connection, without a message to it. */
+    /* Returns, without a message to the server, whether the server still keeps the connection. */
     bool (*lives)(void *handle);
 
-    /* Runs statements. *out_yes: the last one's only value is 1 or true. */
+    /* Runs the statements of the text. *out_yes is whether the single value of the last statement
+     * is 1 or true. */
     enum sql_outcome (*run)(void *handle, const char *text, bool *out_yes);
-    /* Bounds how long later statements wait for a lock. NULL: each statement has its own bound. */
+    /* Limits how long later statements wait for a lock. NULL: each statement has its own limit. */
     enum sql_outcome (*set_timeout)(struct sql_connection *connection, int64_t timeout_ns);
 
-    /* Take a lock of the session, and release it: yes, if so. */
+    /* These write the statement that takes or releases a session lock. Its value says whether it
+     * did. */
     void (*acquire_text)(const char *name, enum peer_mode mode, int64_t timeout_ns,
                          char text[SQL_STATEMENT_MAX]);
     void (*release_text)(const char *name, enum peer_mode mode, char text[SQL_STATEMENT_MAX]);
-    /* Begins a transaction and locks the name's row. Inserts the row of a new name first; such an
-     * insert waits for another transaction that inserts the same row. */
+    /* Writes statements that begin a transaction and lock the name's row. For a new name they first
+     * insert the row; this waits for another transaction that inserts the same row. */
     void (*row_text)(const char *name, bool is_new, enum peer_mode mode, int64_t timeout_ns,
                      char text[SQL_STATEMENT_MAX]);
 };
@@ -56,7 +61,7 @@ struct sql_database {
 /* Waits, for a bounded time, until the run's server answers. */
 int sql_await(struct peer_run *run, const struct sql_database *database) MUST_CHECK;
 
-/* The kind's functions. The database is static. */
+/* Functions for struct peer_kind. The database is a static struct. */
 int sql_connect(struct peer_run *run, const struct sql_database *database,
                 void **out_client) MUST_CHECK;
 void sql_disconnect(void *client);
@@ -71,7 +76,8 @@ int sql_row_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns,
 int sql_row_release(void *lock) MUST_CHECK;
 int sql_row_held(void *lock);
 
-/* A kind's part that is the same for every database: of clients, of a session's locks, of rows. */
+/* Initializers that are the same for every database: of all clients, of session locks, and of row
+ * locks. */
 #define SQL_CLIENT .hosts = 2, .disconnect = sql_disconnect, .open = sql_open, .close = sql_close
 #define SQL_SESSION                                                                                \
     .durability = "none: in the server's memory",                                                  \

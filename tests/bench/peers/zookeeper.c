@@ -1,9 +1,10 @@
 /*
- * Three ZooKeeper servers: configuration, start, the leader. The client is in zookeeper_lock.c.
+ * Three ZooKeeper servers: their configuration, their start, and their leader. The client is in
+ * zookeeper_lock.c.
  *
- * The servers run from Debian's jar files (libzookeeper-java) with everything at its default, but
- * for ports, folders, a heap of 512 MiB and a tick that makes the wanted session timeout possible
- * (a session is at least two ticks). forceSync is on: an answer follows the flush of a majority.
+ * The servers run from Debian's jar files (libzookeeper-java). All settings are defaults, except
+ * ports, folders, a heap of 512 MiB, and a tick that permits the wanted session timeout (a session
+ * lasts at least two ticks). forceSync is on: a server answers after a majority has flushed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,14 +17,14 @@
 
 enum { ZK_SERVERS = 3, ANSWER_MAX = 2048, TICKS_A_SESSION = 4, JAR_PATH_MAX = 64 };
 
-/* Java has no search path of its own. Debian's Java policy says where packages put jars. */
+/* Java has no default search path for jars. Debian's Java policy says where packages put jars. */
 static const char *const jar_folders[] = {"/usr/share/java", "/usr/share/zookeeper",
                                           "/usr/share/zookeeper/lib"};
 static const int64_t await_timeout_ns = INT64_C(60000000000);
 static const int64_t warm_ns = INT64_C(3000000000);
 static const int64_t look_ns = INT64_C(20000000);
 
-/* Returns -1 if there is no such jar. */
+/* Finds the jar in jar_folders. Returns -1 if there is no such jar. */
 static int find_jar(const char *name, char path[JAR_PATH_MAX])
 {
     for (size_t i = 0; i < sizeof(jar_folders) / sizeof(jar_folders[0]); i++) {
@@ -84,7 +85,7 @@ static int prepare_server(struct peer_run *run, size_t i, unsigned port, const c
     if (find_jar("zookeeper.jar", jar) != 0) {
         return complain("no zookeeper.jar");
     }
-    /* Else it says on its log that it has no log. */
+    /* Without a logger, the server logs that it has none. */
     const bool is_silent = find_jar("slf4j-nop.jar", silent_log) == 0;
     int error = 0;
     error |= server_arg(server, "java");
@@ -96,7 +97,7 @@ static int prepare_server(struct peer_run *run, size_t i, unsigned port, const c
     return error;
 }
 
-/* Asks a server for its mode (leader, follower); "" if it does not serve. */
+/* Asks a server for its mode (leader, follower). The mode is "" if the server does not serve. */
 static void ask_mode(const struct server *server, char mode[16])
 {
     char answer[ANSWER_MAX];
@@ -134,7 +135,8 @@ static int zookeeper_connect(struct peer_run *run, uint32_t host, void **out_cli
 {
     char hosts[128] = "";
     size_t used = 0;
-    for (size_t i = 0; i < run->server_count; i++) { /* the own host's server first */
+    /* begins with the server on the client's own host */
+    for (size_t i = 0; i < run->server_count; i++) {
         size_t at = (host + i) % run->server_count;
         used += (size_t)snprintf(hosts + used, sizeof(hosts) - used, "%s127.0.0.1:%u",
                                  i > 0 ? "," : "", run->servers[at].port);
@@ -142,7 +144,7 @@ static int zookeeper_connect(struct peer_run *run, uint32_t host, void **out_cli
     return zookeeper_lock_connect(hosts, (int)(run->lease_ns / 1000000), out_client);
 }
 
-/* Every third pair takes a lock that was there before, as in the cases. */
+/* An actor that takes locks; every third pair uses a lock that exists already, as the cases do. */
 static int warm_plays(struct peer_run *run, void *stage, uint32_t index)
 {
     const int64_t until_ns = now_ns() + warm_ns;
@@ -164,7 +166,8 @@ static int warm_plays(struct peer_run *run, void *stage, uint32_t index)
     return result;
 }
 
-/* A JVM is many times slower in its first seconds. A measurement is not about those. */
+/* Lets clients take locks for warm_ns: a JVM is many times slower in its first seconds, which the
+ * cases must not measure. */
 static int warm_up(struct peer_run *run)
 {
     struct actors actors = {.run = run};
@@ -211,7 +214,7 @@ static void zookeeper_stop(struct peer_run *run)
 
 static int zookeeper_leader(struct peer_run *run, const char *name, size_t *out)
 {
-    (void)name; /* one leader for all */
+    (void)name; /* one leader for all locks */
     for (size_t i = 0; i < run->server_count; i++) {
         char mode[16];
         ask_mode(&run->servers[i], mode);

@@ -1,14 +1,14 @@
 /*
- * See zookeeper_lock.h. The recipe is that of ZooKeeper's documentation ("Locks", "Shared Locks"):
- * a client that wants the lock makes an ephemeral sequential node below the lock's node, lists
- * them, and has the lock if no node that excludes it comes before; else it watches the last of
- * those and waits.
+ * See zookeeper_lock.h. This is the recipe of ZooKeeper's documentation ("Locks", "Shared Locks").
+ * A client that wants a lock makes an ephemeral sequential node below the lock's node, and lists
+ * the nodes there. It has the lock if no node that excludes its own comes before its own. Otherwise
+ * it watches the last such node and waits.
  *
- * Names of nodes begin with what they want (w, r) and go on with session and handle, so that after
- * a lost connection a node can be found whose making was not answered. A lock's own node is made
- * with the first contender in one transaction; that contender need not look for others before it.
+ * A node's name begins with the mode (w, r), followed by session and handle. So a client that lost
+ * the connection, and with it the answer, can find the node that it made. The first contender makes
+ * the lock's node and its own node in one transaction, and need not look for others before it.
  *
- * The C client has two threads of its own; they notify this one by a counter of events.
+ * The C client has two threads of its own. They notify this thread by a counter of events.
  */
 #include "zookeeper_lock.h"
 
@@ -31,19 +31,20 @@ struct zookeeper_session {
     zhandle_t *zookeeper;
     char hosts[HOSTS_MAX];
     int session_ms;
-    uint32_t locks;    /* how many locks were opened so far */
-    uint32_t sessions; /* how many sessions were begun so far; by it a lock knows whether its node
-                        * is of the present session */
+    uint32_t locks; /* how many locks were opened so far */
+    /* how many sessions were begun so far; compared with lock->session, it shows whether a node is
+     * of the present session */
+    uint32_t sessions;
     pthread_mutex_t mutex;
     pthread_cond_t happened;
-    uint64_t events; /* under the mutex */
-    bool expired;    /* under the mutex */
+    uint64_t events; /* protected by the mutex */
+    bool expired;    /* protected by the mutex */
 };
 
 struct lock {
     struct zookeeper_session *client;
     char parent[PATH_SIZE];
-    char node[PATH_SIZE]; /* "" without one */
+    char node[PATH_SIZE]; /* "": the lock has no node */
     uint32_t id;
     uint32_t session;
     bool parent_known;
@@ -51,7 +52,7 @@ struct lock {
 
 /* ---- the session ---- */
 
-/* On a thread of the C client. */
+/* Called on a thread of the C client. */
 static void notice(zhandle_t *zookeeper, int type, int state, const char *path, void *context)
 {
     struct zookeeper_session *client = context;
@@ -80,13 +81,14 @@ static bool is_expired(struct zookeeper_session *client)
     return expired;
 }
 
-/* Waits until an event comes after `seen`, or until that time has passed. */
+/* Waits until the event counter passes `seen`, or until wait_ns is over. */
 static void await_event(struct zookeeper_session *client, uint64_t seen, int64_t wait_ns)
 {
     static const int64_t second_ns = INT64_C(1000000000);
     static const int64_t longest_ns = INT64_C(1000000000);
     struct timespec until;
-    wait_ns = wait_ns < longest_ns ? wait_ns : longest_ns; /* a lost watch costs a second */
+    /* a watch that was lost delays the client by a second */
+    wait_ns = wait_ns < longest_ns ? wait_ns : longest_ns;
     clock_gettime(CLOCK_MONOTONIC, &until);
     int64_t end_ns = until.tv_nsec + wait_ns;
     until.tv_sec += (time_t)(end_ns / second_ns);
@@ -116,7 +118,7 @@ static int begin_session(struct zookeeper_session *client)
     if (client->zookeeper != NULL) {
         zookeeper_close(client->zookeeper);
     }
-    client->expired = false; /* nobody else knows the client now */
+    client->expired = false; /* without the mutex: no thread of the C client runs yet */
     client->sessions++;
     client->zookeeper = zookeeper_init(client->hosts, notice, client->session_ms, NULL, client, 0);
     if (client->zookeeper == NULL) {
@@ -216,10 +218,10 @@ static void own_prefix(const struct lock *lock, enum peer_mode mode, char prefix
 }
 
 /*
- * After an answer was lost: finds the node if it was made all the same, else "". The server that is
- * asked now may not know of the node yet, so a second node is made. Once that server knows both, it
- * is asked again: then the first node counts, and the others are deleted. Otherwise a lock would
- * wait for itself.
+ * Called after an answer was lost: finds the own node if the server made it nevertheless, else "".
+ * The server that is asked now may not know of that node yet; then the caller makes a second node.
+ * Once that server knows both nodes, this call keeps the first and deletes the others. Otherwise
+ * the lock would wait for its own node.
  */
 static int find_own(struct lock *lock, const char *prefix)
 {
@@ -253,10 +255,12 @@ static int find_own(struct lock *lock, const char *prefix)
     return error == ZNONODE ? ZOK : error;
 }
 
-/* Tries once to make the own node. Sets *out_alone if that made the lock's node too. */
+/* Tries once to make the own node. Sets *out_alone if the lock's node was made in the same
+ * transaction. */
 static int try_to_queue(struct lock *lock, const char *prefix, bool *out_alone)
 {
-    static const int sequential = 3; /* ZOO_EPHEMERAL_SEQUENTIAL, which is no constant */
+    /* the value of ZOO_EPHEMERAL_SEQUENTIAL, which is a variable */
+    static const int sequential = 3;
     zhandle_t *zookeeper = lock->client->zookeeper;
     char path[PATH_SIZE];
     snprintf(path, sizeof(path), "%.90s/%s", lock->parent, prefix);
@@ -280,7 +284,7 @@ static int try_to_queue(struct lock *lock, const char *prefix, bool *out_alone)
     return error;
 }
 
-/* Makes the own node, in a new session if need be. */
+/* Makes the own node. Begins a new session if the old one has ended. */
 static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bool *out_alone)
 {
     struct zookeeper_session *client = lock->client;
@@ -301,7 +305,7 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
         }
         if (connection_failed(error)) {
             answer_lost = true;
-            do { /* the loop ends when the time is over, or the session has expired */
+            do { /* ends when the time is over or the session has expired */
                 await_connection(client, until_ns);
                 error = find_own(lock, prefix);
             } while (connection_failed(error) && now_ns() < until_ns);
@@ -318,8 +322,8 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
     return PEER_NOT_IN_TIME;
 }
 
-/* Finds the name of the last node that comes before the own node and excludes it, or "". Returns
- * ZNONODE if the own node is not there any more. */
+/* Finds the name of the last node that comes before the own node and excludes it; "" if there is
+ * none. Returns ZNONODE if the own node is gone. */
 static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[PATH_SIZE])
 {
     struct String_vector children = {0, NULL};
@@ -345,11 +349,12 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
     return error;
 }
 
-/* Waits for the turn of the own node. Returns PEER_LOST if the session ended meanwhile. */
+/* Waits until no node that excludes the own node comes before it. Returns PEER_LOST if the session
+ * ended. */
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
     struct zookeeper_session *client = lock->client;
-    for (;;) { /* the loop ends when the time is over */
+    for (;;) { /* ends when the time is over */
         char before[PATH_SIZE];
         uint64_t seen = events_so_far(client);
         int error = find_predecessor(lock, mode, before);
@@ -384,7 +389,7 @@ int zookeeper_lock_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, 
     struct lock *mine = lock;
     int64_t until_ns = timeout_ns < 0 ? for_ever_ns : now_ns() + timeout_ns;
     int result = PEER_LOST;
-    /* The loop ends: PEER_LOST is rare, so an attempt soon succeeds, or the time is over. */
+    /* Ends: PEER_LOST is rare, so an attempt soon succeeds, or the time is over. */
     while (result == PEER_LOST) {
         bool alone;
         result = queue_up(mine, mode, until_ns, &alone);
@@ -422,8 +427,8 @@ int zookeeper_lock_release(void *lock)
     return error == ZOK ? PEER_OK : complain("ZooKeeper: %s: %s", mine->node, zerror(error));
 }
 
-/* While it is not connected, the client cannot know whether its session lives: a careful user stops
- * working then. */
+/* A client that is not connected cannot know whether its session still exists. Then it reports the
+ * hold as lost, as a careful user must assume. */
 int zookeeper_lock_held(void *lock)
 {
     const struct lock *mine = lock;

@@ -1,13 +1,14 @@
 /*
- * ZooKeeper's lock recipe on its C client, for one thread of a worker; the functions are what
- * struct peer_kind (peer.h) wants of a client.
+ * ZooKeeper's lock recipe with its C client, for one thread of a worker. These are functions of
+ * struct peer_kind (peer.h).
  */
 #ifndef PEERS_ZOOKEEPER_LOCK_H
 #define PEERS_ZOOKEEPER_LOCK_H
 
 #include "peer.h"
 
-/* hosts: "address:port,..." tried in that order. The session ends after that silence. */
+/* `hosts` is "address:port,...", tried in that order. The session ends after session_ms without
+ * contact. */
 int zookeeper_lock_connect(const char *hosts, int session_ms, void **out_client) MUST_CHECK;
 void zookeeper_lock_disconnect(void *client);
 int zookeeper_lock_open(void *client, const char *name, void **out_lock) MUST_CHECK;
