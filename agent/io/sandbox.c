@@ -1,11 +1,11 @@
 /*
  * Capabilities and the filter of system calls: see io/sandbox.h.
  *
- * The lists have names of calls, and libseccomp knows their numbers on this architecture. A name
- * that does not exist here is left out. The lists hold the calls that the agent, libuv, SQLite,
- * NNG, mbedTLS, libsystemd and libc (of Debian 12 and 13) make, each in its older and its newer
- * form. io_uring is not among them: calls through it would bypass every filter, and libuv works
- * without it.
+ * The lists have names of calls, and libseccomp knows the number of each on this architecture. A
+ * name that does not exist on this architecture is left out. The list `allowed` has the calls that
+ * the agent, libuv, SQLite, NNG, mbedTLS, libsystemd and libc (of Debian 12 and 13) make, each in
+ * its older and its newer form. io_uring is not among them: calls through it would bypass every
+ * filter, and libuv works without it.
  */
 #include "io/sandbox.h"
 
@@ -95,7 +95,7 @@ static const char *const allowed[] = {
     "ppoll_time64", "select", "pselect6", "_newselect", "eventfd2", "timerfd_create",
     "timerfd_settime", "timerfd_settime64", "timerfd_gettime", "signalfd4", "inotify_init1",
     "inotify_add_watch", "inotify_rm_watch", "restart_syscall",
-    /* sockets; a rule below bounds the address families */
+    /* sockets; add_rules() limits the address families */
     "bind", "listen", "connect", "accept", "accept4", "getsockname", "getpeername", "getsockopt",
     "setsockopt", "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg", "shutdown",
     /* time */
@@ -111,7 +111,7 @@ static const char *const allowed[] = {
     "getuid", "getuid32", "geteuid", "geteuid32", "getgid", "getgid32", "getegid", "getegid32",
     "uname", "sysinfo", "getrlimit", "ugetrlimit", "getrusage", "getrandom", "pidfd_open"};
 
-/* No library calls these in any version, so a call means that an attacker has taken the agent
+/* No library makes these calls in any version, so a call means that an attacker has taken the agent
  * over. */
 static const char *const fatal[] = {"execve",
                                     "execveat",
@@ -197,8 +197,8 @@ static const char *const closes[] = {"clone",
                                      "futex",
                                      "restart_syscall"};
 
-/* The calls that io/region/remover.c needs beside those: open, empty, remove and make files, and
- * send. */
+/* The calls that io/region/remover.c makes besides those in `closes`: it opens, empties, removes
+ * and makes files, and sends. */
 static const char *const removes[] = {
     "open",      "openat",       "fstat",     "fstat64", "newfstatat", "fstatat64",   "statx",
     "ftruncate", "ftruncate64",  "fallocate", "unlink",  "unlinkat",   "rmdir",       "mkdir",
@@ -237,8 +237,8 @@ static bool add_rules(scmp_filter_ctx filter)
     bool good = add_all(filter, SCMP_ACT_ALLOW, allowed, sizeof(allowed) / sizeof(allowed[0])) &&
                 add_all(filter, SCMP_ACT_KILL_PROCESS, fatal, sizeof(fatal) / sizeof(fatal[0])) &&
                 add_all(filter, refuse, refused, sizeof(refused) / sizeof(refused[0])) &&
-                /* No filter can read the arguments of clone3. It is refused, and libc then uses
-                 * clone. */
+                /* No filter can read the arguments of clone3. So clone3 is in no list and fails,
+                 * and libc then uses clone. */
                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, thread) == 0 &&
                 seccomp_rule_add(filter, refuse, SCMP_SYS(clone), 1, process) == 0 &&
                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, itself) == 0 &&
@@ -288,7 +288,7 @@ const char *sandbox_filter(void)
         return "out of memory";
     }
     /* Asks libseccomp for a binary tree instead of a list of comparisons. Versions before 2.5
-     * cannot do that. */
+     * cannot make one. */
     (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0 || !add_rules(filter)) {
         why = "libseccomp does not take its rules";

@@ -1,5 +1,5 @@
 /*
- * Lets clients in at the agent's Unix socket: see io/socket.h and private.h.
+ * Accepts connections at the agent's Unix socket: see io/socket.h and private.h.
  *
  * The user of a connection is known only when it has been accepted. So a turn accepts connections
  * until it has kept SOCKET_ACCEPTS_PER_TURN of them or SOCKET_ACCEPTS_MS are over. If a user
@@ -18,9 +18,9 @@
 #include "proto/check.h"
 
 enum {
-    ACCEPT_PAUSE_MS = 100, /* how long accepting pauses when the system has no descriptor or memory
+    ACCEPT_PAUSE_MS = 100, /* the pause of accepting when the system has no descriptor or memory
                             * left */
-    SILENT_PER_TICK = 64,  /* how many connections without a HELLO are closed at once */
+    SILENT_PER_TICK = 64,  /* how many connections without a HELLO are closed in one tick */
 };
 
 static const int64_t millisecond_ns = 1000000;
@@ -56,8 +56,9 @@ void socket_is_not_silent(struct connection *connection)
 }
 
 /*
- * Many users together can fill all slots. Then the oldest connection that has sent no HELLO is
- * closed for the next one. An honest client sends HELLO at once.
+ * Makes room for a new connection if all SOCKET_GREETING_MAX slots are taken, as many users
+ * together can do. It closes the oldest connection that has sent no HELLO. An honest client sends
+ * HELLO at once, so it is not the oldest.
  */
 static bool make_room(struct socket_server *server)
 {
@@ -105,7 +106,7 @@ static struct connection *connection_create(struct socket_server *server, int fd
     connection->peer = *peer;
     uint32_t slot = server->free_slots[--server->free_count];
     connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
-    if (connection->number == 0) { /* 0 is no connection's number */
+    if (connection->number == 0) { /* 0 is not a valid number */
         connection->number = ++server->generations[slot] << NUMBER_SLOT_BITS | slot;
     }
     server->slots[slot] = connection;
@@ -118,8 +119,8 @@ static struct connection *connection_create(struct socket_server *server, int fd
     return connection;
 }
 
-/* Accepts a connection. On failure returns -1 with errno. Sets *full if the connection uses the
- * spare descriptor, and so cannot stay. */
+/* Accepts a connection. On failure returns -1 with errno. Sets *full if no descriptor was left, so
+ * that the connection has the spare one and cannot stay. */
 static int accept_socket(struct socket_server *server, bool *full)
 {
     int fd = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -132,7 +133,8 @@ static int accept_socket(struct socket_server *server, bool *full)
     return fd;
 }
 
-/* The spare may be any descriptor that needs no path and no memory of the agent. */
+/* Makes the spare. It is a copy of the listener's descriptor, which needs neither a path nor memory
+ * of the agent. */
 static void spare_make(struct socket_server *server)
 {
     if (server->spare < 0) {
@@ -146,7 +148,7 @@ void socket_pause_accepting(struct socket_server *server)
     server->resume_ns = clock_boottime_ns() + ACCEPT_PAUSE_MS * millisecond_ns;
 }
 
-/* After a pause: finds out whether the closer has room again. */
+/* Called after a pause: returns whether the closer has room again. */
 static bool closer_has_room(struct socket_server *server, int64_t now_ns)
 {
     struct socket_handler *handler = &server->config.handler;
@@ -163,7 +165,7 @@ static bool closer_has_room(struct socket_server *server, int64_t now_ns)
     return false;
 }
 
-/* There is no memory for the connection. */
+/* Refuses a connection that cannot be kept, because of a limit or for want of memory. */
 static void turn_away(struct socket_server *server, int fd, const struct peer *peer,
                       const char *why)
 {
@@ -178,15 +180,15 @@ static void turn_away(struct socket_server *server, int fd, const struct peer *p
     }
     socket_dispose(server, fd, peer);
     server->served = NULL;
-    socket_share_leave(share); /* the user's debt stays */
+    socket_share_leave(share); /* the share stays if the user has a debt */
     spare_make(server);
 }
 
-/* The result of an attempt to accept one. */
+/* The result of an attempt to accept a connection. */
 enum accepted { NOBODY_THERE, TURNED_AWAY, LET_IN };
 
-/* Returns NOBODY_THERE if no connection waits, or if accepting is not possible now. *peer: the
- * process that connected. */
+/* Tries to accept one connection. Returns NOBODY_THERE if no connection waits, or if accepting is
+ * not possible now. *peer: the process that connected. */
 static enum accepted accept_one(struct socket_server *server, struct peer *peer)
 {
     struct socket_handler *handler = &server->config.handler;
@@ -239,7 +241,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
         int64_t before_ns = now_ns;
         now_ns = clock_boottime_ns();
         struct socket_share *share = socket_share_find(server->shares, peer.account);
-        if (share != NULL) { /* otherwise the agent has nothing of this user */
+        if (share != NULL) { /* without a share the agent has nothing of this user to charge */
             (void)socket_share_spend(share, now_ns - before_ns);
         }
     }
@@ -274,8 +276,8 @@ void socket_tick(struct socket_server *server, int64_t now_ns)
                          server->silent_oldest->greet_by_ns <= now_ns;
          i++) {
         struct connection *oldest = server->silent_oldest;
-        if (socket_share_owes(oldest->share, now_ns) != 0) { /* its first packet is not received
-                                                              * yet */
+        /* while the user has a debt, the agent does not receive the HELLO */
+        if (socket_share_owes(oldest->share, now_ns) != 0) {
             socket_is_not_silent(oldest);
             silent_add(oldest);
         } else {

@@ -17,18 +17,18 @@
 
 enum {
     JOBS_MAX = 65536,      /* a process usually has fewer descriptors */
-    HAND_OVER_TRIES = 500, /* each of a millisecond or two */
+    HAND_OVER_TRIES = 500, /* tries of one or two milliseconds each */
     SPARE_FDS = 16,        /* the standard streams, BESIDE_FD and a few more */
 };
 
-/* What the agent sends to the process, with the socket. */
+/* An order of the agent to the process, sent together with a socket. */
 struct order {
-    uid_t uid; /* the user whose process the socket belongs to */
+    uid_t uid; /* the user of the process that the socket belongs to */
     bool keep; /* the socket stays open until the process ends */
 };
 
-/* What the process sends to the agent: too many sockets wait, and this user has most of them, so
- * many. count 0: not too many wait any more. */
+/* A notice of the process to the agent: too many sockets wait, and most of them, `count`, are of
+ * this user. count 0: no longer too many. */
 struct notice {
     uid_t uid;
     uint32_t count;
@@ -48,11 +48,11 @@ struct child {
 };
 
 static struct {
-    int kept; /* the socket that was ordered to be kept; -1: none */
+    int kept; /* the socket that the agent ordered to keep; -1: none */
     uint32_t room;
-    /* how many sockets it can have: no descriptor would be left for more, or no place in jobs[] */
+    /* how many sockets the process can take: it has no descriptors or entries in jobs[] for more */
     uint32_t most;
-    bool full; /* too many sockets wait, and the agent was told so */
+    bool full; /* the agent was told that too many sockets wait */
     uint32_t job_count;
     uint32_t child_count;
     struct job jobs[JOBS_MAX];
@@ -93,9 +93,9 @@ static void kill_oldest(uid_t uid)
 
 /*
  * Receives one packet and throws it away. Returns false if nothing is left. recvmsg() returns 0 for
- * an empty packet and at the end. It sets MSG_CTRUNC only for a packet, since there is no room for
- * the sender's credentials (SO_PASSCRED). If the peer is gone, recvmsg() fails once with
- * ECONNRESET, before it returns what the peer had sent.
+ * an empty packet and at the end of the stream. Only with a packet it sets MSG_CTRUNC, because
+ * there is no room for the sender's credentials (SO_PASSCRED). If the peer has gone, recvmsg()
+ * fails once with ECONNRESET, before it returns what the peer had sent.
  */
 static bool throw_away_one(int socket)
 {
@@ -105,9 +105,9 @@ static bool throw_away_one(int socket)
            (size < 0 && errno == ECONNRESET);
 }
 
-/* Throws away all that the socket received, so that the kernel closes the descriptors in it. Only a
- * child calls this, since that may wait for ever. Nothing more can arrive, so this ends. If
- * anything were left, the process itself might have to close it. */
+/* Throws away everything that the socket has received, so that the kernel closes the descriptors in
+ * it. That may wait for ever, so only a child calls this. The loop ends, because nothing more can
+ * arrive. If anything were left, the process itself might have to close it. */
 static void empty(int socket)
 {
     while (throw_away_one(socket)) {
@@ -122,7 +122,7 @@ __attribute__((noreturn)) static void be_child(uid_t uid)
     }
     for (uint32_t i = 0; i < own.job_count; i++) {
         if (own.jobs[i].uid != uid) {
-            /* a socket that another child has, or that the process still has */
+            /* another child or the process itself handles this socket */
             close(own.jobs[i].socket);
         }
     }
@@ -134,9 +134,9 @@ __attribute__((noreturn)) static void be_child(uid_t uid)
     _exit(0);
 }
 
-/* Starts a child that gets all sockets of that user. Only after that are they closed here, so that
- * the last close of a socket that is not empty is the child's. Returns false if no process can be
- * made now. */
+/* Starts a child that gets all sockets of that user. The process closes its own copies afterwards,
+ * so that the child makes the last close of a socket that is not empty. Returns false if no process
+ * can be made now. */
 static bool start_child(uid_t uid)
 {
     uint32_t left = 0;
@@ -159,7 +159,8 @@ static bool start_child(uid_t uid)
     return true;
 }
 
-/* Returns false if this has to be tried again although no event will come. */
+/* Starts children for the sockets that wait. Returns false if this must be tried again although no
+ * event will come. */
 static bool start_children(void)
 {
     uint32_t at = 0;
@@ -190,8 +191,8 @@ static struct notice find_most(void)
     return most;
 }
 
-/* Tells the agent when too many sockets wait, and when no longer. Returns false as start_children()
- * does. */
+/* Tells the agent when too many sockets begin to wait, and when they no longer do. Returns false if
+ * this must be tried again although no event will come. */
 static bool note_room(void)
 {
     bool full = own.job_count >= own.room;
@@ -208,8 +209,8 @@ static bool note_room(void)
     return true;
 }
 
-/* The agent is gone. The kernel closes the sockets that are left at this process's end, for which
- * it may have to wait for ever as well. */
+/* Ends the process after the agent has ended. The kernel closes the remaining sockets at this
+ * process's end, and that may wait for ever as well. */
 __attribute__((noreturn)) static void end(void)
 {
     for (uint32_t i = 0; i < own.child_count; i++) {
@@ -218,8 +219,8 @@ __attribute__((noreturn)) static void end(void)
     _exit(0);
 }
 
-/* Takes an order, which may come without a socket. The caller has seen that there is a descriptor
- * for one: a socket for which there is none would be closed by the kernel in this process. */
+/* Takes an order, which may come without a socket. The caller has checked that a descriptor for the
+ * socket is free: without one, the kernel would close the socket in this process. */
 static void take_order(void)
 {
     struct order order;
@@ -249,7 +250,7 @@ __attribute__((noreturn)) static void serve(void)
         done = note_room() && done;
         bool takes = own.job_count < own.most;
         if (beside_wait(takes, !done)) {
-            if (!takes) { /* the agent hung up */
+            if (!takes) { /* the agent has ended */
                 end();
             }
             take_order();
@@ -306,8 +307,8 @@ static bool hand_over(struct closer *closer, int socket, struct order order)
 {
     if (!closer->ended && !beside_send(closer->fd, &order, sizeof(order), &socket, 1)) {
         if (errno != EPIPE && errno != ECONNRESET && errno != ENOTCONN && errno != ECONNREFUSED) {
-            /* the process has no room, or so many of this agent's descriptors are under way that
-             * the kernel takes no more */
+            /* The process has no room, or so many of this agent's descriptors are in transit that
+             * the kernel takes no more. */
             return false;
         }
         closer->ended = true;
@@ -327,7 +328,7 @@ bool closer_push(struct closer *closer)
     closer->count -= done;
     memmove(closer->waiting, closer->waiting + done, closer->count * sizeof(closer->waiting[0]));
     while (recv(closer->fd, &said, sizeof(said), MSG_DONTWAIT) == (ssize_t)sizeof(said)) {
-        closer->most = said; /* the process sends little */
+        closer->most = said; /* the process sends few notices */
     }
     return closer->ended || (closer->count == 0 && closer->most.count == 0);
 }
@@ -369,7 +370,7 @@ void closer_close(struct closer *closer)
     (void)!closer_push(closer);
     for (unsigned i = 0; i < HAND_OVER_TRIES && closer->count > 0; i++) {
         const struct timespec pause = {.tv_nsec = 1000000};
-        /* although the socket is writable, too many descriptors may still be under way */
+        /* Even if the socket is writable, too many descriptors may still be in transit. */
         (void)!poll(&pollfd, 1, 1);
         nanosleep(&pause, NULL);
         (void)!closer_push(closer);

@@ -1,19 +1,20 @@
 /*
  * Connections whose packets cost the agent much: see io/socket.h.
  *
- * A send to a Unix socket, a receive from it, a shutdown and a close all call the epoll entries by
- * which the peer watches its own end. The kernel makes these calls in this process, 0.15 to 0.35 us
- * each. A client can have millions of entries (fs.epoll.max_user_watches). The agent can neither
- * refuse them nor cut such a call short. The cost becomes a debt of the client's user
- * (io/socket_share.h). After two such calls on a connection, without a cheap packet between them,
- * the connection is set aside: the agent receives and sends nothing on it any more, and does not
- * close it. One costly call is not enough: on a virtual machine, time in which the host takes the
- * processor away counts as this thread's.
+ * A send to a Unix socket, a receive from it, a shutdown and a close all call the epoll entries
+ * with which the peer watches its own end. The kernel makes these calls in this process's time,
+ * 0.15 to 0.35 us each. A client can have millions of entries (fs.epoll.max_user_watches). The
+ * agent can neither refuse them nor cut such a call short.
+ *
+ * The cost becomes a debt of the client's user (io/socket_share.h). After two such calls on a
+ * connection, without a cheap packet between them, the connection is set aside: the agent neither
+ * receives nor sends on it any more, and does not close it. One costly call is not enough: on a
+ * virtual machine, time in which the host takes the processor away counts as this thread's time.
  *
  * A connection that is set aside still counts against the number that its user may have. When its
- * peer has gone, or has called shutdown(2), another thread closes it. The kernel removes the epoll
- * entries of a socket with the last descriptor of that socket; but a peer that only called
- * shutdown(2) still has them.
+ * peer has gone, or has called shutdown(2), another thread closes it. When the peer has gone, the
+ * kernel has removed the epoll entries with the last descriptor of the peer's end. A peer that only
+ * called shutdown(2) still has them.
  */
 #include <unistd.h>
 
@@ -27,8 +28,8 @@ enum { STRIKES = 2 };
 static const int64_t dear_ns = SOCKET_CALL_MS * INT64_C(1000000);
 static const int64_t cheap_ns = SOCKET_CALL_MS * INT64_C(1000000) / 8;
 
-/* Notes the cost of a call. It counts against the user's share of the turn, unless the call was
- * made while its user was served, since all of that time counts already. */
+/* Notes the cost of a call. The call's time counts against the user's share of the turn, unless the
+ * call was made while this user was being served, because all of that time counts already. */
 static int64_t account(struct socket_server *server, struct socket_share *share, int64_t began_ns)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -47,7 +48,7 @@ bool socket_called(struct connection *connection, int64_t began_ns, bool worked)
     if (cost_ns > dear_ns) {
         connection->strikes++;
     } else if (worked && cost_ns < cheap_ns) {
-        connection->strikes = 0; /* sending a packet calls all entries that there are */
+        connection->strikes = 0; /* sending a packet calls all epoll entries, so there are few */
     }
     if (connection->strikes < STRIKES) {
         return true;
@@ -83,7 +84,7 @@ bool connection_is_held(const struct connection *connection)
     return connection->held_ns != 0;
 }
 
-/* Until when the connection is not watched; 0: it is watched. */
+/* Returns until when the connection is not watched; 0: it is watched. */
 static int64_t waits_until(struct connection *connection, int64_t now_ns)
 {
     int64_t until_ns = socket_share_owes(connection->share, now_ns);

@@ -23,7 +23,7 @@ enum {
 #define TAG_OF_BELL 0
 
 struct death_watch {
-    struct death_watch *next; /* the next one in the list of orders */
+    struct death_watch *next; /* the next watch in the list of orders */
     struct death_watch *next_unadded;
     uint64_t tag;
     int pidfd;
@@ -34,11 +34,11 @@ struct death_watch {
 };
 
 static struct {
-    deaths_fn *ended; /* only the loop uses these two */
+    deaths_fn *ended; /* only the loop uses ended and arg */
     void *arg;
     int set;
-    int bell;                    /* an eventfd: there is a new order */
-    struct death_watch *unadded; /* only the thread uses it */
+    int bell;                    /* an eventfd that is readable when there is a new order */
+    struct death_watch *unadded; /* only the thread uses this */
     pthread_mutex_t mutex;       /* protects all fields below */
     pthread_cond_t taken;
     bool reports; /* false after deaths_stop() */
@@ -64,8 +64,8 @@ static void report(uint64_t tag)
     pthread_mutex_unlock(&own.mutex);
 }
 
-/* Adds a pidfd to the set. EPOLLONESHOT: its event comes once, although the thread never removes
- * the entry. */
+/* Adds a pidfd to the epoll set. EPOLLONESHOT: the event comes only once, although the thread never
+ * removes the entry. */
 static bool add(const struct death_watch *watch)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = watch->tag};
@@ -75,7 +75,7 @@ static bool add(const struct death_watch *watch)
 static void try_again(void)
 {
     struct death_watch **link = &own.unadded;
-    while (*link != NULL) { /* each round passes a watch or takes it out */
+    while (*link != NULL) { /* each round passes a watch or removes it */
         struct death_watch *watch = *link;
         bool added = add(watch);
         if (!added && !peer_pidfd_ended(watch->pidfd)) {
@@ -123,7 +123,8 @@ static void obey(void)
     uint64_t rung;
     bool forgotten = false;
     (void)!read(own.bell, &rung, sizeof(rung));
-    while ((watch = take_ordered(&forgotten)) != NULL) { /* as many as the loop has ordered */
+    /* as many rounds as the loop has given orders */
+    while ((watch = take_ordered(&forgotten)) != NULL) {
         if (forgotten) {
             forget(watch);
         } else if (!add(watch)) {
@@ -148,7 +149,7 @@ static void *run(void *arg)
                 report(events[i].data.u64);
             }
         }
-        if (rung) { /* after the reports, since epoll_ctl() may block */
+        if (rung) { /* after the reports, because epoll_ctl() may block */
             obey();
         }
         try_again();
@@ -205,7 +206,7 @@ bool deaths_start(uv_loop_t *loop, deaths_fn *ended, void *arg)
         error = errno;
     }
     error = error == 0 ? -uv_async_init(loop, &own.async, on_reports) : error;
-    own.reports = error == 0; /* set before the thread begins, which does not set it itself */
+    own.reports = error == 0; /* set before the thread exists, which reads it */
     if (error == 0 && !start_thread()) {
         error = errno;
         own.reports = false;
@@ -229,7 +230,7 @@ static void order(struct death_watch *watch)
     watch->ordered = true;
     *own.end = watch;
     own.end = &watch->next;
-    (void)!write(own.bell, &one, sizeof(one)); /* if the counter is full, the thread is notified
+    (void)!write(own.bell, &one, sizeof(one)); /* if the counter is full, the thread has a notice
                                                 * already */
 }
 

@@ -11,8 +11,8 @@
 
 enum {
     WAITING_MAX = 1 << 16, /* more descriptors of this kind than an agent has */
-    PER_USER_MAX = 64,     /* the thread closes so many in less than a ms, if no process is
-                            * hostile */
+    PER_USER_MAX = 64,     /* if no process is hostile, the thread closes so many in less than a
+                            * ms */
 };
 
 struct waiting {
@@ -25,15 +25,15 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t given;
     bool started;
-    uint32_t first; /* a ring buffer; its first descriptor is being closed */
+    uint32_t first; /* the index of the first item, which is being closed; items is a ring buffer */
     uint32_t count;
     struct waiting items[WAITING_MAX];
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
 /* Waits until the kernel has called all epoll entries of the pidfd. A poll with a timeout waits for
- * the lock of the pidfd's queue, as removing the epoll entry would. But the poll does not hold the
- * mutex of the epoll set, so the set delivers events meanwhile. (A poll without a timeout takes no
- * lock.) */
+ * the lock of the pidfd's queue, as a removal of the epoll entry would. But the poll does not hold
+ * the mutex of the epoll set, so the set delivers events meanwhile. (A poll without a timeout takes
+ * no lock.) */
 static void await_queue(int pidfd)
 {
     struct pollfd pollfd = {.fd = pidfd, .events = POLLIN};
@@ -41,23 +41,26 @@ static void await_queue(int pidfd)
 }
 
 /*
- * Receives what lies unread in a socket. For each of the last packets (a quarter of the peer's
- * SO_SNDBUF) the kernel walks all epoll entries by which the peer watches its end. A close would do
- * all of these walks in one call, which keeps a processor from every other thread until it ends.
- * Between two of these calls other threads run. A pidfd is no socket, so the first call refuses it.
+ * Receives everything that is unread in a socket. For each of the last packets (a quarter of the
+ * peer's SO_SNDBUF) the kernel walks all epoll entries with which the peer watches its end. A close
+ * would do all of these walks in one call, which keeps a processor from every other thread until it
+ * ends. Between two receives other threads can run. A pidfd is not a socket, so the first call
+ * fails for it.
  */
 static void empty(int fd)
 {
-    bool there = shutdown(fd, SHUT_RDWR) == 0 || errno == ENOTCONN; /* nothing more comes */
-    while (there) {                                                 /* ends: the queue is bounded */
+    bool there = shutdown(fd, SHUT_RDWR) == 0 || errno == ENOTCONN; /* nothing more can arrive */
+    /* ends, because the queue is bounded */
+    while (there) {
         union {
             struct cmsghdr header;
-            char space[CMSG_SPACE(sizeof(struct ucred))]; /* tells an empty packet from the end */
+            /* tells an empty packet from the end of the stream */
+            char space[CMSG_SPACE(sizeof(struct ucred))];
         } control;
         struct msghdr message = {.msg_control = control.space,
                                  .msg_controllen = sizeof(control.space)};
         ssize_t size = recvmsg(fd, &message, MSG_TRUNC | MSG_DONTWAIT);
-        /* An error of the socket is returned once, before what lies behind it. */
+        /* A socket returns its error once, before the packets behind it. */
         there = size < 0 ? errno == ECONNRESET || errno == EINTR
                          : size > 0 || message.msg_controllen > 0;
     }

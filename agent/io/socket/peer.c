@@ -52,8 +52,8 @@ bool peer_groups_of(int socket, struct peer_groups *out)
             out->count = size / sizeof(gid_t);
             return true;
         }
-        size_t wanted = size / sizeof(gid_t); /* with ERANGE the kernel returns how many groups
-                                               * there are */
+        size_t wanted = size / sizeof(gid_t); /* with ERANGE the kernel returns the number of
+                                               * groups */
         if (errno != ERANGE || wanted <= room || wanted > GROUPS_MAX) {
             break;
         }
@@ -71,8 +71,8 @@ int peer_pidfd(int socket, pid_t pid)
     if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
         return pidfd;
     }
-    return errno == ENOPROTOOPT && pid > 0 ? peer_pidfd_open(pid) : -1; /* otherwise errno stays as
-                                                                         * it is */
+    /* otherwise errno is unchanged */
+    return errno == ENOPROTOOPT && pid > 0 ? peer_pidfd_open(pid) : -1;
 }
 
 int peer_pidfd_open(pid_t pid)
@@ -86,12 +86,12 @@ bool peer_pidfd_ended(int pidfd)
     return poll(&pollfd, 1, 0) == 1 && (pollfd.revents & POLLIN) != 0;
 }
 
-/* 0: these numbers are given out again. */
+/* Returns the inode of the pidfd; 0: the kernel reuses its inodes. */
 static uint64_t inode_of(int pidfd)
 {
     struct statfs system;
     struct stat status;
-    /* On a kernel of 32 bits only half of the number is the inode's. */
+    /* On a 32-bit kernel the inode has only half of the number. */
     if (sizeof(long) < sizeof(uint64_t) || fstatfs(pidfd, &system) != 0 ||
         system.f_type != PIDFD_FILE_SYSTEM || fstat(pidfd, &status) != 0) {
         return 0;
@@ -99,10 +99,10 @@ static uint64_t inode_of(int pidfd)
     return status.st_ino;
 }
 
-/* Returns when the process started; 0: that cannot be read. It reads the stat file of the first
- * thread, which has the same time as /proc/PID/stat. For the latter the kernel adds up the times of
- * all threads, and there may be tens of thousands. The lookup needs the lock of the process's
- * folders, which that process can keep (docs/SECURITY.md). */
+/* Reads the stat file of the first thread, which has the same start time as /proc/PID/stat. For the
+ * latter the kernel adds up the times of all threads, and there may be tens of thousands. The
+ * lookup needs the locks of the process's folders in /proc, which that process can keep
+ * (docs/SECURITY.md). */
 uint64_t peer_start_of(pid_t pid)
 {
     char path[64];
@@ -115,7 +115,7 @@ uint64_t peer_start_of(pid_t pid)
     ssize_t got = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[got > 0 ? got : 0] = '\0';
-    /* The second field is the process's name in brackets, which may contain any character. */
+    /* The second field is the process's name in brackets. It may contain any character. */
     const char *at = strrchr(text, ')');
     for (int field = 2; at != NULL && field < STAT_START; field++) {
         at = strchr(at + 1, ' ');

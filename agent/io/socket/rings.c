@@ -38,7 +38,8 @@ int64_t rings_hold(struct rings *rings, int64_t now_ns)
 {
     int64_t from_ns = rings->slot_ns > now_ns ? rings->slot_ns : now_ns;
     rings->slot_ns = from_ns + RINGS_SLOT_US * US;
-    /* Connections are read again in groups, since each time costs a look at all connections. */
+    /* Connections are read again in groups, because each unparking costs a look at all
+     * connections. */
     int64_t until_ns = rings->slot_ns + RINGS_TOGETHER_MS * MS - 1;
     until_ns -= until_ns % (RINGS_TOGETHER_MS * MS);
     return until_ns > rings->resume_ns ? until_ns : rings->resume_ns;
@@ -46,8 +47,8 @@ int64_t rings_hold(struct rings *rings, int64_t now_ns)
 
 uint64_t rings_resume(struct rings *rings, int64_t now_ns)
 {
-    /* It is not known which regions the unread rings on held connections are for: they may be for
-     * any. */
+    /* The unread rings on held connections may be for any region, so all of the user's regions are
+     * looked at. */
     uint64_t waiting = rings->slot_ns > now_ns ? rings->rung : rings->waiting;
     rings->resume_ns = 0;
     rings->waiting = 0;

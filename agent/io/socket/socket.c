@@ -2,12 +2,12 @@
  * The agent's Unix socket: see io/socket.h.
  *
  * Descriptors. Closing a descriptor may wait for as long as its maker likes (io/closer.h). The
- * kernel itself closes descriptors that come with a packet for which the receiver gave no room, and
- * descriptors that are unread when their socket is closed. So the listener refuses descriptors
- * (SO_PASSRIGHTS, an option that connections inherit). On a kernel without that option, the agent
- * peeks at each packet before it receives it. The peek gives no room for a descriptor, so none is
- * installed; but the kernel reports that there are some (MSG_CTRUNC), and such a packet is not
- * received.
+ * kernel itself closes descriptors in two cases: they come with a packet for which the receiver
+ * gave no room for descriptors, or they are unread when their socket is closed. So the listener
+ * refuses descriptors (SO_PASSRIGHTS, an option that connections inherit). On a kernel without that
+ * option, the agent peeks at each packet before it receives it. The peek gives no room for a
+ * descriptor, so none is installed. But the kernel reports that there are some (MSG_CTRUNC), and
+ * the agent does not receive such a packet.
  *
  * Each packet comes with its sender (SO_PASSCRED), which also distinguishes an empty packet from
  * the end of the stream.
@@ -72,8 +72,9 @@ static void on_listener_gone(uv_handle_t *handle)
 enum { DRAIN_MAX = 64, QUEUED_PACKETS_MAX = 1024 };
 
 struct received {
-    ssize_t size; /* < 0: an errno */
-    bool there;   /* with no error and size 0, the peer closed the connection */
+    ssize_t size; /* negative: the call failed, with errno */
+    bool there;   /* a packet was read; if it is false and size is 0, the peer closed the
+                   * connection */
     bool rights;  /* the packet has descriptors, and was not received */
     pid_t sender;
 };
@@ -82,8 +83,8 @@ static struct received receive_or_peek(int fd, void *buffer, size_t room, int fl
 {
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(struct ucred))]; /* there is room for nothing else, so none for
-                                                       * a descriptor */
+        char space[CMSG_SPACE(sizeof(struct ucred))]; /* room for the sender alone, and none for a
+                                                       * descriptor */
     } control;
     struct iovec part = {.iov_base = buffer, .iov_len = room};
     struct msghdr message = {.msg_iov = &part,
@@ -104,8 +105,9 @@ static struct received receive_or_peek(int fd, void *buffer, size_t room, int fl
     return received;
 }
 
-/* Receives the next packet. Where a packet may have descriptors, no packet is received without a
- * peek: neither one that arrives just after the peek, nor one that lies behind an error. */
+/* Receives the next packet. If packets may have descriptors, it peeks first, and returns what the
+ * peek found if that is an error or a packet with descriptors. So no packet is received unseen, not
+ * even one that is behind an error of the socket. */
 static struct received receive(const struct socket_server *server, int fd, void *buffer,
                                size_t room)
 {
@@ -119,8 +121,8 @@ static struct received receive(const struct socket_server *server, int fd, void 
 }
 
 /* Empties a socket to which nothing more can be sent. Returns whether nothing is left in it. It
- * stops early when that takes long: the kernel calls the peer's epoll entries for each of the last
- * packets, and a close would do so for all that are left, in one call. */
+ * stops early when that takes long: for each of the last packets the kernel calls the peer's epoll
+ * entries, and a close would do so for all packets that are left, in one call. */
 static bool drain(const struct socket_server *server, int fd)
 {
     const int64_t until_ns = clock_boottime_ns() + SOCKET_CALL_MS * INT64_C(1000000);
@@ -129,7 +131,8 @@ static bool drain(const struct socket_server *server, int fd)
         if (received.rights) {
             return false;
         }
-        if (received.size >= 0 && !received.there) { /* a socket returns its error only once */
+        if (received.size >= 0 && !received.there) { /* a socket returns its error only once, so
+                                                      * this is the end */
             return true;
         }
     }
@@ -166,7 +169,7 @@ void socket_dispose(struct socket_server *server, int fd, const struct peer *pee
         socket_close_elsewhere(server, fd, peer);
         return;
     }
-    (void)shutdown(fd, SHUT_RDWR); /* if this fails, the peer is gone */
+    (void)shutdown(fd, SHUT_RDWR); /* if this fails, the peer has gone */
     if (!socket_called_once(server, share, now_ns)) {
         socket_close_elsewhere(server, fd, peer);
     } else if (drain(server, fd)) {
@@ -249,7 +252,7 @@ void socket_close_because(struct connection *connection, const char *why)
 
 /* ---- sending ---- */
 
-/* 1: sent; 0: it would block; -1: it failed */
+/* Returns 1: sent; 0: the call would block; -1: it failed. */
 static int send_packet(int to, const void *bytes, size_t size, int fd)
 {
     struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
@@ -284,7 +287,7 @@ void socket_send_refusal(const struct socket_server *server, int fd)
     (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, -1);
 }
 
-/* returns 0, EAGAIN (too much waits already) or ENOMEM */
+/* Returns 0, EAGAIN (too much waits already) or ENOMEM. */
 static int queue_packet(struct connection *connection, const struct connection_output *output)
 {
     if (connection->waiting_size + output->size > SOCKET_OUTPUT_MAX ||
@@ -323,7 +326,7 @@ bool connection_send(struct connection *connection, const struct connection_outp
         connection->unsent = EAGAIN;
         return false;
     }
-    connection->unread += output->fd >= 0; /* also a packet that waits */
+    connection->unread += output->fd >= 0; /* counts also if the packet has to wait */
     if (connection->first == NULL && socket_share_owes(connection->share, now_ns) == 0) {
         sent = send_packet(connection->fd, output->bytes, output->size, output->fd);
         connection->unsent = errno;
@@ -393,8 +396,8 @@ static void on_writable(struct connection *connection)
 const char socket_no_descriptors[] =
     "no descriptors are left: raise LimitNOFILE, or find the process that has so many connections";
 
-/* Receives one packet and gives it to the handler. Returns false if no other packet is there, or
- * the connection is gone. */
+/* Receives one packet and gives it to the handler. Returns false if no other packet waits, or the
+ * connection is closed. */
 static bool receive_packet(struct connection *connection)
 {
     struct socket_server *server = connection->server;
@@ -413,7 +416,7 @@ static bool receive_packet(struct connection *connection)
     }
     if (received.rights) {
         socket_close_because(connection, "found a descriptor with a packet, expected none");
-    } else if (received.size <= 0) { /* no client sends empty packets: the peer closed the
+    } else if (received.size <= 0) { /* no client sends empty packets, so the peer closed the
                                       * connection */
         socket_close_because(connection, NULL);
     } else if (received.size > HFI_FRAME_MAX) {
@@ -426,8 +429,8 @@ static bool receive_packet(struct connection *connection)
     return !connection->closed;
 }
 
-/* The time since then is charged to this connection's user, but the calls on other users' sockets
- * are charged to those users. Returns false if the user has no time left. */
+/* Charges the time since *since_ns to this connection's user, except the time of calls on other
+ * users' sockets, which is charged to those users. Returns false if the user has no time left. */
 static bool spend(struct connection *connection, int64_t *since_ns)
 {
     struct socket_server *server = connection->server;
@@ -439,7 +442,8 @@ static bool spend(struct connection *connection, int64_t *since_ns)
            socket_share_owes(connection->share, now_ns) == 0;
 }
 
-/* status < 0: the socket has an error: the peer closed it with packets unread */
+/* Serves a connection. status below 0: the socket has an error, because the peer closed it with
+ * packets unread. */
 static void serve(struct connection *connection, int status, int events)
 {
     struct socket_server *server = connection->server;
@@ -474,7 +478,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
     }
     if (socket_share_turn(connection->share, &connection->round)) {
         serve(connection, status, events);
-    } else if (status < 0) { /* reported once, since libuv does not watch the socket any more */
+    } else if (status < 0) { /* libuv reports the error once and stops watching the socket */
         socket_update_poll(connection);
     }
 }
@@ -575,8 +579,8 @@ static int make_listener(const struct socket_config *config, char *error)
     HF_CHECK(fill_address(config->path, &address));
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unlink(config->path);
-    /* Linux binds with the descriptor's mode: nothing is changed afterwards by its name, which may
-     * be another file's by then. */
+    /* Linux gives the bound file the descriptor's mode. So no mode is set afterwards by the file's
+     * name, which may be the name of another file then. */
     const mode_t mode = config->for_all ? 0666 : 0600;
     const int on = 1;
     mode_t mask = umask(0777 & ~mode);
@@ -586,7 +590,7 @@ static int make_listener(const struct socket_config *config, char *error)
     int why = errno;
     umask(mask);
     if (bound) {
-        (void)!refuse_descriptors(fd); /* before anybody can connect */
+        (void)!refuse_descriptors(fd); /* before any process can connect */
     }
     if (!bound || listen(fd, SOMAXCONN) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", config->path,
@@ -599,7 +603,7 @@ static int make_listener(const struct socket_config *config, char *error)
     return fd;
 }
 
-/* Called once the listener is bound to the path. */
+/* Returns the identity of the file at the path. Called when the listener is bound to it. */
 static struct socket_file file_at(const char *path)
 {
     struct stat status;
@@ -611,10 +615,11 @@ static struct socket_file file_at(const char *path)
 }
 
 /*
- * Removes a listener's file, while the listener is open: until then the kernel gives its number to
- * no other file. Another file at the path stays: if somebody removed this agent's socket and the
- * lock beside it, another agent may listen there now. Linux cannot compare and remove in one step.
- * So the other agent still loses its socket if its file is put there between the two calls.
+ * Removes a listener's file. The listener must still be open: until its close the kernel gives the
+ * number of its file to no other file. Another file at the path stays: if somebody removed this
+ * agent's socket and the lock beside it, another agent may listen there now. Linux cannot compare
+ * and remove in one step. So the other agent still loses its socket if its file is put there
+ * between the two calls.
  */
 static void remove_file(const char *path, struct socket_file own)
 {
@@ -651,7 +656,7 @@ bool socket_listen_again(struct socket_server *server, char *error)
     }
     bool accepts = server->resume_ns == 0;
     uv_poll_stop(&server->poll);
-    if (server->spare >= 0) { /* it is the old listener, too */
+    if (server->spare >= 0) { /* the spare is a copy of the old listener, too */
         close(server->spare);
         server->spare = -1;
     }
@@ -661,7 +666,7 @@ bool socket_listen_again(struct socket_server *server, char *error)
     if (accepts) {
         socket_accept_start(server);
     }
-    if (server->takes_rights) { /* connections that were not accepted may have sent something */
+    if (server->takes_rights) { /* connections that were not accepted may have sent descriptors */
         socket_leave(server, old, NULL);
     } else {
         close(old);
@@ -716,10 +721,10 @@ void socket_shut(struct socket_server *server)
     uv_poll_stop(&server->poll);
     uv_close((uv_handle_t *)&server->poll, on_listener_gone);
     if (server->spare >= 0) {
-        close(server->spare); /* before the listener is closed, so that its close is not the last
-                               * one */
+        close(server->spare); /* before the listener, so that its close is not the last close of the
+                               * listening socket */
     }
-    while (server->connections != NULL) { /* each call takes a connection from the list */
+    while (server->connections != NULL) { /* each round removes a connection from the list */
         struct connection *connection = server->connections;
         int fd = connection->fd;
         if (connection->behind) {

@@ -17,7 +17,7 @@ struct range {
     uint32_t first;
     uint32_t last;
     uid_t account;  /* 0: the range is root's */
-    uint32_t begin; /* the first number of its line; blocks are counted from there */
+    uint32_t begin; /* the first number of its line; its blocks are counted from this number */
 };
 
 static struct {
@@ -25,7 +25,7 @@ static struct {
     uint32_t count;
 } own;
 
-/* A user that this host itself knows. */
+/* A user in this host's own /etc/passwd. */
 struct user {
     char *name;
     uid_t uid;
@@ -126,8 +126,9 @@ static int compare_users(const void *a, const void *b)
     return strcmp(((const struct user *)a)->name, ((const struct user *)b)->name);
 }
 
-/* Reads all users at once, since asking for each of thousands by name would read the file as often.
- * If there is no memory for all of them, the others are asked for by name. */
+/* Reads all users of /etc/passwd at once. Looking up thousands of owners by name would read the
+ * file as many times. If there is no memory for all users, find_owner() looks the other ones up by
+ * name. */
 static void take_users(struct reading *reading)
 {
     const struct passwd *user;
@@ -226,7 +227,7 @@ static void take_line(const struct reading *reading, char *line)
 static void take_file(struct reading *reading, FILE *file)
 {
     char line[LINE_SIZE];
-    bool goes_on = false; /* whether a line that was too long continues */
+    bool goes_on = false; /* the line before was too long, and goes on */
     while (fgets(line, sizeof(line), file) != NULL) {
         size_t size = strlen(line);
         bool whole = size > 0 && line[size - 1] == '\n';

@@ -1,12 +1,13 @@
 /*
- * Descriptors that were sent and are not received: see SOCKET_UNREAD_MAX in io/socket.h.
+ * Descriptors that were sent and are not received yet: see SOCKET_UNREAD_MAX in io/socket.h.
  *
  * The kernel counts all of them against RLIMIT_NOFILE of the user that sent them, and refuses
  * further ones (ETOOMANYREFS). So a client that receives none could prevent the agent from sending
- * regions to any client. Therefore each connection may have only a few descriptors in transit. They
- * stay in transit when the agent closes its end, for as long as the client keeps its own end. So
- * such a connection stays in the tables until they are received or the client has gone, and a user
- * may have only a few such connections.
+ * regions to any client. Therefore each connection may have only a few descriptors in transit.
+ *
+ * When the agent closes its end, the descriptors stay in transit for as long as the client keeps
+ * its own end. So such a connection stays in the tables until they are received or the client has
+ * gone, and a user may have only a few such connections.
  */
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -17,8 +18,7 @@
 
 static const int64_t look_ns = SOCKET_UNREAD_LOOK_MS * INT64_C(1000000);
 
-/* Returns whether the peer has received everything. Packets arrive in order, so the last one
- * tells. */
+/* Returns whether the peer has received everything. SIOCOUTQ is 0 when no sent packet is unread. */
 static bool all_received(struct connection *connection)
 {
     int bytes = 0;
@@ -50,8 +50,8 @@ void socket_leave_behind(struct connection *connection)
         server->look_behind_ns = now_ns + look_ns;
     }
     if (!connection->costly && socket_share_owes(connection->share, now_ns) == 0) {
-        (void)shutdown(connection->fd, SHUT_RDWR); /* the peer finds the end behind the packets that
-                                                    * it reads */
+        (void)shutdown(connection->fd, SHUT_RDWR); /* the peer finds the end of the stream behind
+                                                    * the packets that it reads */
         (void)socket_called_once(server, connection->share, now_ns);
     }
 }

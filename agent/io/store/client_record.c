@@ -82,7 +82,7 @@ static off_t end_of(int fd)
     return from + (newline - tail) + 1;
 }
 
-/* Appends the line, or leaves the file as it was. */
+/* Appends the line. On failure returns false with errno, and the file is unchanged. */
 static bool add_line(int fd, const char *text, size_t size)
 {
     off_t end = end_of(fd);

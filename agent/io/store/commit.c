@@ -1,4 +1,5 @@
-/* The commit thread: see io/commit.h. */
+/* The committer: see io/commit.h. Here "the thread with the loop" is the thread that runs the loop
+ * now, and "the thread without the loop" is the other one; the two exchange their roles. */
 #include "io/commit.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 /* How long the loop may stand still while its thread writes. This is less than any other wait of
  * the agent. */
 static const int64_t timeout_ns = 5000000;
-/* If the last batch took longer than this, the loop's thread does not write the next one. */
+/* If the last batch took longer than this, the thread with the loop does not write the next one. */
 static const int64_t fast_ns = 1000000;
 static const int64_t second_ns = 1000000000;
 
@@ -26,8 +27,9 @@ struct committer {
     sigset_t signals;      /* the signals that were blocked when committer_open() was called */
     pthread_mutex_t mutex; /* protects all fields below */
     pthread_cond_t changed;
-    const void *batch; /* the batch that waits, or that is being written */
-    bool begun;        /* a batch is under way, until committer_finish() returns it */
+    const void *batch; /* the batch that waits for the thread without the loop, or that it is
+                        * writing */
+    bool begun;        /* a batch is under way; committer_finish() clears this */
     bool done;
     bool idle;
     bool idle_failed;
@@ -35,11 +37,13 @@ struct committer {
     int64_t took_ns;    /* how long the last batch took */
     int64_t writing_ns; /* when the thread with the loop began to write; 0: it does not write */
     uint64_t writes;    /* batches that the thread with the loop has written */
-    uint64_t seen;      /* `writes` when the other thread last looked */
+    uint64_t seen;      /* `writes` when the thread without the loop last looked */
     bool replaced;      /* the writing thread has lost the loop */
-    bool resting;       /* the other thread waits for work */
-    bool watching;      /* and it wakes by itself, to see whether the loop stands still */
-    bool ended;         /* the loop has ended on the other thread; the first one must come back */
+    bool resting;       /* the thread without the loop waits for work */
+    bool watching;      /* while it rests it wakes by itself, to see whether the loop stands
+                         * still */
+    bool ended;         /* the loop has ended on the committer's thread, so the thread that opened
+                         * the committer must go on */
     uint64_t commit;
     bool failed;
     char error[STORE_ERROR_MAX];
@@ -61,7 +65,7 @@ static int64_t monotonic_ns(void)
     return (int64_t)now.tv_sec * second_ns + now.tv_nsec;
 }
 
-/* Writes the batch. The caller holds the mutex, and this unlocks it meanwhile. */
+/* Writes the batch. The caller holds the mutex, which is unlocked during the write. */
 static void put_batch(struct committer *committer, const void *batch)
 {
     const struct committer_config *config = &committer->config;
@@ -81,7 +85,7 @@ static void put_batch(struct committer *committer, const void *batch)
     committer->done = true;
 }
 
-/* Wakes the thread with the loop. The caller holds the mutex, and this unlocks it meanwhile: a
+/* Wakes the thread with the loop. The caller holds the mutex, which is unlocked for the wake: a
  * woken thread that found it locked would sleep again and have to be woken once more. */
 static void notify_done(struct committer *committer)
 {
@@ -112,8 +116,8 @@ static void make_checkpoint(struct committer *committer)
     }
 }
 
-/* The thread without the loop waits for work. The caller holds the mutex, and this unlocks it
- * meanwhile. Returns true if the loop has stood still for too long. */
+/* Lets the thread without the loop wait for work. The caller holds the mutex, which is unlocked
+ * during the wait. Returns true if the loop has stood still for too long. */
 static bool rest(struct committer *committer)
 {
     bool writing = committer->writing_ns != 0;
@@ -124,7 +128,7 @@ static bool rest(struct committer *committer)
     committer->resting = true;
     if (writing || committer->writes != committer->seen) {
         /* After each write the thread without the loop watches for one more time-out. So while
-         * writes follow each other, no write has to wake it. */
+         * writes follow each other, no write has to wake that thread. */
         struct timespec until = {until_ns / second_ns, until_ns % second_ns};
         committer->seen = committer->writes;
         committer->watching = true;
@@ -137,7 +141,7 @@ static bool rest(struct committer *committer)
     return false;
 }
 
-/* Unblocks the signals on the thread that gets the loop, so that pending ones are handled before
+/* Unblocks the signals on the thread that gets the loop, so that pending signals are handled before
  * the loop's next turn. Some signals were sent to this thread alone, such as SIGXFSZ from its own
  * write. SIGCONT tells the loop that the process was stopped. */
 static void take_signals(const struct committer *committer)
@@ -152,7 +156,7 @@ static void leave_signals(void)
     HF_CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL) == 0);
 }
 
-/* Runs the loop on this thread. The caller holds the mutex, and this unlocks it meanwhile. */
+/* Runs the loop on this thread. The caller holds the mutex, which is unlocked meanwhile. */
 static void take_over(struct committer *committer)
 {
     committer->replaced = true;
@@ -173,7 +177,9 @@ static void do_next(struct committer *committer)
 {
     if (committer->batch != NULL) {
         write_batch(committer);
-    } else if (committer->idle && !committer->failed) { /* a failed write may leave a batch open */
+    } else if (committer->idle && !committer->failed) { /* after a failed write the transaction may
+                                                         * still be open, so no checkpoint is
+                                                         * made */
         make_checkpoint(committer);
     } else if (rest(committer)) {
         take_over(committer);
@@ -186,7 +192,8 @@ static void *run(void *arg)
     pthread_mutex_lock(&committer->mutex);
     while (committer->batch != NULL || !committer->end) {
         do_next(committer);
-        /* If the loop ended on this thread, the first thread may be doing the rest of the work. */
+        /* If the loop ended on this thread, the thread that opened the committer may be doing the
+         * work that is left. */
         while (committer->ended) {
             pthread_cond_wait(&committer->changed, &committer->mutex);
         }
@@ -208,7 +215,7 @@ void committer_stand_by(struct committer *committer)
     take_signals(committer);
 }
 
-/* Starts the thread with all signals blocked: they are for the loop's thread. */
+/* Starts the thread with all signals blocked, because the loop's thread handles them. */
 static bool start_thread(struct committer *committer)
 {
     sigset_t all;
@@ -281,7 +288,8 @@ void committer_begin(struct committer *committer, const void *batch)
     committer->begun = true;
     committer->done = false;
     pthread_mutex_unlock(&committer->mutex);
-    pthread_cond_broadcast(&committer->changed); /* the woken thread finds the mutex free */
+    pthread_cond_broadcast(&committer->changed); /* after the unlock, so that the woken thread finds
+                                                  * the mutex free */
 }
 
 enum committer_wrote committer_write(struct committer *committer, const void *batch)
@@ -300,8 +308,8 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
     if (!committer->watching) {
         pthread_cond_broadcast(&committer->changed);
     }
-    /* A signal that arrives now goes to the thread that takes the loop over: this thread may be
-     * blocked by the disk, where no signal reaches it. */
+    /* A signal that arrives during the write goes to the thread that takes the loop over. This
+     * thread may be blocked by the disk, where no signal reaches it. */
     leave_signals();
     put_batch(committer, batch);
     bool replaced = committer->replaced;
@@ -319,8 +327,8 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
 bool committer_finish(struct committer *committer, uint64_t *commit, const char **error)
 {
     uint64_t count;
-    /* The descriptor is read first, so that a notice after this makes it readable again. It is read
-     * in any case, for the notice may come after committer_wait() has seen the batch done. */
+    /* Reads the descriptor first, so that a later notice makes it readable again. Reads it in any
+     * case, because the notice may come after committer_wait() has seen that the batch is done. */
     (void)!read(committer->done_fd, &count, sizeof(count));
     pthread_mutex_lock(&committer->mutex);
     bool finished = committer->begun && committer->done;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LEASE_MAGIC UINT64_C(0x3145534145444c48) /* "HLDEASE1" as bytes */
+#define LEASE_MAGIC UINT64_C(0x3145534145444c48) /* the bytes "HLDEASE1" */
 
 struct lease_file_content {
     uint64_t magic;
@@ -19,7 +19,7 @@ struct lease_file_content {
     _Atomic int64_t deadline_ns; /* 0: the other fields do not count */
 };
 
-/* In older releases the page ends after the record. */
+/* The page. In older releases it ends after the record. */
 struct lease_file_shared {
     struct lease_file_content record;
     _Atomic int64_t noted_ns; /* the deadline for which kept[] counts */
@@ -27,7 +27,7 @@ struct lease_file_shared {
 };
 _Static_assert(sizeof(struct host_kept) == 32, "what is kept of a request is 32 bytes");
 
-/* Follows kept[]. In some older releases the page ends before this. */
+/* Follows kept[] in the page. In some older releases the page ends before this. */
 struct lease_file_delays {
     _Atomic int64_t
         noted_ns[2]; /* the deadlines for which these notes count: the last and the next one */
@@ -36,17 +36,19 @@ struct lease_file_delays {
     _Atomic uint16_t delays_ms[];
 };
 
-/* Follows the lock-delays. In older releases the page ends before this. */
+/* Follows the lock-delays in the page. In older releases the page ends before this. */
 struct lease_file_notes {
-    _Atomic int64_t noted_ns[2]; /* the deadlines for which regions[] counts, as above */
-    _Atomic uint64_t commit;     /* the store's last commit; it counts for any session */
+    _Atomic int64_t noted_ns[2]; /* the deadlines for which regions[] counts: the last and the next
+                                  * one */
+    _Atomic uint64_t commit;     /* the number of the store's last commit, which counts for any
+                                  * session */
     uint32_t count;
     uint32_t unused;
     struct host_region_note regions[];
 };
 _Static_assert(sizeof(struct host_region_note) == 32, "what is noted of a region is 32 bytes");
 
-/* Maps size bytes of fd, and closes fd. A file that was never a record becomes blank. Returns NULL
+/* Maps size bytes of fd, and closes fd. A file without the magic number becomes blank. Returns NULL
  * with errno on failure. */
 static void *map_record(int fd, size_t size)
 {
@@ -55,11 +57,11 @@ static void *map_record(int fd, size_t size)
     int error = fstat(fd, &status) != 0 ? errno : 0;
     if (error == 0 && (!S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
                        (status.st_mode & 07777) != 0600)) {
-        error = EPERM; /* another user's file is left as it is */
+        error = EPERM; /* another user's file is not changed */
     }
     if (error == 0) {
-        /* Reserves the room now: otherwise a full disk would end the process when it writes to the
-         * mapping. */
+        /* Reserves the room, because otherwise a full disk would end the process when it writes to
+         * the mapping. */
         error = posix_fallocate(fd, 0, (off_t)size);
     }
     if (error == 0) {
@@ -72,7 +74,7 @@ static void *map_record(int fd, size_t size)
         return NULL;
     }
     if (content->magic != LEASE_MAGIC) {
-        memset(content, 0, status.st_size > 0 ? size : 0); /* a new page is blank */
+        memset(content, 0, status.st_size > 0 ? size : 0); /* a new page is blank already */
         content->magic = LEASE_MAGIC;
     }
     return content;
@@ -139,16 +141,16 @@ static void leave_page(struct lease_file *file)
     file->room = (struct lease_file_room){0};
 }
 
-/* Returns whether the agent that wrote that deadline also wrote the part with this stamp.
- * deadline_ns is 0 if no deadline counts. seq_cst: see write_record(). */
+/* Returns whether the agent that wrote that deadline also wrote the part with these stamps.
+ * deadline_ns: 0 if no deadline counts. seq_cst: see write_record(). */
 static bool is_stamped(_Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     return deadline_ns > 0 &&
            (atomic_load(&noted_ns[0]) == deadline_ns || atomic_load(&noted_ns[1]) == deadline_ns);
 }
 
-/* Finds the lock-delays, and clears them if an agent of another release wrote the last deadline.
- * deadline_ns: the page's; 0 if it does not count. */
+/* Finds the lock-delays in the page, and clears them if an agent of another release wrote the last
+ * deadline. deadline_ns: the page's deadline; 0 if it does not count. */
 static void find_delays(struct lease_file *file, int64_t deadline_ns)
 {
     struct lease_file_delays *noted = (void *)((char *)file->shared + delays_offset(&file->room));
@@ -157,12 +159,14 @@ static void find_delays(struct lease_file *file, int64_t deadline_ns)
     if (noted->count != file->room.delays || !is_stamped(noted->noted_ns, deadline_ns)) {
         memset((void *)noted, 0, sizeof(*noted) + file->room.delays * sizeof(uint16_t));
         noted->count = file->room.delays;
-        /* So delays that are noted before the next deadline count even after a kill. */
+        /* With this stamp, delays that are noted before the next deadline count even after a
+         * kill. */
         atomic_store(&noted->noted_ns[0], deadline_ns); /* seq_cst: see write_record() */
     }
 }
 
-/* Does the same for the notes of the regions. The commit stays, for it belongs to the store. */
+/* Finds the notes of the regions, and clears them if an agent of another release wrote the last
+ * deadline. The commit stays, because it belongs to the store. */
 static void find_notes(struct lease_file *file, int64_t deadline_ns)
 {
     struct lease_file_notes *notes = (void *)((char *)file->shared + notes_offset(&file->room));
@@ -171,8 +175,8 @@ static void find_notes(struct lease_file *file, int64_t deadline_ns)
     file->regions_count = notes->count == file->room.regions &&
                           is_stamped(notes->noted_ns, deadline_ns);
     if (!file->regions_count) {
-        /* The notes do not count until the caller has noted what the previous agent may have left,
-         * and calls lease_file_count_notes(). */
+        /* The notes do not count until the caller has noted everything that the previous agent may
+         * have left, and calls lease_file_count_notes(). */
         atomic_store(&notes->noted_ns[0], 0); /* both seq_cst: see write_record() */
         atomic_store(&notes->noted_ns[1], 0);
         memset((void *)notes->regions, 0, file->room.regions * sizeof(struct host_region_note));
@@ -205,7 +209,7 @@ bool lease_file_share(struct lease_file *file, int folder, const char *name,
     read_record(&file->shared->record, &shared);
     bool counts = same_session(&shared, found) && shared.deadline_ns >= found->deadline_ns;
     /* If an older release wrote the deadline (here, or only in the file), the kept requests are
-     * older than it, and do not count. seq_cst: see write_record(). */
+     * older than the deadline, and do not count. seq_cst: see write_record(). */
     if (room->kept > 0 && (!counts || atomic_load(&file->shared->noted_ns) != shared.deadline_ns)) {
         memset((void *)file->kept, 0, room->kept * sizeof(struct host_kept));
     }
@@ -226,8 +230,8 @@ static void write_record(struct lease_file_content *content, const struct lease_
 {
     struct lease_record before;
     read_record(content, &before);
-    /* Nobody else reads the page while this process lives. seq_cst keeps the order of the stores,
-     * so that a kill between any two of them leaves a valid page. */
+    /* No other process reads the page while this process lives. seq_cst keeps the order of the
+     * stores, so that a kill between any two of them leaves a valid page. */
     if (!same_session(&before, record)) {
         atomic_store(&content->deadline_ns, 0);
         atomic_store(&content->epoch, record->epoch);
@@ -236,8 +240,8 @@ static void write_record(struct lease_file_content *content, const struct lease_
     atomic_store(&content->deadline_ns, record->deadline_ns);
 }
 
-/* Stamps a part for the coming deadline. The other stamp still has the last deadline: so the part
- * counts, too, if a kill comes before the new deadline is stored. */
+/* Stamps a part for the coming deadline. The other stamp still has the last deadline, so the part
+ * counts even if a kill comes before the new deadline is stored. */
 static void stamp(const struct lease_file *file, _Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     struct lease_record last;
@@ -255,7 +259,8 @@ void lease_file_write(struct lease_file *file, const struct lease_record *record
         write_record(file->disk, record);
     }
     if (file->kept != NULL) {
-        atomic_store(&file->shared->noted_ns, record->deadline_ns); /* seq_cst: as above */
+        /* seq_cst: see write_record() */
+        atomic_store(&file->shared->noted_ns, record->deadline_ns);
     }
     if (file->noted != NULL) {
         stamp(file, file->noted->noted_ns, record->deadline_ns);
@@ -268,7 +273,8 @@ void lease_file_write(struct lease_file *file, const struct lease_record *record
 
 uint64_t lease_file_commit(const struct lease_file *file)
 {
-    return file->notes != NULL ? atomic_load(&file->notes->commit) : 0; /* seq_cst: as below */
+    /* seq_cst: pairs with lease_file_note_commit() */
+    return file->notes != NULL ? atomic_load(&file->notes->commit) : 0;
 }
 
 void lease_file_note_commit(struct lease_file *file, uint64_t commit)

@@ -2,8 +2,8 @@
  * The store's log as a file of SQLite's virtual file system: see log.h.
  *
  * The buffer is one run of bytes. It is written out before a write that does not continue it, and
- * before any call that needs the file. That call returns an error of this late write. A flush is
- * such a call, so no commit passes for durable that is not.
+ * before any call that needs the file. That call returns the error if this late write fails. A
+ * flush is such a call, so no commit passes for durable without being durable.
  */
 #include "log.h"
 
@@ -16,18 +16,18 @@
 enum {
     BUFFER_SIZE = 64 * 1024, /* room for most batches; SQLite's own file system writes 128 KiB at a
                               * time */
-    AHEAD = 64 * 1024,       /* the file is at least so much longer than its content */
+    AHEAD = 64 * 1024,       /* the file is longer than its content by at least this */
     STEP = 64 * 1024,
-    STEPS = 4, /* blocks to grow by; together they are larger than BUFFER_SIZE and AHEAD */
+    STEPS = 4, /* steps to grow by at once; together they are larger than BUFFER_SIZE and AHEAD */
 };
 
 struct log_file {
     sqlite3_file file;
-    sqlite3_file *real; /* the system's file, behind this struct */
+    sqlite3_file *real; /* the system's file, behind this struct in memory */
     unsigned char *buffer;
-    sqlite3_int64 start; /* where the buffered bytes belong in the file */
+    sqlite3_int64 start; /* the offset in the file of the buffered bytes */
     int used;
-    sqlite3_int64 size; /* size of the system's file, as far as it is known */
+    sqlite3_int64 size; /* the size of the system's file, as far as it is known; 0: not known */
 };
 
 static struct log_file *log_of(sqlite3_file *file)
@@ -44,7 +44,7 @@ static int write_real(struct log_file *log, const void *bytes, int amount, sqlit
     return result;
 }
 
-/* Writes the buffer out. After an error its bytes are lost, and SQLite gives the commit up. */
+/* Writes the buffer out. After an error its bytes are lost, and SQLite abandons the commit. */
 static int write_out(struct log_file *log)
 {
     int used = log->used;
@@ -52,7 +52,8 @@ static int write_out(struct log_file *log)
     return used > 0 ? write_real(log, log->buffer, used, log->start) : SQLITE_OK;
 }
 
-/* A failure to grow is ignored here: the write that needs the room reports it. */
+/* Makes the file longer if little of it is unused. A failure is ignored: the write that needs the
+ * room reports it. */
 static void grow(struct log_file *log)
 {
     static const unsigned char zeros[STEP];
@@ -146,7 +147,7 @@ static int log_characteristics(sqlite3_file *file)
     return log->real->pMethods->xDeviceCharacteristics(log->real);
 }
 
-/* SQLite never locks a log; it locks the database. */
+/* Has no functions for locks: SQLite never locks a log, only the database. */
 static const sqlite3_io_methods methods = {.iVersion = 1,
                                            .xClose = log_close,
                                            .xRead = log_read,
@@ -193,8 +194,8 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int 
     return result;
 }
 
-/* The file system is a copy of SQLite's own. Only opening differs: the other functions are the
- * system's, which also work on the copy. */
+/* The file system is a copy of SQLite's own with another function to open files. The system's other
+ * functions also work on the copy. */
 static void register_vfs(void)
 {
     system_vfs = sqlite3_vfs_find(NULL);
