@@ -74,7 +74,7 @@ static void send_packet(int fd, const void *packet, size_t size, const int *fds,
         memcpy(CMSG_DATA(header), fds, (size_t)fd_count * sizeof(int));
     }
     ssize_t ignored = sendmsg(fd, &message, MSG_NOSIGNAL);
-    (void)ignored; /* a client that has left */
+    (void)ignored; /* ignored: the client may have left */
 }
 
 static void send_frame(int fd, const struct hfi_frame *frame, const int *fds, int fd_count)
@@ -286,7 +286,7 @@ static void answer_close(struct agent *agent, const struct hfi_frame *frame)
     atomic_fetch_add(&agent->closes, 1);
 }
 
-/* One page holds three locks, so that a listing takes several. */
+/* Answers with pages of three locks each, so that a listing takes several pages. */
 static void answer_list(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     unsigned char packet[HFI_FRAME_MAX];
@@ -298,7 +298,8 @@ static void answer_list(struct agent *agent, int at, const struct hfi_frame *fra
     hfi_listed_begin(&builder, packet, sizeof(packet), frame->request);
     pthread_mutex_lock(&agent->mutex);
     for (uint32_t slot = 0; slot < agent->name_count; slot++) {
-        const char *name = agent->names[slot]; /* the tests open them in byte order */
+        /* the tests open names in byte order, so slots follow that order */
+        const char *name = agent->names[slot];
         char after[256] = "";
         if (!show) {
             memcpy(after, frame->list.after.bytes, frame->list.after.size);
@@ -336,7 +337,7 @@ static void answer_list(struct agent *agent, int at, const struct hfi_frame *fra
     send_packet(agent->connections[at], packet, hfi_listed_finish(&builder, more), NULL, 0);
 }
 
-/* Answers with one lock in each page, and with further pages for ever: a, b, a, b ... */
+/* Answers with pages of one lock each that repeat for ever: a, b, a, b ... */
 static void answer_in_circles(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     unsigned char packet[HFI_FRAME_MAX];
@@ -475,7 +476,7 @@ static void serve(struct agent *agent, int at)
     }
     if (CMSG_FIRSTHDR(&message) != NULL) {
         fprintf(stderr, "client sent a descriptor\n");
-        abort(); /* an agent takes none */
+        abort(); /* an agent accepts no descriptors */
     }
     struct hfi_frame frame;
     struct hfi_frame_error error;
@@ -626,7 +627,7 @@ void agent_destroy(struct agent *agent)
     pthread_mutex_destroy(&agent->mutex);
 }
 
-/* Needed by the C++ test, for which struct agent (it has C atomics) is opaque. */
+/* For the C++ test, which cannot include struct agent because it has C atomics. */
 struct agent *agent_new(int64_t ttl_ns)
 {
     struct agent *agent = malloc(sizeof(*agent));

@@ -1,7 +1,7 @@
 /*
- * An agent for the tests of libholdfast: a thread that speaks the client frames and serves one real
- * region, with settings for what a real agent does rarely. It grants every lock to its host at the
- * first opening, and decides nothing else.
+ * An agent for the tests of libholdfast: a thread that speaks the client's frames and serves one
+ * real region. Its settings make it do what a real agent does rarely. It grants every lock to its
+ * host when the lock is first opened, and decides nothing else.
  */
 #ifndef LIB_AGENT_H
 #define LIB_AGENT_H
@@ -12,8 +12,8 @@
 
 #include <pthread.h>
 
-/* For tests that are not about a lease's end: a lease so long that it does not end even if the
- * agent's thread gets no processor for long. */
+/* The length of a lease in tests about other things: so long that the lease does not end even if
+ * the agent's thread gets no processor for a while. */
 #define LONG_TTL_NS INT64_C(60000000000)
 
 enum { AGENT_SLOTS = 64, AGENT_CONNECTIONS = 16, AGENT_HANDLES = 512 };
@@ -24,49 +24,51 @@ enum agent_mood {
     MOOD_RUBBISH,      /* answers every request with bytes that are no frame */
     MOOD_WRONG_KIND,   /* answers every request with STATED */
     MOOD_WRONG_NUMBER, /* repeats another request's number */
-    MOOD_WRONG_SLOT,   /* OPENED with a slot that the region does not have */
+    MOOD_WRONG_SLOT,   /* answers OPEN with a slot that the region does not have */
     MOOD_SILENT,       /* reads, and never answers */
-    MOOD_OLD,          /* WELCOME with another version */
-    MOOD_OTHER,        /* refuses HELLO, which is of another version */
-    MOOD_CLOCK,        /* WELCOME with a clock that is clock_apart_ns away: an hour if not set */
-    MOOD_NO_REGION,    /* REGION with descriptors of an empty file */
-    MOOD_REFUSES,      /* OPEN is HF_EACCES */
-    MOOD_IN_CIRCLES,   /* LIST gets pages that repeat and never end */
+    MOOD_OLD,          /* answers HELLO with a WELCOME of another version */
+    MOOD_OTHER,        /* refuses a HELLO, as if its version were unknown */
+    /* sends a WELCOME with a clock that is clock_apart_ns away, or an hour if that is 0 */
+    MOOD_CLOCK,
+    MOOD_NO_REGION,  /* sends a REGION with descriptors of an empty file */
+    MOOD_REFUSES,    /* refuses each OPEN with HF_EACCES */
+    MOOD_IN_CIRCLES, /* answers LIST with pages that repeat and never end */
 };
 
 struct agent_handle {
     bool open;
     uint32_t slot;
     uint32_t seat;
-    uint64_t nonce; /* of its client */
+    uint64_t nonce; /* the nonce of the handle's client */
 };
 
 struct agent {
     char dir[64];
     char path[96];
     int region_fd;
-    char command[HFI_FRAME_COMMAND_MAX + 1]; /* of the last HELLO, when it has been welcomed */
+    /* the command line in the latest HELLO that got a WELCOME */
+    char command[HFI_FRAME_COMMAND_MAX + 1];
     void *memory;
     struct hfi_region region;
     struct hfi_kernel kernel;
     struct hfi_actor actor;
     int64_t ttl_ns;
     _Atomic uint32_t epoch;
-    _Atomic bool renews;    /* publishes the lease every few milliseconds */
+    _Atomic bool renews;    /* the thread publishes the lease every few milliseconds */
     _Atomic bool ungranted; /* opening a lock does not grant it */
     _Atomic int mood;
-    _Atomic int session_state; /* of STATUS */
+    _Atomic int session_state; /* the session's state in STATUS */
     _Atomic int64_t clock_apart_ns;
-    _Atomic uint32_t requests; /* frames that came, HELLO and CLOSE too */
+    _Atomic uint32_t requests; /* frames that came, with HELLO and CLOSE, but without rings */
     _Atomic uint32_t closes;
-    _Atomic uint32_t rings; /* which are not counted in requests */
+    _Atomic uint32_t rings; /* rings that came */
     _Atomic uint32_t last_kind;
-    _Atomic int64_t lock_delay_ns; /* of the last OPEN */
+    _Atomic int64_t lock_delay_ns; /* the lock-delay in the latest OPEN */
 
     pthread_t thread;
     int stop_fd;
     int listen_fd;
-    _Atomic int connections[AGENT_CONNECTIONS]; /* agent_send() reads them too */
+    _Atomic int connections[AGENT_CONNECTIONS]; /* agent_send() reads these from another thread */
     bool region_sent[AGENT_CONNECTIONS];
     uint64_t nonces[AGENT_CONNECTIONS];
 
@@ -77,35 +79,36 @@ struct agent {
     uint32_t block_used;
     struct agent_handle handles[AGENT_HANDLES]; /* by holder id */
     uint32_t holder_next;
-    uint64_t nonce_first; /* the nonce of the first client that it remembers */
+    uint64_t nonce_first; /* the nonce of the first client that the agent remembers */
     uint64_t nonce_next;
     uint64_t incarnation;
 };
 
-/* A new agent in a directory of its own, running. */
+/* Makes an agent in a directory of its own, and starts it. */
 void agent_create(struct agent *agent, int64_t ttl_ns);
 void agent_destroy(struct agent *agent);
 
-/* Stops the thread and closes its sockets, as a kill would. The region stays as it is. */
+/* Stops the thread and closes its sockets, as when the agent is killed. The region stays as it
+ * is. */
 void agent_stop(struct agent *agent);
-/* Starts the agent again. If remember, it knows its clients; else a new epoch begins, and all their
- * holds are over. */
+/* Starts the agent again. If `remember`, the agent knows its clients. Otherwise it begins a new
+ * epoch, and all holds of its clients have ended. */
 void agent_start(struct agent *agent, bool remember);
 
 /* Publishes the lease: it ends ttl_ns from now. */
 void agent_publish(struct agent *agent, int64_t ttl_ns);
 
-/* The slot of a name that was opened. */
+/* Returns the slot of a name that was opened. */
 uint32_t agent_slot(struct agent *agent, const char *name);
 uint64_t agent_word(struct agent *agent, const char *name);
 
 /* Takes the lock away from its exclusive holder, as a break does. */
 bool agent_evict(struct agent *agent, const char *name, int64_t closed_ns);
 
-/* Sends a frame, or bytes, to every connected client. */
+/* Sends a frame to every connected client. */
 void agent_send(struct agent *agent, const struct hfi_frame *frame);
 
-/* Needed by the C++ test, for which struct agent (it has C atomics) is opaque. */
+/* For the C++ test, which cannot include struct agent because it has C atomics. */
 struct agent *agent_new(int64_t ttl_ns);
 const char *agent_path(const struct agent *agent);
 void agent_delete(struct agent *agent);

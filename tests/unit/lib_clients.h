@@ -1,6 +1,6 @@
 /*
- * An agent of the tests' own and two clients of it, for the tests of libholdfast: each program has
- * these variables for itself.
+ * An agent and two clients of it, for the tests of libholdfast. The variables are static: each test
+ * program has its own.
  */
 #ifndef LIB_CLIENTS_H
 #define LIB_CLIENTS_H
@@ -28,8 +28,8 @@ static int64_t now_ns(void)
     return now.tv_sec * S + now.tv_nsec;
 }
 
-/* Returns how long a thread of this process was ready to run and had no processor. id:
- * "self/task/N", for example. 0: the kernel has no figure, or the thread has ended. */
+/* Returns how long a thread of this process was ready to run but had no processor. `id` is
+ * "self/task/N", for example. Returns 0 if the kernel has no figure, or the thread has ended. */
 static inline int64_t unserved_ns(const char *id)
 {
     char path[300];
@@ -45,17 +45,17 @@ static inline int64_t unserved_ns(const char *id)
     return fields == 2 ? waited : 0;
 }
 
-static _Atomic int64_t unserved_ended_ns; /* time of threads that have called unserved_end(), see
-                                           * below */
+/* the time without a processor of the threads that called served_thread_ends() */
+static _Atomic int64_t unserved_ended_ns;
 
-/* To be called at the end of a thread for which served_ns() is read on. */
+/* A thread calls this before it ends, because served_ns() cannot read its figure afterwards. */
 static inline void served_thread_ends(void)
 {
     atomic_fetch_add(&unserved_ended_ns, unserved_ns("thread-self"));
 }
 
-/* A clock that stands still while a thread of this process is ready to run and has no processor, so
- * that a busy machine is not taken for a slow library. */
+/* Returns a clock that stands still while a thread of this process is ready to run but has no
+ * processor. With this clock, a test does not take a busy machine for a slow library. */
 static inline int64_t served_ns(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -71,15 +71,15 @@ static inline int64_t served_ns(void)
 }
 
 /*
- * Repeats the call until it has reached its agent. The value is the call's result. The library
- * gives a call one second, and this process may get no processor for so long. If the process had a
- * processor, the call is not repeated.
+ * Repeats a call that did not reach its agent (HF_ENOAGENT). Returns the call's result. The library
+ * gives up after one second, and this process may have no processor for so long. If the process had
+ * a processor meanwhile, the call is not repeated.
  */
 #define REACHED(call)                                                                              \
     ({                                                                                             \
         int reached_error;                                                                         \
         int64_t unserved_before_ns;                                                                \
-        do { /* the test's guard ends the loop */                                                  \
+        do { /* ends: the test has a guard */                                                      \
             unserved_before_ns = now_ns() - served_ns();                                           \
             reached_error = (call);                                                                \
         } while (reached_error == HF_ENOAGENT &&                                                   \
@@ -93,7 +93,7 @@ static inline void sleep_ms(int ms)
     nanosleep(&nap, NULL);
 }
 
-/* Waits for a condition that must come true, with a guard of a minute against standing still. */
+/* Waits for a condition that must become true. Fails after a minute. */
 #define AWAIT(condition)                                                                           \
     do {                                                                                           \
         int64_t until_ns = now_ns() + 60 * S;                                                      \
@@ -110,7 +110,7 @@ static inline bool is_waited_for(const char *name)
     return hfi_queue(&agent.region, agent_slot(&agent, name), &seat, 1) > 0;
 }
 
-/* An acquire on a separate thread. */
+/* A call of hf_acquire() on its own thread. */
 struct attempt {
     hf_lock *lock;
     enum hf_mode mode;
@@ -128,7 +128,7 @@ static inline void *attempt_run(void *arg)
     return NULL;
 }
 
-/* Returns the state of the attempt's thread. 'S': it sleeps; 0: it has not begun. */
+/* Returns the state of the attempt's thread in /proc: 'S' if it sleeps; 0 if it has not begun. */
 static inline char state_of(const struct attempt *attempt)
 {
     char path[64];
@@ -142,14 +142,14 @@ static inline char state_of(const struct attempt *attempt)
     return state;
 }
 
-/* Waits until the thread was once seen asleep in hf_acquire(), so its wait has begun. It wakes up
- * now and then to look at the lock, so a second look may find it running. */
+/* Waits until the thread was seen asleep in hf_acquire(), so its wait has begun. The thread wakes
+ * up now and then to look at the lock, so a later look may find it running. */
 static inline void await_waiting(const struct attempt *attempt)
 {
     AWAIT(state_of(attempt) == 'S');
 }
 
-/* Cancels the wait once it has begun, and only once. */
+/* Cancels the wait, once it has begun, by a single hf_cancel(). */
 static inline void cancel_and_join(const struct attempt *attempt, pthread_t thread)
 {
     await_waiting(attempt);
@@ -166,7 +166,7 @@ static inline hf_client *join(void)
     return joined;
 }
 
-/* Makes the agent and its clients, with leases of that length. */
+/* Makes the agent, whose leases last ttl_ns, and its clients. */
 static inline void clients_create(int64_t ttl_ns)
 {
     agent_create(&agent, ttl_ns);

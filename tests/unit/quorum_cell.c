@@ -9,7 +9,7 @@
 #include "hot_assert.h"
 
 enum {
-    REGISTERS = 64, /* unless a test wants more, at most ROWS */
+    REGISTERS = 64, /* a node's room for registers, unless a test wants more (at most ROWS) */
     ROWS = 512,
     REQUESTS = 64,
     SHARES = 96,
@@ -65,7 +65,7 @@ struct cell *cell_create(uint32_t voters, uint64_t seed)
 static struct cell_packet *packet_put(struct cell *cell, uint32_t to)
 {
     if (cell->packet_count == CELL_PACKETS) {
-        return NULL; /* full: the message is lost, as on any network */
+        return NULL; /* full: the message is lost, as on a real network */
     }
     struct cell_packet *packet = &cell->packets[cell->packet_count++];
     packet->to = to;
@@ -75,7 +75,7 @@ static struct cell_packet *packet_put(struct cell *cell, uint32_t to)
     return packet;
 }
 
-/* Breaks the links between a node and the others, or makes them whole again. */
+/* Tells a node and the others that their links broke, or work again. */
 static void links_change(struct cell *cell, uint32_t node)
 {
     for (uint32_t i = 0; i < cell->config.voter_count && !cell->silent; i++) {
@@ -263,7 +263,7 @@ static void network_put(struct cell *cell, uint32_t to, const struct message *me
     }
 }
 
-/* Only kinds below 64 can be dropped, so no message to a host. */
+/* cell->drop has bits for kinds below 64 only, so a message to a host is never dropped. */
 static bool is_dropped(const struct cell *cell, uint32_t from, uint32_t to, enum message_kind kind)
 {
     return kind < 64 && to < CELL_NODES && (cell->drop[from][to] >> kind & 1) != 0;
@@ -282,7 +282,7 @@ static void network_send(struct cell *cell, uint32_t from, uint32_t to,
     }
 }
 
-/* Sends a message through another voter, which passes it on. */
+/* Sends a message to another voter, which passes it on to the receiver. */
 static void send_through(struct cell *cell, uint32_t from, const struct action_send *send)
 {
     struct message message;
@@ -305,7 +305,8 @@ static void host_receive(struct cell *cell, uint32_t node, const struct message 
     }
 }
 
-/* Returns the voter that the message's envelope names as its receiver; CELL_NODES: none. */
+/* Returns the voter that the message's envelope names as its receiver, or CELL_NODES if it names
+ * none. */
 static uint32_t addressee(const struct cell *cell, uint32_t node, const struct message *message)
 {
     if (message->to.length == 0) {
@@ -342,7 +343,8 @@ static void node_receive(struct cell *cell, uint32_t node, const struct message 
     cell_step(cell, node, event);
 }
 
-/* Commits what the node has to persist. Returns false if that failed; the node has then ended. */
+/* Commits the rows that the node has to persist. Returns false if the commit failed, which ends the
+ * node. */
 static bool node_commit(struct cell *cell, uint32_t node)
 {
     struct cell_node *at = &cell->nodes[node];
@@ -449,7 +451,7 @@ static void fill_id(const struct cell *cell, uint32_t node, uint64_t id[2])
     id[1] = node + 1;
 }
 
-/* Acts as if every other voter had answered the node's HELLO that it may vote. */
+/* Gives the node the answer of every other voter to its HELLO: that it may vote. */
 static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
 {
     struct message message;
@@ -475,7 +477,7 @@ static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
     ck_assert_int_eq(quorum_voter_status(cell->nodes[node].quorum), MESSAGE_STATUS_VOTING);
 }
 
-/* Makes a core with the contents of its disk, not started. */
+/* Makes a core with the contents of the node's disk. The core is not started. */
 static void node_load(struct cell *cell, uint32_t node)
 {
     struct cell_node *at = &cell->nodes[node];
@@ -531,14 +533,14 @@ void cell_start_all(struct cell *cell)
 void cell_send(struct cell *cell, uint32_t from, uint32_t to, const struct message *message)
 {
     if (from == to) {
-        /* Must not be called from host(), which runs inside of a step. */
+        /* the host's callback runs inside of a step, so it must not call cell_send() */
         network_put(cell, to, message);
     } else {
         network_send(cell, from, to, message);
     }
 }
 
-/* Returns when that node runs next, at or after that time. */
+/* Returns when the node runs next, at at_ns or later. */
 static int64_t runs_at(const struct cell *cell, uint32_t node, int64_t at_ns)
 {
     at_ns = at_ns > cell->now_ns ? at_ns : cell->now_ns;
@@ -671,7 +673,7 @@ const struct message *cell_got(struct cell *cell, uint32_t node, enum message_ki
     return NULL;
 }
 
-/* The receiver of a coordinator's answer. */
+/* Returns the agent to which a coordinator's answer goes. */
 static const struct message_agent *agent_of(const struct message *message)
 {
     switch (message->kind) {

@@ -1,6 +1,6 @@
 /*
- * A store in a folder of its own, for tests of the store. Each program has these variables for
- * itself.
+ * A store in a folder of its own, for the tests of the store. The variables are static: each test
+ * program has its own.
  */
 #ifndef STORE_FIXTURE_H
 #define STORE_FIXTURE_H
@@ -13,12 +13,13 @@
 #include "io/store.h"
 
 static char folder[64];
-static char path[96]; /* of its file */
+static char path[96]; /* the path of the store's file */
 static char error[STORE_ERROR_MAX];
 static struct store_identity identity;
 static struct store_meta meta;
 
-/* Makes the folder. Each program's own teardown() says what may be left in it. */
+/* Makes the folder. Each program has its own teardown(), which checks what is left in the
+ * folder. */
 static void setup(void)
 {
     snprintf(folder, sizeof(folder), "%s/store.XXXXXX", suite_folder());

@@ -1,4 +1,4 @@
-/* The acceptor alone: each message to it, each answer, and what is persisted before the answer. */
+/* The acceptor alone: its answer to each message, and what it persists before the answer. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include "../suite_main.h"
 #include "quorum_cell.h"
 
-/* How node 0's acceptor reacted to one message of voter 1. */
+/* The reaction of node 0's acceptor to one message of voter 1. */
 struct did {
     uint32_t promises, registers, sends;
-    bool in_order;   /* everything persisted stands before everything sent */
+    bool in_order;   /* every persisting action came before every message */
     bool impossible; /* the acceptor reported an impossible number */
     struct message answer;
 };
@@ -19,7 +19,7 @@ static struct cell *start(void)
 {
     struct cell *cell = cell_create(3, 7);
     cell_start(cell, 0);
-    /* No voter receives its heartbeats, so it coordinates nothing and only answers. */
+    /* No voter gets this node's heartbeats, so the node coordinates nothing and only answers. */
     cell_run(cell, CELL_MS);
     return cell;
 }
@@ -53,7 +53,7 @@ static struct did tell(struct cell *cell, const struct message *message)
 
 static uint64_t ballot(uint32_t round)
 {
-    return (uint64_t)round << 16 | 2; /* of voter 1 */
+    return (uint64_t)round << 16 | 2; /* a ballot of voter 1 */
 }
 
 static struct did prepare(struct cell *cell, uint32_t round, const char *name)
@@ -106,7 +106,7 @@ START_TEST(promises_once_and_names_the_higher)
         ck_assert(message_partition_has(&did.answer.as.promise.promised, p));
         ck_assert(!message_partition_has(&did.answer.as.promise.refused, p));
     }
-    did = prepare(cell, 100, NULL); /* a repeat is answered, not persisted */
+    did = prepare(cell, 100, NULL); /* a repeat is answered, but not persisted again */
     ck_assert(did.promises == 0 && did.sends == 1);
     did = prepare(cell, 200, "a");
     ck_assert_uint_eq(did.promises, 1);
@@ -157,7 +157,7 @@ START_TEST(accepts_in_order)
 END_TEST
 
 /* A chosen value does not lift a promise: a coordinator that reads under that promise must not see
- * two values. */
+ * two different values. */
 START_TEST(what_is_chosen_needs_the_promise_too)
 {
     struct cell *cell = start();
@@ -176,11 +176,12 @@ START_TEST(what_is_chosen_needs_the_promise_too)
 }
 END_TEST
 
-/* All of the value's fields, and orders as large as they get, survive the packing. */
+/* All fields of a value, and orders as large as possible, survive the packing on disk. */
 START_TEST(keeps_every_field)
 {
     struct cell *cell = start();
-    struct cell_disk *disk = &cell->nodes[0].disk; /* numbers this high are accepted */
+    /* a core accepts numbers this high only from its own disk */
+    struct cell_disk *disk = &cell->nodes[0].disk;
     cell_kill(cell, 0);
     disk->round = UINT32_MAX - 1;
     message_agent_set(&disk->marks[0].agent, "some-observer", 13);
@@ -222,7 +223,8 @@ START_TEST(full_is_an_answer)
 }
 END_TEST
 
-/* A sender that is no voter, or uses another's ballot, gets no answer; rubbish changes nothing. */
+/* A sender that is no voter, or that uses another voter's ballot, gets no answer. A senseless
+ * message changes nothing. */
 START_TEST(strangers_and_rubbish)
 {
     struct cell *cell = start();
@@ -242,7 +244,7 @@ START_TEST(strangers_and_rubbish)
 }
 END_TEST
 
-/* ---- Numbers that nothing could follow ---- */
+/* ---- numbers so high that no number could follow ---- */
 
 enum { ROUNDS_FREE = 1 << 24, EPOCHS_FREE = 1 << 20, GENERATIONS_FREE = 1 << 16 };
 
@@ -251,7 +253,7 @@ static bool is_notified(struct did did)
     return did.promises == 0 && did.registers == 0 && did.sends == 0 && did.impossible;
 }
 
-/* The highest possible ballot, once promised, would stop the cell for good. */
+/* The highest possible ballot, if it were promised, would stop the cell for good. */
 START_TEST(an_impossible_ballot_is_not_promised)
 {
     struct cell *cell = start();
@@ -261,11 +263,11 @@ START_TEST(an_impossible_ballot_is_not_promised)
     struct message message = accept_message(cell, 100, 1, "a", 1);
     message.as.accept.value.version = (struct message_order){ballot(UINT32_MAX), 1};
     ck_assert_uint_eq(tell(cell, &message).sends, 0);
-    ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1); /* the highest ballot that is
-                                                                      * allowed */
-    /* A sender that was logged once neither hides other senders nor fills the log. */
+    /* the highest ballot that is allowed */
+    ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1);
+    /* A sender that was logged once does not hide other senders, and does not fill the log. */
     ck_assert(!prepare(cell, UINT32_MAX, NULL).impossible);
-    for (int i = 0; i < 100; i++) { /* invented names do not fill it either */
+    for (int i = 0; i < 100; i++) { /* invented names do not fill the log either */
         cell_header(cell, 2, MESSAGE_RENEW, &message);
         message.from.length = (uint8_t)snprintf(message.from.text, sizeof(message.from.text),
                                                 "invented-%d", i);
@@ -277,16 +279,15 @@ START_TEST(an_impossible_ballot_is_not_promised)
     message.as.prepare.ballot = (uint64_t)UINT32_MAX << 16 | 3;
     message_partition_add(&message.as.prepare.partitions, 7);
     ck_assert(is_notified(tell(cell, &message)));
-    /* Several jumps do not add up: the bound counts from what was known at the start. */
+    /* Several jumps do not add up: the bound counts from the round that was known at the start. */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 0);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A voter that was up for long allows no higher ballots than a voter that just started. Otherwise
- * the younger voter would refuse, for as long, what drives the older one to its bound. If a voter
- * is driven somewhat further, the others accept that after a while, since the message comes again
- * and again. */
+/* A voter that was up for long allows no higher ballots than a voter that has just started.
+ * Otherwise others could drive the older voter to ballots that the younger one refuses. A ballot
+ * somewhat above the bound is accepted after a while, because its sender repeats it. */
 START_TEST(voters_of_different_age_agree_about_what_is_possible)
 {
     struct cell *cell = start();
@@ -301,7 +302,7 @@ START_TEST(voters_of_different_age_agree_about_what_is_possible)
 }
 END_TEST
 
-/* A refusal names an impossible ballot: the voter does not try to outdo it. */
+/* A refusal names an impossible ballot: the voter does not try to outbid it. */
 START_TEST(an_impossible_refusal_is_not_outdone)
 {
     struct cell *cell = cell_create(3, 7);
@@ -319,7 +320,7 @@ START_TEST(an_impossible_refusal_is_not_outdone)
     message_name_set(&message.as.accepted.name, "a", 1);
     cell_send(cell, 1, 0, &message);
     cell_run(cell, 1000 * CELL_MS);
-    cell_kill(cell, 2); /* whose partitions are prepared anew by the others */
+    cell_kill(cell, 2); /* the other voters prepare its partitions anew */
     cell_run_ready(cell);
     ck_assert_uint_lt(cell->nodes[0].disk.round, 1000);
     ck_assert_uint_lt(cell->nodes[1].disk.round, 1000);
@@ -332,7 +333,7 @@ START_TEST(an_impossible_epoch_is_not_marked)
 {
     struct cell *cell = start();
     struct message message;
-    cell->now_ns += 10 * CELL_TTL_NS; /* everything has lapsed */
+    cell->now_ns += 10 * CELL_TTL_NS; /* every session has lapsed */
     cell_header(cell, 1, MESSAGE_MARK, &message);
     message_agent_set(&message.as.session.agent, "host-z", 6);
     message.as.session.epoch = MESSAGE_EPOCH_LIMIT - 1;
@@ -358,7 +359,8 @@ START_TEST(an_impossible_epoch_is_not_marked)
 }
 END_TEST
 
-/* A line of the record of stores that no store could follow would keep a voter out for good. */
+/* A generation in the record of stores that no store could follow would keep its voter out for
+ * good. */
 START_TEST(an_impossible_generation_is_not_learned)
 {
     struct cell *cell = start();
@@ -382,9 +384,10 @@ START_TEST(an_impossible_generation_is_not_learned)
 }
 END_TEST
 
-/* A voter sends random bytes as messages: no check fails, and the acceptor never contradicts
- * itself. */
-/* C has no bools but true and false, and the decoder makes no others. */
+/* A voter sends random bytes as messages. No internal check fails, and the acceptor never
+ * contradicts itself. */
+/* Sets each bool to a valid value: another byte in a bool is undefined in C, and the decoder makes
+ * none. */
 static void make_bools(struct message *message, bool value)
 {
     message->relayed = value;
@@ -437,7 +440,7 @@ START_TEST(random_bytes)
         message.kind = (enum message_kind)(cell_random(cell) % (MESSAGE_KIND_END + 1));
         message.from = cell->config.voters[cell_random(cell) % 3];
         make_bools(&message, round % 3 == 0);
-        if (round % 2 == 0) { /* often past the first checks */
+        if (round % 2 == 0) { /* such a message often passes the first checks */
             message.as.session.agent = message.from;
             message.as.session.epoch = 1 + (uint32_t)(cell_random(cell) % 3);
         }

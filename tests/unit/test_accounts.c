@@ -1,7 +1,7 @@
 /*
- * The process that looks names up: names that are known later, a name service that blocks, an agent
- * that does not read, wrong answers, and the end of either side. The lookup is the test's own; its
- * state is in memory that both share.
+ * The process that looks up names: names that become known later, a name service that blocks, an
+ * agent that does not read, wrong answers, and the end of the process or of the agent. The test
+ * plays the name service, whose state is in memory that the test and the process share.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -24,16 +24,16 @@ enum {
     CARL = 1003,
     STAFF = 2001,
     CREW = 2002,
-    MANY = 1024, /* names; the socket has room for fewer answers */
+    MANY = 1024, /* the number of names; the socket has room for fewer answers */
     GUARD_MS = 60000,
 };
 
 struct world {
     _Atomic bool blocks;
     _Atomic bool has_bob;
-    _Atomic bool has_staff; /* a group */
+    _Atomic bool has_staff; /* the name service knows the group */
     _Atomic bool has_all;
-    _Atomic bool rogue; /* the process sends the packet, before it answers anything */
+    _Atomic bool rogue; /* the process sends `packet` before it answers anything */
     uint32_t packet[3];
     _Atomic unsigned asked;
     _Atomic pid_t pid;
@@ -56,7 +56,7 @@ static bool lookup(const char *name, bool is_group, uint32_t *id)
     if (world->rogue) {
         const int fds[] = {0, 1};
         world->rogue = false;
-        /* No ck_assert() here: libcheck would write into this process's descriptor 3. */
+        /* No ck_assert() here: Check would write into this process's descriptor 3. */
         (void)!beside_send(BESIDE_FD, world->packet, sizeof(world->packet), fds, 2);
     }
     *id = is_group ? STAFF : BOB;
@@ -128,7 +128,8 @@ START_TEST(what_is_known_is_there_at_once)
     ck_assert_uint_eq(config_unknown_count(&config), 0);
     ck_assert_uint_eq(config.everywhere.users.count, 1);
     ck_assert_uint_eq(config.everywhere.users.ids[0], BOB);
-    ck_assert_uint_eq(config.namespaces[0].access.admin_groups.count, 2); /* with @ and without */
+    /* one with @ and one without */
+    ck_assert_uint_eq(config.namespaces[0].access.admin_groups.count, 2);
     ck_assert_uint_eq(config.namespaces[0].access.admin_groups.ids[1], STAFF);
     ck_assert_uint_eq(config.namespaces[0].access.admin_users.count, 0);
     ck_assert_int_ne(world->pid, getpid());
@@ -145,7 +146,8 @@ START_TEST(what_is_made_later_is_found_when_it_is_asked_for)
     accounts_ask(accounts);
     await_found(accounts, 1);
     ck_assert_uint_eq(config_unknown_count(&config), 2);
-    accounts_wait(accounts, &config, GUARD_MS); /* until it has looked for the others */
+    /* until the process has looked for the other names */
+    accounts_wait(accounts, &config, GUARD_MS);
     world->has_staff = true;
     accounts_ask(accounts);
     await_found(accounts, 3);
@@ -154,7 +156,7 @@ START_TEST(what_is_made_later_is_found_when_it_is_asked_for)
 }
 END_TEST
 
-/* The caller waits no longer than it wants to, and orders do not pile up. */
+/* The caller waits no longer than it wants to, and repeated requests do not pile up. */
 START_TEST(a_name_service_that_blocks_holds_nobody_up)
 {
     world->blocks = world->has_bob = true;
@@ -169,7 +171,7 @@ START_TEST(a_name_service_that_blocks_holds_nobody_up)
     world->blocks = false;
     accounts_wait(accounts, &config, GUARD_MS);
     ck_assert_uint_eq(config_unknown_count(&config), 2);
-    ck_assert_uint_eq(world->asked, 4); /* staff was looked up as a user and as a group */
+    ck_assert_uint_eq(world->asked, 4); /* the name staff was looked up as a user and as a group */
     accounts_close(accounts);
 }
 END_TEST
@@ -198,8 +200,9 @@ START_TEST(the_end_of_the_process_is_noticed)
 }
 END_TEST
 
-/* A name service hangs for the first name. What is in the files is known all the same. An admin
- * without @ is looked up there as a user only: the name service may know a user of that name. */
+/* The name service hangs for the first name. Names in the files are found nevertheless. An admin
+ * without @ is looked up in the files as a user only, because the name service may know a user of
+ * that name. */
 START_TEST(a_name_that_hangs_does_not_hide_those_in_the_files)
 {
     static char carl[] = "carl";
@@ -223,7 +226,7 @@ START_TEST(a_name_that_hangs_does_not_hide_those_in_the_files)
     world->blocks = true;
     struct accounts *accounts = start();
     await_found(accounts, 4);
-    ck_assert_uint_eq(config_unknown_count(&config), 3); /* bob, the admins crew and + */
+    ck_assert_uint_eq(config_unknown_count(&config), 3); /* bob, and the admins crew and + */
     ck_assert_uint_eq(config.everywhere.users.count, 1);
     ck_assert_uint_eq(config.everywhere.users.ids[0], CARL);
     ck_assert_uint_eq(config.namespaces[0].access.groups.ids[0], CREW);
@@ -234,7 +237,7 @@ START_TEST(a_name_that_hangs_does_not_hide_those_in_the_files)
 }
 END_TEST
 
-/* The lists of the namespaces have room for all. */
+/* Fills in MANY accounts, all admins of one namespace. */
 static void fill_many(struct config_account *many)
 {
     for (unsigned i = 0; i < MANY; i++) {
@@ -256,8 +259,8 @@ static void await_standstill(void)
     } while (before == 0 || world->asked != before);
 }
 
-/* The process waits for the agent, however late that reads, and the agent takes a part of the
- * answers in a turn. It may ask again afterwards. */
+/* The process waits for the agent, however late the agent reads, and the agent takes a part of the
+ * answers in each turn. The agent may ask again afterwards. */
 START_TEST(an_agent_that_does_not_read_loses_nothing)
 {
     static struct config_account many[MANY];
@@ -270,16 +273,17 @@ START_TEST(an_agent_that_does_not_read_loses_nothing)
     ck_assert_uint_le(found_count, ACCOUNTS_TAKE_MAX);
     await_found(accounts, MANY);
     ck_assert_uint_eq(config_unknown_count(&config), 0);
-    accounts_wait(accounts, &config, GUARD_MS); /* until it says that it has looked */
+    /* until the process reports that it has looked for all names */
+    accounts_wait(accounts, &config, GUARD_MS);
     accounts_ask(accounts);
     struct pollfd pollfd = {.fd = accounts_fd(accounts), .events = POLLIN};
-    ck_assert_int_eq(poll(&pollfd, 1, GUARD_MS), 1); /* it has looked again */
+    ck_assert_int_eq(poll(&pollfd, 1, GUARD_MS), 1); /* the process has looked again */
     ck_assert(!accounts_ended(accounts));
     accounts_close(accounts);
 }
 END_TEST
 
-/* The process waits for room, and the agent ends without reading. */
+/* The process waits for room, and ends when the agent ends without reading. */
 START_TEST(a_process_that_waits_for_the_agent_ends_with_it)
 {
     static struct config_account many[MANY];
@@ -292,7 +296,8 @@ START_TEST(a_process_that_waits_for_the_agent_ends_with_it)
 }
 END_TEST
 
-/* Names that do not exist, a kind that is neither user nor group, and nobody's number. */
+/* Answers that an agent refuses: a name that does not exist (twice), a kind that is neither user
+ * nor group, and the number of nobody. */
 static const uint32_t wrong_packets[][3] = {
     {3, 0, BOB}, {UINT32_MAX - 1, 0, BOB}, {0, 2, BOB}, {0, 0, UINT32_MAX}};
 
@@ -317,13 +322,14 @@ START_TEST(a_wrong_answer_ends_the_process_and_not_the_agent)
     ck_assert(accounts_wrong(accounts));
     ck_assert_uint_eq(descriptors(), open);
     struct pollfd pollfd = {.fd = accounts_fd(accounts), .events = POLLIN};
-    ck_assert_int_eq(poll(&pollfd, 1, 0), 1); /* so the loop notices */
+    /* the descriptor becomes readable, so the loop notices the end */
+    ck_assert_int_eq(poll(&pollfd, 1, 0), 1);
     ck_assert_int_eq(waitpid(world->pid, NULL, 0), world->pid);
     accounts_close(accounts);
 }
 END_TEST
 
-/* A right answer with descriptors: they are closed, and the answer counts, once. */
+/* A right answer comes with descriptors. The agent closes them, and the answer counts once. */
 START_TEST(descriptors_in_an_answer_are_closed)
 {
     const uint32_t right[3] = {0, 0, BOB};
@@ -352,7 +358,7 @@ START_TEST(the_same_answer_twice_is_wrong)
 }
 END_TEST
 
-/* The lease (300 ms at least) outlasts the wait. */
+/* The wait is a quarter of the lease, so the lease (at least 300 ms) outlasts it. */
 START_TEST(a_start_waits_for_a_part_of_the_lease)
 {
     ck_assert_int_eq(accounts_patience_ms(INT64_C(300000000)), 75);

@@ -1,7 +1,7 @@
 /*
- * The addresses of agents (agent/peers/addresses.h), with links that this file makes come up and
- * break. An agent that is connected keeps its address, whatever is announced. Lies are forgotten,
- * and cost a bounded number of links.
+ * The addresses of agents (agent/peers/addresses.h). This file plays the links, which come up and
+ * break. An agent that is connected keeps its address, whatever address others announce. False
+ * addresses are forgotten, and cost a bounded number of links.
  */
 #include <check.h>
 #include <stdio.h>
@@ -77,7 +77,7 @@ static const char *current(const struct address_entry *entry)
     return address_current(&addresses, entry)->text;
 }
 
-/* Checks that no trial is counted for any host any more. */
+/* Checks that no trial of an announced address is counted for any host any more. */
 static void nothing_is_left(void)
 {
     for (uint32_t i = 0; i < ADDRESSES_HOSTS; i++) {
@@ -87,7 +87,7 @@ static void nothing_is_left(void)
     ck_assert_uint_eq(dialled_count, 0);
 }
 
-/* Makes an agent that is connected: its address is link 0. */
+/* Makes an agent that is connected; link 0 is to its address. */
 static void make_known(struct address_entry *entry)
 {
     address_init(entry);
@@ -112,8 +112,8 @@ START_TEST(what_is_connected_stays)
 }
 END_TEST
 
-/* The agent's connection broke, and another address is announced for it, at which some process
- * answers. Messages go there until the old address answers again. */
+/* The agent's connection broke, and a liar announces another address for it, at which some process
+ * answers. Messages go to that address until the old address answers again. */
 START_TEST(home_comes_back)
 {
     struct address_entry entry;
@@ -146,16 +146,16 @@ START_TEST(it_moves_when_home_has_gone)
     ck_assert_str_eq(current(&entry), "new");
     ck_assert_uint_eq(addresses.announced[HONEST], 1);
     ck_assert_uint_eq(addresses.guests[HONEST], 0);
-    link_to(&entry, 1, false, 200000 * MS); /* and this time for good */
+    link_to(&entry, 1, false, 200000 * MS); /* this time the agent does not come back */
     ck_assert(address_look(&addresses, &entry, (200000 + ADDRESSES_FORGET_MS) * MS));
     ck_assert(!address_look(&addresses, &entry, (200001 + ADDRESSES_FORGET_MS) * MS));
     nothing_is_left();
 }
 END_TEST
 
-/* Lies name addresses where no process answers, as fast as they can be sent, while the agent is
- * away. They cost one link at a time, and then none for a while. Another host's announcement is
- * accepted meanwhile. */
+/* While the agent is away, a liar announces addresses where no process answers, as fast as it can
+ * send. These cost one link at a time, and then no link for a while. Meanwhile another host's
+ * announcement is accepted. */
 START_TEST(lies_where_nobody_answers)
 {
     struct address_entry entry;
@@ -177,7 +177,7 @@ START_TEST(lies_where_nobody_answers)
 }
 END_TEST
 
-/* A liar that is the first to announce an unknown agent does not keep the agent away. */
+/* A liar that announces an unknown agent first does not keep that agent away. */
 START_TEST(the_first_that_answers_is_its_home)
 {
     struct address_entry entry;

@@ -1,18 +1,20 @@
 /*
  * Cells of one, three and five voters under loss, repetition, reordering, partitions, failed
- * commits and crashes, by seed. Hosts with a small model of what a host core does ask for locks,
- * use tokens, give back what is recalled. Checked after every delivery, from outside of the core:
+ * commits and crashes, by seed. Hosts, with a small model of a host core, ask for locks, use
+ * tokens, and give recalled grants back. After every delivery, the test checks from outside of the
+ * core:
  *
  *   - at most one host holds a lock while its session is safe;
  *   - tokens rise from one grant to the next;
  *   - after the faults end, every host that asks is served.
  *
- * And at every message that is sent, from what was sent before and from the disks:
+ * At every message that is sent, the test compares it with earlier messages and with the disks:
  *
- *   - a proposal has one value, however often it is sent, and no ballot is used in two lives;
- *   - a promise or an accepted value is durable when it is sent, and never forgotten: no acceptor
- *     accepts below its promise, in this life or an earlier one;
- *   - a disk's value for a name only ever gets newer (quorum_cell.c).
+ *   - a proposal has one value, however often it is sent, and no ballot is used by two processes
+ *     of a voter;
+ *   - a promise or an accepted value is durable when it is sent, and is never forgotten: no
+ *     acceptor accepts below its promise, nor below a promise from before its restart;
+ *   - a disk's value for a name is only replaced by a newer one (quorum_cell.c).
  */
 #include <check.h>
 #include <stdio.h>
@@ -32,7 +34,7 @@ struct lock_model {
     enum want want;
     uint64_t request_id;
     struct message_order version; /* in the states HOLDING and GIVING */
-    struct message_order retired; /* grants at or below it are refused */
+    struct message_order retired; /* the host refuses grants at or below this version */
     uint64_t token_next, token_used;
     uint32_t to;
     bool wanted_back;
@@ -47,9 +49,9 @@ struct host_model {
     struct lock_model locks[LOCKS];
 };
 
-/* A proposal that was seen on its way. */
+/* A proposal that was seen in a message. */
 struct proposal {
-    struct message_order order; /* ballot 0: this entry is free */
+    struct message_order order; /* ballot 0: the entry is free */
     uint32_t lock;
     uint64_t value;
 };
@@ -58,9 +60,10 @@ enum { PROPOSALS = 1 << 17 };
 
 struct world {
     struct proposal *proposals;
-    uint64_t ballot_highest[CELL_NODES];           /* that was prepared */
-    uint64_t ballot_before[CELL_NODES];            /* in earlier processes */
-    uint64_t told[CELL_NODES][MESSAGE_PARTITIONS]; /* the highest promise */
+    uint64_t ballot_highest[CELL_NODES]; /* the highest ballot that this node prepared */
+    /* the highest ballot of this node's earlier processes */
+    uint64_t ballot_before[CELL_NODES];
+    uint64_t told[CELL_NODES][MESSAGE_PARTITIONS]; /* the highest promise that this node sent */
     struct cell *cell;
     struct host_model hosts[CELL_NODES];
     uint64_t token_highest[LOCKS];
@@ -94,7 +97,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
-/* Hashes field by field, since the bytes between the fields may be anything. */
+/* Hashes field by field, because the padding between the fields may have any value. */
 static uint64_t value_hash(const struct message_value *value)
 {
     const uint64_t numbers[] = {
@@ -260,7 +263,7 @@ static void got_grant(struct world *world, uint32_t node, const struct message_g
     if (model->want != ASKING) {
         bool repeat = message_order_equal(grant->version, model->version);
         if (!repeat && model->want == IDLE) {
-            model->version = grant->version; /* the grant came late: it goes back */
+            model->version = grant->version; /* the grant came late, so it goes back */
             model->token_used = 0;
             begin_giving(world, node, lock);
         }
@@ -310,7 +313,8 @@ static void host_receive(void *arg, uint32_t node, const struct message *message
             begin_giving(world, node, lock);
         }
         if (message->as.version.epoch == host->epoch && host->locks[lock].want == ASKING) {
-            /* The recall has overtaken its grant: refuse that grant and all earlier ones. */
+            /* The recall has overtaken its grant: the host refuses that grant and all earlier
+             * ones. */
             host->locks[lock].version = message->as.version.version;
             host->locks[lock].token_used = 0;
             begin_giving(world, node, lock);
@@ -329,7 +333,7 @@ static void host_receive(void *arg, uint32_t node, const struct message *message
     check_exclusion(world);
 }
 
-/* Lets a host that is up act on one of its locks, and repeat a request that has no answer. */
+/* Lets a host that is up act on one of its locks, and repeat a request that got no answer. */
 static void host_act(struct world *world, uint32_t node)
 {
     struct cell *cell = world->cell;

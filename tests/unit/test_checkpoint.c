@@ -1,5 +1,5 @@
-/* Deletion: unused names are deleted, at a majority at once and at the other voters when they are
- * back. Their tokens never come again, and no name in use is deleted with them. */
+/* Deletion of unused names: a majority deletes them at once, and another voter deletes them when it
+ * is back. Tokens of deleted names never come again, and no name in use is deleted with them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void make_cell(uint32_t voters, uint64_t seed)
     cell->config.limits.registers = 500;
 }
 
-/* Names of one partition, so that they are many enough for a checkpoint. */
+/* Finds names of one partition, enough for a checkpoint. */
 static void setup(void)
 {
     uint32_t found = 0;
@@ -52,8 +52,8 @@ static uint32_t coordinator(void)
     return cell_coordinator(cell, names_used[0]);
 }
 
-/* Acquires a name for the node's host. Returns its first token. A round that asked a voter which
- * does not answer takes a little longer. */
+/* Acquires a name for the node's host. Returns its first token. It takes a little longer if the
+ * coordinator asks a voter that does not answer. */
 static uint64_t acquire(uint32_t node, const char *name, uint64_t id)
 {
     cell->nodes[node].inbox_count = 0;
@@ -65,7 +65,7 @@ static uint64_t acquire(uint32_t node, const char *name, uint64_t id)
     return granted(node, name)->as.grant.token_first;
 }
 
-/* Acquires the name, and gives it back with that many tokens used. Returns the first token. */
+/* Acquires the name, and gives it back with `tokens` tokens used. Returns the first token. */
 static uint64_t use(uint32_t node, const char *name, uint64_t id, uint64_t tokens)
 {
     uint64_t first = acquire(node, name, id);
@@ -76,7 +76,8 @@ static uint64_t use(uint32_t node, const char *name, uint64_t id, uint64_t token
     return first;
 }
 
-/* All are held before the first is given back, so that no checkpoint comes in between. */
+/* Uses each name. All are held before the first is given back, so no checkpoint comes in
+ * between. */
 static void use_all(uint64_t tokens)
 {
     struct message_order versions[NAMES_USED];
@@ -87,7 +88,7 @@ static void use_all(uint64_t tokens)
     }
     for (uint32_t i = 0; i < NAMES_USED; i++) {
         cell_give_back(cell, owner, owner, names_used[i], 1001 + 2 * i, 1, versions[i], tokens);
-        cell_run(cell, CELL_MS); /* there is not room for all of them at once */
+        cell_run(cell, CELL_MS); /* the coordinator has no room for all give-backs at once */
     }
     cell_run(cell, 20 * CELL_MS);
     uint32_t returned = 0;
@@ -142,20 +143,22 @@ START_TEST(what_is_held_stays)
     cell_run(cell, 3000 * CELL_MS);
     ck_assert_uint_gt(floor_at(coordinator()), 0);
     cell->nodes[coordinator()].inbox_count = 0;
-    ck_assert_uint_eq(acquire(coordinator(), names_used[0], 9001), held); /* the same grant */
+    /* the coordinator repeats the same grant */
+    ck_assert_uint_eq(acquire(coordinator(), names_used[0], 9001), held);
     ck_assert(
         message_order_equal(granted(coordinator(), names_used[0])->as.grant.version, version));
 }
 END_TEST
 
-/* The trap: a voter that missed the deletion must not bring the names back. */
+/* Trap: a voter that missed the deletion brings the names back. */
 START_TEST(voter_that_was_away_does_not_bring_them_back)
 {
     settle();
     uint32_t owner = coordinator();
     uint32_t away = (owner + 1) % 3;
     uint32_t third = (owner + 2) % 3;
-    /* The voter that goes away has seen one used token of each name; afterwards more are used. */
+    /* The voter `away` has seen one used token of each name. The host uses more tokens while that
+     * voter is away. */
     use_all(1);
     ck_assert_uint_eq(floor_at(away), 0);
     cell_kill(cell, away);
@@ -167,8 +170,8 @@ START_TEST(voter_that_was_away_does_not_bring_them_back)
     uint64_t floor = floor_at(coordinator());
     ck_assert_uint_gt(floor, 100);
     ck_assert_uint_gt(rows(away), 0);
-    /* The voter that was away comes back, and the coordinator goes. From then on, the voter that
-     * was away is part of every majority. */
+    /* The voter `away` comes back, and the coordinator is killed. From then on, `away` is part of
+     * every majority. */
     cell_start(cell, away);
     cell_run(cell, 50 * CELL_MS);
     cell_kill(cell, owner);
@@ -179,7 +182,8 @@ START_TEST(voter_that_was_away_does_not_bring_them_back)
     }
     ck_assert_uint_ge(floor_at(third), floor);
     cell_run(cell, 15000 * CELL_MS);
-    ck_assert_uint_ge(floor_at(away), floor); /* it has caught up, also with the deletion */
+    /* the voter has caught up, and has followed the deletion */
+    ck_assert_uint_ge(floor_at(away), floor);
     ck_assert_uint_lt(rows(away), NAMES_USED / 2);
 }
 END_TEST
@@ -199,7 +203,8 @@ START_TEST(restart_of_all_remembers_the_floor)
 }
 END_TEST
 
-/* A row that is still on the disk below its partition's checkpoint is not there. */
+/* A row that is still on the disk, but is older than its partition's checkpoint, counts as
+ * deleted. */
 START_TEST(row_below_the_checkpoint_is_not_there)
 {
     settle();
@@ -235,7 +240,7 @@ START_TEST(row_below_the_checkpoint_is_not_there)
     ck_assert_uint_gt(put, 0);
     uint32_t before = rows(0);
     settle();
-    ck_assert_uint_lt(rows(0), before); /* the rows are cleaned up */
+    ck_assert_uint_lt(rows(0), before); /* the node has deleted these rows */
     ck_assert_uint_gt(use(coordinator(), names_used[3], 5000, 1), floor);
 }
 END_TEST
@@ -246,8 +251,8 @@ START_TEST(one_voter_deletes_too)
     make_cell(1, 1);
     settle();
     use_all(4);
-    for (uint32_t i = 0; i < 8; i++) { /* something happens, so that the coordinator looks for names
-                                        * to delete */
+    /* operations of the partition: the coordinator looks for names to delete only after some */
+    for (uint32_t i = 0; i < 8; i++) {
         char other[32];
         snprintf(other, sizeof(other), "other/%u", i);
         use(0, other, 8000 + 2 * i, 1);
@@ -258,7 +263,7 @@ START_TEST(one_voter_deletes_too)
 }
 END_TEST
 
-/* A voter follows a deletion only if it has all names that are in use. */
+/* A voter follows a deletion only if it has all names in use. */
 START_TEST(voter_that_lacks_what_is_held_does_not_follow)
 {
     settle();
@@ -281,7 +286,7 @@ START_TEST(voter_that_lacks_what_is_held_does_not_follow)
 }
 END_TEST
 
-static struct message late; /* a question to a voter that has not arrived yet */
+static struct message late; /* a CHECKPOINT that was on its way to voter late_to */
 static uint32_t late_to;
 
 static void keep_checkpoint(void *arg, uint32_t from, uint32_t to, const struct message *message)
@@ -293,7 +298,7 @@ static void keep_checkpoint(void *arg, uint32_t from, uint32_t to, const struct 
     }
 }
 
-/* A value that was accepted after the checkpoint stays, even if it is idle again. */
+/* A voter that accepted a value after the checkpoint keeps it, even if the name is idle again. */
 START_TEST(checkpoint_that_comes_late_takes_nothing)
 {
     settle();
@@ -317,7 +322,8 @@ START_TEST(checkpoint_that_comes_late_takes_nothing)
 }
 END_TEST
 
-/* Messages get lost and voters die while names come and go: tokens of a name only rise. */
+/* Messages get lost, and voters die, while names are used and deleted: the tokens of a name only
+ * rise. */
 START_TEST(tokens_rise_through_it_all)
 {
     uint64_t highest[NAMES_USED] = {0};
@@ -343,7 +349,7 @@ START_TEST(tokens_rise_through_it_all)
 }
 END_TEST
 
-/* Returns the voter that coordinates the names when the first coordinator is gone. */
+/* Returns the voter that coordinates the names after the first coordinator. */
 static uint32_t heir(void)
 {
     struct message_agent others[MESSAGE_VOTERS_MAX];
@@ -365,7 +371,8 @@ static void drop_from(uint32_t node, enum message_kind kind, bool lost)
     }
 }
 
-/* A coordinator that missed a deletion reads several voters, and keeps what any of them has. */
+/* A coordinator that missed a deletion reads several voters, and keeps each value that one of them
+ * has. */
 START_TEST(reading_two_voters_at_once_loses_nothing)
 {
     enum { HELD = 20 };
@@ -395,20 +402,21 @@ START_TEST(reading_two_voters_at_once_loses_nothing)
     ck_assert_uint_eq(coordinator(), away);
     ck_assert_uint_eq(floor_at(away), 0);
     drop_from(away, MESSAGE_SYNC, false);
-    cell->delay_max_ns = 20 * CELL_MS; /* so that their messages arrive in any order */
+    cell->delay_max_ns = 20 * CELL_MS; /* messages arrive in any order */
     cell_run(cell, 20000 * CELL_MS);
     cell->delay_max_ns = CELL_MS;
     ck_assert(quorum_ready(cell->nodes[away].quorum));
     ck_assert_uint_gt(floor_at(away), 0);
     for (uint32_t i = 0; i < HELD; i++) {
-        acquire(holder, names_used[i], 9000 + i); /* the holder still has the lock */
+        /* the holder still has the lock, so this request gets its grant again */
+        acquire(holder, names_used[i], 9000 + i);
         ck_assert(
             message_order_equal(granted(holder, names_used[i])->as.grant.version, versions[i]));
     }
 }
 END_TEST
 
-/* A coordinator is complete only when it has also followed the deletions that it missed. */
+/* A coordinator that missed deletions is complete only after it has followed them. */
 START_TEST(deletion_that_cannot_be_followed_yet_is_followed_later)
 {
     settle();
@@ -435,7 +443,7 @@ START_TEST(deletion_that_cannot_be_followed_yet_is_followed_later)
     cell_run(cell, 800 * CELL_MS);
     ck_assert_uint_eq(coordinator(), away);
     ck_assert_uint_eq(floor_at(away), 0);
-    /* The reading of one name takes long, while the anti-entropy of the partition ends. */
+    /* The reading of one name takes long. Meanwhile the anti-entropy of the partition ends. */
     drop_from(third, MESSAGE_VALUE, true);
     cell_acquire(cell, third, away, names_used[NAMES_USED - 1], 5000, 1, MESSAGE_MODE_EXCLUSIVE, 0);
     cell_run(cell, 20 * CELL_MS);
@@ -448,7 +456,7 @@ START_TEST(deletion_that_cannot_be_followed_yet_is_followed_later)
 }
 END_TEST
 
-/* Returns how many rows of deleted names a disk has. */
+/* Returns how many rows of deleted names the node's disk has. */
 static uint32_t rows_left(uint32_t node)
 {
     const struct cell_node *at = &cell->nodes[node];
@@ -462,7 +470,7 @@ static uint32_t rows_left(uint32_t node)
     return count;
 }
 
-/* More registers are deleted than a step has room for. */
+/* A voter follows the deletion of more registers than a step has room for. */
 START_TEST(deletion_of_many_is_followed)
 {
     enum { MANY = 300 };
@@ -485,7 +493,8 @@ START_TEST(deletion_of_many_is_followed)
     cell_run(cell, 1000 * CELL_MS);
     for (uint32_t i = 0; i < MANY; i++) {
         cell_give_back(cell, owner, owner, names[i], 1000 + i, 1, versions[i], 9);
-        cell_run(cell, i < MANY - 4 ? CELL_MS / 2 : 100 * CELL_MS); /* many at a time */
+        /* many give-backs are under way at a time */
+        cell_run(cell, i < MANY - 4 ? CELL_MS / 2 : 100 * CELL_MS);
     }
     cell_run(cell, 4000 * CELL_MS);
     ck_assert_uint_ge(floor_at(owner), 9);

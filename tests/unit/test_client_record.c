@@ -1,4 +1,5 @@
-/* The records of clients: whatever fails, a record has exactly what was written whole. */
+/* The records of clients: whatever fails, a record has exactly the lines that were written
+ * completely. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,8 @@ static void set_up(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck_assert_int_ge(directory, 0);
-    ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR); /* as the agent does */
+    /* ignored, as in the agent: the write then fails with EFBIG */
+    ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
 }
 
 static void tear_down(void)
@@ -47,7 +49,7 @@ static off_t size_of_it(void)
     return status.st_size;
 }
 
-/* Limits the files of this process to so many bytes, as if the disk were full then. */
+/* Limits the size of this process's files, as if the disk were full then. */
 static void make_room(rlim_t size)
 {
     struct rlimit limit;
@@ -67,7 +69,7 @@ static void expect(const uint32_t *holders, uint32_t count)
     client_record_free(&record);
 }
 
-/* The disk is full after so many bytes of the line. */
+/* The disk is full after _i bytes of the line. */
 START_TEST(a_line_that_is_not_whole_leaves_the_record_good)
 {
     create();
@@ -84,7 +86,8 @@ START_TEST(a_line_that_is_not_whole_leaves_the_record_good)
 }
 END_TEST
 
-/* The agent was killed within the write, or could not remove the half that it had written. */
+/* The agent was killed during the write, or could not remove its incomplete line. The next line
+ * replaces it. */
 START_TEST(half_a_line_goes_with_the_next_one)
 {
     create();
@@ -102,10 +105,10 @@ START_TEST(what_is_no_record_is_not_added_to)
 {
     static const char rubbish[] =
         "a line without an end that is longer than any that is added here";
-    ck_assert(!client_record_add(directory, CLIENT, 6)); /* there is no record */
+    ck_assert(!client_record_add(directory, CLIENT, 6)); /* there is no such record */
     int fd = openat(directory, "5", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     ck_assert_int_ge(fd, 0);
-    ck_assert(!client_record_add(directory, CLIENT, 6)); /* empty */
+    ck_assert(!client_record_add(directory, CLIENT, 6)); /* the record is empty */
     ck_assert_int_eq(write(fd, rubbish, sizeof(rubbish)), sizeof(rubbish));
     close(fd);
     ck_assert(!client_record_add(directory, CLIENT, 6));

@@ -1,4 +1,4 @@
-/* The commit thread: when it reports a batch, the batch is durable. The loop goes on meanwhile. */
+/* The commit thread: a batch is durable when the thread reports it. Meanwhile the loop goes on. */
 #include <check.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,15 +14,14 @@
 enum {
     WAIT_MS = 60000,
     LEISURE_US = 50000
-}; /* the second is how long the test waits for something
-                                               * that must not happen */
+}; /* LEISURE_US: how long a test waits to see that something does not happen */
 
 static char folder[64];
 static char path[96];
 static struct store *store;
 static struct store_meta meta;
 static struct committer *committer;
-static int gate[2]; /* put() waits for a byte here if the batch asks for it */
+static int gate[2]; /* put() waits for a byte here if batch.wait is set */
 
 struct batch {
     bool wait;
@@ -31,17 +30,18 @@ struct batch {
 };
 
 /*
- * The loop does what it reads. 'w': writes `stuck`, and finds itself replaced; 'f': finishes the
- * batch on which the other thread is stuck; 'b': has another batch written; 'i': asks for a
- * checkpoint; 's': sends a signal to the process, and waits for it; 'e': ends. It reports where it
- * runs by 'm' (the thread of the test) or 'o' (the other thread), 'r' when it was replaced, and
- * what it did.
+ * The loop does what it reads in `orders`. 'w': writes `stuck`, and is replaced meanwhile. 'f':
+ * finishes the batch on which the other thread is stuck. 'b': has another batch written. 'i': asks
+ * for a checkpoint. 's': sends a signal to the process, and waits for it. 'e': ends.
+ *
+ * In `news` the loop reports each order that it has done. It reports 'm' or 'o' when it begins on
+ * the test's thread or on the other one, and 'r' when it was replaced.
  */
 static int orders[2];
 static int news[2];
 static pthread_t tester;
-static volatile sig_atomic_t signalled; /* the signal that came, */
-static volatile sig_atomic_t on_tester; /* and on which thread it came */
+static volatile sig_atomic_t signalled; /* the number of the signal that came */
+static volatile sig_atomic_t on_tester; /* whether the signal came on the test's thread */
 static struct batch stuck;
 static struct batch next;
 
@@ -73,8 +73,8 @@ static bool is_notified(void)
     return told;
 }
 
-/* Writes the batch as soon as the other thread rests. After a slow batch, other batches have to
- * show first that the disk is fast again. */
+/* Writes the batch as soon as the other thread rests. After a slow batch, committer_write() refuses
+ * until other batches have shown that the disk is fast again. */
 static enum committer_wrote write_soon(const struct batch *batch)
 {
     static const struct batch quick = {.epoch = 4};
@@ -148,7 +148,7 @@ static bool put(void *arg, struct store *its, const void *bytes)
     const struct batch *batch = bytes;
     char byte;
     ck_assert_ptr_eq(arg, &meta);
-    ck_assert(is_blocked(SIGTERM)); /* the loop gets all signals */
+    ck_assert(is_blocked(SIGTERM)); /* only the loop's thread gets signals */
     if (batch->wait) {
         ck_assert_int_eq(read(gate[0], &byte, 1), 1);
     }
@@ -224,7 +224,7 @@ START_TEST(a_batch_is_durable_when_it_says_so)
     ck_assert_ptr_null(error);
     ck_assert_uint_eq(commit, first + 1);
     ck_assert(!is_readable(0));
-    ck_assert(!committer_finish(committer, &commit, &error)); /* the result is returned once */
+    ck_assert(!committer_finish(committer, &commit, &error)); /* the result is returned only once */
     committer_close(committer);
     committer = NULL;
     store_close(store);
@@ -269,7 +269,7 @@ START_TEST(a_failed_batch_is_the_last_that_the_store_sees)
     const char *error = NULL;
     uint64_t commit = 0;
     committer_begin(committer, &batch);
-    committer_idle(committer); /* it stays open: no checkpoint can be made */
+    committer_idle(committer); /* no checkpoint can be made while the gate is closed */
     open_gate();
     ck_assert(committer_wait(committer));
     ck_assert(committer_finish(committer, &commit, &error));
@@ -285,8 +285,8 @@ static void tell_loop(const char *what)
     ck_assert_int_eq(write(orders[1], what, size), size);
 }
 
-/* Reads the loop's reports, which must be those in arg; at a '+' it lets put() go on, at a '.' it
- * waits for a while. */
+/* Reads the loop's reports, which must be those in arg. At a '+' it opens the gate; at a '.' it
+ * waits for LEISURE_US. */
 static void *follow(void *arg)
 {
     for (const char *at = arg; *at != '\0'; at++) {
@@ -301,8 +301,8 @@ static void *follow(void *arg)
     return NULL;
 }
 
-/* Gets this thread stuck. The other thread goes on with the loop and does the test's work, until
- * one of the two threads ends the loop. */
+/* Gets this thread stuck in a write of `stuck`. The other thread continues the loop, which does the
+ * orders in `what`, until one of the two threads ends the loop. `says` is for follow(). */
 static void get_stuck(const char *what, char *says)
 {
     pthread_t helper;
@@ -314,7 +314,7 @@ static void get_stuck(const char *what, char *says)
     pthread_join(helper, NULL);
 }
 
-/* Writes on this thread, unless the disk stands still meanwhile. */
+/* Writes the batch on this thread. If the disk stands still meanwhile, takes the loop back. */
 static void write_here(const struct batch *batch)
 {
     if (write_soon(batch) == COMMITTER_REPLACED) {
@@ -331,7 +331,7 @@ START_TEST(who_has_the_loop_writes_a_batch_itself)
     struct batch other = {.epoch = 4};
     uint64_t commit = 0;
     const char *error = NULL;
-    if (write_soon(&batch) == COMMITTER_REPLACED) { /* this machine's disk stood still */
+    if (write_soon(&batch) == COMMITTER_REPLACED) { /* the disk of this machine stood still */
         tell_loop("e");
         committer_stand_by(committer);
         ck_assert(is_notified());
@@ -341,11 +341,11 @@ START_TEST(who_has_the_loop_writes_a_batch_itself)
         ck_assert_uint_gt(commit, meta.commit);
         ck_assert(!is_readable(0));
         struct pollfd taken = {.fd = news[0], .events = POLLIN};
-        ck_assert_int_eq(poll(&taken, 1, LEISURE_US / 1000), 0); /* nobody else has the loop */
+        /* no other thread has taken the loop */
+        ck_assert_int_eq(poll(&taken, 1, LEISURE_US / 1000), 0);
     }
-    ck_assert(!committer_finish(committer, &commit, &error)); /* the result is returned once */
-    committer_begin(committer, &other);                       /* the other thread can still write
-                                                               * it */
+    ck_assert(!committer_finish(committer, &commit, &error)); /* the result is returned only once */
+    committer_begin(committer, &other);                       /* the other thread can still write */
     ck_assert(is_notified());
 }
 END_TEST
@@ -358,7 +358,7 @@ START_TEST(a_slow_disk_is_the_other_threads)
     usleep(LEISURE_US);
     open_gate();
     ck_assert(is_notified());
-    usleep(LEISURE_US); /* meanwhile the other thread comes to rest */
+    usleep(LEISURE_US); /* meanwhile the other thread begins to rest */
     ck_assert_int_eq(committer_write(committer, &batch), COMMITTER_BUSY);
 }
 END_TEST
@@ -370,7 +370,7 @@ START_TEST(nothing_is_written_beside_a_checkpoint)
     for (int i = 0; i < 50; i++) {
         committer_begin(committer, &quick);
         ck_assert(is_notified());
-        usleep(1000); /* meanwhile the other thread comes to rest */
+        usleep(1000); /* meanwhile the other thread begins to rest */
         committer_idle(committer);
         write_here(&batch);
     }
@@ -379,10 +379,10 @@ END_TEST
 
 START_TEST(a_loop_that_stands_still_is_gone_on_with)
 {
-    /* The other thread has the loop, gets the batch, and ends. */
+    /* The other thread gets the loop, finishes the batch, and ends the loop. */
     static char says[] = "o+f";
     get_stuck("fe", says);
-    /* From now on this thread has the loop again, and the other thread writes. */
+    /* Now this thread has the loop again, and the other thread writes batches. */
     struct batch batch = {.epoch = 6};
     committer_begin(committer, &batch);
     ck_assert(is_notified());
@@ -390,7 +390,7 @@ START_TEST(a_loop_that_stands_still_is_gone_on_with)
 }
 END_TEST
 
-/* The signal must not wait for a disk that stands still. */
+/* The signal is handled on the other thread: it must not wait for a disk that stands still. */
 START_TEST(a_signal_comes_while_the_other_thread_is_stuck)
 {
     static char says[] = "os+f";
@@ -401,14 +401,15 @@ END_TEST
 
 START_TEST(each_thread_takes_the_loop_from_the_other)
 {
-    /* This thread gets stuck, and then the other thread, whose loop this thread ends. */
+    /* This thread gets stuck, and the other thread continues the loop. Then the other thread gets
+     * stuck, and this thread continues the loop and ends it. */
     static char says[] = "o+fm+r";
     get_stuck("fwe", says);
-    ck_assert(is_notified()); /* the call that the other one was stuck in */
+    ck_assert(is_notified()); /* the batch in which the other thread was stuck */
 }
 END_TEST
 
-/* The thread that has the loop ends it while the other thread writes: no work is done twice. */
+/* The thread that has the loop ends it while the other thread writes. No work is done twice. */
 START_TEST(a_loop_ends_while_a_batch_is_written)
 {
     static char says[] = "o+fb.+";

@@ -1,4 +1,5 @@
-/* The configuration: every key, every way to get one wrong, and the rights that follow from it. */
+/* The configuration: every key, every way to get a key wrong, and the rights that follow from the
+ * configuration. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static enum config_result read_text(const char *text)
     return config_read(&config, file, error);
 }
 
-/* read_text(), with the users and groups of this host. */
+/* Calls read_text(), and looks the names up among this host's users and groups. */
 static enum config_result read_and_find(const char *text)
 {
     enum config_result result = read_text(text);
@@ -134,7 +135,8 @@ START_TEST(every_key)
 }
 END_TEST
 
-/* Text behind the minimal configuration (which has 3 lines), and the line of the error. */
+/* A text that is appended to the minimal configuration, which has 3 lines, and the expected
+ * error. */
 static const struct {
     const char *text;
     const char *expected;
@@ -278,7 +280,7 @@ START_TEST(a_cell_of_three_and_its_observer)
     snprintf(text, sizeof(text), "%s%s", minimal, others);
     ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
     ck_assert_uint_eq(config.voter_count, 3);
-    for (unsigned i = 0; i < 3; i++) { /* every agent has them in the same order */
+    for (unsigned i = 0; i < 3; i++) { /* every agent has the voters in the same order */
         ck_assert_int_eq(config.voters[i].name[0], (int)('a' + i));
         ck_assert_int_eq(config.voters[i].address[12], (int)('1' + i));
     }
@@ -296,7 +298,7 @@ START_TEST(a_cell_of_three_and_its_observer)
 }
 END_TEST
 
-/* Without TLS: on the loopback without `insecure`, elsewhere only with it. */
+/* Without TLS, an agent may listen on the loopback, and elsewhere only with `insecure`. */
 START_TEST(where_it_may_listen)
 {
     static const char *const good[] = {
@@ -306,7 +308,7 @@ START_TEST(where_it_may_listen)
         "[cell]\nlisten = tcp://localhost:1\n",
         "[cell]\nlisten = tcp://10.0.0.1:1\ninsecure = yes\n",
         "[cell]\nlisten = tls+tcp://10.0.0.1:1\n[tls]\nca = /x\ncert = /x\nkey = /x\n",
-        "[voters]\na = tcp://10.0.0.1:1\n", /* alone: it does not listen */
+        "[voters]\na = tcp://10.0.0.1:1\n", /* a single voter does not listen */
     };
     char text[512];
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -318,8 +320,8 @@ START_TEST(where_it_may_listen)
 }
 END_TEST
 
-/* A relative state_dir counts from the current folder. It becomes an absolute path, because the
- * checks of the folders above it need one. */
+/* A relative state_dir starts at the current folder. It becomes an absolute path, which the checks
+ * of the folders above it need. */
 START_TEST(a_relative_state_dir)
 {
     char expected[PATH_MAX + 32];
@@ -415,15 +417,15 @@ START_TEST(who_may_do_what)
                                    "admins = 21, @2100\n"
                                    "[namespace.mine]\n"),
                      CONFIG_OK);
-    ck_assert_uint_eq(rights(0, 0, 1), ADMIN); /* root has all rights everywhere */
+    ck_assert_uint_eq(rights(0, 0, 1), ADMIN); /* root has all rights in every namespace */
     ck_assert_uint_eq(rights(1, 0, 1), ADMIN);
     ck_assert_uint_eq(rights(0, 50, 1), USE); /* the agent's own user is no administrator */
     ck_assert_uint_eq(rights(1, 50, 1), USE);
-    ck_assert_uint_eq(rights(0, 10, 1), USE); /* users in [agent] count where the namespace names
-                                               * none */
+    /* `users` in [agent] counts in a namespace that has no `users` */
+    ck_assert_uint_eq(rights(0, 10, 1), USE);
     ck_assert_uint_eq(rights(2, 10, 1), USE);
     ck_assert_uint_eq(rights(1, 10, 1), 0);
-    ck_assert_uint_eq(rights(1, 11, 1), ADMIN); /* admins in [agent] count everywhere */
+    ck_assert_uint_eq(rights(1, 11, 1), ADMIN); /* `admins` in [agent] counts in every namespace */
     ck_assert_uint_eq(rights(1, 20, 1), USE);
     ck_assert_uint_eq(rights(0, 20, 1), 0);
     ck_assert_uint_eq(rights(1, 99, 2000), USE);
@@ -447,8 +449,8 @@ START_TEST(nobody_else_unless_named)
 }
 END_TEST
 
-/* Unknown names may be found later, or never. The agent goes on, and nobody has rights by such a
- * name. */
+/* A name that nobody has may be found later, or never. The agent starts nevertheless, and nobody
+ * gets rights by that name. */
 START_TEST(names_that_nobody_has)
 {
     char place[CONFIG_PLACE_MAX];
@@ -463,7 +465,7 @@ START_TEST(names_that_nobody_has)
     ck_assert_uint_eq(rights(1, 70, 70), 0);
     ck_assert_uint_eq(rights(2, 70, 70), 0); /* no user gets a right by an unknown group */
     config_found(&config, 2, false, 70);
-    config_found(&config, 2, false, 71); /* one report is enough */
+    config_found(&config, 2, false, 71); /* the first report of a name counts */
     config_found(&config, 3, true, 72);
     config_found(&config, 0, true, 73);
     ck_assert_uint_eq(config_unknown_count(&config), 0);
@@ -490,7 +492,8 @@ START_TEST(a_list_has_64_names_at_most)
 }
 END_TEST
 
-/* While a name is not known its user may come any moment: the socket must let it connect. */
+/* While a name is unknown, its user may appear at any moment, so the socket must admit other
+ * users. */
 START_TEST(who_is_awaited_is_one_of_the_others)
 {
     ck_assert_int_eq(read_text("[agent]\nname = a\ncell = c\nusers = no-such-user\n"), CONFIG_OK);

@@ -1,6 +1,6 @@
 /*
- * The driver's order, with a host core and a store that the test plays: which actions wait for a
- * commit, how many commits there are, and what a failure stops.
+ * The order of the driver's work. The test plays the host core and the store. It checks which
+ * actions wait for a commit, how many commits there are, and what a failure stops.
  */
 #include <check.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "driver/driver.h"
 #include "driver_host.h"
 
-/* ---- the disk, and what happened ---- */
+/* ---- the disk, and the trace ---- */
 
 static struct driver *driver;
 static char trace[4096]; /* the events, in order: one word each */
@@ -26,7 +26,7 @@ static void note(const char *word)
 }
 
 static struct {
-    bool slow; /* a batch is durable only when land() says so */
+    bool slow; /* a batch is durable only after land() */
     bool fail_commit;
     const struct driver_batch *flying;
     unsigned actions;
@@ -54,7 +54,7 @@ static void note_record(const struct driver_record *record)
     }
 }
 
-/* Makes the batch on its way durable, or lets it fail. */
+/* Makes the flying batch durable, or makes it fail. */
 static void land(void)
 {
     const struct driver_record *record;
@@ -76,7 +76,7 @@ static void land(void)
 static void commit(void *arg, const struct driver_batch *batch)
 {
     (void)arg;
-    ck_assert_ptr_null(disk.flying); /* one at a time */
+    ck_assert_ptr_null(disk.flying); /* there is one batch at a time */
     disk.flying = batch;
     if (!disk.slow) {
         land();
@@ -85,8 +85,8 @@ static void commit(void *arg, const struct driver_batch *batch)
 
 /* ---- the host core that the test plays ---- */
 
-/* The host core's actions on a frame of client n, as letters. s: persist a slot, d: remove a slot,
- * r: reply, q: ask the quorum for a lock, w: welcome. */
+/* What the host core does on a frame of client n, one letter for each action. s: persist a slot, d:
+ * remove a slot, r: reply, q: ask the quorum for a lock, w: welcome. */
 static const char *script[16];
 static int64_t now_ns;
 static unsigned grants;
@@ -184,7 +184,7 @@ static void act(void *arg, const struct host_action *action, const unsigned char
     char word[32];
     (void)arg;
     if (action->kind == HOST_REPLY) {
-        for (unsigned i = 0; i < 4; i++) { /* its bytes survived the wait */
+        for (unsigned i = 0; i < 4; i++) { /* the reply's bytes were kept during the wait */
             ck_assert_int_eq(bytes[i], 'a' + (int)action->client);
         }
         if (hang_up_on_reply) {
@@ -199,7 +199,7 @@ static void act(void *arg, const struct host_action *action, const unsigned char
     note(word);
 }
 
-static int64_t promised_ns; /* the last deadline */
+static int64_t promised_ns; /* the latest deadline that the driver promised */
 
 static void promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 {
@@ -253,7 +253,7 @@ static void ignore_log(void *arg, const struct action_log *log)
     (void)log;
 }
 
-/* The host core is held up in its next step for so long; meanwhile the keeper does its work. */
+/* How long the host core's next step takes. Meanwhile the keeper works. */
 static int64_t held_up_ns;
 
 static void lend(void *arg)
@@ -370,7 +370,7 @@ static void begin(void)
 
 START_TEST(the_start_makes_the_session_safe)
 {
-    /* The promised deadline is noted before the host core publishes it. */
+    /* The driver promises the deadline, durably, before the host core publishes it. */
     const char *promised = strstr(trace, "promise");
     const char *told = strstr(trace, "lease1");
     ck_assert_ptr_nonnull(promised);
@@ -381,8 +381,8 @@ START_TEST(the_start_makes_the_session_safe)
 }
 END_TEST
 
-/* The bound for epochs is for other agents' messages: the only voter's host has this epoch in its
- * store. */
+/* MESSAGE_EPOCH_LIMIT bounds the epochs in messages of other agents. The only voter's own host has
+ * its epoch from its store, so a high one is accepted. */
 START_TEST(a_high_epoch_of_its_own_is_believed)
 {
     tear_down();
@@ -390,13 +390,12 @@ START_TEST(a_high_epoch_of_its_own_is_believed)
 }
 END_TEST
 
-/* No epoch follows the last one: the driver ends, and stores no epoch that no start would
- * accept. */
+/* No epoch follows the last one. The driver ends, and stores no epoch that a start would refuse. */
 START_TEST(the_last_epoch_is_lost)
 {
     tear_down();
     set_up_with(MESSAGE_EPOCH_LIMIT - 1);
-    now_ns += 60000000000; /* past the deadline and the grace period */
+    now_ns += 60000000000; /* after the deadline and the grace */
     begin();
     driver_tick(driver);
     driver_flush(driver);
@@ -448,7 +447,7 @@ START_TEST(slot_and_grant_share_a_commit)
     frame(1, "sq");
     driver_flush(driver);
     ck_assert_str_eq(trace, "slot commit grant");
-    ck_assert_uint_eq(disk.actions, actions + 1); /* the register */
+    ck_assert_uint_eq(disk.actions, actions + 1); /* one more: the register */
 }
 END_TEST
 
@@ -490,7 +489,8 @@ START_TEST(what_an_action_posts_comes_after_the_others)
 }
 END_TEST
 
-/* An id goes to another client only when the outside knows nothing of the first one any more. */
+/* An id goes to another client only after the core was told that its FORGET is done; this waits for
+ * the batch. */
 START_TEST(what_is_forgotten_behind_a_batch_is_told_behind_it)
 {
     begin();
@@ -512,9 +512,9 @@ START_TEST(the_loop_goes_on_while_a_batch_is_on_its_way)
     frame(1, "sr");
     driver_flush(driver);
     ck_assert_str_eq(trace, "");
-    frame(2, "r"); /* stands behind the row that is not durable yet */
+    frame(2, "r"); /* waits behind the row of client 1, which is not durable yet */
     frame(3, "sr");
-    driver_flush(driver); /* one batch at a time */
+    driver_flush(driver); /* begins no second batch */
     frame(4, "dr");
     driver_flush(driver);
     land();
@@ -553,13 +553,13 @@ START_TEST(renewals_go_on)
         driver_flush(driver);
         ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
     }
-    ck_assert_uint_eq(disk.commits, 0); /* renewing costs no flush */
+    ck_assert_uint_eq(disk.commits, 0); /* a renewal costs no flush */
     ck_assert_ptr_null(strstr(trace, "lost"));
 }
 END_TEST
 
-/* For ten ttls a row waits for a flush: the own vote does not wait for it. The host core gets the
- * new lease before anything else. */
+/* A row waits for a flush for ten ttls. The agent's own vote for its session does not wait for that
+ * flush. The host core gets the new lease before anything else. */
 START_TEST(the_session_is_kept_while_the_host_core_is_held_up)
 {
     begin();
@@ -580,7 +580,7 @@ END_TEST
 START_TEST(a_lost_session_is_followed_by_a_durable_new_one)
 {
     begin();
-    now_ns += 3600000000000; /* asleep past deadline and grace period */
+    now_ns += 3600000000000; /* the machine slept past the deadline and the grace */
     driver_stalled(driver);
     driver_tick(driver);
     driver_flush(driver);
@@ -596,7 +596,7 @@ START_TEST(a_lost_session_is_followed_by_a_durable_new_one)
 }
 END_TEST
 
-/* Another host of the cell has that lock, and this host wants it. */
+/* Makes the host want a lock that another host has. */
 static void other_has_lock(uint32_t number)
 {
     struct message message;
@@ -626,7 +626,8 @@ static void let_pass(int64_t ns)
     driver_flush(driver);
 }
 
-/* Renewals that came in time may be unread: no session is marked in a turn that stood still, ... */
+/* Renewals that came in time may still be unread after a turn that stood still, so the voter marks
+ * no session in that turn. */
 START_TEST(a_stall_within_a_turn_spares_sessions)
 {
     static const int64_t lapsed_ns = 6000000000;
@@ -635,9 +636,9 @@ START_TEST(a_stall_within_a_turn_spares_sessions)
     let_pass(lapsed_ns);
     ck_assert_int_eq(stalled_ns, lapsed_ns);
     ck_assert_uint_eq(driver_counts(driver)->marks, 0);
-    ck_assert(!driver_turn(driver, 0)); /* the keeper received the answer, and the turn is over */
+    ck_assert(!driver_turn(driver, 0)); /* the keeper received the answer; the turn is over */
     ck_assert_int_eq(stalled_ns, lapsed_ns);
-    /* ... but later, if it stays silent. */
+    /* The voter marks the session later, if its agent stays silent. */
     for (unsigned i = 0; i < 60; i++) {
         driver_turn(driver, now_ns);
         let_pass(lapsed_ns / 30);
@@ -649,8 +650,8 @@ START_TEST(a_stall_within_a_turn_spares_sessions)
 }
 END_TEST
 
-/* A turn of a third of the ttl is no stall, nor is any time between turns. A long turn is a stall
- * even if no step followed in it. */
+/* A turn of a third of the ttl is no stall, and time between turns is no stall. A long turn is a
+ * stall even if it has no step. */
 START_TEST(what_is_a_stall_within_a_turn)
 {
     driver_turn(driver, now_ns);
@@ -659,10 +660,10 @@ START_TEST(what_is_a_stall_within_a_turn)
     ck_assert_int_eq(stalled_ns, 0);
     other_has_lock(1);
     let_pass(6000000000);
-    ck_assert(!driver_turn(driver, now_ns - 1000000000)); /* a late one */
+    ck_assert(!driver_turn(driver, now_ns - 1000000000)); /* a report that comes late */
     ck_assert_int_eq(stalled_ns, 0);
-    ck_assert_uint_eq(driver_counts(driver)->marks, 1); /* this shows that the test above can
-                                                         * fail */
+    /* a mark: without a stall, the session is not spared */
+    ck_assert_uint_eq(driver_counts(driver)->marks, 1);
     now_ns += 1000000000;
     ck_assert(driver_turn(driver, 0));
     ck_assert_int_eq(stalled_ns, 2000000000);

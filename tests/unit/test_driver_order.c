@@ -1,6 +1,6 @@
 /*
- * Which messages wait for the disk in a cell of many: with a quorum core, a host core and a disk
- * that the test plays.
+ * Which messages wait for the disk in a cell of several voters. The test plays the quorum core, the
+ * host core and the disk.
  */
 #include <check.h>
 #include <stdio.h>
@@ -19,9 +19,9 @@ START_TEST(a_proposal_goes_out_while_the_own_disk_is_written)
     ck_assert_str_eq(trace, "b:accept c:accept");
     driver_flush(driver);
     ck_assert_str_eq(trace, "b:accept c:accept flush");
-    receive(MESSAGE_ACCEPTED, 1); /* another voter's vote is counted at once */
+    receive(MESSAGE_ACCEPTED, 1); /* another voter's vote counts at once */
     ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted");
-    land(NULL); /* the own one when it is durable */
+    land(NULL); /* the own vote counts when it is durable */
     ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted durable own:accepted");
 }
 END_TEST
@@ -49,7 +49,7 @@ START_TEST(what_nobody_waits_for_goes_a_little_later)
     ck_assert_int_gt(due_ns, now_ns);
     ck_assert_int_le(due_ns, now_ns + 20000000);
     now_ns = due_ns - 1;
-    do_plan(steps, 2); /* it leaves together with the first */
+    do_plan(steps, 2); /* leaves together with the first message */
     driver_flush(driver);
     ck_assert_str_eq(trace, "b:accept b:accept");
     now_ns = due_ns;
@@ -60,7 +60,7 @@ START_TEST(what_nobody_waits_for_goes_a_little_later)
 }
 END_TEST
 
-/* A voter that follows a checkpoint has to have the values that were chosen before it. */
+/* A voter that follows a checkpoint must have the values that were chosen before it. */
 START_TEST(a_checkpoint_does_not_overtake_what_goes_later)
 {
     static const struct step steps[] = {{'l', MESSAGE_ACCEPT, 2, NO},
@@ -117,7 +117,7 @@ START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
     static const struct step second[] = {{'p', 0, 0, NO}, {'s', MESSAGE_ACCEPTED, 2, NO}};
     do_plan(first, 2);
     driver_flush(driver);
-    do_plan(second, 2); /* while the first is under way */
+    do_plan(second, 2); /* while the first flush is under way */
     driver_flush(driver);
     ck_assert_str_eq(trace, "flush");
     land(NULL);
@@ -132,9 +132,9 @@ START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
 }
 END_TEST
 
-/* Each of these messages says that something is on the disk. If a PREPARE leaves and its round is
- * not on the disk, a process after a crash may use the same ballot again. If a mark is sent and
- * then forgotten, one majority may acknowledge a session that another one ended. */
+/* Each of these messages claims that something is on the sender's disk. If a PREPARE left before
+ * its round was durable, a process after a crash could use the same ballot again. If a mark left
+ * and were then forgotten, one majority could acknowledge a session that another majority ended. */
 START_TEST(what_says_that_it_is_on_the_disk_leaves_when_it_is)
 {
     static const enum message_kind kinds[] = {
@@ -160,14 +160,14 @@ START_TEST(what_has_nothing_to_persist_waits_for_what_is_on_its_way)
     static const struct step second[] = {{'s', MESSAGE_ACCEPTED, 1, NO}};
     do_plan(first, 2);
     driver_flush(driver);
-    do_plan(second, 1); /* a repeat of an answer, to a row that is not durable yet */
+    do_plan(second, 1); /* repeats an answer about a row that is not durable yet */
     ck_assert_str_eq(trace, "flush");
     land(NULL);
     ck_assert_str_eq(trace, "flush durable c:accepted b:accepted");
 }
 END_TEST
 
-/* Returns whether the batch that is being flushed is alone, and ends its flush. */
+/* Ends the flush that is under way. Returns whether its batch was alone (driver_is_alone()). */
 static bool was_alone(void)
 {
     driver_flush(driver);
@@ -186,15 +186,15 @@ START_TEST(a_batch_is_alone_if_all_that_goes_on_is_about_its_name)
     do_plan(accepted, 2);
     ck_assert(was_alone());
     do_frame("s");
-    do_plan(accepted, 2); /* slot and register of one name */
+    do_plan(accepted, 2); /* a slot and a register of one name */
     ck_assert(was_alone());
     do_frame("s");
-    do_plan(other, 2); /* of two */
+    do_plan(other, 2); /* rows of two names */
     ck_assert(!was_alone());
-    do_plan(promise, 2); /* of no name */
+    do_plan(promise, 2); /* a promise: a row of no name */
     ck_assert(!was_alone());
     do_frame("s");
-    do_plan(promise, 2); /* of one, and of none */
+    do_plan(promise, 2); /* a row of one name and a row of no name */
     ck_assert(!was_alone());
     asks_only = false;
     do_plan(accepted, 2);
@@ -242,9 +242,9 @@ END_TEST
 START_TEST(a_grant_waits_for_the_slots_row_and_a_recall_for_the_grant)
 {
     do_frame("sb");
-    ck_assert_str_eq(trace, "b:acquire"); /* asking waits for nothing */
+    ck_assert_str_eq(trace, "b:acquire"); /* a request to a coordinator waits for nothing */
     driver_flush(driver);
-    receive(MESSAGE_RECALL, 2); /* of another lock */
+    receive(MESSAGE_RECALL, 2); /* a recall of another lock */
     receive(MESSAGE_GRANT, 1);
     driver_flush(driver);
     receive(MESSAGE_RECALL, 1);
@@ -282,7 +282,7 @@ START_TEST(relays)
     do_plan(steps, 1);
     ck_assert_str_eq(trace, "c:recall");
     ck_assert_str_eq(last_sent.to.text, "o");
-    do_plan(&steps[1], 1); /* this agent is the relay: it goes straight there */
+    do_plan(&steps[1], 1); /* this agent is the relay, so it sends straight to o */
     ck_assert_str_eq(trace, "c:recall o:recall");
     do_frame("r");
     ck_assert_str_eq(trace, "c:recall o:recall c:acquire");
@@ -291,13 +291,13 @@ START_TEST(relays)
     message.kind = MESSAGE_RECALL;
     message.from = names[1];
     message.to = names[3];
-    driver_received(driver, &message); /* another's: passed on, once */
+    driver_received(driver, &message); /* another agent's message is passed on, once */
     ck_assert_str_eq(trace, "c:recall o:recall c:acquire o:recall");
     ck_assert(last_sent.relayed);
     message.relayed = true;
     driver_received(driver, &message);
     message.relayed = false;
-    message.kind = MESSAGE_ACCEPT; /* voters talk to each other directly */
+    message.kind = MESSAGE_ACCEPT; /* a message between voters is not passed on */
     driver_received(driver, &message);
     ck_assert_str_eq(trace, "c:recall o:recall c:acquire o:recall");
     message.kind = MESSAGE_RECALL;
@@ -308,9 +308,10 @@ START_TEST(relays)
 }
 END_TEST
 
-static unsigned told; /* how often the log said that a message was refused */
+static unsigned told; /* how often the log reported a refused message */
 
-/* A request to another voter, in that agent's name. Returns whether it was passed on. */
+/* Gives the driver a request to another voter, from names[from], in the name of names[who]. Returns
+ * whether the driver passed it on. */
 static bool passes_on(enum message_kind kind, unsigned from, unsigned who)
 {
     struct message message;
@@ -330,8 +331,8 @@ static bool passes_on(enum message_kind kind, unsigned from, unsigned who)
     return trace[0] != '\0' && strcmp(trace, "message_refused") != 0;
 }
 
-/* The next voter believes what a voter passes on, also the name of the asking host. So an agent
- * without a vote could give back another host's lock. */
+/* A voter believes what another voter passes on, also the name of the asking host. Without this
+ * check, an agent that is no voter could give back another host's lock. */
 START_TEST(a_request_is_passed_on_in_its_senders_name_only)
 {
     static const enum message_kind kinds[] = {MESSAGE_ACQUIRE, MESSAGE_AMEND, MESSAGE_GIVE_BACK,
@@ -345,7 +346,7 @@ START_TEST(a_request_is_passed_on_in_its_senders_name_only)
             }
         }
     }
-    ck_assert_uint_eq(told, 2); /* one line for each of the two, in a minute */
+    ck_assert_uint_eq(told, 2); /* one line in a minute for each sender */
 }
 END_TEST
 
@@ -355,7 +356,7 @@ START_TEST(only_voters_say_what_voters_say)
                                               MESSAGE_GRANT, MESSAGE_RECALL};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         receive(kinds[i], 3);
-        receive(kinds[i], 0); /* from itself, over the network */
+        receive(kinds[i], 0); /* as if from this agent itself, over the network */
     }
     ck_assert_str_eq(trace, "message_refused");
     trace[0] = '\0';
@@ -363,8 +364,7 @@ START_TEST(only_voters_say_what_voters_say)
     ck_assert_str_eq(trace, "own:acquire");
 }
 
-/* A request that goes straight to its receiver counts only in its sender's name, too, if the sender
- * has no vote. */
+/* A request that comes straight from an observer must be in the observer's own name, too. */
 START_TEST(nobody_without_a_vote_asks_for_another)
 {
     struct message message;
@@ -402,7 +402,8 @@ static void answer_of_b(enum message_kind kind, enum message_voter_status status
     driver_received(driver, &message);
 }
 
-/* The trace has the voters that may be asked, and behind them those that answered. */
+/* In the trace, "up" has the bits of the voters that may be asked, then of the voters that
+ * answered. */
 START_TEST(the_host_core_is_told_which_voters_there_are)
 {
     driver_link(driver, &names[2], false);
@@ -412,7 +413,7 @@ START_TEST(the_host_core_is_told_which_voters_there_are)
     trace[0] = '\0';
     answer_of_b(MESSAGE_RENEW_ACK, 0);
     ck_assert_ptr_nonnull(strstr(trace, "up7:3"));
-    while (now_ns < 10000000000) { /* nobody answers any more */
+    while (now_ns < 10000000000) { /* no voter answers any more */
         now_ns = driver_next_ns(driver);
         driver_tick(driver);
         driver_flush(driver);
@@ -430,8 +431,8 @@ static void b_is(bool up, bool refused)
     ck_assert_uint_eq(voters.refused, refused ? 2 : 0);
 }
 
-/* A voter that answers without a vote is not up, whatever it acknowledged before. Nor is it down
- * between its report that it votes and its first vote. */
+/* A voter that answers without a vote is not shown as up, whatever it acknowledged before. A voter
+ * that has reported that it votes is not shown as down before its first vote. */
 START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
 {
     driver_link(driver, &names[1], true);
@@ -455,7 +456,7 @@ START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
     answer_of_b(MESSAGE_HELLO_ACK, MESSAGE_STATUS_REJOINING);
     ck_assert(driver_starts_over(driver, 1) && !driver_starts_over(driver, 2));
     b_is(false, true);
-    driver_link(driver, &names[1], false); /* a peer that is gone is shown as gone */
+    driver_link(driver, &names[1], false); /* a voter whose link is broken is shown as down only */
     b_is(false, false);
     driver_link(driver, &names[1], true);
     answer_of_b(MESSAGE_RENEW_ACK, 0);
@@ -469,7 +470,7 @@ START_TEST(the_quorum_core_is_told_who_is_reached)
     driver_link(driver, &names[3], false);
     driver_link(driver, &names[0], true);
     ck_assert_str_eq(reached, "c");
-    driver_link(driver, &names[3], true); /* no voter */
+    driver_link(driver, &names[3], true); /* o is no voter */
     ck_assert_str_eq(reached, "co");
 }
 END_TEST
@@ -487,8 +488,8 @@ static void answer_renewal(unsigned voter, bool extended)
     driver_received(driver, &message);
 }
 
-/* Another thread keeps the session. Of all messages that arrive, only renewals and their answers
- * count. */
+/* Another thread keeps the session. Of the messages that arrive, it takes only renewals and their
+ * answers. */
 START_TEST(while_the_host_core_is_held_up_renewals_go_on)
 {
     struct message_agent *b = &names[1];
@@ -512,7 +513,7 @@ START_TEST(while_the_host_core_is_held_up_renewals_go_on)
     ck_assert_int_gt(renewal_deadline_ns(&renewal), now_ns);
     driver_keep_end(driver);
     ck_assert_str_eq(trace, "");
-    driver_flush(driver); /* the broken link is known now */
+    driver_flush(driver); /* the driver now learns of the broken link */
     ck_assert_str_eq(trace, "up5:5");
 }
 END_TEST

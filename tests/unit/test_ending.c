@@ -93,7 +93,7 @@ START_TEST(a_note_holds_the_longest_name_and_every_user)
 }
 END_TEST
 
-/* Two readers are taken away by one break, and a third one later for another reason. */
+/* One break takes two readers' holds away. A third reader's hold ends later for another reason. */
 START_TEST(readers_have_notes_of_their_own)
 {
     const struct hfi_ending later = {.kind = HFI_ENDING_LEASE, .at_ns = 99, .uid = -1};
@@ -118,7 +118,7 @@ START_TEST(all_holds_of_a_slot_get_a_note)
     const struct hfi_ending session = {.kind = HFI_ENDING_SESSION, .at_ns = 5, .uid = -1};
     struct hfi_ending ending;
     hfi_ending_note_all(&region, SLOT, &session);
-    ck_assert(!hfi_ending_last(&region, SLOT, &ending)); /* nobody holds it */
+    ck_assert(!hfi_ending_last(&region, SLOT, &ending)); /* nobody holds the lock */
     region.words[SLOT].word = UINT64_C(3) << HFI_W_HOLDER_SHIFT | TOKEN;
     hfi_ending_note_all(&region, SLOT, &session);
     ck_assert(read_writer(TOKEN, &ending));
@@ -133,14 +133,14 @@ START_TEST(all_holds_of_a_slot_get_a_note)
 }
 END_TEST
 
-/* The hold that was noted last. Its number is its token and its reader's cell, and no number comes
- * twice. Even ones were broken as in `broken`, odd ones as in `other`. */
+/* The number of the hold that was noted last: its token and its reader's cell. No number comes
+ * twice. Even numbers ended as in `broken`, odd ones as in `other`. */
 static _Atomic uint64_t noted_last;
 static _Atomic bool noted_enough;
 static const struct hfi_ending other = {
     .kind = HFI_ENDING_BROKEN, .at_ns = 99, .uid = 77, .agent = "another-host-c"};
 
-/* Writes the notes of one hold after the other over one another. */
+/* Writes the notes of one hold after another into the same place. */
 static void *write_over(void *arg)
 {
     (void)arg;
@@ -153,7 +153,8 @@ static void *write_over(void *arg)
     return NULL;
 }
 
-/* A note that is written over while it is read is not known, rather than that of another hold. */
+/* If a note is overwritten while it is read, the reader gets no note, rather than that of another
+ * hold. */
 START_TEST(a_note_that_is_written_over_is_not_known)
 {
     enum { READS = 500000 };
@@ -180,7 +181,7 @@ START_TEST(a_note_that_is_written_over_is_not_known)
 }
 END_TEST
 
-/* Every process of the namespace can write the notes. */
+/* Every process of the namespace can write into the notes. */
 START_TEST(forged_notes_are_refused_or_cleaned)
 {
     struct hfi_ending ending;

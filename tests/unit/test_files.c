@@ -1,5 +1,6 @@
 /*
- * Whether the socket's file is still there, also when it could not be opened at once.
+ * The agent notices whether its socket's file still exists, even if it could not open the file at
+ * once.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -42,7 +43,7 @@ static void tear_down(void)
     free(agent);
 }
 
-/* The file was made again, and there is no descriptor to look at it with. */
+/* Makes the file anew while no descriptor is free to look at it. */
 static void make_again_unseen(void)
 {
     struct rlimit limit;
@@ -77,7 +78,7 @@ START_TEST(a_socket_that_is_removed_before_that_is_gone)
     ck_assert(files_socket_known(agent));
     ck_assert(files_socket_gone(agent));
     make_file();
-    files_open_socket(agent); /* as after the agent has made it again */
+    files_open_socket(agent); /* as after the agent has made its socket again */
     ck_assert(!files_socket_gone(agent));
 }
 END_TEST

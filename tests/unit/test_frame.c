@@ -1,8 +1,9 @@
 /*
- * The frames: the bytes of each kind, each field wrong one at a time, packets cut and damaged.
+ * The frames: the bytes of each kind, each field wrong one at a time, packets that are cut or
+ * damaged.
  *
- * The decoder and the encoder are written by the same tables, so this file says once more, in bytes
- * and in error texts, what SCHEMA.md says; msgpack-c's own unpacker reads what the encoder wrote.
+ * The same tables drive the decoder and the encoder. So this file repeats in bytes and in error
+ * texts what SCHEMA.md says, and the unpacker of msgpack-c reads what the encoder wrote.
  */
 #include "frame_samples.h"
 
@@ -24,7 +25,7 @@ static struct hfi_frame frame;
 static struct hfi_listed_cursor cursor;
 static struct hfi_frame_error error;
 
-/* Decodes a copy of exactly that size, so that AddressSanitizer sees any read beyond it. */
+/* Decodes a copy of exactly that size, so that AddressSanitizer reports a read beyond it. */
 static int decode(const void *bytes, size_t size)
 {
     void *exact = malloc(size > 0 ? size : 1);
@@ -98,7 +99,7 @@ START_TEST(test_golden)
     ck_assert_mem_eq(packet, golden[index].bytes, size);
     ck_assert_msg(decode(golden[index].bytes, size) == 0, "%s", error.text);
     if (index < SAMPLE_KINDS) {
-        /* Decodes in place, since the texts point into the decoded bytes. */
+        /* decodes in place, because the texts point into the decoded bytes */
         ck_assert_int_eq(hfi_frame_decode(packet, size, &frame, NULL, &error), 0);
         ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), size);
         ck_assert_mem_eq(other, packet, size);
@@ -139,8 +140,8 @@ START_TEST(test_truncated)
     size_t size = sample_packet((size_t)_i, packet);
     size_t step = 1;
 
-    /* A full page repeats one lock: the test cuts at every byte of the first locks, then at some
-     * bytes. */
+    /* A full page repeats one lock. The test cuts it at every byte of the first locks, then at
+     * every 37th byte. */
     for (size_t cut = 0; cut < size; cut += step) {
         step = size > 2000 && cut > 1500 ? 37 : 1;
         ck_assert_msg(decode(packet, cut) == -1, "%zu of %zu bytes", cut, size);
@@ -171,7 +172,7 @@ static void check_accepted(const void *bytes, size_t size)
     if (frame.kind == HFI_FRAME_TOLD) {
         ck_assert_uint_eq(facts, frame.fact_count);
         ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other),
-                          0); /* built, not encoded */
+                          0); /* a page is built lock by lock, not encoded */
         return;
     }
     if (frame.kind != HFI_FRAME_LISTED) {
@@ -217,7 +218,7 @@ static size_t array_head_size(unsigned char lead)
     return lead == 0xdc ? 3 : 1;
 }
 
-/* Finds the packet's element to which the path of indexes leads. */
+/* Finds the element of the packet that the path of indexes leads to. */
 static void find_element(size_t size, const int *path, size_t *start, size_t *end)
 {
     msgpack_unpacked unpacked;
@@ -238,7 +239,7 @@ static void find_element(size_t size, const int *path, size_t *start, size_t *en
     msgpack_unpacked_destroy(&unpacked);
 }
 
-/* Decodes packet with the element at path replaced. */
+/* Decodes the packet with the element at `path` replaced. */
 static int decode_with(size_t size, const int *path, const msgpack_sbuffer *replacement)
 {
     size_t start;
@@ -251,7 +252,7 @@ static int decode_with(size_t size, const int *path, const msgpack_sbuffer *repl
     return decode(other, size - (end - start) + replacement->size);
 }
 
-enum what { U, I, S, N }; /* unsigned, signed, string, string of that many 'a' */
+enum what { U, I, S, N }; /* unsigned, signed, string, string of `number` times 'a' */
 
 struct wrong {
     enum hfi_frame_kind kind;
@@ -259,7 +260,7 @@ struct wrong {
     enum what what;
     uint64_t number;
     const char *string;
-    const char *expected; /* the whole error */
+    const char *expected; /* the whole error text */
 };
 
 #define P1(a)                                                                                      \
@@ -441,7 +442,7 @@ static const struct wrong wrongs[] = {
      "characters"},
 };
 
-/* Writes the small frame of that kind; for LISTED the full page. */
+/* Writes the small frame of that kind, or the full page for LISTED. */
 static size_t small_packet(enum hfi_frame_kind kind)
 {
     for (size_t i = 0; i < SAMPLE_KINDS; i++) {
@@ -484,12 +485,13 @@ START_TEST(test_wrong_value)
 }
 END_TEST
 
-/* An item of each msgpack type that is not the field's own is refused, and named. */
+/* A field refuses an item of each msgpack type other than its own, and the error names that
+ * type. */
 static const struct {
     const char *bytes;
     size_t size;
     const char *name;
-    char type; /* as type_of() has it; 0: no field's */
+    char type; /* as type_of() returns it; 0: no field has this type */
 } items[] = {
     {"\xc0", 1, "nil", 0},
     {"\xc3", 1, "true", 'b'},
@@ -583,7 +585,7 @@ START_TEST(test_wrong_count)
 }
 END_TEST
 
-/* Small packets whose heads announce large contents. */
+/* Small packets whose heads announce much larger contents. */
 static const struct {
     const unsigned char *bytes;
     size_t size;
@@ -629,7 +631,8 @@ START_TEST(test_too_large)
 }
 END_TEST
 
-/* Longer forms that msgpack allows are the same number, text or array. */
+/* msgpack has longer forms of a number, text or array; the decoder accepts them as the same
+ * value. */
 START_TEST(test_long_forms)
 {
     static const unsigned char open[] =
@@ -656,11 +659,11 @@ START_TEST(test_long_forms)
 }
 END_TEST
 
-/* A peer of another version is understood as far as its version, whatever follows. */
+/* The HELLO or WELCOME of another version is decoded up to its version, whatever follows. */
 START_TEST(test_other_version)
 {
     static const unsigned char hello_1[] = "\x97\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
-                                           "0.1.0"; /* as the first libraries said it */
+                                           "0.1.0"; /* as the first libraries sent it */
 
     ck_assert_int_eq(decode("\x94\x01\x07\x04\x80", 5), 0);
     ck_assert_int_eq(frame.kind, HFI_FRAME_HELLO);
@@ -677,8 +680,8 @@ START_TEST(test_other_version)
 }
 END_TEST
 
-/* A release whose frames differ from those of earlier releases needs a new version: else one end
- * refuses the other's frames as senseless. */
+/* A release whose frames differ from those of earlier releases needs a new version. Otherwise a new
+ * client and an old agent would refuse each other's frames as damaged. */
 START_TEST(test_a_change_moves_the_version)
 {
     const int version = 3;
@@ -699,7 +702,7 @@ START_TEST(test_a_change_moves_the_version)
 }
 END_TEST
 
-/* A HELLO without a command line has an empty one. */
+/* A HELLO of a client that sends no command line decodes with an empty one. */
 START_TEST(test_hello_command)
 {
     static const unsigned char none[] = "\x98\x01\x07\x03\xcd\x10\x92\x03\x63\xa5"
@@ -726,7 +729,7 @@ static void check_command(const char *words, size_t size, const char *expected)
 
     ck_assert_msg(shown.size == strlen(expected) && memcmp(shown.bytes, expected, shown.size) == 0,
                   "%.*s: expected %s", (int)shown.size, shown.bytes, expected);
-    sample_small(0, &frame); /* whatever the command line was, it may be sent */
+    sample_small(0, &frame); /* a command line cut by hfi_command_show() can be sent */
     frame.hello.command = shown;
     ck_assert_uint_gt(hfi_frame_encode(&frame, other, sizeof other), 0);
 }
@@ -745,16 +748,17 @@ START_TEST(test_command_of)
     memset(expected, 'a', sizeof expected);
     expected[HFI_FRAME_COMMAND_MAX] = '\0';
     check_command(most, sizeof most, expected);
-    memcpy(most + HFI_FRAME_COMMAND_MAX - 1, "\xc3\xa4", 2); /* half of it would fit */
+    /* the limit cuts the character in two, so it is left out */
+    memcpy(most + HFI_FRAME_COMMAND_MAX - 1, "\xc3\xa4", 2);
     expected[HFI_FRAME_COMMAND_MAX - 1] = '\0';
     check_command(most, sizeof most, expected);
-    memcpy(most + HFI_FRAME_COMMAND_MAX - 2, "\xc3\xa4z", 3); /* it fits */
+    memcpy(most + HFI_FRAME_COMMAND_MAX - 2, "\xc3\xa4z", 3); /* the character fits */
     memcpy(expected + HFI_FRAME_COMMAND_MAX - 2, "\xc3\xa4", 3);
     check_command(most, sizeof most, expected);
 }
 END_TEST
 
-/* A refused request can still be answered. */
+/* A refused request still shows its kind and number, so the agent can answer it. */
 START_TEST(test_request_of_refused)
 {
     ck_assert_int_eq(decode("\x93\x08\x07\x01", 4), -1);
@@ -766,7 +770,7 @@ START_TEST(test_request_of_refused)
 }
 END_TEST
 
-/* Frames that the decoder refuses cannot be sent. */
+/* The encoder refuses the frames that the decoder refuses. */
 START_TEST(test_encoder_refuses)
 {
     size_t refused = 0;
@@ -778,7 +782,8 @@ START_TEST(test_encoder_refuses)
             refused++;
         }
     }
-    ck_assert_uint_eq(refused, SAMPLE_KINDS - 1); /* all but DONE, which may answer nobody */
+    /* all but DONE: the number 0, of no request, is valid in it */
+    ck_assert_uint_eq(refused, SAMPLE_KINDS - 1);
     memset(&frame, 0, sizeof frame);
     frame = (struct hfi_frame){.kind = 17, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);

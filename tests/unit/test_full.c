@@ -1,4 +1,4 @@
-/* Resources that are used up: tables that are full on some voters or for agents, and numbers of
+/* Resources that are used up: tables that are full on some voters or for agents, and the numbers of
  * rounds. */
 #include <check.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { SMALL = 8, NAMES = 24 };
 
 static const enum message_mode X = MESSAGE_MODE_EXCLUSIVE;
 
-/* Makes three voters. Those in the mask have room for few registers. */
+/* Makes three voters. A voter whose bit is set in `small` has room for few registers. */
 static struct cell *cell_with_small(uint32_t small)
 {
     struct cell *cell = cell_create(3, 1);
@@ -26,7 +26,7 @@ static struct cell *cell_with_small(uint32_t small)
     return cell;
 }
 
-/* Makes a name that the voter coordinates, another one for each number. */
+/* Makes a name that voter `to` coordinates; each number gives another name. */
 static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char name[16])
 {
     uint32_t found = 0;
@@ -36,15 +36,15 @@ static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char 
     }
 }
 
-/* Asks the coordinator for many names of its own. Each request gets an answer. Returns how many
- * were granted. */
+/* Asks the coordinator for NAMES names that it coordinates. Each request gets an answer. Returns
+ * how many were granted. */
 static uint32_t ask(struct cell *cell, uint32_t to)
 {
     char name[16];
     for (uint32_t i = 0; i < NAMES; i++) {
         name_of(cell, to, i, name);
         cell_acquire(cell, to, to, name, 1 + i, 1, X, 0);
-        cell_run(cell, 400 * CELL_MS); /* as long as a round takes when one voter does not answer */
+        cell_run(cell, 400 * CELL_MS); /* the time of a round in which one voter does not answer */
         uint32_t granted = cell_got_count(cell, to, MESSAGE_GRANT);
         uint32_t refused = cell_got_count(cell, to, MESSAGE_REFUSED);
         ck_assert_uint_eq(granted + refused, i + 1);
@@ -70,12 +70,12 @@ START_TEST(without_a_majority_that_has_room_it_is_told_full)
     const struct message *last = cell_got(cell, 0, MESSAGE_REFUSED);
     ck_assert_uint_eq(last->as.refused.reason, MESSAGE_REFUSED_FULL);
     ck_assert_uint_eq(last->as.refused.request_id, NAMES);
-    /* Names that the voters know still work. */
+    /* A name that the voters know still works. */
     name_of(cell, 0, 0, name);
     cell_acquire(cell, 0, 0, name, 100, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(cell_got(cell, 0, MESSAGE_GRANT)->as.grant.request_id, 100);
-    /* One of them gets more room: a lock that was refused for want of room is granted now. */
+    /* One full voter gets more room: a lock that was refused for lack of room is granted now. */
     cell_kill(cell, 1);
     cell_start(cell, 1);
     cell_run_ready(cell);
@@ -116,13 +116,13 @@ START_TEST(no_room_for_one_more_agent_is_told)
             ck_assert_uint_eq(refused->as.refused.request_id, 7);
         }
     }
-    ck_assert_uint_eq(granted, 2); /* the voter's own agent has one of the three places */
+    ck_assert_uint_eq(granted, 2); /* the voter's own agent takes one of the three entries */
     ck_assert_ptr_nonnull(cell_other_got(cell, agents[3], MESSAGE_REFUSED));
     cell_destroy(cell);
 }
 END_TEST
 
-/* The numbers of rounds are used up while other rounds are under way: everything goes on under a
+/* The numbers of rounds are used up while rounds are under way: the coordinator continues with a
  * new ballot. */
 START_TEST(numbers_of_rounds_that_are_used_up_begin_anew)
 {

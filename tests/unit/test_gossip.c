@@ -1,6 +1,6 @@
 /*
  * Gossip in whole cells, in virtual time: a hundred and three agents on a network that delays and
- * loses packets. The header's promises are counted here.
+ * loses packets. The tests check the promises of core/gossip.h by counting.
  */
 #include <check.h>
 #include <stdio.h>
@@ -25,14 +25,14 @@ struct packet {
 };
 
 struct agent {
-    struct gossip *gossip; /* NULL: not running */
+    struct gossip *gossip; /* NULL: the agent does not run */
     void *memory;
-    bool known[AGENTS_MAX]; /* this one's driver can send to that one */
-    int part;               /* packets go between agents of one part only */
+    bool known[AGENTS_MAX]; /* by index: this agent's driver has a connection to that agent */
+    int part;               /* packets pass only between agents of the same part */
     uint64_t sent;
     uint64_t bytes_sent;
     uint64_t received;
-    uint64_t incarnation; /* as its last packet said */
+    uint64_t incarnation; /* the incarnation in its latest packet */
     uint32_t connections;
 };
 
@@ -74,7 +74,7 @@ static uint32_t index_of(const struct message_agent *name)
 
 static void step(uint32_t index, struct gossip_event *event);
 
-/* Sends a packet; the first packet to a new peer makes a connection. */
+/* Sends a packet. The first packet to a peer makes a connection. */
 static void send_packet(uint32_t from, const struct gossip_action *action)
 {
     uint32_t to = index_of(&action->agent);
@@ -133,7 +133,7 @@ static void peer(uint32_t index, uint32_t other, bool up)
     step(index, &event);
 }
 
-/* Starts an agent, which knows the voters; these learn of it when it renews. */
+/* Starts an agent. It knows the voters; the voters learn of it when it renews its session. */
 static void agent_start(uint32_t index, uint32_t epoch)
 {
     struct gossip_config config = {.limits = {256, limit_items, limit_items * 4},
@@ -241,8 +241,8 @@ static void put(uint32_t index, const char *name, uint64_t token)
     HOT_ASSERT(gossip_put_lock(agents[index].gossip, &lock, now));
 }
 
-/* Returns the token that agent `index` shows for the lock, as held by `holder`; 0: free, or not
- * known. */
+/* Returns the token of the lock, held by `holder`, that agent `index` shows; 0 if it shows the lock
+ * as free or does not know it. */
 static uint64_t shown(uint32_t index, uint32_t holder, const char *name)
 {
     struct gossip_view view;
@@ -266,7 +266,7 @@ static uint32_t count_showing(uint32_t holder, const char *name, uint64_t token)
     return count;
 }
 
-/* Returns how long it takes until all other agents show the change; at most limit. */
+/* Returns how long it takes until all other agents show the change, but at most limit_ns. */
 static int64_t spread_ns(uint32_t holder, const char *name, uint64_t token, int64_t limit_ns)
 {
     int64_t from = now;
@@ -276,7 +276,7 @@ static int64_t spread_ns(uint32_t holder, const char *name, uint64_t token, int6
     return now - from;
 }
 
-/* Returns whether all agents show so many locks of each agent, with that token. */
+/* Returns whether all agents show `each` locks of each agent, with that token. */
 static bool all_show(uint32_t each, uint64_t token)
 {
     for (uint32_t holder = 0; holder < agent_count; holder++) {
@@ -298,8 +298,8 @@ static void count_reset(void)
     }
 }
 
-/* Returns the messages a second that the busiest agent sent; *received: those that the busiest
- * receiver got. */
+/* Returns the messages per second of the agent that sent most. *received: the messages per second
+ * of the agent that got most. */
 static double busiest(double seconds, double *received)
 {
     uint64_t most = 0;
@@ -326,7 +326,7 @@ static double mean(double seconds, double *bytes)
 
 static const uint32_t losses[] = {0, 20};
 
-/* A change is everywhere within a second, at 0 % and 20 % loss. */
+/* A change is known everywhere within a second, with 0 % and 20 % loss. */
 START_TEST(test_within_a_second)
 {
     int64_t worst = 0;
@@ -351,8 +351,7 @@ END_TEST
 
 static const uint32_t sizes[] = {20, 60, 200};
 
-/* The messages of an agent in a second, and its connections, do not depend on the number of
- * agents. */
+/* The messages per second and the connections of an agent do not depend on the number of agents. */
 START_TEST(test_messages_do_not_grow)
 {
     double bytes;
@@ -390,8 +389,8 @@ START_TEST(test_messages_do_not_grow)
 }
 END_TEST
 
-/* An agent that comes late, or was cut off, learns everything; items that went meanwhile are
- * gone. */
+/* An agent that starts late, or was cut off, learns everything. It does not show items that were
+ * removed meanwhile. */
 START_TEST(test_repair)
 {
     cell(3, 7, 20, 16384);
@@ -419,7 +418,8 @@ START_TEST(test_repair)
     agents[8].part = 1;
     put(3, "lock/3/7", 0);
     pass(5000 * MS);
-    ck_assert_uint_eq(shown(8, 3, "lock/3/7"), 5); /* it is silent for less than 10 s */
+    /* the agent was cut off for less than 10 s, so it still shows the item */
+    ck_assert_uint_eq(shown(8, 3, "lock/3/7"), 5);
     agents[8].part = 0;
     for (uint32_t i = 0; i < 20 && shown(8, 3, "lock/3/7") != 0; i++) {
         pass(500 * MS);
@@ -429,7 +429,8 @@ START_TEST(test_repair)
 }
 END_TEST
 
-/* Repairs spread many locks at once; items that all have then do not go on as rumours. */
+/* Repairs spread many locks at once. Items that every agent has by then are not sent as rumours as
+ * well. */
 START_TEST(test_what_all_know_is_no_rumour)
 {
     enum { LOCKS = 3000 };
@@ -447,12 +448,12 @@ START_TEST(test_what_all_know_is_no_rumour)
         pass(500 * MS);
     }
     ck_assert(all_show(LOCKS, 5));
-    pass(3000 * MS); /* digests go round, and what they confirm goes */
+    pass(3000 * MS); /* agents exchange digests, and drop the rumours that a digest confirms */
     count_reset();
     pass(5000 * MS);
     (void)mean(5, &bytes);
     ck_assert_double_lt(bytes, 5000);
-    put(0, "lock/0/7", 0); /* a new change is spread as a rumour nevertheless */
+    put(0, "lock/0/7", 0); /* a new change still goes out as a rumour */
     pass(4 * GOSSIP_ROUND_MS * MS);
     ck_assert_uint_eq(shown(1, 0, "lock/0/7"), 0);
     ck_assert_uint_eq(shown(2, 0, "lock/0/7"), 0);
@@ -460,7 +461,8 @@ START_TEST(test_what_all_know_is_no_rumour)
 }
 END_TEST
 
-/* A cell is parted: each half shows the other as unknown. Then the halves meet again. */
+/* The cell is cut in two: each half shows the other half's locks as unknown. Then the halves meet
+ * again. */
 START_TEST(test_halves_meet_again)
 {
     cell(3, 57, 0, 1024);
@@ -471,7 +473,7 @@ START_TEST(test_halves_meet_again)
     }
     pass(15000 * MS);
     ck_assert_uint_eq(shown(7, 5, "x"), 3);
-    ck_assert_uint_eq(shown(6, 5, "x"), 0); /* silent for longer than ttl and grace */
+    ck_assert_uint_eq(shown(6, 5, "x"), 0); /* agent 5 was silent for longer than ttl and grace */
     put(5, "y", 4);
     for (uint32_t i = 0; i < agent_count; i++) {
         agents[i].part = 0;
@@ -482,8 +484,8 @@ START_TEST(test_halves_meet_again)
 }
 END_TEST
 
-/* An agent that restarts publishes everything anew. Its earlier holds are gone, although the epoch,
- * and so the first guess of its incarnation, is the same. */
+/* An agent that restarts publishes everything anew. The items of its earlier process disappear,
+ * although its epoch is the same, and with it the first choice of its incarnation. */
 START_TEST(test_restart_same_epoch)
 {
     for (uint32_t round = 0; round < 6; round++) {
@@ -506,8 +508,8 @@ START_TEST(test_restart_same_epoch)
 }
 END_TEST
 
-/* An agent that died is not shown any more: at once when a voter says that its session is over,
- * else after ttl and grace. Its next session is shown. */
+/* An agent that died is not shown any more: at once if a voter reports that its session has ended,
+ * otherwise after ttl and grace. Its next session is shown. */
 START_TEST(test_the_dead_are_not_shown)
 {
     struct message_name changed;
@@ -539,15 +541,15 @@ START_TEST(test_the_dead_are_not_shown)
     put(4, "x", 9);
     pass(2000 * MS);
     ck_assert_uint_eq(shown(3, 4, "x"), 9);
-    step(4, &over); /* it learns that its old session is over: its present one is not */
+    step(4, &over); /* agent 4 learns that its old session has ended; its present session goes on */
     pass(2000 * MS);
     ck_assert_uint_eq(shown(3, 4, "x"), 9);
     cell_end();
 }
 END_TEST
 
-/* Ages: an idle agent's entries are about as old as its last sign of life, which is never more than
- * seconds. */
+/* The age of an idle agent's entries is the time since its last packet, which is never more than
+ * some seconds. */
 START_TEST(test_ages)
 {
     struct gossip_view view;
@@ -563,7 +565,8 @@ START_TEST(test_ages)
     ck_assert_int_lt(gossip_age_ns(agents[3].gossip, now), 3000 * MS);
     ck_assert(!gossip_lock_next(agents[3].gossip, "x", 1, now, &at, &view));
     at = 0;
-    ck_assert(!gossip_lock_next(agents[4].gossip, "x", 1, now, &at, &view)); /* its own */
+    /* an agent does not show its own lock as another agent's */
+    ck_assert(!gossip_lock_next(agents[4].gossip, "x", 1, now, &at, &view));
     agent_stop(4);
     pass(5000 * MS);
     at = 0;
@@ -573,7 +576,8 @@ START_TEST(test_ages)
 }
 END_TEST
 
-/* Full tables: foreign tombstones go first, then foreign items; own ones stay. */
+/* A full table drops other agents' tombstones first, then other agents' items. It keeps its own
+ * items. */
 START_TEST(test_full)
 {
     char name[32];
@@ -597,7 +601,7 @@ START_TEST(test_full)
         snprintf(name, sizeof(name), "other/%u", i);
         others += shown(0, 1, name) == 1;
     }
-    ck_assert_uint_ge(others, 20); /* 64 - 30 own locks - other items */
+    ck_assert_uint_ge(others, 20); /* 64 less the 30 own locks and some other items */
     ck_assert_uint_lt(others, 34);
     struct gossip_lock lock = {.state = HF_STATE_EXCLUSIVE, .holder_total = 1};
     for (; own < 200; own++) {
@@ -607,13 +611,13 @@ START_TEST(test_full)
         }
     }
     ck_assert_uint_gt(own, 20);
-    ck_assert_uint_lt(own, 64); /* then the table is full of its own items, and reports that */
+    ck_assert_uint_lt(own, 64); /* then the table is full of its own items, and reports it */
     pass(2000 * MS);
     cell_end();
 }
 END_TEST
 
-/* Tombstones go after a minute, everywhere, and do not come back. */
+/* Tombstones disappear everywhere after a minute, and do not come back. */
 START_TEST(test_tombstones_go)
 {
     struct gossip_view view;
@@ -635,7 +639,7 @@ START_TEST(test_tombstones_go)
 }
 END_TEST
 
-/* Names come in byte order, those that begin with the prefix, tombstones left out. */
+/* Listing returns the names that begin with the prefix, in byte order, without tombstones. */
 START_TEST(test_names_in_order)
 {
     static const char *const expected[] = {"a/1", "a/10", "a/2", "a/\xc3\xbc"};
@@ -650,7 +654,7 @@ START_TEST(test_names_in_order)
     put(1, "a/3", 1);
     put(1, "a/3", 0);
     put(1, "Z", 1);
-    put(0, "a/11", 1); /* its own lock, which it knows */
+    put(0, "a/11", 1); /* the agent's own lock */
     pass(1000 * MS);
     for (uint32_t i = 0; i < 4; i++) {
         ck_assert(gossip_lock_after(agents[0].gossip, "a/", 2, name.bytes, name.length, &name));
@@ -664,7 +668,7 @@ START_TEST(test_names_in_order)
 }
 END_TEST
 
-/* Coordinators: the latest announcement counts. */
+/* Of several announcements of a coordinator, the latest counts. */
 START_TEST(test_owner)
 {
     struct message_partitions owned = {{0xf0, 0, 0, 0}};
@@ -689,7 +693,7 @@ START_TEST(test_owner)
 }
 END_TEST
 
-/* An item that only grew older is no change, and is not sent again. */
+/* An item in which only the age changed is no change, and is not sent again. */
 START_TEST(test_older_is_no_change)
 {
     struct gossip_lock lock = {.state = HF_STATE_EXCLUSIVE, .name = {1, "x"}};
@@ -707,7 +711,7 @@ START_TEST(test_older_is_no_change)
         ck_assert(gossip_put_lock(agents[0].gossip, &lock, now));
         pass(100 * MS);
     }
-    ck_assert_uint_lt(agents[0].sent, 4 * 10); /* digests only */
+    ck_assert_uint_lt(agents[0].sent, 4 * 10); /* only digests */
     lock.holders[0].token = 1;
     ck_assert(gossip_put_lock(agents[0].gossip, &lock, now));
     pass(500 * MS);
@@ -716,7 +720,7 @@ START_TEST(test_older_is_no_change)
 }
 END_TEST
 
-/* A cell of one host: nothing is sent, nothing is to be done. */
+/* In a cell of one host, nothing is sent and no tick is due. */
 START_TEST(test_alone)
 {
     cell(1, 0, 0, 1024);
@@ -729,7 +733,7 @@ START_TEST(test_alone)
 }
 END_TEST
 
-/* False items in another agent's name do not stay: each author corrects its own items. */
+/* False items in another agent's name do not stay, because each author corrects its own items. */
 START_TEST(test_authors_defend_their_own)
 {
     unsigned char bytes[GOSSIP_PACKET_MAX];
@@ -746,7 +750,8 @@ START_TEST(test_authors_defend_their_own)
     item.as.lock = view.lock;
     item.as.lock.holders[0].token = 99;
     item.as.lock.holders[0].pid = 1;
-    for (uint32_t i = 0; i < 2; i++) { /* a higher number; an incarnation of its own */
+    /* one false item has a higher number, the other one an incarnation of its own */
+    for (uint32_t i = 0; i < 2; i++) {
         struct gossip_stamp stamp = {.author = name_of(1), .number = 1000 + i};
         stamp.incarnation = agents[1].incarnation + (i == 0 ? 0 : UINT64_C(5) << 31);
         gossip_begin(&writer, bytes, sizeof(bytes), GOSSIP_ITEMS, 0, 0);

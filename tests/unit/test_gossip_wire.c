@@ -1,4 +1,4 @@
-/* Gossip as bytes: what is written is read back, and nothing else is read. */
+/* Gossip as bytes: the reader returns what the writer wrote, and refuses everything else. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +23,15 @@ START_TEST(test_items_come_back)
     ck_assert_uint_eq(reader.heartbeat_ms, 123456);
     ck_assert(!reader.answer);
     for (uint32_t i = 0; i < GOSSIP_SAMPLE_ITEMS; i++) {
-        memset(&item, 0, sizeof(item)); /* so that whole structs can be compared */
+        /* zeroes the padding too, so that memcmp() can compare whole structs */
+        memset(&item, 0, sizeof(item));
         gossip_sample_item(i, &sample);
         ck_assert(gossip_next_item(&reader, &stamp, &item, &body, &size));
         ck_assert_uint_eq(stamp.number, i % 2 ? INT64_MAX : i + 1);
         ck_assert_uint_eq(stamp.age_ms, i % 2 ? UINT32_MAX : 0);
         ck_assert_uint_eq(stamp.author.length, i % 2 ? 32 : 1);
         ck_assert_uint_eq(item.kind, sample.kind);
-        if (i == 2) { /* the largest: bytes behind a command's end are not sent */
+        if (i == 2) { /* the largest item: bytes after the command's end are not sent */
             ck_assert_uint_eq(item.as.lock.name.length, MESSAGE_NAME_MAX);
             ck_assert_uint_eq(item.as.lock.holder_count, GOSSIP_HOLDERS_MAX);
             ck_assert_uint_eq(item.as.lock.waiter_count, GOSSIP_WAITERS_MAX);
@@ -78,7 +79,7 @@ START_TEST(test_digests_and_hashes_come_back)
 }
 END_TEST
 
-/* No part of a packet is a packet, nor is one with something behind it. */
+/* The reader refuses each proper part of a packet, and a packet with a byte behind it. */
 START_TEST(test_cut_and_longer)
 {
     struct gossip_reader reader;
@@ -99,8 +100,8 @@ START_TEST(test_cut_and_longer)
 }
 END_TEST
 
-/* Replaces the first occurrence of a byte string by one of the same length. Returns false if it is
- * not there. */
+/* Replaces the first occurrence of `from` by `to`, which has the same length. Returns false if
+ * there is none. */
 static bool replace(size_t size, const char *from, const char *to, size_t length)
 {
     for (size_t at = 0; at + length <= size; at++) {
@@ -145,7 +146,7 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* A value out of range is not written; a command is cleaned. */
+/* The writer refuses a value out of range, and cleans a command line. */
 START_TEST(test_not_written)
 {
     unsigned char body[GOSSIP_BODY_MAX];
@@ -168,7 +169,7 @@ START_TEST(test_not_written)
 }
 END_TEST
 
-/* A packet takes what fits, and stays unchanged when an item does not fit. */
+/* A packet takes each item that fits, and stays unchanged when an item does not fit. */
 START_TEST(test_full)
 {
     unsigned char body[GOSSIP_BODY_MAX];

@@ -1,5 +1,5 @@
-/* A coordinator that stops coordinating while it lives hands its waiters on to the next
- * coordinator; an orderly end. */
+/* A coordinator that stops coordinating while it still runs hands its waiting requests over to the
+ * next coordinator. Also its orderly end. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool has_resigned(const struct cell *cell, uint32_t node)
     return quorum_resigned(cell->nodes[node].quorum);
 }
 
-/* Waits until all is handed over. Returns how long that took. */
+/* Makes the node resign. Returns how long it takes until all its partitions are handed over. */
 static int64_t resign_ns(struct cell *cell, uint32_t node)
 {
     int64_t began_ns = cell->now_ns;
@@ -52,12 +52,12 @@ static uint32_t waiting_at(const struct cell *cell, uint32_t node)
     return survey.requests;
 }
 
-/* The host of one node has "a", and then others wait for it, first the coordinator's host. */
+/* The host of `holder` has "a". Other hosts wait for it, first the host of `owner`. */
 struct scene {
     struct cell *cell;
-    uint32_t owner;  /* the voter that coordinates */
-    uint32_t holder; /* has it */
-    uint32_t later;  /* waits behind the coordinator's host */
+    uint32_t owner;  /* the coordinator of "a" */
+    uint32_t holder; /* its host has the grant */
+    uint32_t later;  /* its host waits behind the host of `owner` */
     struct message_order version;
 };
 
@@ -82,7 +82,7 @@ START_TEST(it_is_replaced_at_once_and_for_good)
     struct cell *cell = cell_ready(_i == 0 ? 3 : 5);
     uint32_t node = cell_coordinator(cell, "a");
     ck_assert_int_lt(resign_ns(cell, node), QUORUM_TAKEOVER_MS / 2 * CELL_MS);
-    cell_run(cell, 5000 * CELL_MS); /* the preferred voter is back and well */
+    cell_run(cell, 5000 * CELL_MS); /* the preferred voter has been back for long enough */
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         for (uint32_t i = 0; i < cell->config.voter_count; i++) {
             ck_assert_uint_ne(quorum_coordinator(cell->nodes[i].quorum, p), node);
@@ -90,14 +90,14 @@ START_TEST(it_is_replaced_at_once_and_for_good)
     }
     ck_assert_uint_eq(quorum_voter_status(cell->nodes[node].quorum), MESSAGE_STATUS_VOTING);
     cell_kill(cell, node);
-    cell_start(cell, node); /* another process */
+    cell_start(cell, node); /* as another process */
     cell_run(cell, 3000 * CELL_MS);
     ck_assert_uint_eq(cell_coordinator_at(cell, node, "a"), node);
     cell_destroy(cell);
 }
 END_TEST
 
-/* No host repeats its request. */
+/* The next coordinator knows who waits, although no host repeats its request. */
 START_TEST(the_next_one_knows_who_waits)
 {
     struct scene scene = set_scene(_i == 0 ? 3 : 5);
@@ -110,7 +110,7 @@ START_TEST(the_next_one_knows_who_waits)
     ck_assert_uint_eq(waiting_at(cell, next), 2);
     cell_give_back(cell, scene.holder, next, "a", 2, 1, scene.version, 0);
     cell_run(cell, 1000 * CELL_MS);
-    ck_assert(!has(cell, scene.later, 6)); /* it is the turn of the host that is away */
+    ck_assert(!has(cell, scene.later, 6)); /* it is the turn of the first host, which is away */
     cell_start(cell, scene.owner);
     cell_run(cell, 100 * CELL_MS);
     cell_acquire(cell, scene.owner, next, "a", 7, 1, X, 0);
@@ -138,8 +138,8 @@ START_TEST(more_than_one_turn_of_answers)
 }
 END_TEST
 
-/* Makes a cell in which the coordinator of "a" is dead, and the next coordinator's host holds
- * "a". */
+/* Makes a cell in which the first coordinator of "a" is dead, and the host of the next coordinator
+ * holds "a". */
 static struct cell *cell_taken_over(uint32_t *owner, uint32_t *next, struct message_order *version)
 {
     struct cell *cell = cell_ready(3);
@@ -153,7 +153,7 @@ static struct cell *cell_taken_over(uint32_t *owner, uint32_t *next, struct mess
     return cell;
 }
 
-/* Queues are handed over, too, when the preferred voter gets its partitions back. */
+/* Waiting requests are handed over, too, when the preferred voter takes its partitions back. */
 START_TEST(handed_back_with_its_queues)
 {
     uint32_t owner;
@@ -173,8 +173,8 @@ START_TEST(handed_back_with_its_queues)
 }
 END_TEST
 
-/* One waiting host renews its session, another has died. The dead host's request is not passed on,
- * so it does not become a new request there. */
+/* One waiting host renews its session, and another has died. The coordinator does not hand over the
+ * dead host's request, which would be a new request for the next coordinator. */
 START_TEST(a_lapsed_session_is_not_handed_on)
 {
     uint32_t owner;
@@ -205,7 +205,8 @@ START_TEST(a_lapsed_session_is_not_handed_on)
 }
 END_TEST
 
-/* Finally the hosts' requests are refused, and the voter's end waits no longer than its limit. */
+/* No voter takes over: in the end the requests are refused, and the resigning voter waits no longer
+ * than its limit. */
 START_TEST(nobody_takes_over)
 {
     struct scene scene = set_scene(3);
@@ -227,8 +228,8 @@ START_TEST(nobody_takes_over)
 }
 END_TEST
 
-/* A voter that cannot reach the coordinator tries again and again to coordinate. It does not keep
- * requests that it gets for as long as that goes on. */
+/* A voter that cannot reach the coordinator tries to coordinate again and again. Meanwhile it
+ * refuses the requests that it gets, and does not keep them. */
 START_TEST(who_tries_in_vain_keeps_nothing)
 {
     struct cell *cell = cell_ready(3);
@@ -264,7 +265,7 @@ START_TEST(nobody_is_there)
     cell_run(cell, 100 * CELL_MS);
     resign(cell, 0);
     ck_assert(has_resigned(cell, 0));
-    ck_assert(!has_handed_over(cell, 0)); /* and it does not report a hand-over */
+    ck_assert(!has_handed_over(cell, 0)); /* it does not report a hand-over */
     cell_destroy(cell);
     cell = cell_ready(1);
     resign(cell, 0);
@@ -276,7 +277,7 @@ START_TEST(nobody_is_there)
 }
 END_TEST
 
-/* All voters end at once: none waits for another. */
+/* All voters end at once: no voter waits for another. */
 START_TEST(all_resign)
 {
     struct cell *cell = cell_ready(3);
@@ -292,8 +293,8 @@ START_TEST(all_resign)
 }
 END_TEST
 
-/* A request that came directly a moment ago, and comes again through another voter, does not change
- * the answer's way. */
+/* A request came directly a moment ago, and comes again through another voter. The answer still
+ * goes the direct way. */
 START_TEST(a_detour_is_not_taken)
 {
     struct scene scene = set_scene(5);

@@ -1,4 +1,4 @@
-/* The heap of times: its first item is the earliest, whatever was moved and removed. */
+/* The heap of times: whatever was moved or removed, its first item is the earliest. */
 #include <check.h>
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@ enum { ITEMS = 200 };
 static struct heap_entry entries[ITEMS];
 static uint32_t indexes[ITEMS];
 static struct heap heap;
-static int64_t when_ns[ITEMS]; /* the expected answer of the heap; INT64_MAX: the item is not in
-                                * it */
+/* the expected contents of the heap; INT64_MAX: the item is not in the heap */
+static int64_t when_ns[ITEMS];
 
 static void setup(void)
 {
@@ -27,7 +27,8 @@ static void compare(void)
     int64_t first_ns = INT64_MAX;
     uint32_t count = 0;
     heap_check_invariants(&heap);
-    bool same = true; /* checked once at the end, since each assertion of Check costs a message */
+    /* checked once at the end, because each of Check's assertions costs a system call */
+    bool same = true;
     for (uint32_t i = 0; i < ITEMS; i++) {
         first_ns = when_ns[i] < first_ns ? when_ns[i] : first_ns;
         count += when_ns[i] != INT64_MAX;
@@ -54,7 +55,7 @@ START_TEST(the_first_is_the_first)
             heap_remove(&heap, item);
             when_ns[item] = INT64_MAX;
         } else {
-            when_ns[item] = random >> 16 & 63; /* many at one time */
+            when_ns[item] = random >> 16 & 63; /* many items have the same time */
             heap_set(&heap, item, when_ns[item]);
         }
         compare();
@@ -78,7 +79,7 @@ START_TEST(everything_comes_out_in_order)
         heap_remove(&heap, item);
         compare();
     }
-    heap_remove(&heap, 0); /* removing an item that is not in the heap */
+    heap_remove(&heap, 0); /* removing an item that is not in the heap does nothing */
     compare();
 }
 END_TEST

@@ -1,6 +1,7 @@
 /*
- * The check of cluster tests (tests/cluster/history.h), fed with histories that are right, that are
- * wrong, and that only look wrong. No cluster test can find a fault that this check misses.
+ * The check of the cluster tests (tests/cluster/history.h), with histories that are right, that are
+ * wrong, and that only look wrong. A fault that this check misses stays hidden in every cluster
+ * test.
  */
 #include "../cluster/history.h"
 
@@ -61,7 +62,7 @@ static void expect_clean(void)
     ck_assert_str_eq(report.first, "");
 }
 
-/* Checks that the report has exactly that many findings of each kind. */
+/* Checks that the report has exactly these numbers of findings. */
 static void expect(size_t overlaps, size_t token_faults, size_t unserved, size_t malformed)
 {
     ck_assert_int_eq(history_check(history, &report), 1);
@@ -132,7 +133,7 @@ START_TEST(holds_of_two_locks_may_overlap)
 }
 END_TEST
 
-/* A reader, on any host, called acquire after another reader's acquire had returned. */
+/* A reader called acquire after another reader's acquire had returned, and got a lower token. */
 START_TEST(a_readers_token_goes_back)
 {
     log_hold(50, 90, 9, HISTORY_EXCLUSIVE, 4);
@@ -340,8 +341,8 @@ START_TEST(a_release_that_found_it_lost_does_not_prove_a_hold)
 }
 END_TEST
 
-/* The lease was renewed: a release that found the lock held proves more than the deadline that was
- * known at first. */
+/* The lease was renewed meanwhile. A release that found the lock held shows that the hold lasted
+ * longer than the deadline in its record. */
 START_TEST(a_release_outweighs_an_old_deadline)
 {
     log_acquired(100, 1, HISTORY_EXCLUSIVE, 1, 90);
@@ -351,8 +352,8 @@ START_TEST(a_release_outweighs_an_old_deadline)
 }
 END_TEST
 
-/* The holder was stopped between the acquire and its record, and woke after the next holder had
- * finished. */
+/* The holder was stopped between the acquire and its record, and continued after the next holder
+ * had finished. */
 START_TEST(a_late_record_of_a_lost_hold_has_no_order)
 {
     log_hold(200, 300, 2, HISTORY_EXCLUSIVE, 2);
@@ -371,8 +372,7 @@ START_TEST(a_late_record_with_the_same_token_is_a_fault)
 }
 END_TEST
 
-/* Logs a hold whose holder lived and got no event, so it could rely on the deadline that it
- * knew. */
+/* Logs a hold whose holder lived and got no event, so the holder could rely on the deadline. */
 static void log_firm(int64_t begin_ns, uint32_t pid, int64_t deadline_ns, int64_t delay_ns)
 {
     log_event(begin_ns - 1, HISTORY_ATTEMPT, pid);
@@ -445,8 +445,8 @@ START_TEST(a_release_needs_no_lock_delay)
 }
 END_TEST
 
-/* The release was late and got HF_ELOST, but the holder said that it has finished: from then on no
- * process needs to wait. Before, every process does. */
+/* The release was late and got HF_ELOST, but it shows that the holder has finished. After it, the
+ * lock-delay need not be kept; before it, the lock-delay must be kept. */
 START_TEST(a_late_release_ends_the_lock_delay)
 {
     log_firm(100, 1, 500, 50);
@@ -461,7 +461,7 @@ START_TEST(a_late_release_ends_the_lock_delay)
 }
 END_TEST
 
-/* A late release does not let any process in before the deadline that the holder knew. */
+/* A late release lets nobody in before the deadline that the holder knew. */
 START_TEST(a_late_release_does_not_shorten_the_hold)
 {
     log_firm(100, 1, 500, 50);
@@ -516,8 +516,8 @@ START_TEST(a_full_log_is_told)
 }
 END_TEST
 
-/* Children append at once, then one of them is killed while it appends: no other record is
- * harmed. */
+/* Children append records at the same time, and one of them is killed during that. No other record
+ * is damaged. */
 START_TEST(children_append_together)
 {
     enum { CHILDREN = 4, PAIRS = 400 };
@@ -557,7 +557,7 @@ START_TEST(a_file_is_shared_with_who_attaches)
     history_add(attached, (struct history_event){.kind = HISTORY_ATTEMPT, .pid = 1, .lock = LOCK});
     ck_assert_int_eq(history_check(created, &report), 1);
     ck_assert_uint_eq(report.unserved, 1);
-    for (int i = 0; i < 1000; i++) { /* dropped records must not land in the neighbour's memory */
+    for (int i = 0; i < 1000; i++) { /* dropped records must not be written beyond the memory */
         history_add(attached, (struct history_event){.kind = HISTORY_HELD, .pid = 2});
     }
     ck_assert_int_eq(history_check(created, &report), 1);
