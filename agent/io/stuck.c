@@ -1,4 +1,4 @@
-/* Detecting a blocked thread: see io/stuck.h. */
+/* Detects a blocked thread: see io/stuck.h. */
 #include "io/stuck.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 static const int64_t stuck_ns = STUCK_MS * INT64_C(1000000);
 static const int64_t look_ns_max = STUCK_LOOK_MS * INT64_C(1000000);
 
-/* Reads the beginning of a file. Returns false if it is missing. */
+/* Reads the beginning of a file. Returns false if the file is missing or empty. */
 static bool read_text(const char *path, char *text, size_t text_size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -22,8 +22,8 @@ static bool read_text(const char *path, char *text, size_t text_size)
     return size > 0;
 }
 
-/* Returns whether the thread's state is D (uninterruptible). *disk_reads: how many pages it has
- * read from a disk. See proc(5), stat. */
+/* Returns whether the thread's state is D (uninterruptible). Sets *disk_reads to the number of
+ * pages that it has read from a disk. See proc(5), stat. */
 static bool waits(const char *stat, unsigned long *disk_reads)
 {
     char line[512];
@@ -58,8 +58,8 @@ bool stuck_look(struct stuck *stuck, const char *stat, const char *pressure, int
     bool waited = waits(stat, &disk_reads);
     uint64_t stalled_us = waited ? memory_stalled_us(pressure) : stuck->stalled_us;
     bool stalled = (int64_t)(stalled_us - stuck->stalled_us) * 1000 > since_ns / 2;
-    /* If this thread got no processor itself since the last look, the watched one may have waited
-     * twice. */
+    /* If the calling thread got no processor since the last look, the watched thread may have been
+     * stuck twice, and not stuck in between. So one look counts for a bounded time. */
     since_ns = since_ns < look_ns_max ? since_ns : look_ns_max;
     if (waited && stuck->waited && disk_reads == stuck->disk_reads && !stalled) {
         stuck->stuck_ns += since_ns;

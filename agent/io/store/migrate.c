@@ -1,15 +1,14 @@
 /*
  * The formats of the store: what each adds, and how a store of an older format is migrated.
  *
- * A new store goes through the same steps as an old one, so there is one description of what a
- * format is. A migration first makes a copy, PATH.vN.bak (N: the old format), then takes all steps
- * in one transaction. The copy is written under another name, flushed, and then renamed, so a copy
- * under its final name is whole. If the agent is killed or finds no room, at any point, the store
- * is of the old format or of the new one, never in between. The next attempt removes the unfinished
- * copy.
+ * A new store goes through the same steps as an old one, so a format is described only once. A
+ * migration first makes a copy, PATH.vN.bak (N: the old format), then takes all steps in one
+ * transaction. The copy is written under another name, flushed, and then renamed, so a copy under
+ * its final name is whole. If the agent is killed or finds no room, at any point, the store is of
+ * the old format or of the new one, never in between. The next attempt removes the unfinished copy.
  *
- * The copy helps only if the new release has not yet run with the store. A voter that has run must
- * not go back to it: see docs/OPERATIONS.md.
+ * The copy can be used only if the new release has not run with the store yet. A voter that has run
+ * must not go back to the copy: see docs/OPERATIONS.md.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +38,7 @@ static const char FIRST[] =
     "CREATE TABLE slot(namespace TEXT, slot INTEGER, name TEXT NOT NULL, in_commit INTEGER,"
     " PRIMARY KEY(namespace, slot)) WITHOUT ROWID;";
 
-/* STEPS[n] leads from format n + 1 to n + 2. Format 2 adds other voters. */
+/* STEPS[n] leads from format n + 1 to n + 2. Format 2 adds cells of more than one voter. */
 static const char *const STEPS[] = {
     "ALTER TABLE register ADD COLUMN shares TEXT;"
     "CREATE TABLE checkpoint(partition INTEGER PRIMARY KEY, ballot INTEGER NOT NULL,"
@@ -76,12 +75,12 @@ static bool fail_backup(struct store *store, const char *name, const char *what)
     return store_fail(store, "cannot be migrated: its copy %s %s", name, what);
 }
 
-/* Copies the database, with its log, as this connection reads it. */
+/* Copies the database as this connection sees it, with the content of its log. */
 static bool copy_pages(struct store *store, sqlite3 *copy, const char *name)
 {
     sqlite3_backup *backup = sqlite3_backup_init(copy, "main", store->database, "main");
     int result = SQLITE_OK;
-    while (backup != NULL && result == SQLITE_OK) { /* the loop ends: each step copies pages */
+    while (backup != NULL && result == SQLITE_OK) { /* each step copies pages, so the loop ends */
         result = sqlite3_backup_step(backup, BACKUP_PAGES);
     }
     sqlite3_backup_finish(backup);

@@ -1,7 +1,7 @@
 /*
- * Shared by the files of the store: the connection, its statements, and how failures are reported.
+ * What the files of the store share: the connection, its statements, and how failures are reported.
  *
- *   store.c          opening, meta, batches
+ *   store.c    opening, meta, batches
  *   rows.c     the rows: reading them back, putting and deleting them
  *   replace.c  starting over
  *   migrate.c  formats, and how a store of an older format is migrated
@@ -45,42 +45,42 @@ enum statement {
 struct store {
     sqlite3 *database;
     sqlite3_stmt *statements[STATEMENTS];
-    uint64_t commit; /* of the last batch, or of the open one */
+    uint64_t commit; /* the number of the last batch, or of the open one */
     bool open;       /* a batch is open */
     bool deleted;    /* the open batch deletes rows */
-    bool failed;     /* from now on writes fail: it is not known what is durable */
+    bool failed;     /* all later writes fail, because it is unknown what is durable */
     bool damaged;    /* the store cannot be read, and no other process has it open */
     int frames;      /* frames in the log */
     char path[PATH_MAX];
     char error[STORE_ERROR_MAX];
 };
 
-/* Runs SQL that has no results. `what` describes it in the error, such as "cannot be made". */
+/* Runs SQL that has no results. `what` begins the error message, such as "cannot be made". */
 bool store_run(struct store *store, const char *sql, const char *what)
     __attribute__((warn_unused_result));
 
-/* Makes the tables of the present format. To be called within a transaction. */
+/* Makes the tables of the present format. Called within a transaction. */
 bool store_make_tables(struct store *store) __attribute__((warn_unused_result));
 
-/* Migrates from that older format to the present one, after a copy. On failure the store is as it
- * was. */
+/* Migrates from that older format to the present one, after making a copy. On failure the store is
+ * unchanged. */
 bool store_migrate(struct store *store, int format) __attribute__((warn_unused_result));
 
-/* As store_open(). *damaged: it failed because the database cannot be read. */
+/* Like store_open(). Sets *damaged if it failed because the database cannot be read. */
 struct store *store_open_checked(const char *path, const struct store_identity *identity,
                                  struct store_meta *meta, char *error, bool *damaged)
     __attribute__((warn_unused_result));
 
-/* Makes the store's log durable: what the previous agent left in it may never have reached the
- * disk. This process must have locked the store. */
+/* Makes the store's log durable: what the previous agent wrote to it may never have reached the
+ * disk. The caller must have locked the store. */
 bool store_renew_log(struct store *store) __attribute__((warn_unused_result));
 
 /* Makes the names in the folder of that path durable. On failure returns false with errno. */
 bool store_sync_folder(const char *path) __attribute__((warn_unused_result));
 
-/* Writes the error text, after the database's path. Returns false. */
+/* Writes the error text, with the database's path before it. Returns false. */
 bool store_fail(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* As store_fail(), with SQLite's own message. */
+/* Like store_fail(), with SQLite's own message. Returns false. */
 bool store_fail_sqlite(struct store *store, const char *what);
 
 /* Runs a prepared statement to its end. */
@@ -92,16 +92,16 @@ bool store_change(struct store *store, enum statement which) __attribute__((warn
 bool store_query_number(struct store *store, const char *sql, sqlite3_int64 *out)
     __attribute__((warn_unused_result));
 
-/* 32 hexadecimal digits. */
+/* The text of a store id has 32 hexadecimal digits. */
 void store_id_to_text(const uint64_t id[2], char text[STORE_ID_TEXT]);
 bool store_id_from_text(const char *text, uint64_t id[2]) __attribute__((warn_unused_result));
 
-/* The number and id of the store that a starting-over store replaced (struct store_identity).
- * *number is 0 if there is none. */
+/* Reads the number and the id of the store that this store replaced when it started over (struct
+ * store_identity). Sets *number to 0 if there is none. */
 bool store_kept(struct store *store, uint32_t *number, uint64_t id[2])
     __attribute__((warn_unused_result));
 
-/* text must live until the statement has run. */
+/* text must stay valid until the statement has run. */
 void store_bind_text(sqlite3_stmt *statement, int at, const void *text, size_t length);
 void store_bind_number(sqlite3_stmt *statement, int at, uint64_t number);
 

@@ -5,9 +5,10 @@
  * and shows them to the next process that opens the file. The next flush succeeds, although the
  * pages never reached the disk. An agent ends when a flush fails. The next agent would find that
  * batch in the log and act on it. A loss of power would then remove the batch and all later ones,
- * as SQLite reads a log up to the first frame that is not whole. So an agent that opens a store
- * reads the frames of its log, writes the same bytes once more, and flushes them. The log is short,
- * unless the previous agent ended during much work.
+ * because SQLite reads a log only up to the first frame that is not whole.
+ *
+ * So an agent that opens a store reads the frames of its log, writes the same bytes once more, and
+ * flushes them. The log is short, unless the previous agent ended during much work.
  *
  * The database file does not need this: after a failed checkpoint the pages are still in the log,
  * and the next checkpoint writes them again.
@@ -25,15 +26,15 @@
 enum {
     LOG_HEADER = 32,
     FRAME_HEADER = 24,
-    PAGE_SIZE_AT = 8, /* in the log's header, most significant byte first */
-    SALTS_AT = 16,    /* likewise */
+    PAGE_SIZE_AT = 8, /* offset in the log's header, most significant byte first */
+    SALTS_AT = 16,    /* offset in the log's header */
     FRAME_SALTS_AT = 8,
     SALTS = 8,
     PAGE_MIN = 512,
     PAGE_MAX = 65536,
 };
 
-/* Reads `size` bytes at `offset` and writes them back. On failure returns false with errno, which
+/* Reads `size` bytes at `offset` and writes them back. On failure returns false with errno; errno
  * is 0 at the end of the file. */
 static bool renew(int file, unsigned char *bytes, size_t size, off_t offset)
 {
@@ -50,7 +51,7 @@ static bool renew(int file, unsigned char *bytes, size_t size, off_t offset)
     return true;
 }
 
-/* On failure returns false with errno. */
+/* Renews the frames of the log that are in use. On failure returns false with errno. */
 static bool renew_frames(int file)
 {
     static unsigned char header[LOG_HEADER];
@@ -66,7 +67,7 @@ static bool renew_frames(int file)
     size_t size = FRAME_HEADER + page;
     off_t offset = LOG_HEADER;
     bool current = true;
-    while (current) { /* the loop ends at the end of the file at the latest */
+    while (current) { /* ends at the end of the file at the latest */
         ssize_t got = pread(file, frame, FRAME_HEADER, offset);
         current = got == FRAME_HEADER &&
                   memcmp(frame + FRAME_SALTS_AT, header + SALTS_AT, SALTS) == 0;
@@ -89,6 +90,6 @@ bool store_renew_log(struct store *store)
     }
     bool done = renew_frames(file) && fdatasync(file) == 0;
     int error = errno;
-    close(file); /* SQLite keeps no locks on a log */
+    close(file); /* SQLite keeps no locks on a log, so this close releases none */
     return done || store_fail(store, "its log cannot be made durable: %s", strerror(error));
 }

@@ -2,10 +2,10 @@
  * A voter starts over: store_start_over() replaces its database by an empty one, and
  * store_undo_start_over() takes that back.
  *
- * The new one is made complete and durable beside the old one. Then the old one gets a second name,
- * and the new one is renamed over the first name. So a process that is killed in between leaves
- * either the old database or the new one, never none. The log of a damaged database is renamed
- * first. A readable one leaves no log when it is closed.
+ * The new database is made complete and durable beside the old one. Then the old one gets a second
+ * name, and the new one is renamed over the first name. So a process that is killed in between
+ * leaves either the old database or the new one under that name, never none. The log of a damaged
+ * database is renamed first. A database that can be read leaves no log when it is closed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,15 +31,15 @@ static bool say(char *error, const char *path, const char *what)
     return false;
 }
 
-/* Reads from the old database what the new one continues. Then closes it, which merges its log into
- * it. */
+/* Reads from the old database which epoch and id the new one needs. Then closes it, which merges
+ * its log into it. */
 static bool read_old(const char *path, struct store_identity *identity, char *error)
 {
     bool damaged = false;
     struct store_meta meta;
     struct store *old = store_open_checked(path, identity, &meta, error, &damaged);
     if (old == NULL) {
-        return damaged; /* the epoch cannot be read: identity->epoch is used */
+        return damaged; /* the epoch cannot be read, so identity->epoch is used */
     }
     store_close(old);
     memcpy(identity->kept_id, meta.store_id, sizeof(identity->kept_id));
@@ -63,7 +63,8 @@ static bool clear(const char *path, char *error)
     return true;
 }
 
-/* The first N for which PATH.replaced-N is free; 0 if there is none. */
+/* Returns the first N for which PATH.replaced-N is free, and writes that path to kept; 0 if there
+ * is none. */
 static uint32_t choose_kept(const char *path, char *kept)
 {
     char log[STORE_KEPT_MAX + 8];
@@ -157,7 +158,7 @@ static bool see_member(void *arg, const struct quorum_member *row)
 
 /* The database that was replaced. */
 struct replaced {
-    uint32_t number; /* of PATH.replaced-N; 0: none */
+    uint32_t number; /* the N of PATH.replaced-N; 0: none */
     uint64_t id[2];
 };
 
@@ -170,8 +171,8 @@ static bool find_replaced(struct store *store, struct replaced *out, char *error
     return done;
 }
 
-/* Returns whether no other voter knows of a database that starts over: then the record has no line
- * for its store (core/quorum/members_rejoin.c: LEARN). */
+/* Returns whether no other voter knows of a database that starts over. In that case its record of
+ * stores has no line for this voter (core/quorum/members_rejoin.c: LEARN). */
 static bool is_unknown(struct store *store, const char *path, const struct store_identity *identity,
                        char *error)
 {
@@ -212,8 +213,8 @@ static bool look_at_fresh(const char *path, const struct store_identity *identit
     return done;
 }
 
-/* Opens the database that this one replaced. If that one was itself starting over, and no other
- * voter knows of it, the call continues with the database that it had replaced. */
+/* Opens the database that the present one replaced. If that database was itself starting over, and
+ * no other voter knows of it, the search continues with the one that it had replaced. */
 static struct store *open_kept(const char *path, const struct store_identity *identity,
                                struct replaced replaced, struct store_meta *meta, char *kept,
                                char *error)
@@ -245,8 +246,8 @@ static struct store *open_kept(const char *path, const struct store_identity *id
     return NULL;
 }
 
-/* Reads from the store's own row of `seen` which commit the store had when it was opened without
- * voting. */
+/* Looks for the store's own row in `seen`. It has the commit that the store had when it was opened
+ * without voting. */
 static bool see_opened(void *arg, const struct quorum_seen *row)
 {
     struct own_line *own = arg;
@@ -256,9 +257,10 @@ static bool see_opened(void *arg, const struct quorum_seen *row)
 }
 
 /*
- * Ends the old store's session, since an agent that ran after it was replaced may have promised
- * more. This makes a new commit. An old copy of the store must not look newer because of it. So the
- * commit that the store had before is kept in its own row (core/quorum/members.c, keep_opened).
+ * Ends the old store's session, because an agent that ran after the store was replaced may have
+ * promised more. This makes a new commit, which must not make an old copy of the store look newer.
+ * So the store's own row in `seen` keeps the commit that the store had before
+ * (core/quorum/members.c, keep_opened).
  */
 static bool end_session(struct store *store, const struct store_identity *identity,
                         const struct store_meta *meta, uint32_t epoch)
@@ -275,8 +277,8 @@ static bool end_session(struct store *store, const struct store_identity *identi
            store_put_session_epoch(store, next) && store_commit(store, &commit);
 }
 
-/* Returns whether a log lies beside the path. SQLite would read it as the log of whatever database
- * gets that path. */
+/* Returns whether there is a log beside the path. SQLite would read it as the log of any database
+ * that gets that path. */
 static bool has_log(const char *path, char *error)
 {
     char log[STORE_KEPT_MAX + 8];

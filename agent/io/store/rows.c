@@ -4,7 +4,7 @@
  *
  * Ids of stores are 32 hexadecimal digits. The shares of a register are one text, "host-a 3
  * 65537.12, host-b 4 65537.13": agent, epoch, version (ballot.sequence). The form of each column is
- * checked when it is read. Its meaning is the quorum core's affair.
+ * checked when it is read. Its meaning is left to the quorum core.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "proto/check.h"
 #include "proto/frame.h"
 
-/* A share as text: an agent, three numbers, and separators. */
+/* Room for the shares as text: each has an agent, three numbers, and separators. */
 enum { SHARES_TEXT_MAX = MESSAGE_SHARES_MAX * (MESSAGE_AGENT_MAX + 48) };
 
 static const char *const MODE_TEXT[] = {"free", "shared", "exclusive"};
@@ -75,8 +75,8 @@ static bool column_mode(sqlite3_stmt *row, int at, uint8_t *out)
     return false;
 }
 
-/* Reads one number that is followed by the character `end` (0: by the text's end), and moves *text
- * behind it. */
+/* Reads a number that is followed by the character `end` (0: by the end of the text), and moves
+ * *text behind that character. */
 static bool text_number(const char **text, char end, uint64_t limit, uint64_t *out)
 {
     char *behind = NULL;
@@ -92,7 +92,7 @@ static bool text_number(const char **text, char end, uint64_t limit, uint64_t *o
     return true;
 }
 
-/* Reads a share, such as "host-a 3 65537.12", and the ", " or the end behind it. */
+/* Reads a share, such as "host-a 3 65537.12", and the ", " or the end of the text behind it. */
 static bool text_share(const char **text, struct message_share *out)
 {
     uint64_t epoch = 0;
@@ -137,7 +137,7 @@ static bool column_store_id(sqlite3_stmt *row, int at, uint64_t id[2])
     return text != NULL && store_id_from_text(text, id);
 }
 
-/* Gives one row to the reader. Returns NULL, or what was expected. */
+/* Gives one row to the reader. Returns NULL, or what the row was expected to have. */
 typedef const char *row_fn(const struct store_reader *reader, sqlite3_stmt *row);
 
 static const char NO_FIT[] = "a value that this agent writes and has room for";
@@ -273,10 +273,10 @@ struct row_key {
 };
 
 /*
- * Returns whether a row has a larger key than the previous row, and puts it into *before. Rows are
- * read in the order of their pages. If a page was written to the place of another one, its rows are
- * read twice, and SQLite's own check does not notice that. Only the first column of a slot may
- * repeat.
+ * Returns whether a row has a larger key than the previous row, and puts its key into *before. Rows
+ * are read in the order of their pages. If a page was written in place of another, its rows are
+ * read twice, and SQLite's own check does not notice that. Only in the table slot may the first
+ * column repeat.
  */
 static bool is_in_order(sqlite3_stmt *row, struct row_key *before, bool may_repeat)
 {
@@ -400,8 +400,8 @@ static bool rules_from_text(const char *text, struct message_rules *rules)
     return rules->voter_count > 0;
 }
 
-/* Finds the value of a key of meta. *text is NULL if the key is missing. The text belongs to *row,
- * which the caller always finalizes. Returns false on an error. */
+/* Finds the value of a key of meta. Sets *text to it, or to NULL if the key is missing. The text
+ * belongs to *row, which the caller finalizes in every case. Returns false on an error. */
 static bool find_meta(struct store *store, const char *key, sqlite3_stmt **row, const char **text)
 {
     *text = NULL;

@@ -4,14 +4,15 @@
  * There is one connection with locking_mode=EXCLUSIVE. It owns the database until it is closed and
  * keeps the index of the log in its own memory, so no commit takes a file lock. A commit writes the
  * changed pages to the end of the log in one piece (log.h), and then needs one fdatasync. Pages
- * have 2 KiB: smaller ones make a start slower, larger ones a commit. store_idle() checkpoints the
- * log, or a commit does once the log is very long. The log is never truncated, so that after the
- * first checkpoint commits overwrite space that the file already has.
+ * have 2 KiB: smaller pages make a start slower, larger pages a commit. store_idle() checkpoints
+ * the log; a commit does so too once the log is very long. The log is never truncated, so that
+ * after the first checkpoint commits overwrite space that the file already has.
  *
- * Every row has the number of the commit that wrote it, so the last commit needs no row of its own.
- * Only a batch that deletes writes its number to meta.
+ * Every row has the number of the commit that wrote it, so the last commit's number needs no row of
+ * its own. Only a batch that deletes writes its number to meta.
  *
- * A number beyond 2^63 - 1 (only the token after the very last one) is stored as a negative number.
+ * A number beyond 2^63 - 1 (only the token after the very last one) is stored as a negative
+ * number.
  */
 #include "io/store.h"
 
@@ -34,7 +35,7 @@
 
 enum {
     APPLICATION_ID = 0x48466c64, /* "HFld": the application id that `file` and sqlite3 show */
-    IDLE_FRAMES = 256,           /* store_idle() leaves a shorter log alone */
+    IDLE_FRAMES = 256,           /* store_idle() does nothing about a shorter log */
     FRAMES_MAX = 4096,           /* 8 MiB: a commit that finds a longer log checkpoints it */
 };
 
@@ -139,8 +140,8 @@ static bool query_is(struct store *store, const char *sql, const char *expected)
     return same;
 }
 
-/* Makes the file, so that SQLite does not choose its mode. It is closed before SQLite opens it: to
- * close it later would release SQLite's locks on it. */
+/* Makes the file, so that SQLite does not choose its mode. Closes it before SQLite opens it,
+ * because a later close would release SQLite's locks on it. */
 static bool touch(struct store *store)
 {
     int file = open(store->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -213,7 +214,6 @@ static bool prepare(struct store *store)
     return true;
 }
 
-/* Runs a prepared statement to its end. */
 bool store_finish(struct store *store, enum statement which)
 {
     sqlite3_stmt *statement = store->statements[which];
@@ -287,7 +287,8 @@ static bool create(struct store *store, const struct store_identity *identity)
             store_fail(store, "its folder cannot be made durable: %s", strerror(errno)));
 }
 
-/* The value of a key in meta as text; NULL if it is missing. The text belongs to *statement. */
+/* Returns the value of a key in meta as text; NULL if it is missing. The text belongs to
+ * *statement. */
 static const char *meta_text(struct store *store, const char *key, sqlite3_stmt **statement)
 {
     *statement = NULL;
@@ -358,7 +359,7 @@ static bool meta_store_id(struct store *store, uint64_t id[2])
     return done;
 }
 
-/* The number of the last commit: the highest that a row has. */
+/* Finds the number of the last commit: the highest number in any row. */
 static bool find_commit(struct store *store)
 {
     sqlite3_int64 highest = 0;
@@ -405,13 +406,14 @@ static bool read_meta(struct store *store, const struct store_identity *identity
     return true;
 }
 
-/* The release that last had the store, as stores of format 2 and later record it. */
+/* Writes the release that last had the store, which stores of format 2 and later record. */
 static void written_by(struct store *store, char *text, size_t size)
 {
     sqlite3_stmt *statement = NULL;
     const char *found = meta_text(store, "written_by", &statement);
     store->damaged =
-        false; /* the store has a format that this program does not know, or none was recorded */
+        false; /* not a sign of damage: the store may be of an unknown format, or have no such
+                * record */
     snprintf(text, size, "%.64s", found != NULL ? found : "");
     sqlite3_finalize(statement);
 }
@@ -427,8 +429,8 @@ static bool fail_format(struct store *store, sqlite3_int64 format)
                       release[0] != '\0' ? release : "of an unknown version", HF_VERSION);
 }
 
-/* An older store is migrated only if it belongs to this agent, is undamaged, and may_migrate()
- * allows it. */
+/* Returns whether an older store may be migrated: it belongs to this agent, is undamaged, and
+ * identity->may_migrate() allows it. */
 static bool may_migrate(struct store *store, const struct store_identity *identity,
                         struct store_meta *meta)
 {
@@ -446,7 +448,8 @@ static bool may_migrate(struct store *store, const struct store_identity *identi
     return true;
 }
 
-/* Records which release has the store, for an older release that does not know its format. */
+/* Records which release has the store. An older release that does not know the store's format can
+ * then name it. */
 static bool sign(struct store *store)
 {
     char release[80];
@@ -457,8 +460,8 @@ static bool sign(struct store *store)
     }
     store_bind_text(statement, 1, "written_by", strlen("written_by"));
     store_bind_text(statement, 2, HF_VERSION, strlen(HF_VERSION));
-    store_bind_number(statement, 3, 0); /* this commit is not one of the core: nothing depends on
-                                         * it */
+    store_bind_number(statement, 3, 0); /* no core made this commit, and nothing depends on its
+                                         * number */
     return store_finish(store, PUT_META);
 }
 
@@ -559,7 +562,6 @@ bool store_begin(struct store *store)
     return true;
 }
 
-/* Runs a put or a delete within a batch. A failure ends the batch. */
 bool store_change(struct store *store, enum statement which)
 {
     HF_CHECK(store->open);

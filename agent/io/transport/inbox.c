@@ -6,9 +6,9 @@
 #include "proto/check.h"
 
 enum {
-    PER_NAME = 2,      /* places that one name may have from one host */
-    PER_NAME_ALL = 16, /* places that one name may have from all hosts (inbox.h) */
-    GUESTS_PART = 16,  /* one place in so many is kept free of agents that are no voters */
+    PER_NAME = 2,      /* the places that one name may have from one host */
+    PER_NAME_ALL = 16, /* the places that one name may have from all hosts (inbox.h) */
+    GUESTS_PART = 16,  /* one place in so many is kept free of agents that are not voters */
 };
 
 static const int64_t silent_ns = 10000000000;
@@ -58,7 +58,7 @@ struct transport_link *transport_inbox_victim(const struct transport_inbox *inbo
     return first != NULL ? first : silent;
 }
 
-/* Returns whether both come from one address. The port stands behind the last colon. */
+/* Returns whether both links come from one address. The port follows the last colon. */
 static bool same_host(const struct transport_link *one, const struct transport_link *other)
 {
     const char *colon = strrchr(one->remote, ':');

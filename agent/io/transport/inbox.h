@@ -1,19 +1,20 @@
 /*
- * The connections that others made to this agent, and which of them keep a place. Private to the
- * transport.
+ * The connections that other agents made to this agent, and which of them keep a place in the
+ * inbox. Private to the transport.
  *
- * A link whose other end has sent no greeting is a *stranger*. One whose other end has sent a
- * greeting but no valid packet is a *guest*. All others are known by the name in their first
+ * A link whose other end has sent no greeting is a *stranger*. A link whose other end has sent a
+ * greeting but no valid packet is a *guest*. All other links are known by the name in their first
  * packet. Any program can send a greeting, so links can lose their places:
  *
- *   a stranger is closed after 5 s (with TLS, and no more than 128 strangers: after 30 s), and a
- *   guest after a minute;
- *   in a full inbox a newcomer gets the place of the oldest stranger or guest; if there is none, it
- *   gets the place of the link that was silent for longest, if that is 10 s at least;
- *   agents that are no voters leave some places free, so there is always a place where a voter can
- *   become known; and a known voter keeps its place;
- *   one name has two places from one host, as an agent that came back may be there twice; and
- *   sixteen in all, so that a host which takes another's name does not end that agent's links.
+ * - A stranger is closed after 5 s. With TLS, and no more than 128 strangers, it is closed after 30
+ *   s. A guest is closed after a minute.
+ * - In a full inbox a newcomer gets the place of the oldest stranger or guest. If there is none, it
+ *   gets the place of the link that was silent for longest, if that is 10 s at least.
+ * - Agents that are not voters leave some places free, so there is always a place where a voter can
+ *   become known. A known voter keeps its place.
+ * - One name has two places from one host, because an agent that came back may be there twice. It
+ *   has sixteen places from all hosts, so that a host that takes the name of another agent does not
+ *   end that agent's links.
  *
  * The agent believes the sender that a packet names (see docs/TLS.md). So without TLS a process
  * that knows the cell's name can hold places, but not those of the voters.
@@ -41,16 +42,16 @@ struct transport_inbox {
     struct transport_link *links[TRANSPORT_INBOUND_MAX];
 };
 
-/* Adds a link. There must be room: count < max. */
+/* Adds a link. The inbox must have room: count < max. */
 void transport_inbox_add(struct transport_inbox *inbox, struct transport_link *link);
 void transport_inbox_remove(struct transport_inbox *inbox, const struct transport_link *link);
 
-/* The link that must give its place to a newcomer; NULL if there is none, although the inbox is
- * full. To be called only if the inbox is full or has too many strangers. */
+/* Returns the link that must give its place to a newcomer; NULL if there is none, although the
+ * inbox is full. Called only if the inbox is full or has too many strangers. */
 struct transport_link *transport_inbox_victim(const struct transport_inbox *inbox, int64_t now_ns);
 
-/* `link` has just become known. Returns the link that has to go for that, which may be `link`
- * itself, or NULL. */
+/* Called when `link` has just become known. Returns the link that has to be closed because of that,
+ * which may be `link` itself, or NULL. */
 struct transport_link *transport_inbox_rival(const struct transport_inbox *inbox,
                                              struct transport_link *link, int64_t now_ns);
 

@@ -16,10 +16,12 @@ enum {
     ROLE_AT = MAGIC_SIZE,
     VERSION_AT = ROLE_AT + 4,
     GREETING_SIZE = VERSION_AT + 4,
-    ROLE_DIALLED = 1,    /* two ends with the same role are not two agents, but a port that */
-    ROLE_LISTENS = 2,    /* answers itself, or a service that echoes */
+    /* The role of an end. If both ends have the same role, the other end is not an agent: it is this
+     * port itself, or an echo service. */
+    ROLE_DIALLED = 1,
+    ROLE_LISTENS = 2,
     IN_SIZE = 64 * 1024, /* bytes of the receive buffer at first */
-    RECEIVES_MAX = 4,    /* how many receives in a row one link gets while each fills the buffer */
+    RECEIVES_MAX = 4,    /* how many receives in a row a link gets while each fills the buffer */
     OUT_SIZE_MIN = 16 * 1024,
 };
 
@@ -84,20 +86,20 @@ static void append(struct transport_bytes *bytes, const void *data, size_t size)
 
 /* ---- sending ---- */
 
-/* Gives the rest of `flying` to NNG, which sends it on its own threads. */
+/* Gives the unsent bytes of `flying` to NNG, which sends them on its own threads. */
 static void fly(struct transport_link *link)
 {
     size_t size = link->flying.size - link->flown;
     nng_iov rest = {.iov_buf = link->flying.data + link->flown, .iov_len = size};
 
     HF_CHECK(nng_aio_set_iov(link->send.aio, 1, &rest) == 0);
-    /* With TLS every packet goes this way. The loop needs no notice of each one that was sent. */
+    /* With TLS every packet goes this way, so the loop is not notified when all bytes were sent. */
     transport_op_begin(&link->send, link->secure ? size : 0);
     nng_stream_send(link->stream, link->send.aio);
 }
 
-/* A send has ended. Begins the next one: the rest of `flying`, or the bytes that waited behind
- * it. */
+/* Handles the end of a send. Begins the next send: the unsent bytes of `flying`, or the bytes in
+ * `waiting`. */
 static void flight_ended(struct transport_link *link)
 {
     struct transport_bytes empty = link->flying;
@@ -117,12 +119,12 @@ static void flight_ended(struct transport_link *link)
     if (link->flying.size > 0) {
         fly(link);
     } else if (!link->secure) {
-        release(&link->flying); /* the kernel keeps up again */
+        release(&link->flying); /* all bytes were sent, so the kernel keeps up again */
         release(&link->waiting);
     }
 }
 
-/* Bytes in two pieces, to be sent one behind the other. */
+/* Bytes in two pieces, which are sent one after the other. */
 struct parts {
     const void *head;
     size_t head_size;
@@ -142,8 +144,8 @@ static void append_parts(struct transport_bytes *bytes, const struct parts *part
     }
 }
 
-/* Sends as much of the parts as the kernel takes at once, and returns how much that is. May break
- * the link. */
+/* Sends as much of the parts as the kernel takes at once, and returns how many bytes that is. May
+ * break the link. */
 static size_t send_now(struct transport_link *link, const struct parts *parts)
 {
     nng_aio *now = link->links->now;
@@ -155,7 +157,7 @@ static size_t send_now(struct transport_link *link, const struct parts *parts)
 
     HF_CHECK(nng_aio_set_iov(now, parts->body_size > 0 ? 2 : 1, both) == 0);
     nng_stream_send(link->stream, now);
-    nng_aio_cancel(now); /* if nothing was sent, NNG must not go on with it later */
+    nng_aio_cancel(now); /* if nothing was sent, NNG must not send it later */
     nng_aio_wait(now);
     result = nng_aio_result(now);
     if (result == NNG_ECANCELED) {
@@ -193,7 +195,8 @@ static bool send_parts(struct transport_link *link, const struct parts *parts)
         return true;
     }
     if (!reserve(&link->flying, size - sent, OUT_SIZE_MIN)) {
-        if (sent > 0) { /* half a packet was sent, so the receiver could not read what follows */
+        if (sent > 0) { /* half a packet was sent, so the receiver could not read any further
+                         * packet */
             transport_link_break(link, NNG_ENOMEM, NULL);
         }
         return false;
@@ -239,8 +242,8 @@ static void send_greeting(struct transport_link *link, uint32_t version)
 
 /* ---- receiving ---- */
 
-/* The two ends share no version. An agent that knows only the first version hangs up without an
- * answer. If the other end is newer (older is true), it dials again with the first version. */
+/* Breaks the link because the two ends share no version. older: one end knows only the first
+ * version. The dialler then dials again with that version, so no reason is logged. */
 static void refuse_version(struct transport_link *link, bool older)
 {
     link->older = older;
@@ -249,8 +252,8 @@ static void refuse_version(struct transport_link *link, bool older)
                          older ? NULL : "it speaks another version of the protocol");
 }
 
-/* The listener answers with the newest version that both ends know. If there is none, it answers
- * with its own newest one, so that both can log the reason. */
+/* Answers with the newest version that both ends know. If there is none, the listener answers with
+ * its own newest version, so that both ends can log the reason. */
 static void answer_greeting(struct transport_link *link)
 {
     bool newer = link->version >= TRANSPORT_VERSION_SECOND;
@@ -266,7 +269,7 @@ static void answer_greeting(struct transport_link *link)
     }
 }
 
-/* The listener's answer names the version in use, if this end knows it. */
+/* Handles the listener's answer. It names the version in use, if the dialler knows that version. */
 static void take_answer(struct transport_link *link)
 {
     bool newer = link->newest >= TRANSPORT_VERSION_SECOND;
@@ -279,7 +282,8 @@ static void take_answer(struct transport_link *link)
     }
 }
 
-/* The bytes received are a greeting, or the beginning of one. Returns how many were used. */
+/* Handles received bytes that are a greeting, or the beginning of one. Returns how many bytes it
+ * used. */
 static size_t take_greeting(struct transport_link *link, const unsigned char *bytes, size_t size)
 {
     uint32_t role = link->dialled ? ROLE_LISTENS : ROLE_DIALLED;
@@ -304,8 +308,8 @@ static size_t take_greeting(struct transport_link *link, const unsigned char *by
     return GREETING_SIZE;
 }
 
-/* Gives complete packets to the handler, and returns how many bytes they had. *wanted: the size of
- * the next frame, as far as it is known. */
+/* Gives complete packets to the handler. Returns how many bytes they had. Sets *wanted to the size
+ * of the next frame; 0: not known yet. */
 static size_t take_packets(struct transport_link *link, const unsigned char *bytes, size_t size,
                            size_t *wanted)
 {
@@ -332,7 +336,7 @@ static size_t take_packets(struct transport_link *link, const unsigned char *byt
     return at;
 }
 
-/* `more` bytes were received into the buffer. */
+/* Handles `more` bytes that were received into the buffer. */
 static void take_in(struct transport_link *link, size_t more)
 {
     struct transport_bytes *in = &link->in;
@@ -356,7 +360,7 @@ static void take_in(struct transport_link *link, size_t more)
     }
 }
 
-/* Returns where the next receive writes to. */
+/* Returns the free part of the buffer, where the next receive writes. */
 static nng_iov room(const struct transport_link *link)
 {
     return (nng_iov){.iov_buf = link->in.data + link->in.size,
@@ -372,7 +376,7 @@ static void receive_later(struct transport_link *link)
     nng_stream_recv(link->stream, link->receive.aio);
 }
 
-/* Returns true if there may be more to receive. */
+/* Receives once, without waiting. Returns true if more bytes may have arrived. */
 static bool receive_now(struct transport_link *link, uint32_t events)
 {
     nng_aio *now = link->links->now;
@@ -410,8 +414,8 @@ void transport_link_ready(struct transport_link *link, uint32_t events, bool onc
 }
 
 /* Finds the link's descriptor, sets its options, and adds it to the epoll set. The search goes
- * through all descriptors of the process, so it is made only after the greeting: a stranger could
- * cause it at no cost. */
+ * through all descriptors of the process. So it is made only after the greeting: a stranger could
+ * otherwise cause it at no cost. */
 static void watch(struct transport_link *link)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = link}};

@@ -1,15 +1,15 @@
 /*
  * One connection between two agents: the greeting, packets in frames, and the queue of bytes to
- * send. Private to the transport. Only the loop's thread calls this.
+ * send. Private to the transport. Only the loop's thread calls these functions.
  *
- * proto/SCHEMA.md says what is on the wire. The dialler sends packets, the other end receives them.
- * The receiver sends only its half of the greeting.
+ * proto/SCHEMA.md describes the bytes on the wire. The dialler sends packets, and the other end
+ * receives them. The receiver sends only its half of the greeting.
  *
  * Without TLS only the loop's thread handles a packet. The loop waits on the connection's own
- * descriptor. Then it calls NNG to receive into a buffer, and NNG does so at once, because bytes
- * are there. NNG does not give the descriptor away, so it is searched by the connection's two
- * addresses, once the dialler has greeted. Before that, and with TLS, a receive of NNG is always
- * under way, and its end is queued (op.h).
+ * descriptor. Then it calls NNG to receive into a buffer, and NNG does so at once, because the
+ * bytes have arrived. NNG does not give the descriptor away, so the transport searches for it by
+ * the connection's two addresses, once the dialler has greeted. Before that, and with TLS, NNG
+ * always has a receive under way, and its end is queued (op.h).
  *
  * A send is tried on the loop's thread. Bytes that the kernel does not take at once are copied, and
  * NNG sends them (op.h). Later packets are collected behind them, within a bound, and are then sent
@@ -44,7 +44,7 @@ enum transport_link_state {
 
 struct transport_link;
 
-/* Settings that all links of a transport share. */
+/* What all links of a transport share. */
 struct transport_links {
     struct transport_ops *ops;
     int epoll;
@@ -56,10 +56,10 @@ struct transport_links {
 
 struct transport_link {
     struct transport_links *links;
-    void *owner; /* for the caller, like place and next */
+    void *owner; /* for the caller, like index and next */
     uint32_t index;
-    uint32_t round;      /* for the caller: the round in which the link had its last turn */
-    int64_t greet_by_ns; /* 0: the other end has greeted */
+    uint32_t round;      /* for the caller: the round in which the link last had its turn */
+    int64_t greet_by_ns; /* until when the other end must greet; 0: it has greeted */
     int64_t seen_ns;     /* for the caller: when the link was made, or its last valid packet came */
     bool received;       /* a valid packet came, and seen_ns is not updated yet */
     bool known;          /* the first valid packet came, and the inbox knows its sender */
@@ -72,9 +72,10 @@ struct transport_link {
     bool secure;
     int fd;             /* in the epoll set, with this link as its data; -1: not found */
     int error;          /* why it is broken: NNG's error number */
-    const char *reason; /* or a text; NULL: the other end closed the connection */
+    const char *reason; /* why it is broken: a text; NULL: the other end closed it, or error says
+                         * why */
     uint32_t newest;    /* the newest version that this end may offer */
-    uint32_t version;   /* received in the greeting; once UP, the version in use */
+    uint32_t version;   /* the version in the received greeting; once UP, the version in use */
     bool older;         /* broken because one end knows only TRANSPORT_VERSION_FIRST */
     bool foreign;       /* broken because the ends share no version */
     struct transport_op receive;
@@ -94,26 +95,26 @@ struct transport_link_start {
     uint32_t newest;
 };
 
-/* Makes a link of the stream; a dialler's link sends its greeting. Returns NULL, with the stream
- * closed, if there is no memory. The new link may be broken already. */
+/* Makes a link of the stream; a dialler's link sends its greeting. If there is no memory, closes
+ * the stream and returns NULL. The new link may be broken already. */
 struct transport_link *transport_link_create(struct transport_links *links, nng_stream *stream,
                                              struct transport_link_start start, void *owner);
 /* Closes and frees the link. NULL is allowed. */
 void transport_link_destroy(struct transport_link *link);
 
-/* The link's descriptor is ready (epoll's events): calls packet() for each packet that has arrived.
- * once: receives only once. */
+/* Called when the link's descriptor is ready, with epoll's events: calls packet() for each packet
+ * that has arrived. once: receives only once. */
 void transport_link_ready(struct transport_link *link, uint32_t events, bool once);
-/* The link's receive or send has ended. */
+/* Called when the link's receive or send has ended. */
 void transport_link_worked(struct transport_link *link, enum transport_op_kind kind);
 
 /* Marks the link broken. Only the first reason counts. */
 void transport_link_break(struct transport_link *link, int error, const char *reason);
 
-/* Sends a packet of 1 to packet_max bytes, which is copied if need be. Returns false if it is lost:
- * too many bytes wait, or the link is broken (perhaps by this call). */
+/* Sends a packet of 1 to packet_max bytes, which is copied if necessary. Returns false if the
+ * packet is lost: too many bytes wait, or the link is broken (perhaps by this call). */
 bool transport_link_send(struct transport_link *link, const void *bytes, size_t size);
-/* The number of bytes that are not sent yet. */
+/* Returns the number of bytes that are not sent yet. */
 size_t transport_link_waiting(struct transport_link *link);
 
 #endif

@@ -2,9 +2,9 @@
  * What NNG's interface does not offer: see nng.h.
  *
  * NNG does not report how many workers it has. So they are occupied one by one. Each worker calls
- * the next one, and waits only once that one runs; so a worker that waits is never the last one. If
- * no next worker comes, the caller returns, and is the one that goes on working. If a worker comes
- * late, two go on working, which does no harm.
+ * the next worker to park(), and waits only once the next one runs, so a worker that waits is never
+ * the last one. If no next worker comes, the caller returns from park(), and is the worker that
+ * goes on working. If a worker comes late, two workers go on working, which does no harm.
  */
 #include "nng.h"
 
@@ -19,11 +19,12 @@
 #include "proto/check.h"
 
 enum {
-    AIOS_MAX = 64,            /* the most workers that can wait; any others go on working */
+    AIOS_MAX = 64,            /* the most workers that can wait; further ones go on working */
     NEXT_COMES_MS = 50,       /* a worker that needs longer counts as missing */
-    DESCRIPTORS_MAX = 16384,  /* the highest descriptor that is looked at */
+    DESCRIPTORS_MAX = 16384,  /* descriptors at or above this are not searched */
     UNANSWERED_MAX_MS = 3000, /* less than the default session_ttl */
-    KEEP_IDLE_S = 5,          /* after this time the kernel probes whether the other end is there */
+    KEEP_IDLE_S = 5,          /* after this time the kernel probes whether the other end still
+                               * answers */
     KEEP_EVERY_S = 1,
 };
 
@@ -84,7 +85,7 @@ void transport_bound_waiting(int fd)
     };
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
-        /* Without these options a cut link is only noticed later. */
+        /* If an option cannot be set, a cut link is noticed later. */
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
                          sizeof options[i].value);
     }
@@ -92,12 +93,12 @@ void transport_bound_waiting(int fd)
 
 /* ---- workers ---- */
 
-/* The mutex protects all of these. */
+/* The mutex protects all of these fields. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uint32_t users;
-    uint32_t made;    /* entries in use */
+    uint32_t made;    /* entries of aios in use */
     uint32_t entered; /* workers that have come to park() */
     bool ended;       /* no further worker is called */
     bool released;
@@ -122,7 +123,7 @@ static bool call_next(void)
     return true;
 }
 
-/* Runs on a worker of NNG. */
+/* Keeps a worker of NNG waiting. NNG calls this on that worker. */
 static void park(void *arg)
 {
     struct timespec end;

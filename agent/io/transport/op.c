@@ -66,7 +66,7 @@ static void enqueue(struct transport_op *op)
     }
 }
 
-/* Runs on a thread of NNG. */
+/* NNG calls this on one of its threads when an operation has ended. */
 static void done(void *arg)
 {
     struct transport_op *op = arg;

@@ -1,6 +1,6 @@
 /*
- * Operations of NNG for the transport on NNG's threads, and how the loop learns that they are done.
- * Private to the transport.
+ * Operations that NNG's threads carry out for the transport, and how the loop learns that they have
+ * ended. Private to the transport.
  *
  * An operation is a dial, an accept, a receive or a send, which the loop begins again and again.
  * When it has ended, its callback on a thread of NNG puts it into a queue and makes a descriptor
@@ -24,10 +24,10 @@ enum transport_op_kind {
 
 struct transport_ops {
     pthread_mutex_t mutex;
-    int event; /* a descriptor, readable while the queue is not empty */
+    int event; /* readable while the queue is not empty */
     bool signalled;
     struct transport_op
-        *first; /* the queue; the mutex also protects the fields below in each operation */
+        *first; /* the queue; the mutex protects it, and the last four fields of each operation */
     struct transport_op *last;
 };
 
@@ -36,37 +36,36 @@ struct transport_op {
     enum transport_op_kind kind;
     void *owner;
     nng_aio *aio; /* NULL: not initialised */
-    /* Under the mutex: */
+    /* The mutex of ops protects these fields. */
     struct transport_op *next;
     bool queued;
     bool running;      /* begun, and its callback has not run yet */
-    size_t quiet_size; /* an end is not queued if so many bytes were sent without an error; 0: it is
-                     * always queued */
+    size_t quiet_size; /* the end is not queued if so many bytes were sent without an error; 0: it
+                        * is always queued */
 };
 
-/* On failure returns false with errno. The caller calls transport_ops_fini() in any case. */
+/* Returns false, with errno, on failure. transport_ops_fini() must be called in both cases. */
 bool transport_ops_init(struct transport_ops *ops) __attribute__((warn_unused_result));
-/* All operations must have been finished. */
+/* Frees the queue. Every operation must have been freed before. */
 void transport_ops_fini(struct transport_ops *ops);
-/* For the loop: the next operation that has ended. NULL if there is none; the descriptor is then
- * not readable any more. */
+/* For the loop: returns the next operation that has ended. If there is none, returns NULL, and the
+ * descriptor is no longer readable. */
 struct transport_op *transport_ops_take(struct transport_ops *ops);
 
 /* Returns false if there is no memory. ops and owner must outlive the operation. */
 bool transport_op_init(struct transport_op *op, struct transport_ops *ops,
                        enum transport_op_kind kind, void *owner)
     __attribute__((warn_unused_result));
-/* Waits for the end of the operation; the caller has closed the stream that it uses. The result can
- * still be read, but the operation cannot begin again. For a struct of zeros every call but
- * transport_op_init() is allowed. */
+/* Waits for the end of the operation. The caller must have closed the stream that the operation
+ * uses. The result can still be read, but the operation cannot begin again. transport_op_stop() and
+ * transport_op_fini() may also be called for a struct of zeros. */
 void transport_op_stop(struct transport_op *op);
-/* Frees the operation, after stopping it. */
+/* Stops and frees the operation. */
 void transport_op_fini(struct transport_op *op);
-/* To be called before the operation is started with op->aio. quiet_size: see struct
- * transport_op. */
+/* Called before the operation is started with op->aio. quiet_size: see struct transport_op. */
 void transport_op_begin(struct transport_op *op, size_t quiet_size);
-/* Returns whether the operation has not ended yet. If so, its end will be queued, whatever
- * quiet_size was. */
+/* Returns whether the operation has not ended yet. If it has not, its end will be queued, even with
+ * a quiet_size. */
 bool transport_op_running(struct transport_op *op);
 
 #endif

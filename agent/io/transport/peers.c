@@ -2,8 +2,8 @@
  * The peers that the transport dials: see io/transport.h.
  *
  * Each peer has its own dialer of NNG until it is forgotten. A forgotten peer is freed at the end
- * of the dispatch, because the handler that runs for its link may be the one that forgot it, and
- * its dial may still be queued.
+ * of the dispatch: the handler that is running for its link may have forgotten it, and its dial may
+ * still be queued.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -135,7 +135,8 @@ void transport_forget(struct transport *transport, uint32_t index)
     peer->dial_at_ns = INT64_MAX;
     peer->next = transport->peer_graves;
     transport->peer_graves = peer;
-    transport_wake_at(transport, 0); /* this may be called outside of a dispatch */
+    transport_wake_at(transport, 0); /* transport_forget() may be called outside of a dispatch, and
+                                      * the next dispatch frees the peer */
 }
 
 bool transport_peers_secure(struct transport *transport,

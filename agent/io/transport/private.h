@@ -1,6 +1,6 @@
 /*
- * Shared by the transport's files: the peers that are dialled (peers.c) and the rest (transport.c).
- * Only the loop's thread uses it.
+ * What the transport's files share: peers.c has the peers that are dialled, transport.c everything
+ * else. Only the loop's thread uses it.
  */
 #ifndef IO_TRANSPORT_PRIVATE_H
 #define IO_TRANSPORT_PRIVATE_H
@@ -25,20 +25,20 @@ struct transport_peer {
     nng_stream_dialer *dialer;
     struct transport_op dial;
     bool dialling;
-    int64_t dial_at_ns; /* INT64_MAX: a dial is under way, or there is a link */
+    int64_t dial_at_ns; /* when to dial; INT64_MAX: a dial is under way, or there is a link */
     int64_t pause_ns;
     int64_t greet_ns;            /* how long the next greeting may take */
     uint32_t newest;             /* the version that the next greeting offers */
-    struct transport_link *link; /* NULL: none */
-    bool up;                     /* the peer has greeted, and the handler has been notified */
+    struct transport_link *link; /* NULL: there is no link */
+    bool up;                     /* the peer has greeted, and the handler was notified */
     uint32_t ups;
-    int64_t quiet_until_ns; /* until then its refusal is not logged again */
+    int64_t quiet_until_ns; /* until this time its refusal is not logged again */
     char address[TRANSPORT_ADDRESS_SIZE];
     char name[TRANSPORT_NAME_SIZE]; /* the name that its certificate must have; "": any */
     char why[64];                   /* why it is not connected, as a text for people; "": it is
                                      * connected */
-    bool gone;                      /* forgotten: freed at the end of the dispatch */
-    struct transport_peer *next;    /* in peer_graves */
+    bool gone;                      /* it is forgotten, and is freed at the end of the dispatch */
+    struct transport_peer *next;    /* the next in peer_graves */
 };
 
 struct transport {
@@ -52,7 +52,7 @@ struct transport {
     struct transport_credentials *credentials; /* NULL: no TLS */
     char name[TRANSPORT_NAME_SIZE];            /* this agent's name in certificates; "": any */
     bool secure;
-    uint32_t version; /* the newest that this agent speaks */
+    uint32_t version; /* the newest version that this agent speaks */
     char listen[TRANSPORT_ADDRESS_SIZE];
 
     int epoll;
@@ -63,24 +63,24 @@ struct transport {
     struct transport_ops ops;
     struct transport_links links;
     struct transport_link *graves;      /* broken links, freed at the end of the dispatch */
-    struct transport_peer *peer_graves; /* forgotten peers, likewise */
+    struct transport_peer *peer_graves; /* forgotten peers, freed at the end of the dispatch */
 
     struct transport_peer *self; /* this agent's own inbox as a peer, to check the listener */
     int64_t check_ns;            /* the pause between two checks */
     int64_t check_at_ns;
-    uint32_t checked_ups;     /* self->ups when the check broke its link */
-    uint32_t checked_accepts; /* `accepts` at that time */
-    int64_t checked_ns;       /* when that was */
+    uint32_t checked_ups;     /* self->ups when the last check began */
+    uint32_t checked_accepts; /* `accepts` when the last check began */
+    int64_t checked_ns;       /* when the last check began */
     bool checking;
-    bool deaf; /* the listener was reported not to accept */
+    bool deaf; /* it was reported that the listener does not accept */
 
     int64_t greet_ns; /* how long a greeting may take, unless TLS needs longer */
     int64_t guest_ns;
-    bool full; /* the inbox was reported full */
+    bool full; /* it was reported that the inbox is full */
     int64_t quiet_until_ns;
     struct transport_inbox inbox;
-    uint32_t peer_count; /* entries of peers that are in use, or were */
-    struct transport_peer *peers[TRANSPORT_PEERS_MAX]; /* NULL: forgotten */
+    uint32_t peer_count; /* entries of peers that are in use or were in use */
+    struct transport_peer *peers[TRANSPORT_PEERS_MAX]; /* NULL: the peer was forgotten */
     struct transport_counts counts;
 };
 
@@ -94,32 +94,32 @@ static inline void transport_wake_at(struct transport *transport, int64_t due_ns
     }
 }
 
-/* A broken link is freed at the end of the dispatch, for events that epoll has returned may name
- * it. */
+/* Has a broken link freed at the end of the dispatch, because events that epoll has returned may
+ * still name it. */
 static inline void transport_bury(struct transport *transport, struct transport_link *link)
 {
     link->next = transport->graves;
     transport->graves = link;
 }
 
-/* Makes a peer, which dials from now on. index: TRANSPORT_PEER_NONE for the agent itself. Returns
- * NULL if NNG fails. */
+/* Makes a peer and begins to dial it. index: TRANSPORT_PEER_NONE for the agent itself. Returns NULL
+ * if NNG fails. */
 struct transport_peer *transport_peer_create(struct transport *transport, const char *address,
                                              const char *name, uint32_t index);
-/* Waits until NNG's threads have left the peer. NULL is allowed. */
+/* Frees the peer. Waits until NNG's threads have left it. NULL is allowed. */
 void transport_peer_destroy(struct transport_peer *peer);
 void transport_peer_dial(struct transport_peer *peer);
-/* Notes why a dial failed: NNG's error number. */
+/* Notes why a dial failed. error: NNG's error number. */
 void transport_peer_note(struct transport_peer *peer, int error);
-/* Sets the credentials for all later dials. On failure (no memory) returns false, and the old ones
- * stay. */
+/* Sets the credentials for the peer's later dials. On failure (no memory) returns false, and the
+ * old ones stay. */
 bool transport_peer_secure(struct transport_peer *peer,
                            const struct transport_credentials *credentials);
-/* Sets them for all peers. On failure (no memory) returns false; some peers then have the new
- * ones. */
+/* Sets the credentials for all peers. On failure (no memory) returns false, and some peers may have
+ * the new ones. */
 bool transport_peers_secure(struct transport *transport,
                             const struct transport_credentials *credentials);
-/* At the end of a dispatch: frees the forgotten peers. */
+/* Frees the forgotten peers. Called at the end of a dispatch. */
 void transport_peers_bury(struct transport *transport);
 void transport_peers_destroy(struct transport *transport);
 

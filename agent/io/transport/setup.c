@@ -18,7 +18,7 @@ bool transport_is_tls(const char *address)
     return strncmp(address, secured, sizeof secured - 1) == 0;
 }
 
-/* The text behind the scheme; NULL if the scheme is neither tcp nor tls+tcp. */
+/* Returns the text behind the scheme; NULL if the scheme is neither tcp nor tls+tcp. */
 static const char *host_of(const char *address)
 {
     if (transport_is_tls(address)) {

@@ -18,8 +18,8 @@ bool transport_is_tls(const char *address);
 bool transport_config_check(const struct transport_config *config, char *error)
     __attribute__((warn_unused_result));
 
-/* The address by which an agent that listens at `listen` reaches itself: the same one, or the
- * loopback if `listen` is a wildcard. out: TRANSPORT_ADDRESS_SIZE bytes. */
+/* Writes the address by which an agent that listens at `listen` reaches itself: the same address,
+ * or the loopback if `listen` is a wildcard. out: TRANSPORT_ADDRESS_SIZE bytes. */
 void transport_own_address(const char *listen, char *out);
 
 /* Writes an address such as "10.0.0.2:41234". out: TRANSPORT_REMOTE_MAX bytes. */

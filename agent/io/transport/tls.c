@@ -18,10 +18,11 @@
 
 enum { PEM_SIZE_MAX = 1024 * 1024 };
 
-/* errno after a failure whose cause is in the files. Failures with any other errno may pass. */
+/* errno if the files cause the failure. After a failure with any other errno, a later call may
+ * succeed. */
 enum { WRONG = EINVAL };
 
-/* The text of one file; NULL or terminated. */
+/* The text of one file. text: NULL, or ends with a zero byte. */
 struct pem {
     char *text;
     size_t size;
@@ -45,8 +46,8 @@ static bool is_short_of_something(int why)
            why == EINTR;
 }
 
-/* Returns whether mbedTLS ran out of memory. Its error numbers are sums of a high and a low part.
- */
+/* Returns whether mbedTLS ran out of memory. Its error numbers are sums of a high and a low
+ * part. */
 static bool is_out_of_memory(int result)
 {
     static const int high[] = {MBEDTLS_ERR_X509_ALLOC_FAILED, MBEDTLS_ERR_PEM_ALLOC_FAILED,
@@ -60,7 +61,7 @@ static bool is_out_of_memory(int result)
            -(-result & 0x7f) == MBEDTLS_ERR_ASN1_ALLOC_FAILED;
 }
 
-/* Sets errno for a result of mbedTLS. If memory ran out, the error says so. */
+/* Sets errno for a result of mbedTLS. If mbedTLS ran out of memory, writes that to error. */
 static void judge(int result, const char *path, char *error)
 {
     errno = WRONG;
@@ -72,7 +73,7 @@ static void judge(int result, const char *path, char *error)
 
 /* ---- reading ---- */
 
-/* Returns whether only the owner has access to the file; its group may also read it. */
+/* Returns whether only the file's owner may use it; the group may read it, too. */
 static bool is_secret(const struct stat *status, const char *path, char *error)
 {
     if ((status->st_mode & 027) == 0) {
@@ -107,7 +108,8 @@ static bool read_all(int fd, struct pem *out)
 static bool read_pem(const char *path, bool secret, struct pem *out, char *error)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a FIFO does not block */
+    /* O_NONBLOCK, so that a FIFO does not block */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0 || fstat(fd, &status) != 0) {
         int why = errno;
@@ -165,7 +167,7 @@ static int64_t end_of(const mbedtls_x509_crt *crt)
     return seconds_of(&crt->valid_to);
 }
 
-/* The first name in a certificate, for messages. */
+/* Writes the subject of a certificate, for messages. */
 static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
 {
     if (mbedtls_x509_dn_gets(out, size, &crt->subject) < 0) {
@@ -173,8 +175,8 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
-/* Returns whether the listener at the other end accepts the certificate as one for `name`. If NNG
- * shows a listener a name, that is the common name, whatever alternative names there are. */
+/* Returns whether the listener at the other end accepts the certificate as one for `name`. A
+ * listener whose NNG shows it a name sees the common name, even if there are alternative names. */
 static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 {
 #ifdef NNG_OPT_TLS_PEER_CN
@@ -226,7 +228,8 @@ static void wrong_name(const mbedtls_x509_crt *cert, const char *path, const cha
              subject, name);
 }
 
-/* Returns whether handshakes can succeed with it, dates aside. On failure errno is WRONG. */
+/* Returns whether handshakes can succeed with the certificate, apart from its dates. On failure
+ * errno is WRONG, or ENOMEM. */
 static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x509_crt *ca,
                    mbedtls_x509_crt *cert, char *error)
 {
@@ -275,8 +278,9 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
     return true;
 }
 
-/* Notes from when until when the certificate can be used: while it is valid, and the chain behind
- * it in its file, and one of its CAs. During a change of CAs the file of CAs also has other CAs. */
+/* Notes the time during which the certificate can be used: while it, the chain behind it in its
+ * file, and one of its CAs are valid. During a change of CAs the file of CAs also has other CAs,
+ * which do not count. */
 static void note_times(struct transport_credentials *credentials, mbedtls_x509_crt *ca,
                        mbedtls_x509_crt *cert)
 {
@@ -322,8 +326,8 @@ static int draw(void *arg, unsigned char *out, size_t size)
 }
 #endif
 
-/* Returns 0 if the key belongs to the certificate, else mbedTLS's error. NNG accepts any pair, and
- * then no handshake succeeds. */
+/* Returns 0 if the key belongs to the certificate, and mbedTLS's error if not. NNG accepts any
+ * pair, but with a wrong pair no handshake succeeds. */
 static int compare_key(const mbedtls_x509_crt *cert, const struct pem *key)
 {
     const unsigned char *text = (const unsigned char *)key->text;
@@ -507,8 +511,8 @@ void transport_certified(nng_stream *stream, char *out)
     char *name = NULL;
 
     if (nng_stream_get_string(stream, NNG_OPT_TLS_PEER_CN, &name) == 0 && name != NULL) {
-        /* A certificate without a common name belongs to nobody, which is not the same as an
-         * unknown name. */
+        /* A certificate without a common name belongs to no agent, and must not look like a name
+         * that is not known. */
         snprintf(out, TRANSPORT_NAME_SIZE, "%s", name[0] != '\0' ? name : "(nobody)");
         nng_strfree(name);
     }

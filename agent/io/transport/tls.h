@@ -2,10 +2,10 @@
  * The files of [tls], read and checked, and NNG's configurations made from them. Private to the
  * transport.
  *
- * A certificate names the agent that it is for. If it has alternative names (DNS), one of them is
- * the agent's; otherwise its common name (CN) is. A dialler checks that the other end shows the
- * certificate of the agent that it dials. A listener can check a certificate only where NNG shows
- * it, which 1.5.2 does not: see docs/TLS.md.
+ * A certificate names the agent that it is for. If it has alternative names (DNS), one of them must
+ * be the agent's name; otherwise its common name (CN) must be. A dialler checks that the other end
+ * shows the certificate of the agent that it dials. A listener can check a certificate only where
+ * NNG shows its name, which 1.5.2 does not: see docs/TLS.md.
  */
 #ifndef IO_TRANSPORT_TLS_H
 #define IO_TRANSPORT_TLS_H
@@ -21,28 +21,32 @@ struct transport_credentials;
 /*
  * Reads and checks the three files. On failure returns NULL, and error (TRANSPORT_ERROR_MAX bytes)
  * names the file and its fault: it cannot be read or parsed, others may read the key, or the
- * certificate is of another CA, not for agent `name` (NULL: any), not for the key, or of a kind
- * with which no handshake succeeds (a weak key or hash, for servers only). errno is EINVAL if the
- * files are wrong; any other errno may pass (no memory, no descriptor, a read error). A certificate
- * that is out of date is accepted, because a clock may be wrong.
+ * certificate is unusable. An unusable certificate is of another CA, not for agent `name` (NULL:
+ * any), not for the key, or of a kind with which no handshake succeeds (a weak key or hash, for
+ * servers only).
+ *
+ * errno is EINVAL if the files are wrong. With any other errno (no memory, no descriptor, a read
+ * error) a later call may succeed. A certificate that is out of date is accepted, because a clock
+ * may be wrong.
  */
 struct transport_credentials *transport_credentials_load(const struct transport_tls *tls,
                                                          const char *name, char *error)
     __attribute__((warn_unused_result));
-/* Wipes the key. NULL is allowed. */
+/* Wipes the key, and frees the credentials. NULL is allowed. */
 void transport_credentials_free(struct transport_credentials *credentials);
 
-/* The listener's configuration. It belongs to the credentials. */
+/* Returns the listener's configuration. It belongs to the credentials. */
 nng_tls_config *transport_credentials_server(const struct transport_credentials *credentials);
-/* A new configuration to dial agent `name` (NULL: any), which the caller frees. NULL: no memory. */
+/* Returns a new configuration to dial agent `name` (NULL: any), which the caller frees. NULL: no
+ * memory. */
 nng_tls_config *transport_credentials_client(const struct transport_credentials *credentials,
                                              const char *name);
-/* From when until when the certificate is valid, in seconds since 1970. It ends with its own CA at
- * the latest; other CAs in the file do not count. */
+/* Return the time from which, and the time until which, the certificate is valid, in seconds since
+ * 1970. Its validity ends at the latest with that of its CA; other CAs in the file do not count. */
 int64_t transport_credentials_begin_s(const struct transport_credentials *credentials);
 int64_t transport_credentials_end_s(const struct transport_credentials *credentials);
 
-/* Returns whether now_s (seconds since 1970) lies between these times. */
+/* Returns whether now_s (seconds since 1970) is between these two times. */
 bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s);
 
 /* Writes the name in the certificate of a stream's other end; "" if NNG does not show it. out:

@@ -3,22 +3,24 @@
  *
  * Everything here runs on the loop's thread. One epoll descriptor is readable when there is
  * something to do: a connection can receive, an operation on NNG's threads has ended (op.h), or a
- * timer is due. transport_dispatch() does all of that. link.c has what one connection does. This
+ * timer is due. transport_dispatch() does all of that. link.c has the work of one connection. This
  * file decides which connections there are.
  *
  * A peer is dialled until there is a link. When the link breaks, its queued packets are lost (they
- * would arrive too late to help), and the peer is dialled again after a pause, which doubles from
- * 20 ms up to a second. A dial without an answer, and a connection whose other end does not greet,
- * are given up after a few seconds. With TLS the handshake is part of the greeting, and on a
- * machine without free processor time it would never finish if it always began anew. So after each
- * such failure a dialler waits twice as long, up to six times the first wait. A listener waits six
- * times as long from the beginning, unless there are many strangers.
+ * would arrive too late to help), and the peer is dialled again after a pause. The pause doubles
+ * from 20 ms up to half a second. The transport closes a dial without an answer, and a connection
+ * whose other end does not greet, after a few seconds.
+ *
+ * With TLS the handshake is part of the greeting. On a machine without free processor time the
+ * handshake would never finish if it always began anew. So after each such failure a dialler waits
+ * twice as long, up to six times the first wait. A listener waits six times as long from the
+ * beginning, unless there are many strangers.
  *
  * A broken link is closed where the fault is noticed, and freed at the end of the dispatch: events
- * that epoll has returned may name it, and a handler may send meanwhile.
+ * that epoll has returned may name it, and a handler may send on it.
  *
- * Closing ends the listener and the dialers first, then the links. Each waits until NNG's callback
- * for it has run.
+ * transport_close() ends the listener and the dialers first, then the links. Each end waits until
+ * NNG's callback has run.
  */
 #include "io/transport.h"
 
@@ -39,11 +41,11 @@
 
 enum {
     EVENTS_MAX = 64,    /* events taken from epoll at once */
-    TURN_OPS_MAX = 256, /* operations looked at in one dispatch */
+    TURN_OPS_MAX = 256, /* operations handled in one dispatch */
     CHECK_MS_DEFAULT = 10000,
     GREET_MS_DEFAULT = 5000,
     GUEST_MS_DEFAULT = 60000,
-    GREETS_MAX = 6, /* as a multiple of greet_ns: the longest wait for a TLS handshake */
+    GREETS_MAX = 6, /* the longest wait for a TLS handshake, as a multiple of greet_ns */
     TEXT_MAX = 160,
 };
 
@@ -63,8 +65,8 @@ static void log_link(struct transport *transport, const char *event, const char 
     transport->handler.trouble(transport->handler.arg, event, address, text);
 }
 
-/* Returns whether this may be reported now. If so, it is not reported again for one pause of the
- * listener's check. */
+/* Returns whether an event may be reported now. If so, it may not be reported again for
+ * check_ns. */
 static bool may_log(const struct transport *transport, int64_t *quiet_until_ns)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -76,8 +78,8 @@ static bool may_log(const struct transport *transport, int64_t *quiet_until_ns)
     return true;
 }
 
-/* Reports why a link broke, if a person should know it. peer: the peer that was dialled, or
- * NULL. */
+/* Reports why a link broke, if a person should know it. peer: the peer that was dialled; NULL: the
+ * other end dialled. */
 static void log_broken(struct transport *transport, const struct transport_link *link,
                        struct transport_peer *peer)
 {
@@ -187,8 +189,8 @@ static void log_full(struct transport *transport)
     }
 }
 
-/* A valid packet came. Its sender may have become known by it, and then another link may have to
- * go. */
+/* Handles a valid packet. The link's sender may have become known by it, and then another link may
+ * have to be closed. */
 static void inbound_received(struct transport *transport, struct transport_link *link)
 {
     bool first = !link->known;
@@ -211,7 +213,7 @@ static void inbound_received(struct transport *transport, struct transport_link 
     }
 }
 
-/* Handles what has happened to a link: it broke, came up, or received. */
+/* Handles what has happened to a link: it broke, came up, or received a valid packet. */
 static void settle(struct transport *transport, struct transport_link *link)
 {
     struct transport_peer *peer = link->owner;
@@ -298,7 +300,7 @@ static void inbound_came(struct transport *transport, nng_stream *stream)
         (struct transport_link_start){.secure = transport->secure, .newest = transport->version},
         NULL);
     if (link != NULL) {
-        link->round = transport->round; /* new links do not make a round longer */
+        link->round = transport->round; /* so that a new link gets no turn in the present round */
         link->seen_ns = clock_boottime_ns();
         link->greet_by_ns = link->seen_ns + transport->greet_ns;
         transport_inbox_add(&transport->inbox, link);
@@ -312,7 +314,7 @@ static void accept_done(struct transport *transport)
     nng_aio *aio = transport->accept.aio;
 
     transport->accepting = false;
-    if (nng_aio_result(aio) != 0) { /* such as no free descriptor */
+    if (nng_aio_result(aio) != 0) { /* for example, no descriptor is free */
         transport->accept_at_ns = clock_boottime_ns() + accept_again_ns;
         transport_wake_at(transport, transport->accept_at_ns);
         return;
@@ -387,8 +389,8 @@ static int64_t min_ns(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Returns whether the listener accepts and only the check's TLS handshake is slow: it is under way,
- * or the last one took too long. The check then waits as long as a dialler would. */
+/* Returns whether the listener accepts and only the check's TLS handshake is slow: the handshake is
+ * under way, or the last one took too long. The check then waits as long as a dialler would. */
 static bool check_is_slow(const struct transport *transport, int64_t now_ns)
 {
     const struct transport_peer *self = transport->self;
@@ -399,8 +401,8 @@ static bool check_is_slow(const struct transport *transport, int64_t now_ns)
            now_ns - transport->checked_ns < 2 * GREETS_MAX * transport->greet_ns;
 }
 
-/* Begins a check, by closing the agent's link to itself, which is then dialled anew; or ends it, a
- * grace period later, by looking whether that link is up. */
+/* Begins or ends a check. To begin it, closes the agent's link to itself, which is then dialled
+ * anew. To end it, a grace period later, looks whether that link is up. */
 static void check_due(struct transport *transport, int64_t now_ns)
 {
     struct transport_peer *self = transport->self;
@@ -432,7 +434,7 @@ static void check_due(struct transport *transport, int64_t now_ns)
     }
 }
 
-/* Does what is due for the peer. Returns when there is next something to do. */
+/* Does everything that is due for the peer. Returns when something will be due next. */
 static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
 {
     struct transport_link *link = peer->link;
@@ -456,8 +458,8 @@ static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
     return peer->dial_at_ns;
 }
 
-/* Closes links that did not greet, or sent nothing, in time. A look follows greet_ns after each
- * newcomer, so many strangers are noticed soon. */
+/* Closes links that did not greet, or sent nothing valid, in time. Returns when to look again. The
+ * timer also fires greet_ns after each newcomer, so many strangers are noticed soon. */
 static int64_t inbound_due(struct transport *transport, int64_t now_ns)
 {
     struct transport_inbox *inbox = &transport->inbox;
@@ -517,8 +519,8 @@ static void link_worked(struct transport *transport, struct transport_op *op)
 {
     struct transport_link *link = op->owner;
 
-    if (link->state != TRANSPORT_LINK_BROKEN) { /* a broken link is on the list to be freed already,
-                                                 * or will be */
+    if (link->state != TRANSPORT_LINK_BROKEN) { /* a broken link is freed at the end of a
+                                                 * dispatch */
         transport_link_worked(link, op->kind);
         settle(transport, link);
     }
@@ -560,8 +562,9 @@ static void links_bury(struct transport *transport)
     }
 }
 
-/* Each link that is ready has a turn, until the time is over. In one round every link has one turn
- * before any has a second. If the last dispatch ran out of time, each link receives only once. */
+/* Gives each link that is ready a turn, until the time is over. In one round every link has one
+ * turn before any link has a second. If the last dispatch ran out of time, each link receives only
+ * once. */
 void transport_dispatch(struct transport *transport)
 {
     struct epoll_event events[EVENTS_MAX];
