@@ -16,8 +16,8 @@ enum {
     ROLE_AT = MAGIC_SIZE,
     VERSION_AT = ROLE_AT + 4,
     GREETING_SIZE = VERSION_AT + 4,
-    /* The role of an end. If both ends have the same role, the other end is not an agent: it is this
-     * port itself, or an echo service. */
+    /* The role of an end. If both ends have the same role, the other end is not an agent: it is
+     * this port itself, or an echo service. */
     ROLE_DIALLED = 1,
     ROLE_LISTENS = 2,
     IN_SIZE = 64 * 1024, /* bytes of the receive buffer at first */

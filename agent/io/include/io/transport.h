@@ -118,8 +118,8 @@ int transport_fd(const struct transport *transport);
 void transport_dispatch(struct transport *transport);
 
 /* Returns the peer of that address and name. If there is none yet, makes its dialer, which dials
- * until the peer is forgotten, with growing pauses of at most half a second. With TLS the peer must show
- * the certificate of agent `name` (NULL: any certificate; newer mbedTLS refuses that). Returns
+ * until the peer is forgotten, with growing pauses of at most half a second. With TLS the peer must
+ * show the certificate of agent `name` (NULL: any certificate; newer mbedTLS refuses that). Returns
  * TRANSPORT_PEER_NONE if there are too many peers, the address is invalid, or its scheme does not
  * fit the configuration of TLS. */
 uint32_t transport_peer(struct transport *transport, const char *address, const char *name);
