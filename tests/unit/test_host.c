@@ -1,6 +1,6 @@
 /*
- * The host core: opening, seats, requests to the quorum and its answers, full tables, and what
- * people see.
+ * The host core: opening locks, seats, requests to the quorum and its answers, full tables, and
+ * what people see.
  */
 #include <check.h>
 #include <stdio.h>
@@ -37,7 +37,8 @@ START_TEST(an_open_is_answered_with_the_grant)
     struct hfi_held held = rig_take(rig, &reply->frame.opened);
     ck_assert_uint_eq(held.token, 5);
     ck_assert_uint_eq(held.epoch, 1);
-    ck_assert_ptr_nonnull(rig_open(rig, client, "a", 0)); /* at once now, without a region */
+    /* answered at once, and without a second REGION */
+    ck_assert_ptr_nonnull(rig_open(rig, client, "a", 0));
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_REGION), 1);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
 }
@@ -79,7 +80,8 @@ START_TEST(a_longer_lock_delay_is_asked_for_before_the_answer)
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
     ck_assert_ptr_nonnull(amend);
     ck_assert_uint_eq(amend->as.amend.lock_delay_ms, 900);
-    rig_pass(rig, 500 * RIG_MS); /* not answered before: the grant does not cover it */
+    /* no answer before that time: the grant does not cover this lock-delay */
+    rig_pass(rig, 500 * RIG_MS);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 1);
     rig_grant(rig, amend, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 2);
@@ -90,7 +92,7 @@ START_TEST(an_open_without_a_lease_is_amended_later)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
     (void)rig_open_granted(rig, client, "a", 100 * RIG_MS);
-    rig->now_ns += 200000 * RIG_MS; /* past the deadline: nothing may be asked */
+    rig->now_ns += 200000 * RIG_MS; /* after the deadline the host may ask the quorum for nothing */
     ck_assert_ptr_null(rig_open(rig, client, "a", 900 * RIG_MS));
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
     rig_lease(rig, 1, rig->now_ns + 10000 * RIG_MS, false);
@@ -99,8 +101,8 @@ START_TEST(an_open_without_a_lease_is_amended_later)
 }
 END_TEST
 
-/* A client that got its answer because the grant took long may wait already. It is not served too
- * early. */
+/* A client whose OPEN was answered before the grant came may already wait. It does not get the lock
+ * before the grant covers every client's lock-delay. */
 START_TEST(a_grant_is_not_in_force_before_it_covers_the_longest_lock_delay)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -131,7 +133,7 @@ START_TEST(a_refusal_ends_the_open)
     const struct rig_reply *reply = rig_find(rig, client, HFI_FRAME_DONE);
     ck_assert_ptr_nonnull(reply);
     ck_assert_int_eq(reply->frame.error, HF_EFULL);
-    ck_assert_ptr_null(rig_open(rig, client, "a", 0)); /* and it can be asked for again */
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0)); /* the client can ask for it again */
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
 }
 END_TEST
@@ -156,7 +158,7 @@ START_TEST(a_grant_told_twice_is_one_grant)
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     struct message acquire = *rig_sent(rig, MESSAGE_ACQUIRE);
     rig_grant(rig, &acquire, 1, 100);
-    rig->version--; /* the same version again */
+    rig->version--; /* the quorum repeats the grant: the same version */
     rig_grant(rig, &acquire, 1, 100);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_uint_eq(hfi_word_mode(rig_word(rig, 0)), HFI_GRANT_EXCLUSIVE);
@@ -184,7 +186,8 @@ START_TEST(used_up_tokens_are_asked_for)
 }
 END_TEST
 
-/* The next token has other high bits: the grant goes back, and the lock moves to another slot. */
+/* The next token does not fit the slot's high bits. The grant goes back, and the lock moves to
+ * another slot. */
 START_TEST(a_slot_is_left_when_its_tokens_end)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -200,7 +203,7 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
     ck_assert_int_gt(
         hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL),
-        0); /* no process loses a hold by this */
+        0); /* no process loses its hold by the move */
     hfi_release(&actor, opened.slot, held.token);
     rig_ring(rig);
     struct message back = *rig_sent(rig, MESSAGE_GIVE_BACK);
@@ -209,8 +212,8 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK, MESSAGE_TOKEN_BLOCK + 9);
     ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_RETIRED);
-    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK)); /* the new slot's row is stored first, then
-                                                          * the grant goes back */
+    /* the new slot's row is stored before the grant goes back */
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     struct hfi_opened again = rig_open_granted(rig, client, "a", 0);
     ck_assert_uint_ne(again.slot, opened.slot);
     ck_assert_uint_gt(rig->rows, 1);
@@ -218,7 +221,7 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
 }
 END_TEST
 
-/* Its watcher learns of its changes in the new slot, too. */
+/* The watcher of a lock that moves gets its changes from the new slot, too. */
 START_TEST(a_lock_that_moves_stays_watched)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -238,7 +241,7 @@ START_TEST(a_lock_that_moves_stays_watched)
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK, MESSAGE_TOKEN_BLOCK + 9);
     uint32_t other = rig_connect(rig, HOST_MAY_USE);
-    ck_assert_ptr_null(rig_open(rig, other, "a", 0)); /* it is in the new slot already */
+    ck_assert_ptr_null(rig_open(rig, other, "a", 0)); /* the lock is in the new slot already */
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_BLOCK, MESSAGE_TOKEN_BLOCK + 9);
     struct hfi_opened again = rig_find(rig, other, HFI_FRAME_OPENED)->frame.opened;
@@ -259,7 +262,8 @@ START_TEST(no_user_but_root_takes_every_client)
     uint32_t first = rig_connect(small, HOST_MAY_USE);
     ck_assert_uint_ne(first, 0);
     ck_assert_uint_ne(rig_connect(small, HOST_MAY_USE), 0);
-    ck_assert_uint_eq(rig_connect(small, HOST_MAY_USE), 0); /* half of the four clients */
+    /* one user gets at most half of the four clients */
+    ck_assert_uint_eq(rig_connect(small, HOST_MAY_USE), 0);
     small->uid = 6;
     ck_assert_uint_ne(rig_connect(small, HOST_MAY_USE), 0);
     small->uid = 0;
@@ -268,7 +272,8 @@ START_TEST(no_user_but_root_takes_every_client)
 }
 END_TEST
 
-/* One user does not get every handle or watch, or every id that repeated opens of a lock need. */
+/* One user cannot take every handle, every watch, or every id that repeated opens of a lock
+ * need. */
 START_TEST(no_user_but_root_takes_every_handle)
 {
     struct rig *small = rig_create(4, 4, 4, 1);
@@ -282,15 +287,15 @@ START_TEST(no_user_but_root_takes_every_handle)
     ck_assert_ptr_nonnull(refused);
     ck_assert_int_eq(refused->frame.kind, HFI_FRAME_DONE);
     ck_assert_int_eq(refused->frame.error, HF_EFULL);
-    ck_assert_uint_eq(small->rows, 2); /* nor do names that the user cannot open take slots */
+    ck_assert_uint_eq(small->rows, 2); /* an OPEN that is refused takes no slot */
     small->uid = 6;
     uint32_t three = rig_connect(small, HOST_MAY_USE);
     rig_open_granted(small, three, "c", 0);
-    rig_close(small, one, handle); /* a lock that was given back may be had again */
+    rig_close(small, one, handle); /* a handle that was closed can be had again */
     rig_open_granted(small, two, "a", 0);
     ck_assert_int_eq(rig_text(small, one, HFI_FRAME_WATCH, "a")->frame.error, 0);
-    ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "a")->frame.error, 0); /* half of four
-                                                                                   * watches */
+    /* one user gets at most half of the four watches */
+    ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "a")->frame.error, 0);
     ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "b")->frame.error, HF_EFULL);
     ck_assert_int_eq(rig_text(small, three, HFI_FRAME_WATCH, "b")->frame.error, 0);
     small->uid = 0;
@@ -299,7 +304,7 @@ START_TEST(no_user_but_root_takes_every_handle)
 }
 END_TEST
 
-/* A process has an id for each time that it opens one lock; there are 65,534 on a host. */
+/* A process has one id for each time that it opens one lock. A host has 65,534 ids. */
 START_TEST(no_user_but_root_takes_every_id)
 {
     enum { CLIENTS = 128, EACH = 32767 / CLIENTS };
@@ -331,8 +336,8 @@ START_TEST(no_user_but_root_takes_every_id)
 }
 END_TEST
 
-/* Each handle has an id of its own. The agent does not search all ids for each new one: that would
- * delay all other clients, and take minutes here. */
+/* Each handle has its own id. The agent does not search all ids for each new one, which would delay
+ * all other clients, and would take minutes in this test. */
 START_TEST(one_process_may_open_a_lock_thousands_of_times)
 {
     enum { TIMES = 6000 };
@@ -360,8 +365,8 @@ static uint32_t handle_count(const struct rig *of)
     return survey.handles;
 }
 
-/* The remains of such a process are buried a little in each step, and others are served in between;
- * _i: whether its connection ended before. */
+/* The handles of such a process, once it is dead, are removed in pieces, a few in each step. If _i
+ * is 1, its connection ended before the process did. */
 START_TEST(one_process_with_a_lock_thousands_of_times_is_buried_in_pieces)
 {
     enum { TIMES = 6000, A_STEP = 1500 };
@@ -385,7 +390,7 @@ START_TEST(one_process_with_a_lock_thousands_of_times_is_buried_in_pieces)
     }
     rig_die(large, one);
     uint32_t left = TIMES;
-    while (left > 0) { /* ends: by the test's guard */
+    while (left > 0) { /* ends: the test has a guard */
         large->now_ns = host_next_tick_ns(large->host);
         rig_step(large, (struct host_event){.kind = HOST_TICK});
         uint32_t now = handle_count(large);
@@ -408,15 +413,16 @@ START_TEST(full_tables_say_so_and_lose_nothing)
     struct hfi_opened a = rig_open_granted(small, one, "a", 0);
     struct hfi_opened b = rig_open_granted(small, two, "b", 0);
     struct hfi_held held = rig_take(small, &a);
-    const struct rig_reply *reply = rig_open(small, one, "c", 0); /* no slot */
+    const struct rig_reply *reply = rig_open(small, one, "c", 0); /* there is no free slot */
     ck_assert_ptr_nonnull(reply);
     ck_assert_int_eq(reply->frame.error, HF_EFULL);
     (void)rig_open_granted(small, two, "a", 0);
-    reply = rig_open(small, two, "a", 0); /* no handle */
+    reply = rig_open(small, two, "a", 0); /* there is no free handle */
     ck_assert_ptr_nonnull(reply);
     ck_assert_int_eq(reply->frame.error, HF_EFULL);
     ck_assert_uint_ne(rig_seat(small, one, a.handle, false), HFI_SEAT_NONE);
-    ck_assert_uint_eq(rig_seat(small, two, b.handle, false), HFI_SEAT_NONE); /* no block */
+    /* there is no free block of seats */
+    ck_assert_uint_eq(rig_seat(small, two, b.handle, false), HFI_SEAT_NONE);
     struct hfi_request request = {.slot = a.slot, .seat = HFI_SEAT_NONE};
     ck_assert_int_gt(
         hfi_remaining_ns(&small->region, &request, a.holder, &held, small->now_ns, NULL), 0);
@@ -441,7 +447,7 @@ START_TEST(an_idle_slot_is_taken_back_for_another_name)
 }
 END_TEST
 
-/* There are fewer seats than names: a name that no process has open must not keep its seats. */
+/* There are fewer seats than names, so a name that no process has open must return its seats. */
 START_TEST(seats_come_back_when_the_last_handle_goes)
 {
     rig_destroy(rig);
@@ -458,7 +464,8 @@ START_TEST(seats_come_back_when_the_last_handle_goes)
 }
 END_TEST
 
-/* A client without rights to the namespace learns no more than before. */
+/* If a namespace's region is given up, an OPEN is refused. A client without rights to the namespace
+ * gets the same answer as before. */
 START_TEST(a_region_that_is_given_up_opens_nothing)
 {
     uint32_t user = rig_connect(rig, HOST_MAY_USE);
@@ -562,7 +569,7 @@ START_TEST(show_tells_the_holder_and_check_the_hold)
 }
 END_TEST
 
-/* Checks how many are shown as holding and as waiting, and whose entry is the last one. */
+/* Checks how many processes are shown as holding and as waiting, and the user of the last entry. */
 static void check_shown(uint32_t client, uint32_t holders, uint32_t waiters, int64_t uid)
 {
     struct rig_reply *reply = rig_text(rig, client, HFI_FRAME_SHOW, "a");
@@ -577,8 +584,8 @@ static void check_shown(uint32_t client, uint32_t holders, uint32_t waiters, int
     ck_assert(waiters == 0 || party.uid == uid);
 }
 
-/* No process overtakes one that is shown as waiting. A process that tries beside a reader, or has
- * not stored its ticket yet, may be overtaken, so it is not shown. */
+/* A process is shown as waiting only if no later process can overtake it. A process that tries
+ * beside a reader, or that has not stored its ticket yet, may be overtaken. */
 START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
 {
     uint32_t third = rig_connect(rig, HOST_MAY_USE);
@@ -603,8 +610,8 @@ START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
     check_shown(client, 1, 0, 0);
     ck_assert_int_eq(hfi_release(&two, writer.slot, tried.token), HFI_RELEASED);
     check_shown(client, 1, 0, 0);
-    /* The writer joins the queue: before the waiters bit is set, after that, and named by the
-     * word. */
+    /* The writer joins the queue in three steps: it stores its ticket, it sets the waiters bit, and
+     * it is named in the word. It is shown as waiting from the second step on. */
     atomic_store(wait, ticket | HFI_WAIT_JOINING);
     check_shown(client, 1, 0, 0);
     atomic_fetch_or(&rig->region.words[writer.slot].word, HFI_W_WAITERS);
@@ -616,7 +623,7 @@ START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
     uint64_t place = ticket | HFI_WAIT_WAITING;
     hfi_leave(&two, &writer, &place);
     check_shown(client, 1, 0, 0);
-    /* A reader that wants to write waits for the others, without a place. */
+    /* A reader that wants to write waits for the other readers, without a place in the queue. */
     struct hfi_opened also = rig_open(rig, third, "a", 0)->frame.opened;
     struct hfi_request second = {.slot = also.slot,
                                  .seat = rig_seat(rig, third, also.handle, true)};
@@ -629,7 +636,7 @@ START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
     ck_assert_int_eq(hfi_release(&one, reader.slot, upgraded.token), HFI_RELEASED);
     ck_assert_int_eq(hfi_release_shared(&three, second.slot, second.seat, too.cell), HFI_RELEASED);
     ck_assert_int_eq(hfi_release_shared(&one, reader.slot, reader.seat, shared.cell), HFI_RELEASED);
-    /* Without other readers it is shown as a holder, in the queue or not. */
+    /* Without other readers this reader is shown as a holder, whether it is in the queue or not. */
     atomic_store(wait, 0);
     ck_assert_int_eq(hfi_try_exclusive(&two, &writer, &tried), HFI_HELD);
     check_shown(client, 1, 0, 0);
@@ -655,16 +662,16 @@ START_TEST(changes_are_told_once_for_many)
     ck_assert(rig_find(rig, watcher, HFI_FRAME_CHANGED)->unasked);
     rig_step(rig, (struct host_event){.kind = HOST_DRAINED, .client = watcher});
     ck_assert_uint_eq(rig_find(rig, watcher, HFI_FRAME_CHANGED)->frame.text.size, 0);
-    /* The watcher's end causes no walk through the locks: each lock loses its bit when it changes
-     * next. */
+    /* The end of a watcher does not make the agent go through all locks: each lock loses its bit at
+     * its next change. */
     rig_hang_up(rig, watcher);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
     struct hfi_held held = rig_take(rig, &opened);
     rig_ring(rig);
     ck_assert(!(rig_word(rig, opened.slot) & HFI_W_WATCHED));
     hfi_release(&actor, opened.slot, held.token);
-    /* A client whose watch began meanwhile sets the bit again, and another watcher's end does not
-     * clear it. */
+    /* A client that begins to watch later sets the bit again, and the end of another watcher does
+     * not clear it. */
     uint32_t first = rig_connect(rig, HOST_MAY_USE);
     uint32_t second = rig_connect(rig, HOST_MAY_USE);
     ck_assert_int_eq(rig_text(rig, first, HFI_FRAME_WATCH, "a/")->frame.error, 0);
@@ -677,8 +684,8 @@ START_TEST(changes_are_told_once_for_many)
 }
 END_TEST
 
-/* Changes from before that were not sent yet are not sent either, and the watch's entry in the
- * table is free again. */
+/* After UNWATCH, changes that were not sent yet are not sent. The watch's entry in the table is
+ * free again. */
 START_TEST(an_ended_watch_is_told_no_more)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -689,15 +696,19 @@ START_TEST(an_ended_watch_is_told_no_more)
     ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/x")->frame.error, 0);
     struct hfi_held held = rig_take(rig, &opened);
     rig_ring(rig);
-    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1); /* one event, because of a/ */
-    ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_UNWATCH, "a/")->frame.error, 0); /* not its */
+    /* the watcher got one event, for its watch of "a/" */
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1);
+    /* this client has no such watch */
+    ck_assert_int_eq(rig_text(rig, client, HFI_FRAME_UNWATCH, "a/")->frame.error, 0);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
     ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/")->frame.error, 0);
-    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/")->frame.error, 0); /* again */
+    /* a second UNWATCH does no harm */
+    ck_assert_int_eq(rig_text(rig, watcher, HFI_FRAME_UNWATCH, "a/")->frame.error, 0);
     struct hfi_actor actor = rig_actor(rig, opened.holder);
     hfi_release(&actor, opened.slot, held.token);
     rig_ring(rig);
-    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1); /* none has come since */
+    /* no further event has come */
+    ck_assert_uint_eq(rig_count(rig, watcher, HFI_FRAME_CHANGED), 1);
     ck_assert(!(rig_word(rig, opened.slot) & HFI_W_WATCHED));
 }
 END_TEST
@@ -718,13 +729,13 @@ START_TEST(status_counts)
 }
 END_TEST
 
-/* Honest processes sleep on a lease that has run out and on no other one. A wake costs the agent
- * what others put into its hash bucket. */
+/* Processes sleep only on a lease that has run out, so only the next lease after that wakes them.
+ * Each wake costs the agent as much as other processes have put into the futex's hash bucket. */
 START_TEST(a_lease_wakes_sleepers_if_the_one_before_had_run_out)
 {
     const int64_t second_ns = 1000 * RIG_MS;
     atomic_store(&rig->region.header->lease_sleepers, 1);
-    for (int64_t i = 1; i <= 3; i++) { /* renewed in time */
+    for (int64_t i = 1; i <= 3; i++) { /* renewed before the lease has run out */
         uint32_t wakes = rig->wakes;
         uint32_t count = rig->region.header->lease_wake;
         rig->now_ns += 2 * second_ns;
@@ -733,14 +744,14 @@ START_TEST(a_lease_wakes_sleepers_if_the_one_before_had_run_out)
         ck_assert_uint_eq(rig->region.header->lease_wake, count + 1);
     }
     uint32_t wakes = rig->wakes;
-    rig->now_ns += 5 * second_ns; /* its very end */
+    rig->now_ns += 5 * second_ns; /* the lease ends at this very instant */
     rig_lease(rig, 1, rig->now_ns + 5 * second_ns, false);
     ck_assert_uint_eq(rig->wakes, wakes + 1);
     atomic_store(&rig->region.header->lease_sleepers, 0);
     rig->now_ns += 6 * second_ns;
     rig_lease(rig, 1, rig->now_ns + 5 * second_ns, false);
     ck_assert_uint_eq(rig->wakes, wakes + 1);
-    /* The thread that prolongs a lease beside the loop has the same rule. */
+    /* The thread that prolongs a lease beside the loop (the keeper) follows the same rule. */
     struct hfi_header *header = rig->region.header;
     wakes = rig->wakes;
     atomic_store(&header->lease_sleepers, 1);

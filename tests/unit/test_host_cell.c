@@ -1,6 +1,6 @@
 /*
  * The host core in a cell of several voters: requests that get lost, answers that come late, twice
- * and in the wrong order, and grants that several hosts share. The quorum is the test.
+ * or in the wrong order, and grants that several hosts share. The test plays the quorum.
  */
 #include "host_cell.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- what clients do ---- */
 
-/* A waiting reader looks again, enters, and leaves the queue. */
+/* A waiting reader looks at the lock again, takes it, and leaves the queue. */
 static struct hfi_held enter(struct hfi_opened *opened)
 {
     struct hfi_actor actor = rig_actor(rig, opened->holder);
@@ -26,7 +26,8 @@ static struct hfi_held enter(struct hfi_opened *opened)
 static uint32_t swapped;
 static uint32_t at_the_swap;
 
-/* The kernel's wake. Notes how many hand-overs were left when the next holder was woken. */
+/* Replaces the kernel's wake. Stores how many hand-overs were left when the next holder was
+ * woken. */
 static void look_at_the_count(void *arg, _Atomic uint32_t *word, int count)
 {
     (void)arg;
@@ -75,10 +76,10 @@ static void voters_up(uint32_t up)
     rig_step(rig, event);
 }
 
-/* ---- requests and ways ---- */
+/* ---- requests and their ways ---- */
 
-/* Checks that a request is sent again with the same id on changing ways: directly, through another
- * voter, to another voter. */
+/* Checks that the host sends a request again with the same id, on different ways: directly, through
+ * another voter, and to another voter. */
 static void assert_sent_again(enum message_kind kind)
 {
     uint64_t id = sent_id(kind);
@@ -177,7 +178,7 @@ START_TEST(a_hint_is_followed_at_once_but_not_in_circles)
     }
     ck_assert_uint_gt(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
     ck_assert_uint_lt(rig_sent_count(rig, MESSAGE_ACQUIRE), 10);
-    rig_pass(rig, 1000 * RIG_MS); /* the host goes on sending the request, at its usual pace */
+    rig_pass(rig, 1000 * RIG_MS); /* the host still repeats the request, at its usual pace */
     ck_assert_uint_gt(rig_sent_count(rig, MESSAGE_ACQUIRE), 6);
 }
 END_TEST
@@ -192,14 +193,14 @@ START_TEST(a_voter_that_is_down_is_not_asked)
 }
 END_TEST
 
-/* Messages on their way when the connection broke are lost, and a voter that was started anew knows
- * nothing of them. */
+/* A broken connection loses the messages on their way, and a restarted voter does not know them. So
+ * the host asks a voter again as soon as it is connected. */
 START_TEST(a_voter_that_is_back_is_asked_at_once)
 {
     const uint32_t all = (1U << VOTERS) - 1;
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     uint64_t id = sent_id(MESSAGE_ACQUIRE);
-    rig_pass(rig, 3000 * RIG_MS); /* the host sends the request each second by now */
+    rig_pass(rig, 3000 * RIG_MS); /* by now the host sends the request once a second */
     voters_up(all & ~(1U << owner) & ~(1U << (owner + 1) % VOTERS));
     rig_pass(rig, 50 * RIG_MS);
     uint32_t count = rig_sent_count(rig, MESSAGE_ACQUIRE);
@@ -213,7 +214,8 @@ START_TEST(a_voter_that_is_back_is_asked_at_once)
 }
 END_TEST
 
-/* Messages to such a voter may be lost each time. */
+/* The link to one voter breaks again and again, and each request on it may be lost. The other ways
+ * still get their turns. */
 START_TEST(a_link_that_comes_and_goes_leaves_other_ways_their_turns)
 {
     const uint32_t all = (1U << VOTERS) - 1;
@@ -235,7 +237,7 @@ START_TEST(a_link_that_comes_and_goes_leaves_other_ways_their_turns)
 }
 END_TEST
 
-/* A voter that may be asked but never answered is shown as down. This agent itself is shown as
+/* A voter that is connected but never answered is shown as down. This agent itself is shown as
  * up. */
 START_TEST(a_voter_that_was_never_heard_is_not_told_of_as_up)
 {
@@ -286,7 +288,8 @@ START_TEST(what_finds_no_room_is_asked_when_there_is)
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.name.bytes[0], 'b');
-    /* A give-back waits for room too, and its word stays out of use meanwhile. */
+    /* A give-back needs room in the table of requests, too. Until there is room, the word stays out
+     * of use. */
     struct hfi_opened opened = cell_opened_by(client);
     struct hfi_held held;
     rig_recall(rig, "a", 1);
@@ -304,7 +307,8 @@ START_TEST(a_lost_session_asks_for_nothing_more)
     uint32_t count = rig->send_count;
     rig_pass(rig, 5000 * RIG_MS);
     ck_assert_uint_eq(rig->send_count, count);
-    /* Nothing of it is given back either: the session's end and the lock-delay end the hold. */
+    /* The host does not give back a grant of an earlier session: the session's end and the
+     * lock-delay end it. */
     rig_recall(rig, "a", 1);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     rig_lease(rig, 2, rig->now_ns + 10000 * RIG_MS, false);
@@ -316,7 +320,7 @@ END_TEST
 
 /* ---- versions ---- */
 
-/* Trap: a repeat of a grant is given back and frees the lock under its holder. */
+/* Trap: the host gives a repeated grant back, and so frees the lock under its holder. */
 START_TEST(a_repeat_of_the_grant_is_ignored)
 {
     struct hfi_held held;
@@ -328,8 +332,8 @@ START_TEST(a_repeat_of_the_grant_is_ignored)
 }
 END_TEST
 
-/* Trap: a late grant is given back, and a request that overtakes the give-back would be answered
- * with that grant. */
+/* Trap: the host gives a late grant back, and a request that overtakes the give-back is answered
+ * with that same grant. */
 START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -343,7 +347,7 @@ START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count);
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count + 1);
-    /* A grant that was given back does not count any more, whichever request it answers. */
+    /* A grant that was given back does not count any more, whatever request it answers. */
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 7, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 8, 1, 100);
@@ -351,8 +355,8 @@ START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
 }
 END_TEST
 
-/* A name that has no lock here any more: its late grant is given back, too, before the name is
- * asked for. */
+/* A late grant for a name that has no lock on this host is given back, before the host asks for the
+ * name again. */
 START_TEST(an_orphan_is_given_back_before_its_name_is_asked_for)
 {
     struct message stray = {.kind = MESSAGE_ACQUIRE};
@@ -369,7 +373,8 @@ START_TEST(an_orphan_is_given_back_before_its_name_is_asked_for)
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_ACQUIRE));
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
-    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0); /* version 1: below */
+    /* version 1 is not above the version that was given back */
+    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 8, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 1);
 }
@@ -382,14 +387,15 @@ START_TEST(a_grant_under_another_id_is_not_taken)
     stray.as.acquire.request_id += 1 << 16;
     rig_answer(rig, &stray, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
-    /* The grant is not given back either: the answer to the host's own request has the same grant,
-     * and would then be wrong. */
+    /* The host does not give the grant back either: the answer to its own request has the same
+     * grant, which would then be invalid. */
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
 }
 END_TEST
 
-/* After a store was lost, the new epoch may be that of an earlier session, in whose region
- * processes still hold. Nothing is given back in such an epoch before a majority has renewed it. */
+/* After the loss of a store, the new epoch may equal that of an earlier session, in whose region
+ * processes still hold locks. The host gives nothing back in such an epoch before a majority has
+ * renewed it. */
 START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 {
     rig_destroy(rig);
@@ -406,8 +412,8 @@ START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 }
 END_TEST
 
-/* A grant that comes in jeopardy and does not cover a handle's lock-delay is not in force, not even
- * when that handle is gone. Once the grant is in force, it begins above the tokens that were used
+/* A grant that arrives in jeopardy and does not cover a handle's lock-delay is not put in force,
+ * even if that handle is closed later. Once it is in force, its tokens begin above those used
  * before. */
 START_TEST(a_grant_that_was_never_in_force_is_opened_above_its_tokens)
 {
@@ -433,8 +439,8 @@ START_TEST(a_grant_that_was_never_in_force_is_opened_above_its_tokens)
 }
 END_TEST
 
-/* The quorum has no room for what such a grant lacks, and another host waits. The grant goes back;
- * otherwise the host would ask for the same again and again. */
+/* The quorum has no room for the change that such a grant needs, and another host waits. The grant
+ * goes back; otherwise the host would repeat its request for the change for ever. */
 START_TEST(a_recalled_grant_that_cannot_be_put_in_force_goes_back)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -457,7 +463,8 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     struct message asked = *rig_sent(rig, MESSAGE_ACQUIRE);
     rig_recall(rig, "a", 3);
-    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK)); /* the grant may be on its way */
+    /* the host does not answer: the grant may still be on its way */
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
     rig_recall(rig, "a", 3);
     const struct message *give_back = rig_sent(rig, MESSAGE_GIVE_BACK);
     ck_assert_ptr_nonnull(give_back);
@@ -472,14 +479,14 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 }
 END_TEST
 
-/* The overtaking recall does not cost the host its turn, if the grant comes after all. */
+/* If the grant comes after the recall that has overtaken it, the host still uses its turn. */
 START_TEST(a_grant_that_its_recall_has_overtaken_is_used)
 {
     const struct hfi_held held = {.token = 1};
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     struct message asked = *rig_sent(rig, MESSAGE_ACQUIRE);
     rig_recall(rig, "a", 3);
-    rig_pass(rig, 60 * RIG_MS); /* the OPEN is answered */
+    rig_pass(rig, 60 * RIG_MS); /* by now the OPEN has been answered */
     struct hfi_opened opened = cell_opened_by(client);
     cell_wait_in_queue(&opened, client, false);
     rig_answer(rig, &asked, MESSAGE_MODE_EXCLUSIVE, 3, 1, 100);
@@ -492,8 +499,8 @@ START_TEST(a_grant_that_its_recall_has_overtaken_is_used)
 }
 END_TEST
 
-/* The recall belonged to a request that has been refused since. The next request is for another
- * grant. */
+/* The recall was for a grant whose request was refused afterwards. It does not count for the grant
+ * of the next request. */
 START_TEST(a_recall_is_of_no_later_request)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -513,7 +520,7 @@ START_TEST(a_recall_of_what_was_given_back_is_old)
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     rig_recall(rig, "a", 1);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
-    rig_recall(rig, "nothing", 1); /* but a recall of an unknown name is answered */
+    rig_recall(rig, "nothing", 1); /* a recall of an unknown name is answered */
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 2);
 }
 END_TEST
@@ -535,8 +542,8 @@ START_TEST(a_repeated_recall_grants_no_more_hand_overs)
 }
 END_TEST
 
-/* A recall that finds the lock recalled already, by the previous agent or an administrator, adds no
- * hand-overs either. */
+/* A recall of a lock that is already recalled, by the previous agent or an administrator, allows no
+ * more hand-overs. */
 START_TEST(a_recall_of_what_is_recalled_grants_no_more_hand_overs)
 {
     struct hfi_held held;
@@ -554,8 +561,8 @@ START_TEST(a_recall_of_what_is_recalled_grants_no_more_hand_overs)
 }
 END_TEST
 
-/* The lock may be handed on before the process that handed it over runs again, so a process counts
- * a hand-over before it makes it. */
+/* A process counts a hand-over before it makes it, because the next process may hand the lock over
+ * before the first one runs again. */
 START_TEST(a_hand_over_is_counted_before_it_is_made)
 {
     struct hfi_held held;
@@ -567,15 +574,15 @@ START_TEST(a_hand_over_is_counted_before_it_is_made)
     at_the_swap = rig->region.slots[opened.slot].handovers_left;
     swapped = opened.slot;
     rig->kernel.wake = look_at_the_count;
-    hfi_seat(&rig->region, next.seat)->wake = 1; /* asleep */
+    hfi_seat(&rig->region, next.seat)->wake = 1; /* the next holder sleeps */
     cell_release(&opened, &held);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), next.holder);
     ck_assert_uint_eq(at_the_swap, 15);
 }
 END_TEST
 
-/* Another host waits: this one hands the lock to its own processes 16 times, however many still
- * wait here. */
+/* Another host waits for the lock. This host's processes hand it over 16 times among themselves,
+ * even if more of them wait. */
 START_TEST(a_recalled_lock_is_handed_on_sixteen_times)
 {
     enum { HAND_OVERS = 16 };
@@ -591,7 +598,8 @@ START_TEST(a_recalled_lock_is_handed_on_sixteen_times)
         cell_release(&both[i % 2], &held);
         ck_assert_uint_eq(hfi_word_holder(rig_word(rig, next->slot)), next->holder);
         ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-        atomic_store(hfi_seat_wait(&rig->region, next->seat), 0); /* it knows it */
+        /* the process has seen that it holds */
+        atomic_store(hfi_seat_wait(&rig->region, next->seat), 0);
         held.token++;
     }
     cell_wait_in_queue(&both[1], other, false);
@@ -603,11 +611,12 @@ END_TEST
 
 /* ---- shared grants ---- */
 
-/* An OPEN asks for an exclusive grant. When it turns out that a reader waits, the request says
- * so. */
+/* An OPEN asks for an exclusive grant. Once the host sees that only a reader waits, its request
+ * asks for a shared one. */
 START_TEST(a_waiting_reader_asks_to_read)
 {
-    (void)rig_open(rig, other, "b", 0); /* now it has the region, which the agent has looked at */
+    /* the agent has now read the region of this client's namespace */
+    (void)rig_open(rig, other, "b", 0);
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_pass(rig, 60 * RIG_MS);
     struct hfi_opened opened = cell_opened_by(client);
@@ -623,7 +632,7 @@ START_TEST(a_waiting_reader_asks_to_read)
     second.seat = rig_seat(rig, other, second.handle, true);
     struct hfi_held also;
     enum hfi_outcome outcome = cell_read(&second, &also);
-    if (outcome != HFI_HELD) { /* the waiters bit still stands: through the queue */
+    if (outcome != HFI_HELD) { /* the waiters bit is still set, so the reader has to queue */
         cell_wait_in_queue(&second, other, true);
         also = enter(&second);
     }
@@ -633,8 +642,8 @@ START_TEST(a_waiting_reader_asks_to_read)
 }
 END_TEST
 
-/* Trap: no process can hold a shared grant's word to clear its waiters bit. As long as the bit is
- * set, it keeps a barger or a try out although nobody waits. */
+/* Trap: no process can hold the word of a shared grant, so no process clears its waiters bit. A bit
+ * that stays set keeps bargers and tries out although nobody waits. */
 START_TEST(a_shared_grant_forgets_that_somebody_waited)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -646,7 +655,7 @@ START_TEST(a_shared_grant_forgets_that_somebody_waited)
     second.seat = rig_seat(rig, other, second.handle, true);
     struct hfi_held held;
     rig_ring(rig);
-    ck_assert(rig_word(rig, opened.slot) & HFI_W_WAITERS); /* somebody does wait */
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_WAITERS); /* a process does wait now */
     ck_assert_int_eq(cell_read(&second, &held), HFI_OCCUPIED);
     (void)enter(&opened);
     rig_ring(rig);
@@ -655,7 +664,8 @@ START_TEST(a_shared_grant_forgets_that_somebody_waited)
 }
 END_TEST
 
-/* Under a shared grant one client reads and another waits to write. */
+/* Under a shared grant one client reads, and another client waits to write. The host exchanges its
+ * grant for an exclusive one. */
 START_TEST(a_writer_gets_in_behind_the_readers_of_a_shared_grant)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -679,8 +689,8 @@ START_TEST(a_writer_gets_in_behind_the_readers_of_a_shared_grant)
 }
 END_TEST
 
-/* Another host waits, maybe only to read. It must not have to wait until all readers here have
- * left. */
+/* Another host waits, perhaps only to read. So the grant becomes shared at once, and does not wait
+ * until all readers here have left. */
 START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
 {
     struct hfi_held held;
@@ -691,12 +701,13 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
     ck_assert_ptr_nonnull(amend);
     ck_assert_int_eq(amend->as.amend.mode, MESSAGE_MODE_SHARED);
-    ck_assert_uint_eq(amend->as.amend.token_used, 1); /* nothing was: the first of the range */
+    /* the first token of the range, because no token was used */
+    ck_assert_uint_eq(amend->as.amend.token_used, 1);
     ck_assert_uint_eq(amend->as.amend.token_last, 0);
     struct hfi_opened writer = cell_open_granted(other);
     struct hfi_held none;
-    ck_assert_int_eq(cell_try(&writer, &none), HFI_UNGRANTED); /* before the message to the
-                                                                * quorum */
+    /* the writer is kept out before the quorum has the message */
+    ck_assert_int_eq(cell_try(&writer, &none), HFI_UNGRANTED);
     rig_answer(rig, amend, MESSAGE_MODE_SHARED, 1, 1, 1);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
     ck_assert_int_eq(
@@ -704,8 +715,8 @@ START_TEST(an_exclusive_grant_with_readers_becomes_shared_when_it_is_recalled)
                          &(struct hfi_request){.slot = opened.slot, .seat = opened.seat},
                          opened.holder, &held, rig->now_ns, NULL) > 0,
         1);
-    /* The other host waits to write: no reader gets in any more, and when the readers have left,
-     * the grant goes back. */
+    /* The other host waits to write: no reader gets in any more. When the readers have left, the
+     * grant goes back. */
     rig_recall(rig, "a", 1);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_RECALL);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
@@ -725,8 +736,8 @@ START_TEST(a_writer_keeps_its_exclusive_grant_from_a_recall)
 }
 END_TEST
 
-/* A reader inside that wants to write as well cannot leave first, so the host has the grant
- * changed. */
+/* A reader that also wants to write cannot release its hold first, so the host asks for an
+ * exclusive grant. */
 START_TEST(a_reader_that_upgrades_changes_the_grant)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -744,7 +755,8 @@ START_TEST(a_reader_that_upgrades_changes_the_grant)
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
     ck_assert_ptr_nonnull(amend);
     ck_assert_int_eq(amend->as.amend.mode, MESSAGE_MODE_EXCLUSIVE);
-    rig_refuse(rig, amend, MESSAGE_REFUSED_VERSION); /* another host shares it: it stays ours */
+    /* another host shares the grant, so this host keeps its share */
+    rig_refuse(rig, amend, MESSAGE_REFUSED_VERSION);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_SHARED);
     rig_pass(rig, 50 * RIG_MS);
     hfi_ask_upgrade(&actor, &request, &held);
@@ -764,7 +776,8 @@ static uint32_t amends_after_a_ring(const struct hfi_actor *actor, uint32_t slot
     return rig_sent_count(rig, MESSAGE_AMEND);
 }
 
-/* On a watched lock each reader that comes or leaves rings. Other hosts keep their shares. */
+/* Each reader that comes or leaves rings the agent of a watched lock. Such a ring does not cost
+ * other hosts their shares. */
 START_TEST(a_ring_without_an_upgrade_asks_for_nothing)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -781,7 +794,8 @@ START_TEST(a_ring_without_an_upgrade_asks_for_nothing)
     hfi_ask_no_upgrade(&actor, &request, &held);
     ck_assert_uint_eq(amends_after_a_ring(&actor, opened.slot), 0);
 
-    /* The note of a hold that has ended, for example since its process was killed. */
+    /* The note asks for an upgrade, but its hold has ended, for example because its process was
+     * killed. */
     hfi_ask_upgrade(&actor, &request, &held);
     cell_release(&opened, &held);
     struct hfi_held later;

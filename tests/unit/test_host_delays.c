@@ -1,6 +1,6 @@
 /*
- * The host core: a grant always covers the lock-delay of each client that may take the lock,
- * whether this agent knows its handle or not. The quorum is the test.
+ * The host core: a grant always covers the lock-delay of each client that may take the lock, even
+ * if this agent does not know the client's handle. The test plays the quorum.
  */
 #include "host_cell.h"
 
@@ -9,10 +9,10 @@
 
 #include "../suite_main.h"
 
-/* DEFAULT_MS is the least lock-delay that is assumed for unknown handles. */
+/* DEFAULT_MS: the lock-delay that the agent assumes at least for unknown handles */
 enum { DELAY_MS = 5000, DEFAULT_MS = 1000 };
 
-static struct hfi_opened opened; /* the client's */
+static struct hfi_opened opened; /* the handle of `client` on "a" */
 
 static void setup(void)
 {
@@ -20,7 +20,7 @@ static void setup(void)
     opened = rig_open_granted(rig, client, "a", DELAY_MS * RIG_MS);
 }
 
-/* The agent dies and another one continues the session. The arguments say which clients still
+/* The agent dies, and the next agent continues the session. The arguments tell which clients still
  * live. */
 static void restart(bool client_lives, bool other_lives)
 {
@@ -34,7 +34,7 @@ static void restart(bool client_lives, bool other_lives)
     rig_begin(rig);
 }
 
-/* The grant goes to another host. */
+/* The host gives the grant back, because another host wants it. */
 static void lose_grant(void)
 {
     rig_recall(rig, "a", rig->version);
@@ -54,7 +54,7 @@ static uint32_t asked_ms(void)
     return message->as.acquire.lock_delay_ms;
 }
 
-/* The lock-delay that the request has when a new client opens the lock. */
+/* Returns the lock-delay in the host's request when a new client opens the lock. */
 static uint32_t asked_by_new_ms(void)
 {
     uint32_t newcomer = rig_connect(rig, HOST_MAY_USE);
@@ -72,8 +72,8 @@ START_TEST(who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_fo
     ck_assert_uint_eq(asked_ms(), DELAY_MS);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
-    atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0); /* this place in the queue was
-                                                                * answered */
+    /* the waiter has read that it holds */
+    atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0);
     rig_die(rig, client);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
     rig_pass(rig, (DELAY_MS - 1) * RIG_MS);
@@ -83,7 +83,7 @@ START_TEST(who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_fo
 }
 END_TEST
 
-/* The lock-delay of an OPEN is noted before the quorum answers, too. */
+/* The host notes the lock-delay of an OPEN even before the quorum answers. */
 START_TEST(it_is_noted_before_the_client_has_its_answer)
 {
     uint32_t third = rig_connect(rig, HOST_MAY_USE);
@@ -93,7 +93,8 @@ START_TEST(it_is_noted_before_the_client_has_its_answer)
 }
 END_TEST
 
-/* Until it has connected again, the client goes on taking the lock by a swap. */
+/* A client without its connection can still take the lock by a swap, so a grant covers its
+ * lock-delay until the client is dead. */
 START_TEST(who_hung_up_is_covered_by_what_is_granted_meanwhile)
 {
     rig_hang_up(rig, client);
@@ -102,7 +103,7 @@ START_TEST(who_hung_up_is_covered_by_what_is_granted_meanwhile)
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     lose_grant();
     rig_die(rig, client);
-    rig_pass(rig, 2000 * RIG_MS); /* dead handles are forgotten within a second */
+    rig_pass(rig, 2000 * RIG_MS); /* the host forgets dead handles within a second */
     ck_assert_uint_eq(asked_by_new_ms(), 0);
 }
 END_TEST
@@ -112,8 +113,8 @@ static void reconnect(void)
     rig_connect_again(rig, client, rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.nonce);
 }
 
-/* The grant covers the client's lock-delays not only until it has connected, but until it has
- * reported that it opened all its locks again. */
+/* A client that connects again opens its locks again, one by one. Grants cover its lock-delays
+ * until it has reported, by RESUMED, that it has opened all of them. */
 START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all)
 {
     struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};
@@ -121,19 +122,19 @@ START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all
     lose_grant();
     rig_pass(rig, 2000 * RIG_MS);
     reconnect();
-    rig_pass(rig, 2000 * RIG_MS); /* it has many, and is not through with them */
+    rig_pass(rig, 2000 * RIG_MS); /* the client has not opened all its locks yet */
     ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     lose_grant();
-    ck_assert_ptr_nonnull(rig_ask(rig, client, &resumed)); /* its RESUMED does not include this
-                                                            * lock, which was closed */
+    /* the client had closed this lock, so it did not open it again */
+    ck_assert_ptr_nonnull(rig_ask(rig, client, &resumed));
     rig_pass(rig, 2000 * RIG_MS);
     ck_assert_uint_eq(asked_by_new_ms(), 0);
 }
 END_TEST
 
-/* If a seat's handle is gone, the agent does not know its lock-delay. While the seat's client is
- * away, the noted lock-delay counts, and not the longest possible one. */
+/* If a seat's handle is gone, the agent does not know that handle's lock-delay. While the client of
+ * the seat is away, the agent uses the lock-delay in its notes, not the longest possible one. */
 START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
 {
     struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};
@@ -142,19 +143,19 @@ START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
     cell_wait_in_queue(&waiting, other, false);
     restart(false, true);
     rig_connect_again(rig, other, 4242);
-    ck_assert_ptr_nonnull(rig_ask(rig, other, &resumed)); /* it does not open it again */
+    ck_assert_ptr_nonnull(rig_ask(rig, other, &resumed)); /* the client does not open "a" again */
     rig_hang_up(rig, other);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
-    renew(); /* which counts the notes anew */
+    renew(); /* counts the lock-delays of the notes anew */
     rig_recall(rig, "a", 2);
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
 }
 END_TEST
 
-/* The client left the queue with this handle: the handle is not forgotten at once, but no thread
- * takes the lock by it. */
+/* The client closed this handle while it was in the queue. The host does not forget the handle at
+ * once, but no thread can take the lock by it, so its lock-delay does not count. */
 START_TEST(a_closed_handle_is_not_counted_with)
 {
     lose_grant();
@@ -176,8 +177,7 @@ START_TEST(a_handle_that_is_gone_is_not_counted_with)
 }
 END_TEST
 
-/* The note is not dropped while a process may have the lock open, however many agents come and
- * go. */
+/* A note stays while a process may have the lock open, even over several agents. */
 START_TEST(a_note_stays_until_every_handle_is_known)
 {
     (void)rig_open_granted(rig, other, "a", 0);
@@ -191,7 +191,7 @@ START_TEST(a_note_stays_until_every_handle_is_known)
     ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     lose_grant();
-    rig_die(rig, client); /* no earlier client is left */
+    rig_die(rig, client); /* now no client from before the restart is left */
     renew();
     restart(false, true);
     ck_assert_uint_eq(asked_by_new_ms(), DEFAULT_MS);
@@ -212,7 +212,7 @@ START_TEST(another_session_has_nothing_of_it)
 }
 END_TEST
 
-/* Locks that share a note: the longest of their lock-delays counts. */
+/* If several locks share a note, the longest of their lock-delays counts. */
 START_TEST(locks_share_a_note_and_none_has_less)
 {
     uint32_t at = (uint32_t)(hfi_name_hash("a", 1) % RIG_DELAYS);
@@ -233,7 +233,7 @@ START_TEST(locks_share_a_note_and_none_has_less)
 }
 END_TEST
 
-/* The notes' bytes may be anything. */
+/* The bytes of the notes may have any value; a lock-delay is at most the longest one allowed. */
 START_TEST(a_note_says_no_more_than_a_lock_delay_can_be)
 {
     lose_grant();
@@ -243,9 +243,9 @@ START_TEST(a_note_says_no_more_than_a_lock_delay_can_be)
 }
 END_TEST
 
-/* The agent asks the quorum for the state of a lock. Meanwhile another client opens the lock with a
- * longer lock-delay, and gets its answer after a while. The quorum's answer does not let that
- * client in, since its lock-delay is not covered. */
+/* After a restart the agent asks the quorum for the state of a lock. Meanwhile another client opens
+ * the lock with a longer lock-delay, and its OPEN is answered. The quorum's grant does not cover
+ * that lock-delay, so the client does not get the lock. */
 START_TEST(who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered)
 {
     struct hfi_held held = rig_take(rig, &opened);
@@ -273,9 +273,9 @@ END_TEST
 
 /*
  * After a restart, the process of a hold with a limit has not opened its lock again. When the hold
- * ends, the lock is closed for the lock-delay that the grant covers, once that is known, and until
- * then for the longest possible one. _i: bit 0: the hold is shared; bit 1: its time is over before
- * the quorum has answered.
+ * ends, the lock is closed for the lock-delay of the grant. Until the agent knows the grant, the
+ * longest possible lock-delay counts. If bit 0 of _i is set, the hold is shared; if bit 1 is set,
+ * its limit passes before the quorum has answered.
  */
 START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 {
@@ -297,7 +297,7 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
     restart(true, false);
     if (_i & 2) {
         rig_pass(rig, (LIMIT_MS + 1) * RIG_MS);
-        rig_pass(rig, 2 * DELAY_MS * RIG_MS); /* the lock-delay may have been longer */
+        rig_pass(rig, 2 * DELAY_MS * RIG_MS); /* the lock-delay may have been longer than that */
         ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
     }
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
@@ -311,8 +311,8 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 }
 END_TEST
 
-/* The handles are counted in pieces. Handles that are opened meanwhile, where the count has already
- * been, count too. */
+/* The agent counts the handles in pieces. A handle that is opened meanwhile, in a piece that was
+ * already counted, counts too. */
 START_TEST(many_handles_are_counted_in_pieces)
 {
     enum { LOCKS = 199, HANDLES = 2 * HOST_DELAYS_PIECE + 2 };

@@ -1,4 +1,4 @@
-/* The host core: it notes in the region why a hold ended, and counts and logs it. */
+/* The host core writes into the region why a hold ended, and counts and logs it. */
 #include <check.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void teardown(void)
     rig_destroy(rig);
 }
 
-/* Returns what the region notes about that hold: in the seat, if the hold is shared. */
+/* Returns the region's note about that hold. The note of a shared hold is in its seat. */
 static struct hfi_ending ending_of(const struct hfi_opened *of, const struct hfi_held *hold)
 {
     struct hfi_ending ending;
@@ -120,7 +120,7 @@ START_TEST(a_lost_session)
 }
 END_TEST
 
-/* Somebody writes a token over the word that the agent never granted. */
+/* A process overwrites the word with a token that the agent never granted. */
 START_TEST(a_damaged_word)
 {
     struct hfi_held held = rig_take(rig, &opened);

@@ -1,6 +1,6 @@
 /*
  * The host core: how holds, waits, handles, clients and sessions end, and how the next agent
- * continues from there.
+ * continues.
  */
 #include <check.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ static struct hfi_opened opened;
 static struct hfi_opened others;
 static struct hfi_held held;
 
-/* One client holds "a" with a lock-delay of 500 ms, another has it open. */
+/* One client holds "a" with a lock-delay of 500 ms, and the other client has "a" open. */
 static void setup(void)
 {
     rig = rig_create(RIG_LOCKS, 8, 64, 8);
@@ -49,10 +49,10 @@ static enum hfi_outcome try_other(void)
     return hfi_try_exclusive(&actor, &request, &ignored);
 }
 
-/* Makes the other client wait in its seat. It is not served for now. */
+/* Makes the other client wait in its seat. The lock is not free, so it stays in the queue. */
 static void wait_again(uint64_t *place)
 {
-    /* as queue_join() leaves it */
+    /* the same stores as in queue_join() */
     *place = (uint64_t)rig->region.slots[others.slot].ticket_next++ << HFI_WAIT_TICKET_SHIFT |
              HFI_WAIT_WAITING;
     *hfi_seat_wait(&rig->region, others.seat) = *place;
@@ -94,8 +94,8 @@ START_TEST(a_hang_up_closes_too_but_keeps_the_id)
 }
 END_TEST
 
-/* A client's threads go on while it opens its locks again: the agent takes none of their entries
- * away. */
+/* While a client opens its locks again, its threads may wait. The agent removes none of their
+ * entries in queues. */
 START_TEST(who_connects_again_keeps_its_place_until_it_has_opened_all_it_had)
 {
     uint64_t place = 0;
@@ -103,7 +103,7 @@ START_TEST(who_connects_again_keeps_its_place_until_it_has_opened_all_it_had)
     uint64_t nonce = rig_find(rig, other, HFI_FRAME_WELCOME)->frame.welcome.nonce;
     rig_hang_up(rig, other);
     rig_pass(rig, 2000 * RIG_MS);
-    wait_again(&place); /* by another thread than the one that connects */
+    wait_again(&place); /* by another thread than the one that connects again */
     rig_connect_again(rig, other, nonce);
     rig_pass(rig, 2000 * RIG_MS);
     ck_assert_uint_eq(*hfi_seat_wait(&rig->region, others.seat), place);
@@ -149,8 +149,8 @@ START_TEST(a_dead_waiter_is_skipped)
 }
 END_TEST
 
-/* There is a cell in a seat that no handle has, for example of a process that the agent took for
- * ended and that goes on waiting. */
+/* A cell of a waiter is in a seat that belongs to no handle. For example, the agent took a process
+ * for dead, but the process still waits. */
 START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
 {
     uint64_t place = 0;
@@ -164,12 +164,13 @@ START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
     ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
     rig_ring(rig);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), others.holder);
-    /* The process notices that, and can ask for a seat of its own. */
+    /* The process sees that its cell was cleared, and can ask for a new seat. */
     ck_assert(!(*hfi_seat_wait(&rig->region, stray) & HFI_WAIT_WAITING));
 }
 END_TEST
 
-/* Rule 5: as long as a living process's record names the id, no other handle gets it. */
+/* Rule 5 of lockword.h: while the record of a living process names an id, no other handle gets that
+ * id. */
 START_TEST(a_named_id_waits_for_the_record)
 {
     uint64_t place = 0;
@@ -184,8 +185,9 @@ START_TEST(a_named_id_waits_for_the_record)
 }
 END_TEST
 
-/* Late events of a client that is gone (its socket closes, its frames are read, its process ends
- * after its BYE) must not be taken for events of another client. */
+/* The socket of a client closes, its frames are read, and its process ends, after its BYE. These
+ * late events must not count for another client, so the id stays unused until the client is
+ * forgotten. */
 START_TEST(the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten)
 {
     struct hfi_frame bye = {.kind = HFI_FRAME_BYE};
@@ -217,7 +219,8 @@ START_TEST(a_recall_without_waiters_gives_back_at_once)
     ck_assert_uint_eq(back->as.give_back.token_used, held.token);
     ck_assert_int_eq(try_other(), HFI_UNGRANTED);
     rig_returned(rig, back);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1); /* no host asked */
+    /* the host did not ask the quorum */
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
 }
 END_TEST
 
@@ -238,7 +241,7 @@ START_TEST(a_recall_waits_for_the_holder)
 }
 END_TEST
 
-/* The lock-delay is counted long, by as much as the clock of the next host may differ. */
+/* The lock-delay is counted long, by as much as the next host's clock may differ. */
 START_TEST(a_closed_lock_is_given_back_after_its_delay)
 {
     rig_die(rig, client);
@@ -265,13 +268,13 @@ START_TEST(a_break_closes_and_a_break_now_does_not)
 }
 END_TEST
 
-/* An earlier, longer lock-delay that is over keeps no client waiting. */
+/* A longer lock-delay that began earlier and is over keeps no client waiting. */
 START_TEST(a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
     frame.break_lock.name = (struct hfi_text){"a", 1};
-    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0); /* the lock stays closed for 500
-                                                                     * ms */
+    /* the break closes the lock for 500 ms */
+    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0);
     frame.break_lock.flags = HFI_BREAK_FRAME_NOW;
     ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0);
     uint32_t third = rig_connect(rig, HOST_MAY_USE);
@@ -282,7 +285,7 @@ START_TEST(a_closed_lock_opens_in_time_though_it_was_closed_for_longer_before)
 }
 END_TEST
 
-/* A lock-delay of a session that is over keeps no client waiting. */
+/* A lock-delay that began in an earlier session keeps no client waiting. */
 START_TEST(a_lock_of_a_new_session_opens_in_time)
 {
     rig_die(rig, client);
@@ -324,7 +327,7 @@ END_TEST
 
 enum { LIMITED = 20000, LIMITED_LOCKS = 199, LIMIT_MS = 200 };
 
-/* Opens all these handles. Returns the first one of each lock, and the last one of all. */
+/* Opens all these handles. Returns the first handle of each lock, and the last handle of all. */
 static struct rig *rig_with_limits(struct hfi_opened first[LIMITED_LOCKS], struct hfi_opened *last)
 {
     struct rig *large = rig_create(LIMITED_LOCKS + 1, 4, LIMITED, LIMITED / 6);
@@ -352,7 +355,7 @@ static struct rig *rig_with_limits(struct hfi_opened first[LIMITED_LOCKS], struc
     return large;
 }
 
-/* Takes each lock by its first handle, now. */
+/* Takes each lock by its first handle. */
 static void take_limited(struct rig *large, const struct hfi_opened *handles, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -365,7 +368,7 @@ static void take_limited(struct rig *large, const struct hfi_opened *handles, ui
     rig_ring(large);
 }
 
-/* Lets so many ms pass. Returns the most handles that one step looked at. */
+/* Lets time pass. Returns the largest number of handles that one step looked at. */
 static uint32_t most_walked(struct rig *large, int64_t duration_ms)
 {
     int64_t end_ns = large->now_ns + duration_ms * RIG_MS;
@@ -381,8 +384,8 @@ static uint32_t most_walked(struct rig *large, int64_t duration_ms)
     return most;
 }
 
-/* A hold that ends among many handles with limits is found without a look at all of them. All
- * handles are looked at in pieces. */
+/* A hold with a limit ends among many handles with limits. The agent finds it without looking at
+ * all handles. It looks at all handles in pieces. */
 START_TEST(many_limits)
 {
     static struct hfi_opened first[LIMITED_LOCKS];
@@ -404,8 +407,8 @@ START_TEST(many_limits)
 }
 END_TEST
 
-/* At each instant the limits of very many holds of one user end. A limit of another user is looked
- * at all the same. */
+/* The limits of very many holds of one user end at each instant. The agent still looks at a limit
+ * of another user. */
 START_TEST(limits_that_are_always_due)
 {
     enum { STEPS = 10 };
@@ -416,7 +419,8 @@ START_TEST(limits_that_are_always_due)
     large->now_ns += (LIMIT_MS + 1) * RIG_MS;
     for (uint32_t step = 0; step < STEPS; step++) {
         for (uint32_t i = 0; i < LIMITS_LOOK_MAX / LIMITED_GROUP; i++) {
-            large->host->limits->group_due_ns[i] = large->now_ns; /* as if by the client */
+            /* as if the client had written it */
+            large->host->limits->group_due_ns[i] = large->now_ns;
         }
         large->host->limits->due_ns = large->now_ns;
         rig_step(large, (struct host_event){.kind = HOST_TICK});
@@ -427,9 +431,9 @@ START_TEST(limits_that_are_always_due)
 }
 END_TEST
 
-/* A process dies that had a lock open very often. In the same turn of the loop other events come
- * without end. Each is a step, but all these steps together do no more of the leftover work than
- * one tick. */
+/* A process dies that had a lock open very often. In the same turn of the loop many other events
+ * come. Each event is a step, but all these steps together do no more leftover work than one
+ * tick. */
 START_TEST(many_steps_do_the_work_of_one_tick)
 {
     enum { HANDLES = 3000, STEPS = 100 };
@@ -450,7 +454,7 @@ START_TEST(many_steps_do_the_work_of_one_tick)
         rig_step(large, (struct host_event){.kind = HOST_DIED, .client = second});
     }
     ck_assert_uint_gt(handles_count(large->host), HANDLES / 2);
-    /* A process that died later does not wait until all of that is done. */
+    /* A process that died later does not wait until the leftover work is done. */
     rig_step(large, (struct host_event){.kind = HOST_TICK});
     rig_step(large, (struct host_event){.kind = HOST_TICK});
     ck_assert_uint_eq(hfi_word_holder(rig_word(large, victim.slot)), 0);
@@ -461,8 +465,8 @@ START_TEST(many_steps_do_the_work_of_one_tick)
 }
 END_TEST
 
-/* The same, and each of the handles has a seat. The agent looks through all seats of the lock for
- * each dead handle, and one turn of the loop has few of these looks. */
+/* The same process had a seat for each of its handles. For each dead handle the agent looks through
+ * all seats of the lock, so one turn of the loop removes only few handles. */
 START_TEST(a_turn_buries_few_handles_of_a_lock_with_many_seats)
 {
     enum { HANDLES = 2000, A_TURN = 200, BLOCKS = HANDLES / HFI_BLOCK_SEATS + 1 };
@@ -483,7 +487,8 @@ START_TEST(a_turn_buries_few_handles_of_a_lock_with_many_seats)
 }
 END_TEST
 
-/* A grant that is here ends by a give-back or with the session: no other state follows it. */
+/* A state that the table of transitions does not allow ends the agent: a grant ends only by a
+ * give-back or with the session. */
 START_TEST(a_state_that_cannot_follow_ends_the_agent)
 {
     struct lock_ref at = {0, opened.slot};
@@ -492,30 +497,31 @@ START_TEST(a_state_that_cannot_follow_ends_the_agent)
 }
 END_TEST
 
-/* Locks that other hosts hold, opened by the thousand: one namespace does not send so many requests
- * that the coordinator refuses those of the next namespace. */
+/* One namespace opens thousands of locks that other hosts hold. It does not send so many requests
+ * that the coordinator refuses those of another namespace. */
 START_TEST(one_namespace_leaves_requests_to_others)
 {
     uint32_t *asks = &rig->host->requests->asks[0];
     ck_assert_ptr_null(rig_open(rig, client, "b", 0));
     struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
     ck_assert_uint_eq(*asks, 1);
-    *asks = ASKS_MAX; /* so many others */
+    *asks = ASKS_MAX; /* as if there were so many requests */
     rig->send_count = 0;
     ck_assert_int_eq(rig_open(rig, client, "c", 0)->frame.error, HF_EFULL);
     ck_assert_uint_eq(rig->send_count, 0);
     rig_grant(rig, &first, 1, 9);
     ck_assert_uint_eq(*asks, ASKS_MAX - 1);
-    rig_lease(rig, 1, rig->now_ns + 100000 * RIG_MS, false); /* a waiter tries again then */
+    /* a waiter repeats its request after the next lease */
+    rig_lease(rig, 1, rig->now_ns + 100000 * RIG_MS, false);
     ck_assert_ptr_null(rig_open(rig, client, "c", 0));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
     rig_lease(rig, 1, rig->now_ns, true);
-    ck_assert_uint_eq(*asks, ASKS_MAX - 1); /* "c" has no request left, since the session ended */
+    ck_assert_uint_eq(*asks, ASKS_MAX - 1); /* the session's end removed the request for "c" */
 }
 END_TEST
 
-/* The notices of one change stop for want of room. Meanwhile an earlier lock changes: its watchers
- * get that change, too. */
+/* The notices of one change are not all sent, because there is no room. Meanwhile a lock in an
+ * earlier slot changes: its watchers get that change, too. */
 START_TEST(a_change_before_one_that_is_being_told)
 {
     enum { WATCHERS = 4 };
@@ -555,8 +561,8 @@ START_TEST(a_change_before_one_that_is_being_told)
 }
 END_TEST
 
-/* The lock of the present notices changes again: watchers that got the first change get the second,
- * too. */
+/* The lock whose notices are being sent changes again. Watchers that got the first change get the
+ * second change, too. */
 START_TEST(a_change_of_the_one_that_is_being_told)
 {
     enum { WATCHERS = 4 };
@@ -588,8 +594,8 @@ START_TEST(a_change_of_the_one_that_is_being_told)
 }
 END_TEST
 
-/* The lock is released, and its grant is back with the quorum before all watchers have their
- * notices. The name has no slot any more, so watchers without a notice are told to look at
+/* The lock is released, and its grant goes back, before all watchers have their notices. Then the
+ * name has no slot any more. So the watchers without a notice get an overflow: they must look at
  * everything. */
 START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 {
@@ -627,8 +633,8 @@ START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 }
 END_TEST
 
-/* A lock changes as often as its notices go out, and has more watchers than a tick can notify.
- * Watchers of other locks get their notices all the same. */
+/* A lock changes as often as its notices are sent, and has more watchers than a tick can notify.
+ * Watchers of other locks still get their notices. */
 START_TEST(a_lock_that_always_changes)
 {
     struct rig *small = rig_create(4, 8, 8, 1);
@@ -658,8 +664,8 @@ START_TEST(a_lock_that_always_changes)
 }
 END_TEST
 
-/* A lock rings as often as it is looked at, and each look costs all that a tick has. Other locks
- * have their turns all the same. */
+/* A lock rings as often as the agent looks at it, and each look costs as much as a tick may cost.
+ * Other locks still get their turns. */
 START_TEST(a_ringing_that_never_stops)
 {
     struct rig *small = rig_create(4, 8, 8, 1);
@@ -676,7 +682,7 @@ START_TEST(a_ringing_that_never_stops)
         ringing_look_later(small->host, (struct lock_ref){0, opens[0].slot});
         small->host->ringing->spaces[0].attended = HUB_PIECES_MAX - 1;
         rig_ring(small);
-        rig_pass(small, 10 * RIG_MS); /* it pauses */
+        rig_pass(small, 10 * RIG_MS); /* the ringing lock has to pause */
     }
     ck_assert_uint_eq(atomic_load(&region->dirty[0]) >> opens[1].slot & 1, 0);
     rig_destroy(small);
@@ -698,7 +704,8 @@ static struct hfi_opened hold_limited(struct rig *small, uint32_t user, const ch
     return opened;
 }
 
-/* Looks for closed locks, whose times clients may set, do not count against that. */
+/* Clients may set the times at which closed locks are looked at. These looks do not reduce the
+ * number of limits that a step looks at. */
 START_TEST(limits_beside_closed_locks)
 {
     struct rig *small = rig_create(4, 8, 8, 4);
@@ -719,7 +726,7 @@ START_TEST(limits_beside_closed_locks)
 }
 END_TEST
 
-/* The limit is the largest number: the deadline does not wrap around. */
+/* With the largest number as limit, the deadline does not wrap around. */
 START_TEST(the_longest_limit_does_not_end_the_hold)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_OPEN};
@@ -793,7 +800,7 @@ START_TEST(a_survivor_keeps_its_hold)
     rig_begin(rig);
     ck_assert_int_gt(
         hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL), 0);
-    rig_die(rig, client); /* before it reported which locks it has open */
+    rig_die(rig, client); /* the client dies before it has reported which locks it has open */
     ck_assert_int_eq(try_other(), HFI_CLOSED);
     rig_pass(rig, 501 * RIG_MS);
     ck_assert_int_eq(try_other(), HFI_HELD);
@@ -812,7 +819,7 @@ START_TEST(who_died_meanwhile_is_closed_behind)
 }
 END_TEST
 
-/* The agent died between the commit of the grant and the opening of the word. */
+/* The previous agent died after the commit of the grant and before it opened the word. */
 START_TEST(an_adopted_grant_begins_at_its_range)
 {
     struct hfi_actor actor = rig_actor(rig, opened.holder);
@@ -823,7 +830,7 @@ START_TEST(an_adopted_grant_begins_at_its_range)
     load(5000, 5999);
     survive(other);
     rig_begin(rig);
-    /* The survivor's handles may have a longer lock-delay than the grant covers. */
+    /* The living client's handles may have a longer lock-delay than the grant covers. */
     ck_assert_int_eq(try_other(), HFI_UNGRANTED);
     hfi_ring(&actor, opened.slot);
     rig_ring(rig);
@@ -836,7 +843,8 @@ START_TEST(an_adopted_grant_begins_at_its_range)
 }
 END_TEST
 
-/* The client has a seat that it does not know of: its id is not given twice. */
+/* The client has a seat but does not know it. It gets the same seat again, and its id does not
+ * occur twice. */
 START_TEST(a_resumed_handle_has_one_seat)
 {
     (void)rig_seat(rig, other, others.handle, false);

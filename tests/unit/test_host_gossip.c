@@ -1,6 +1,6 @@
 /*
- * People's view of other hosts: the host core of host-a with its gossip, and the gossip of host-b
- * across a wire that loses nothing.
+ * What people see of other hosts: the host core of host-a with its gossip, and the gossip of
+ * host-b. The connection between them loses nothing.
  */
 #include <check.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@ static struct message_agent names[2] = {{6, "host-a"}, {6, "host-b"}};
 
 static void gossip_event(uint32_t who, struct gossip_event event);
 
-/* Gives each agent the other's messages at once; the exchange of answers ends by itself
- * (spread.c). */
+/* Delivers each agent's messages to the other at once. Its recursion ends because an answer gets no
+ * answer (spread.c). */
 static void deliver(uint32_t who, const struct gossip_actions *actions, const unsigned char *bytes)
 {
     for (uint32_t i = 0; i < actions->count; i++) {
@@ -85,7 +85,7 @@ static void setup(void)
     pass(1000);
 }
 
-/* From now on the other agent is a host of that name. */
+/* Replaces the other agent by one with that name. */
 static void other_becomes(const char *name)
 {
     struct gossip_config config = {
@@ -111,7 +111,7 @@ static void teardown(void)
     free(memories[1]);
 }
 
-/* Publishes host-b's item for a lock: held exclusively with that token, and so many waiters. */
+/* Publishes host-b's item for a lock: an exclusive hold with that token, and that many waiters. */
 static void other_says(const char *name, uint64_t token, uint32_t waiters)
 {
     struct gossip_lock lock = {.state = token ? HF_STATE_EXCLUSIVE : HF_STATE_FREE};
@@ -140,7 +140,7 @@ static bool text_is(struct hfi_text text, const char *expected)
     return text.size == strlen(expected) && memcmp(text.bytes, expected, text.size) == 0;
 }
 
-/* Sends LIST, page after page. Returns the names, joined by spaces. */
+/* Sends LIST for each page. Returns the names, joined by spaces. */
 static const char *list(uint32_t client, const char *prefix, uint32_t *pages)
 {
     static char all[8192];
@@ -241,12 +241,12 @@ START_TEST(another_hosts_holder_is_shown)
     ck_assert_int_ge(party.elapsed_ns, 2000 * RIG_MS);
     (void)show(client, "unknown", &lock);
     ck_assert_uint_eq(lock.state, HF_STATE_FREE);
-    ck_assert_int_ge(lock.age_ns, 0); /* how old that knowledge is */
+    ck_assert_int_ge(lock.age_ns, 0); /* the age of the item */
     ck_assert_int_lt(lock.age_ns, 1000 * RIG_MS);
 }
 END_TEST
 
-/* Tokens show which of two exclusive holders does not hold any more. */
+/* Two exclusive holders are known: the one with the lower token does not hold any more. */
 START_TEST(the_higher_token_holds)
 {
     struct hfi_lock_frame lock;
@@ -272,7 +272,7 @@ START_TEST(the_higher_token_holds)
 }
 END_TEST
 
-/* Twenty hosts read with four processes each and have eight more that wait. */
+/* Publishes the items of twenty hosts: on each, four processes read and eight wait. */
 static void crowd_says(const char *name, const char *command)
 {
     struct gossip_lock lock = {.state = HF_STATE_SHARED,
@@ -303,8 +303,8 @@ static void crowd_says(const char *name, const char *command)
     }
 }
 
-/* More parties than an item of a lock, or a packet, has room for: the item is whole, and says that
- * there are more. */
+/* There are more parties than an item of a lock, or a packet, has room for. The item has as many as
+ * fit, and says that there are more. */
 START_TEST(a_crowd_is_told_as_far_as_there_is_room)
 {
     char command[GOSSIP_COMMAND_MAX + 1];
@@ -318,7 +318,7 @@ START_TEST(a_crowd_is_told_as_far_as_there_is_room)
     ck_assert(lock.more_parties);
     ck_assert_uint_eq(lock.state, HF_STATE_SHARED);
     ck_assert_uint_eq(lock.holder_count, HFI_FRAME_PARTIES_MAX);
-    if (_i) { /* some waiters are left out for the holders' command lines */
+    if (_i) { /* the holders' command lines take the room of some waiters */
         ck_assert_uint_lt(lock.waiter_count, HFI_FRAME_PARTIES_MAX);
         ck_assert_uint_gt(lock.waiter_count, 0);
     } else {
@@ -329,14 +329,15 @@ START_TEST(a_crowd_is_told_as_far_as_there_is_room)
         ck_assert(hfi_listed_next_party(&reply->cursor, &party));
         ck_assert(party.agent.size == 32);
         ck_assert(i >= lock.holder_count || text_is(party.command, command));
-        ck_assert(i < lock.holder_count || party.elapsed_ns <= last_ns); /* the first in line */
+        /* in the order of their waits, the longest first */
+        ck_assert(i < lock.holder_count || party.elapsed_ns <= last_ns);
         last_ns = i < lock.holder_count ? INT64_MAX : party.elapsed_ns;
     }
     ck_assert(!hfi_listed_next_party(&reply->cursor, &party));
 }
 END_TEST
 
-/* host-b falls silent: its items are not shown for longer than ttl and grace. */
+/* host-b falls silent: its items are shown for at most ttl and grace. */
 START_TEST(the_silent_are_unknown)
 {
     struct hfi_lock_frame lock;
@@ -354,7 +355,7 @@ START_TEST(the_silent_are_unknown)
 }
 END_TEST
 
-/* Reads host-b's knowledge of a lock of host-a. Returns false if it knows nothing that counts. */
+/* Reads host-b's item about a lock of host-a. Returns false if there is no valid item. */
 static bool told(const char *name, struct gossip_lock *out)
 {
     struct gossip_view view;
@@ -372,7 +373,7 @@ START_TEST(what_is_held_here_is_told)
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
     struct hfi_opened opened = rig_open_granted(rig, client, "x", 5000 * RIG_MS);
     pass(500);
-    ck_assert(!told("x", &lock)); /* nobody holds it */
+    ck_assert(!told("x", &lock)); /* nobody holds the lock */
     struct hfi_held held = rig_take(rig, &opened);
     pass(500);
     ck_assert(told("x", &lock));
@@ -397,7 +398,7 @@ START_TEST(what_is_held_here_is_told)
 }
 END_TEST
 
-/* A name that is given up right after it was held does not stay held elsewhere. */
+/* A name whose slot is freed right after its hold does not stay held in host-b's view. */
 START_TEST(a_name_that_goes_is_told)
 {
     struct gossip_lock lock;
@@ -413,7 +414,7 @@ START_TEST(a_name_that_goes_is_told)
     const struct message *give_back = rig_sent(rig, MESSAGE_GIVE_BACK);
     ck_assert_ptr_nonnull(give_back);
     rig_returned(rig, give_back);
-    ck_assert_uint_eq(rig->rows_gone, 1); /* no lock has its slot */
+    ck_assert_uint_eq(rig->rows_gone, 1); /* the name has no slot any more */
     pass(500);
     ck_assert(!told("x", &lock));
 }
@@ -441,7 +442,8 @@ START_TEST(watchers_are_told_of_other_hosts)
     rig_hang_up(rig, stranger);
     other_says("a/x", 7, 0);
     pass(500);
-    ck_assert(!gossip_has_changed(gossips[MINE])); /* nobody wants to know; it is not kept */
+    /* nobody watches the lock, so no change is recorded */
+    ck_assert(!gossip_has_changed(gossips[MINE]));
 }
 END_TEST
 

@@ -1,9 +1,10 @@
 /*
- * A hostile region: random bytes are written over words, slots, seats, records and dirty bits
- * between the steps of a host that serves clients. The host must not fail a check, read outside of
- * its memory (AddressSanitizer looks), or need long for a step. When that ends and the processes
- * are dead, all is well again within a quarter of session_ttl and the lock-delays: each lock can be
- * had, with tokens of its grant. From fixed seeds, two seconds.
+ * A hostile region: between the steps of a host that serves clients, the test writes random bytes
+ * over words, slots, seats, records and dirty bits. The host must not fail a check, must not read
+ * outside of its memory (AddressSanitizer reports it), and must not need long for a step. When the
+ * writing ends and the processes are dead, the host recovers within a quarter of session_ttl and
+ * the lock-delays: each lock can be taken, with tokens of its grant. The seeds are fixed, and the
+ * test takes two seconds.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static int64_t clock_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Writes one to eight bytes anywhere behind the header's fixed fields, most often where they do
+/* Writes one to eight bytes somewhere behind the header's fixed fields, most often where they do
  * harm. */
 static void scribble(struct rig *rig)
 {
@@ -93,7 +94,7 @@ static void act(struct rig *rig, uint32_t *clients)
     }
 }
 
-/* Lets the quorum answer the requests, or not. */
+/* Lets the quorum answer some of the requests. */
 static void answer(struct rig *rig)
 {
     for (uint32_t i = 0; i < rig->send_count; i++) {
@@ -112,7 +113,7 @@ static void answer(struct rig *rig)
         } else {
             rig_grant(rig, &asked, 0, 0);
         }
-        if (i > 200) { /* the frames that come again and again */
+        if (i > 200) { /* some frames cause further frames without end */
             break;
         }
     }
@@ -168,8 +169,8 @@ static enum hfi_outcome open_and_try(struct rig *rig, uint32_t client, const cha
     return outcome;
 }
 
-/* Checks that all is well when no process writes rubbish any more and the earlier clients are
- * dead. */
+/* Checks that the region has recovered. No process writes rubbish any more, and the earlier clients
+ * are dead. */
 static void assert_healed(struct rig *rig, const uint32_t *clients, uint64_t seed)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
@@ -184,8 +185,8 @@ static void assert_healed(struct rig *rig, const uint32_t *clients, uint64_t see
     for (uint32_t i = 0; i < 5; i++) {
         struct hfi_held held = {0};
         int outcome = HFI_UNGRANTED;
-        /* A try may fail: the range is used up, the grant just went back, or the lock moved to
-         * another slot. */
+        /* One try may fail: the token range may be used up, the grant may have just gone back, or
+         * the lock may have moved to another slot. */
         for (uint32_t turn = 0; turn < 3 && outcome != HFI_HELD; turn++) {
             outcome = open_and_try(rig, client, names[i], &held);
         }

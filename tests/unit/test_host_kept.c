@@ -1,7 +1,7 @@
 /*
- * The host core in a cell of several voters: an agent goes on waiting for the locks for which the
- * previous agent waited, at the same place in their queues. A host that has its turn uses it,
- * whenever the next host's request arrives. The quorum is the test.
+ * The host core in a cell of several voters. After a restart, an agent goes on waiting for the
+ * locks for which the previous agent waited, at the same place in their queues. A host uses its
+ * turn, whenever the next host's request arrives. The test plays the quorum.
  */
 #include "host_cell.h"
 
@@ -11,7 +11,8 @@
 
 enum { WAITED_MS = 1700 };
 
-/* The agent ends and another one continues the session; it has no lease yet if `waits` is set. */
+/* The agent ends, and the next agent continues the session. If `waits` is set, it has no lease
+ * yet. */
 static void restart_until(const struct hfi_opened *opened, bool waits)
 {
     static const uint8_t name[] = "a";
@@ -33,7 +34,7 @@ static void restart(const struct hfi_opened *opened)
     restart_until(opened, false);
 }
 
-/* The client waits in the queue of a lock that was given back in version 1. */
+/* Makes the client wait in the queue of a lock whose grant, version 1, was given back. */
 static struct hfi_opened wait_for_it(void)
 {
     struct hfi_opened opened = cell_open_granted(client);
@@ -45,7 +46,7 @@ static struct hfi_opened wait_for_it(void)
     return opened;
 }
 
-/* The process that gets the lock leaves the queue and releases it. */
+/* The process that got the lock leaves the queue and releases the lock. */
 static void has_had_it(const struct hfi_opened *opened, uint64_t token)
 {
     struct hfi_held held = {.token = token};
@@ -54,7 +55,7 @@ static void has_had_it(const struct hfi_opened *opened, uint64_t token)
     cell_release(opened, &held);
 }
 
-/* Version 2, whose grant did not come. */
+/* Recalls version 2, whose grant did not arrive. */
 static void recall_what_is_lost(void)
 {
     rig_recall(rig, "a", 2);
@@ -78,14 +79,15 @@ START_TEST(a_restarted_agent_asks_with_the_time_that_its_host_has_waited)
     ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
     ck_assert_uint_ne(asked()->request_id, before);
     ck_assert_int_eq(asked()->mode, MESSAGE_MODE_EXCLUSIVE);
-    /* The same holds for the agent after that one, which has no notes either. */
+    /* The same holds for the third agent, whose predecessor wrote no notes. */
     rig_pass(rig, WAITED_MS * RIG_MS);
     restart(&opened);
     ck_assert_uint_eq(asked()->waited_ms, 2 * WAITED_MS);
 }
 END_TEST
 
-/* The only voter knows all grants from its own store, but not for which locks its host waited. */
+/* The only voter knows all grants from its own store. But the store does not have the locks for
+ * which its host waited. */
 START_TEST(the_only_voter_goes_on_waiting_too)
 {
     rig_destroy(rig);
@@ -103,7 +105,7 @@ START_TEST(the_only_voter_goes_on_waiting_too)
 }
 END_TEST
 
-/* The grant came while no agent ran. No agent can have given it back, so it is not doubtful. */
+/* The grant was made while no agent ran. No agent can have given it back, so the host uses it. */
 START_TEST(what_was_granted_to_the_one_before_is_taken)
 {
     struct hfi_opened opened = wait_for_it();
@@ -125,7 +127,8 @@ START_TEST(what_the_one_before_returned_is_not_taken)
 }
 END_TEST
 
-/* The next host waits already, and its recall overtakes the answer. */
+/* The next host waits already. The recall for it overtakes the answer to this host, which still
+ * gets its turn. */
 START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
 {
     struct hfi_opened opened = wait_for_it();
@@ -140,8 +143,8 @@ START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
 }
 END_TEST
 
-/* There is no note of a grant that was under way when the agent ended, so it may have been given
- * back. */
+/* The agent ended while a grant was under way. It wrote no note of that grant, so the grant may
+ * have been given back. */
 START_TEST(what_was_being_returned_stays_doubtful)
 {
     struct hfi_opened opened = wait_for_it();
@@ -155,8 +158,8 @@ START_TEST(what_was_being_returned_stays_doubtful)
 }
 END_TEST
 
-/* A recall before the answer does not cost a doubtful host its turn either: the answer says whether
- * the grant is fresh. */
+/* A recall before the answer does not cost a doubtful host its turn: the answer tells whether the
+ * grant is fresh. */
 START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 {
     struct hfi_opened opened = wait_for_it();
@@ -176,8 +179,8 @@ START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 }
 END_TEST
 
-/* The agent in between knew nothing of the grant, and got no answer. The next agent knows no more,
- * unless the answer says that the grant was made for that request. */
+/* The second agent knew nothing of the grant, and got no answer. So the third agent is in doubt,
+ * too, unless the answer says that the grant was made for its request. */
 START_TEST(doubt_is_handed_on)
 {
     struct hfi_opened opened = wait_for_it();
@@ -192,8 +195,8 @@ START_TEST(doubt_is_handed_on)
 }
 END_TEST
 
-/* But it asks under the same id, and takes a grant that was made for that id: no agent has given
- * that grant back. */
+/* An agent in doubt asks under the previous agent's id. A grant made for that id was not given back
+ * by any agent, so the host uses it. */
 START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
 {
     struct hfi_opened opened = wait_for_it();
@@ -214,8 +217,8 @@ START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
 }
 END_TEST
 
-/* An answer to the previous agent arrives before the next agent has asked. A refusal does not
- * concern the next agent, which has not even chosen a mode. */
+/* An answer to the previous agent arrives before this agent has asked. A refusal of that request
+ * does not concern this agent, which has not even chosen a mode. */
 START_TEST(an_answer_to_the_one_before_finds_the_next_one)
 {
     struct hfi_opened opened = wait_for_it();
@@ -231,7 +234,7 @@ START_TEST(an_answer_to_the_one_before_finds_the_next_one)
                                                   .name = before.as.acquire.name,
                                                   .reason = MESSAGE_REFUSED_NOT_OWNER,
                                                   .owner = rig->config.voters[1]};
-    rig_lease(rig, 1, rig->now_ns - 1, false); /* in jeopardy */
+    rig_lease(rig, 1, rig->now_ns - 1, false); /* the host is in jeopardy */
     rig_hear(rig, &refused);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_ACQUIRE));
     rig->fresh = true;
@@ -241,8 +244,8 @@ START_TEST(an_answer_to_the_one_before_finds_the_next_one)
 }
 END_TEST
 
-/* An earlier release notes no id. Its bytes there, and bytes that cannot be an id, do not count as
- * an id. */
+/* An earlier release writes no id. The bytes in that place, or bytes that cannot be an id, do not
+ * count as an id. */
 START_TEST(a_note_without_an_id_gets_a_new_one)
 {
     struct hfi_opened opened = wait_for_it();
@@ -285,7 +288,7 @@ START_TEST(another_session_keeps_nothing)
 }
 END_TEST
 
-/* Only agents write the notes; still, each value is checked before its use. */
+/* Only agents write the notes. Still, the host checks each value before it uses it. */
 START_TEST(rubbish_in_what_was_kept_is_passed_over)
 {
     struct hfi_opened opened = wait_for_it();
@@ -307,8 +310,8 @@ START_TEST(rubbish_in_what_was_kept_is_passed_over)
 }
 END_TEST
 
-/* Trap: a grant has to be amended before it is put in force, and the next host's recall comes
- * meanwhile. Under the recall bit no process would get the word, and the grant would go back
+/* Trap: a grant must be amended before it is put in force, and meanwhile the recall for the next
+ * host comes. With the recall bit no process would get the word, and the grant would go back
  * unused. */
 START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
 {
@@ -317,7 +320,8 @@ START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
     struct hfi_opened opened = cell_opened_by(client);
     cell_wait_in_queue(&opened, client, false);
     const struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
-    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS)); /* asks for more than that */
+    /* its lock-delay is longer than the request's */
+    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS));
     rig_answer(rig, &first, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);
     rig_recall(rig, "a", 1);
@@ -331,15 +335,16 @@ START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
 }
 END_TEST
 
-/* Trap: a barger that is gone leaves its bit. As long as another host wants the lock, this host
- * would ask for it again and again although no process here wants it. */
+/* Trap: a barger that is gone leaves its bit. While another host wants the lock, this host would
+ * request it again and again although no process here wants it. */
 START_TEST(who_barged_once_does_not_bring_the_lock_back)
 {
     struct hfi_opened opened = cell_open_granted(client);
     atomic_fetch_or(&rig->region.words[opened.slot].word, HFI_W_BARGERS);
     uint32_t wakes = rig->wakes;
     rig_recall(rig, "a", 1);
-    ck_assert_uint_eq(rig->wakes, wakes + 1); /* a barger that is still there sets it again */
+    /* the wake lets a barger that still waits set the bit again */
+    ck_assert_uint_eq(rig->wakes, wakes + 1);
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     rig_pass(rig, WAITED_MS * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);

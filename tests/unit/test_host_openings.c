@@ -1,6 +1,6 @@
 /*
- * The host core: very many locks that are closed behind a holder that died, and that another host
- * wants. No lock is given back before its lock-delay is over, and each is given back then.
+ * The host core: very many locks are closed after their holder died, and another host wants them.
+ * Each lock is given back when its lock-delay is over, and not before.
  */
 #include <check.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@ static void name_of(uint32_t lock, char name[static 8])
     snprintf(name, 8, "%u", lock);
 }
 
-/* Each lock's lock-delay differs from its neighbours', and the last ones are the shortest. */
+/* Neighbouring locks have different lock-delays, and the last locks have the shortest ones. */
 static int64_t delay_ms(uint32_t lock)
 {
     return DELAY_MS + DELAYS - lock % DELAYS - lock / (LOCKS / DELAYS);
 }
 
-/* Their versions are 1 to LOCKS. */
+/* Opens all locks. The versions of their grants are 1 to LOCKS. */
 static void setup(void)
 {
     char name[8];
@@ -65,8 +65,9 @@ static bool is_closed(uint32_t lock)
     return rig_word(large, slots[lock]) & HFI_W_CLOSED;
 }
 
-/* A give-back is sent when the lock-delay is over on the slowest clock, a tenth later, plus at most
- * one of the coarse units in which a closed lock's time is kept. */
+/* Checks the time of a give-back. The host sends it when the lock-delay is over by the slowest
+ * clock, which takes a tenth longer, and at most one coarse unit of a closed lock's time after
+ * that. */
 static void note_given_back(const struct message *message, int64_t closed_ns, int64_t given_ns[])
 {
     ck_assert_int_eq(message->kind, MESSAGE_GIVE_BACK);
@@ -79,7 +80,7 @@ static void note_given_back(const struct message *message, int64_t closed_ns, in
     given_ns[version - 1] = large->now_ns;
 }
 
-/* Answers the give-backs that were sent, and those that their answers made room for. */
+/* Answers the give-backs that were sent, and those that the answers made room for. */
 static uint32_t answer_all(int64_t closed_ns, int64_t given_ns[])
 {
     static struct message sent[RIG_SENDS];
@@ -99,7 +100,7 @@ static uint32_t answer_all(int64_t closed_ns, int64_t given_ns[])
     return count;
 }
 
-/* Lets time pass until the longest lock-delay is over on the slowest clock. */
+/* Lets time pass until the longest lock-delay is over by the slowest clock. */
 static uint32_t give_back_all(int64_t closed_ns)
 {
     static int64_t given_ns[LOCKS];
@@ -115,7 +116,7 @@ static uint32_t give_back_all(int64_t closed_ns)
     return count;
 }
 
-/* Each recall asks for a look at a lock that is to be looked at already. */
+/* Each recall asks the agent to look at a lock that it has to look at anyway. */
 START_TEST(closed_locks_that_are_recalled_go_back_when_their_delays_are_over)
 {
     int64_t closed_ns = large->now_ns;
@@ -123,7 +124,7 @@ START_TEST(closed_locks_that_are_recalled_go_back_when_their_delays_are_over)
         ck_assert(is_closed(i));
     }
     recall_all(1, 2);
-    recall_all(0, 1); /* half of them are recalled once more */
+    recall_all(0, 1); /* half of the locks are recalled a second time */
     host_check_invariants(large->host);
     rig_pass(large, (DELAY_MS - DELAYS) * RIG_MS);
     ck_assert_uint_eq(large->send_count, 0);

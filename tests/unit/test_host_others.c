@@ -1,6 +1,6 @@
 /*
- * The host core in a cell of several voters: questions to and from other hosts, grants that are
- * shared with them, and the lock words that the previous agent left. The quorum is the test.
+ * The host core in a cell of several voters: requests between hosts (CHECK and BREAK), grants that
+ * several hosts share, and lock words that the previous agent left. The test plays the quorum.
  */
 #include "host_cell.h"
 
@@ -11,7 +11,7 @@
 #include "core/quorum.h"
 #include "proto/ending.h"
 
-/* ---- what other hosts are asked ---- */
+/* ---- requests to other hosts ---- */
 
 static uint64_t ask_check(const char *agent)
 {
@@ -44,7 +44,8 @@ static void tell_outcome(enum message_kind kind, uint64_t id, int32_t result)
     tell_outcome_as("host-y", false, kind, id, result);
 }
 
-/* Returns the error of the client's last answer; 1: there was no answer since `before` DONEs. */
+/* Returns the error in the client's latest DONE, or 1 if it got no DONE since there were
+ * `before`. */
 static int32_t told(uint32_t before)
 {
     return rig_count(rig, client, HFI_FRAME_DONE) == before
@@ -64,7 +65,7 @@ START_TEST(a_sequencer_of_another_host_is_asked_there)
         ck_assert_str_eq(check->to.text, "host-y");
         ck_assert_uint_eq(check->as.check.token, 9);
         ck_assert_uint_eq(check->as.check.holder, 4);
-        tell_outcome(MESSAGE_CHECKED, id + 1, 0); /* the answer names another request */
+        tell_outcome(MESSAGE_CHECKED, id + 1, 0); /* the answer has the id of another request */
         tell_outcome(MESSAGE_BROKEN, id, 0);
         ck_assert_int_eq(told(before), 1);
         tell_outcome(MESSAGE_CHECKED, id, results[i]);
@@ -80,13 +81,14 @@ START_TEST(a_sequencer_is_answered_by_who_was_asked)
 {
     uint64_t id = ask_check("host-y");
     tell_outcome_as("host-z", false, MESSAGE_CHECKED, id, 0);
-    tell_outcome_as("host-a", false, MESSAGE_CHECKED, id, 0); /* a voter */
-    tell_outcome_as("host-a", true, MESSAGE_CHECKED, id, 0);  /* no request went through another
-                                                               * voter yet */
+    /* a voter that is not the asked host */
+    tell_outcome_as("host-a", false, MESSAGE_CHECKED, id, 0);
+    /* no request has gone through another voter yet */
+    tell_outcome_as("host-a", true, MESSAGE_CHECKED, id, 0);
     ck_assert_int_eq(told(0), 1);
     rig_pass(rig, 301 * RIG_MS);
     ck_assert_uint_lt(cell_way()->relay, VOTERS);
-    tell_outcome_as("host-z", true, MESSAGE_CHECKED, id, 0); /* no voter */
+    tell_outcome_as("host-z", true, MESSAGE_CHECKED, id, 0); /* host-z is no voter */
     ck_assert_int_eq(told(0), 1);
     tell_outcome_as("host-a", true, MESSAGE_CHECKED, id, HF_ESTALE);
     ck_assert_int_eq(told(0), HF_ESTALE);
@@ -98,7 +100,7 @@ START_TEST(a_host_that_does_not_answer_leaves_it_unknown)
     uint64_t id = ask_check("host-y");
     rig_pass(rig, 301 * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_CHECK), 2);
-    ck_assert_uint_lt(cell_way()->relay, VOTERS); /* another voter may know the way */
+    ck_assert_uint_lt(cell_way()->relay, VOTERS); /* another voter may reach the host */
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_CHECK)->as.check.request_id, id);
     rig_pass(rig, 698 * RIG_MS);
     ck_assert_int_eq(told(0), 1);
@@ -111,14 +113,14 @@ END_TEST
 
 START_TEST(questions_are_bounded)
 {
-    for (uint32_t i = 0; i < 128; i++) { /* of root */
+    for (uint32_t i = 0; i < 128; i++) { /* all of them are root's */
         (void)ask_check("host-y");
         rig->send_count = 1;
     }
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
     frame.break_lock.name = (struct hfi_text){"a", 1};
     ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, HF_EFULL);
-    rig_hang_up(rig, client); /* a client that is gone gets no answer */
+    rig_hang_up(rig, client); /* the host sends no answer to a client that is gone */
     for (uint32_t i = 0; i < 20; i++) {
         rig->send_count = 0;
         rig_pass(rig, 100 * RIG_MS);
@@ -128,8 +130,8 @@ START_TEST(questions_are_bounded)
 }
 END_TEST
 
-/* One user asks about a host that does not answer: its questions take at most half of all
- * places. */
+/* One user asks about a host that does not answer. These requests take at most half of the
+ * table. */
 START_TEST(one_user_leaves_questions_to_others)
 {
     rig->uid = 5;
@@ -178,9 +180,10 @@ START_TEST(another_host_is_told_whether_it_is_held)
     ck_assert_uint_eq(answer->as.outcome.request_id, 99);
     ck_assert_int_eq(answer->as.outcome.result, 0);
     hear_check(&opened, held.token + 1, true);
-    ck_assert_uint_lt(cell_way()->relay, VOTERS); /* back by way of somebody, too */
+    /* the answer also goes back through another voter */
+    ck_assert_uint_lt(cell_way()->relay, VOTERS);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, HF_ESTALE);
-    rig->now_ns += 200000 * RIG_MS; /* jeopardy */
+    rig->now_ns += 200000 * RIG_MS; /* the host is in jeopardy */
     hear_check(&opened, held.token, false);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, HF_EUNKNOWN);
 }
@@ -243,7 +246,8 @@ START_TEST(a_repeated_break_does_not_end_the_next_hold)
 }
 END_TEST
 
-/* The break arrives when the grant that it names was given back, and there is another grant. */
+/* A break arrives after the grant that it names was given back. The host now has another grant,
+ * which the break does not end. */
 START_TEST(a_late_break_does_not_end_a_later_grant)
 {
     struct hfi_held held;
@@ -259,10 +263,10 @@ START_TEST(a_late_break_does_not_end_a_later_grant)
 }
 END_TEST
 
-/* ---- made shared for another host's readers ---- */
+/* ---- grants that become shared for another host's readers ---- */
 
-/* Makes a grant of tokens 1 to 100, of which 1 and 2 were used. One client reads, and another host
- * wants to read. */
+/* Makes an exclusive grant of tokens 1 to 100, with 1 and 2 used. One client reads. The recall for
+ * a reader of another host makes the grant shared. */
 static struct hfi_opened make_shared(struct hfi_opened *second)
 {
     struct hfi_held held;
@@ -279,31 +283,32 @@ static struct hfi_opened make_shared(struct hfi_opened *second)
     return opened;
 }
 
-/* Trap: a reader's token is lower than an earlier reader's on another host (after a downgrade). */
+/* Trap: after a downgrade, a reader's token is lower than that of an earlier reader on another
+ * host. */
 START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
 {
     struct hfi_held held;
     struct hfi_opened second;
     (void)make_shared(&second);
     const struct message amend = *rig_sent(rig, MESSAGE_AMEND);
-    ck_assert_uint_eq(amend.as.amend.token_used, 2); /* as do readers of other hosts, from the
-                                                      * moment the value is chosen */
+    /* readers of other hosts show this token, too, once the value is chosen */
+    ck_assert_uint_eq(amend.as.amend.token_used, 2);
     ck_assert_int_eq(cell_read(&second, &held), HFI_HELD);
     ck_assert_uint_eq(held.token, 2);
     cell_release(&second, &held);
     rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 2, 2);
     ck_assert_int_eq(cell_read(&second, &held), HFI_HELD);
     ck_assert_uint_eq(held.token, 2);
-    rig_answer(rig, &amend, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100); /* a late message about a grant that
-                                                                 * no host has */
+    /* a late message about a grant that no host has any more */
+    rig_answer(rig, &amend, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_SHARED);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);
 }
 END_TEST
 
-/* A coordinator of an earlier release does not know token_used, and changes nothing. Trap: the host
- * then asks in the older way for the same range. If the first message arrives only after that, the
- * range has begun anew above the first message's token and still has the same last token. */
+/* A coordinator of an earlier release does not know token_used, and changes nothing. Then the host
+ * asks for the same range in the older way. Trap: if the first message arrives after that, the
+ * range has begun anew above its token, and ends at the same last token. */
 START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 {
     struct hfi_held held;
@@ -321,8 +326,8 @@ START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
     ck_assert_int_eq(amend.as.amend.mode, MESSAGE_MODE_SHARED);
     ck_assert_uint_eq(amend.as.amend.token_used, 0);
     ck_assert_uint_eq(amend.as.amend.token_last, 200);
-    ck_assert_int_eq(cell_read(&second, &held), HFI_HELD); /* readers get in even before the quorum
-                                                            * knows */
+    /* readers get in before the quorum answers */
+    ck_assert_int_eq(cell_read(&second, &held), HFI_HELD);
     ck_assert_uint_eq(held.token, 200);
     cell_release(&second, &held);
     rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 200, 200);
@@ -331,7 +336,8 @@ START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 }
 END_TEST
 
-/* The next range would need another slot, to which no process can move while it is inside. */
+/* The next range would need another slot. No process can move to that slot while a process is
+ * inside. */
 START_TEST(a_downgrade_that_is_not_understood_asks_for_no_other_slot)
 {
     const uint64_t last = (UINT64_C(1) << HFI_TOKEN_LOW_BITS) - 1;
@@ -353,15 +359,16 @@ START_TEST(a_downgrade_that_is_not_understood_asks_for_no_other_slot)
 }
 END_TEST
 
-/* The change is refused, and another change of the grant is answered meanwhile: the grant is shared
- * all the same. */
+/* The downgrade is refused, and another change of the grant is answered meanwhile. The word still
+ * stays shared. */
 START_TEST(a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed)
 {
     struct hfi_held held;
     struct hfi_opened second;
     (void)make_shared(&second);
     rig_refuse(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_REFUSED_FULL);
-    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS)); /* a longer lock-delay */
+    /* its OPEN has a longer lock-delay */
+    ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS));
     ck_assert_int_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_NONE);
     rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_SHARED);
@@ -376,7 +383,8 @@ END_TEST
 
 /* ---- the next agent ---- */
 
-/* The agent dies and another one continues the session. `lives`: the clients that still live. */
+/* The agent dies, and the next agent continues the session. `lives` has the bits of the clients
+ * that still live. */
 static void restart(const struct hfi_opened *opened, uint32_t lives)
 {
     static const uint8_t name[] = "a";
@@ -403,8 +411,8 @@ START_TEST(an_adopted_hold_goes_on_but_nobody_new_gets_in)
         hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, NULL), 0);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
     cell_release(&opened, &held);
-    ck_assert_int_eq(cell_try(&next, &second), HFI_UNGRANTED); /* it is not known whether the grant
-                                                                * is this host's */
+    /* this agent does not know yet whether the host has the grant */
+    ck_assert_int_eq(cell_try(&next, &second), HFI_UNGRANTED);
     rig_pass(rig, 300 * RIG_MS);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
     ck_assert_int_eq(cell_try(&next, &second), HFI_UNGRANTED);
@@ -414,8 +422,9 @@ START_TEST(an_adopted_hold_goes_on_but_nobody_new_gets_in)
 }
 END_TEST
 
-/* The agent refuses the client neither because many others open locks nor because the quorum has no
- * room: a refusal would end the client's hold. If need be, the client waits. */
+/* A client opens again a lock that it holds. The agent does not refuse it when too many others open
+ * locks or when the quorum has no room, because a refusal would end the client's hold. The client
+ * waits instead. */
 START_TEST(who_opens_again_what_he_holds_is_not_refused_for_want_of_room)
 {
     enum { PENDING = 1024 };
@@ -472,8 +481,9 @@ START_TEST(a_recall_of_an_adopted_lock_waits_for_its_holder)
 }
 END_TEST
 
-/* No process was inside, so the host asks nothing before a process wants the lock. But tokens of
- * that grant may have been used, and for that only the quorum's range is believed. */
+/* No process holds the lock, so the host asks the quorum for nothing until a process wants the
+ * lock. Tokens of the grant may have been used, so the host then believes only the quorum's
+ * range. */
 START_TEST(an_adopted_lock_that_is_free_gives_back_all_its_tokens)
 {
     struct hfi_held held;
@@ -504,8 +514,8 @@ START_TEST(an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted)
 }
 END_TEST
 
-/* The agent made its grant shared for another host's readers, and dies before it knows whether the
- * quorum has the message. If `reads`, a reader is still inside. */
+/* The agent made its grant shared for another host's readers. It dies before it knows whether the
+ * quorum got its message. If `reads`, a reader is still inside. */
 static struct hfi_opened die_in_a_downgrade(bool reads)
 {
     struct hfi_held held;
@@ -525,7 +535,8 @@ static struct hfi_opened die_in_a_downgrade(bool reads)
     return opened;
 }
 
-/* Trap: that message arrives late, and the grant is shared with others while this host writes. */
+/* Trap: the message of the previous agent arrives late, and so other hosts share the grant while
+ * this host writes. */
 START_TEST(a_downgrade_that_the_agent_before_began_is_completed)
 {
     struct hfi_opened opened = die_in_a_downgrade(true);
@@ -551,8 +562,8 @@ START_TEST(a_grant_that_the_agent_before_made_shared_goes_back_if_nobody_reads)
 }
 END_TEST
 
-/* A holder died meanwhile. The agent knows how long its lock stays closed when it knows the
- * grant. */
+/* A holder died while no agent ran. The agent knows how long the lock stays closed only when it
+ * knows the grant. */
 START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 {
     struct hfi_held held;
@@ -572,8 +583,8 @@ START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 }
 END_TEST
 
-/* The own acceptor's value need not be the chosen value, so it decides nothing in a cell of several
- * voters. */
+/* In a cell of several voters, the value of the host's own acceptor need not be the chosen value.
+ * So it puts nothing in force. */
 START_TEST(a_voters_own_register_puts_nothing_in_force)
 {
     cell_teardown();
@@ -599,8 +610,8 @@ START_TEST(a_voters_own_register_puts_nothing_in_force)
 }
 END_TEST
 
-/* Trap: a give-back of the previous agent may still be on its way. If this agent put the grant of
- * that give-back in force, another host would get the lock, too, when the give-back arrives. */
+/* Trap: a give-back of the previous agent may still be on its way. If this agent puts the grant in
+ * force, the late give-back lets another host get the lock, too. */
 START_TEST(what_the_agent_before_may_have_given_back_goes_back)
 {
     struct hfi_opened opened = cell_open_granted(client);
@@ -618,8 +629,8 @@ START_TEST(what_the_agent_before_may_have_given_back_goes_back)
     rig_returned(rig, &back);
     const struct message *again = rig_sent(rig, MESSAGE_ACQUIRE);
     ck_assert_uint_ne(again->as.acquire.request_id, asked.as.acquire.request_id);
-    rig_answer(rig, again, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200); /* the previous agent's give-back
-                                                                  * is acknowledged */
+    /* this shows that the previous agent's give-back was processed */
+    rig_answer(rig, again, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
 }
 END_TEST
@@ -638,8 +649,8 @@ START_TEST(what_was_made_for_this_agent_is_taken)
 }
 END_TEST
 
-/* This agent knows nothing of the name. The previous agent may have given the name's grant back as
- * an orphan (requests.h). */
+/* This agent does not know the name. The previous agent may have given a grant of the name back as
+ * an orphan (requests.h), so the first grant is doubtful. */
 START_TEST(a_new_name_of_a_session_that_goes_on_is_doubtful_too)
 {
     struct hfi_opened opened = cell_open_granted(client);

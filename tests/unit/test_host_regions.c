@@ -1,6 +1,6 @@
 /*
- * The host core: a region is given up by itself, nothing of its namespace is passed on meanwhile,
- * and what was granted before goes back when the namespace is begun anew. The quorum is the test.
+ * The host core gives a region up. Until the namespace begins anew, the core passes on nothing
+ * about it. Then the earlier grants go back. The test plays the quorum.
  */
 #include "host_cell.h"
 
@@ -45,7 +45,7 @@ static uint64_t told_lease(const struct hfi_region *region)
     return atomic_load(&region->header->lease);
 }
 
-/* Makes a step that does the leftover work. */
+/* Makes a step, which does the leftover work. */
 static void pass(void)
 {
     rig_pass(rig, RIG_MS);
@@ -68,10 +68,10 @@ START_TEST(what_is_given_up_is_barred)
     int64_t deadline_ns = hfi_lease_deadline_ns(lease);
     int64_t until_ns = host_give_up_region(rig->host, 0, 0);
     ck_assert_int_ge(until_ns, deadline_ns + 1000 * RIG_MS / 100 * (100 + DRIFT_PERCENT));
-    rig_recall(rig, "a", 1); /* about a lock that it knew */
+    rig_recall(rig, "a", 1); /* a recall of a lock that the host knew */
     rig_recall(rig, "never seen", 7);
     pass();
-    rig_recall(rig, "a", 1); /* about a lock that it does not know any more */
+    rig_recall(rig, "a", 1); /* a recall of a lock that the host does not know any more */
     ck_assert_uint_eq(rig->send_count, sent);
     ck_assert_uint_eq(told_lease(&rig->region), lease);
     ck_assert_uint_eq(rig->rows_gone, 1);
@@ -85,8 +85,7 @@ START_TEST(what_is_given_up_is_barred)
 }
 END_TEST
 
-/* No process is in the old region any more, but tokens that were granted then may have been
- * used. */
+/* No process uses the old region any more, but tokens of its grants may have been used. */
 START_TEST(what_was_granted_before_goes_back)
 {
     begin_anew();
@@ -102,7 +101,8 @@ START_TEST(what_was_granted_before_goes_back)
     ck_assert_int_eq(hfi_word_mode(atomic_load(&fresh.words[0].word)), HFI_GRANT_NONE);
     uint32_t count = rig_sent_count(rig, MESSAGE_ACQUIRE);
     rig_returned(rig, back);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count + 1); /* anew */
+    /* the host asks for the lock anew */
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count + 1);
     rig->fresh = true;
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_int_eq(hfi_word_mode(atomic_load(&fresh.words[0].word)), HFI_GRANT_EXCLUSIVE);
@@ -120,7 +120,7 @@ START_TEST(a_recall_of_before_is_answered_afterwards)
 }
 END_TEST
 
-/* No handle has the lock-delay of a dead holder any more. */
+/* The holder is dead, so no handle has its lock-delay any more. */
 START_TEST(a_closed_lock_is_waited_for)
 {
     struct hfi_opened long_delay = rig_open_granted(rig, other, "b", DELAY_MS * RIG_MS);
@@ -141,13 +141,14 @@ static bool is_sound(void *arg, uint32_t space)
     return space != 0 || sound;
 }
 
-/* The bytes read may be zeros of pages that are gone, while the holder sees its hold. */
+/* If pages of the region are gone, the agent may read zeros where the holder sees its hold. So it
+ * gives nothing back. */
 START_TEST(nothing_goes_back_for_what_is_read_in_rubbish)
 {
     rig_restart(rig, 1);
     host_set_sound(rig->host, is_sound, NULL);
     sound = true;
-    rig->fresh = true; /* as for a lock that this agent asks for first */
+    rig->fresh = true; /* the next grants are fresh, as for a new request */
     rig_begin(rig);
     client = rig_connect(rig, HOST_MAY_USE);
     opened = cell_open_granted(client);

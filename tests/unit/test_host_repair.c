@@ -1,7 +1,7 @@
 /*
- * The agent corrects entries of a region that contradict its knowledge. Each test writes rubbish as
- * a client of the namespace could, and lets the culprit go. Other namespaces are not touched. The
- * namespace itself is well again within a quarter of session_ttl, or after a lock-delay that was
+ * The agent corrects entries of a region that contradict its own knowledge. Each test writes
+ * rubbish as a client of the namespace could, and then stops. Other namespaces are not affected.
+ * The namespace itself recovers within a quarter of session_ttl, or after a lock-delay that was
  * promised.
  */
 #include <check.h>
@@ -15,7 +15,7 @@
 #include "host_rig.h"
 
 static struct rig *rig;
-static uint32_t client; /* may administer */
+static uint32_t client; /* this client may administer */
 static uint32_t other;
 
 static void setup(void)
@@ -34,7 +34,7 @@ static void teardown(void)
 
 /* ---- records of hand-overs ---- */
 
-/* Lets a process die while it waits for that lock. The record of a living process names its id. */
+/* A process dies while it waits for that lock, and the record of a living process names its id. */
 static void die_waiting(const char *name, struct hfi_region *culprits, uint32_t culprit)
 {
     uint32_t victim = rig_connect(rig, HOST_MAY_USE);
@@ -55,7 +55,7 @@ START_TEST(records_of_a_namespace_pin_its_own_dead_alone)
     rig_pass(rig, 3000 * RIG_MS);
     ck_assert_uint_eq(handles_count(rig->host), handles);
     ck_assert_uint_eq(rig->forgotten, 1);
-    /* A record keeps ids of its own region from being reused, as long as its process lives. */
+    /* A record keeps ids of its own region in use while its process lives. */
     die_waiting("a", &rig->region, mine.holder);
     rig_pass(rig, 3000 * RIG_MS);
     ck_assert_uint_eq(handles_count(rig->host), handles + 1);
@@ -70,8 +70,8 @@ END_TEST
 
 enum { HEAL_MS = 1250 }; /* a quarter of session_ttl */
 
-static struct hfi_opened opened; /* of "a", by client */
-static struct hfi_opened others; /* by other */
+static struct hfi_opened opened; /* the handle of `client` on "a" */
+static struct hfi_opened others; /* the handle of `other` on "a" */
 
 static void open_both(void)
 {
@@ -101,7 +101,7 @@ static enum hfi_outcome try_by(const struct hfi_opened *who, struct hfi_held *he
     return hfi_try_exclusive(&actor, &request, held);
 }
 
-/* Checks that the lock is free, and that the other client can take it. */
+/* Checks that the lock is free, and that the other client can take it. Returns the token. */
 static uint64_t assert_free(void)
 {
     struct hfi_held held = {0};
@@ -113,7 +113,7 @@ static uint64_t assert_free(void)
     return held.token;
 }
 
-/* The rubbish has used up the grant's tokens: the host asks for more, and gets them. */
+/* The rubbish has used up the grant's tokens. The host asks for more, and gets them. */
 static void more_tokens(void)
 {
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
@@ -131,7 +131,8 @@ static void break_now(void)
     ck_assert_int_eq(reply->frame.error, 0);
 }
 
-/* A holder dies, and its lock is closed for 500 ms. A process writes "for ever" there. */
+/* A holder dies, and its lock is closed for 500 ms. A process writes "closed for ever" into the
+ * slot. */
 START_TEST(closed_for_ever_is_closed_for_the_lock_delay)
 {
     open_both();
@@ -147,7 +148,7 @@ START_TEST(closed_for_ever_is_closed_for_the_lock_delay)
 }
 END_TEST
 
-/* Another host waits; nothing is closed. */
+/* Another host waits. The slot has a time, but its word has no closed bit. */
 START_TEST(a_time_without_the_closed_bit_keeps_no_grant)
 {
     open_both();
@@ -172,11 +173,12 @@ START_TEST(closed_by_nobody_is_open)
 }
 END_TEST
 
-/* A lock-delay lasts as long as promised, whatever the region says. */
+/* A process clears the closed bit: the lock still stays closed for the promised lock-delay. */
 START_TEST(opened_by_nobody_is_closed)
 {
     open_both();
-    opened = rig_open_granted(rig, client, "a", 5000 * RIG_MS); /* a second handle */
+    /* a second handle, with a longer lock-delay */
+    opened = rig_open_granted(rig, client, "a", 5000 * RIG_MS);
     if (rig_sent(rig, MESSAGE_AMEND) != NULL) {
         rig_pass(rig, RIG_MS);
     }
@@ -194,7 +196,8 @@ START_TEST(opened_by_nobody_is_closed)
 }
 END_TEST
 
-/* The region's value is taken over once, at most a lock-delay ahead, and then passes. */
+/* The next agent believes the time in the region once, at most a lock-delay ahead. After that time
+ * the lock opens. */
 START_TEST(closed_for_ever_over_a_restart)
 {
     open_both();
@@ -235,7 +238,7 @@ START_TEST(a_token_above_the_range)
         atomic_fetch_or(word_of_a(), HFI_W_TOKEN);
         heal();
         more_tokens();
-        rig_pass(rig, held ? 500 * RIG_MS : 0); /* the lock-delay of the hold that ended */
+        rig_pass(rig, held ? 500 * RIG_MS : 0); /* the lock-delay after the hold that ended */
         uint64_t token = assert_free();
         ck_assert_uint_gt(token, last);
         ck_assert_uint_gt(token, before);
@@ -258,8 +261,8 @@ START_TEST(a_token_below_what_was_seen)
     heal();
     more_tokens();
     ck_assert_uint_gt(assert_free(), token);
-    /* If the grant goes back before the agent looks at the lock, the give-back does not call the
-     * token unused. */
+    /* The grant goes back before the agent looks at the lock. The give-back counts the forged token
+     * as used. */
     heal();
     token = assert_free();
     heal();
@@ -297,7 +300,7 @@ START_TEST(another_mode)
 }
 END_TEST
 
-/* The host does not have the grant. */
+/* The word shows a grant that the host does not have. */
 START_TEST(in_force_without_a_grant)
 {
     open_both();
@@ -318,7 +321,8 @@ START_TEST(in_force_without_a_grant)
 }
 END_TEST
 
-/* The word names a false holder: the agent, no client, a client without a handle, a dead client. */
+/* The word names a false holder: the agent, an id of no client, a client without a handle, or a
+ * dead client. */
 START_TEST(held_by_nobody)
 {
     open_both();
@@ -329,12 +333,12 @@ START_TEST(held_by_nobody)
     const uint32_t holders[] = {HFI_HOLDER_AGENT, 60000, third, gone.holder};
     atomic_fetch_or(word_of_a(), (uint64_t)holders[_i] << HFI_W_HOLDER_SHIFT);
     heal();
-    rig_pass(rig, 500 * RIG_MS); /* as after any hold whose holder died */
+    rig_pass(rig, 500 * RIG_MS); /* closed as after the death of a holder */
     assert_free();
 }
 END_TEST
 
-/* A recall that nobody asked for costs a grant, which comes again. */
+/* A forged recall bit costs the host its grant, which it then requests again. */
 START_TEST(recalled_by_nobody)
 {
     open_both();
@@ -371,8 +375,8 @@ static void wait_in(struct hfi_region *region, uint32_t slot, uint32_t seat, uin
     *hfi_seat_wait(region, seat) = ticket << HFI_WAIT_TICKET_SHIFT | HFI_WAIT_WAITING | flags;
 }
 
-/* A reader's cell, or a place in the queue, is in a seat that no handle has: no other host got the
- * lock. */
+/* A reader's cell, or a place in the queue, is in a seat that belongs to no handle. It does not
+ * give another host the lock. */
 START_TEST(a_cell_in_a_free_seat)
 {
     open_both();
@@ -390,7 +394,7 @@ START_TEST(a_cell_in_a_free_seat)
 }
 END_TEST
 
-/* The cell is in a seat that a handle has, but no reader writes such a cell. */
+/* The seat belongs to a handle, but the cell is not one that a reader writes. */
 START_TEST(a_cell_that_is_no_readers)
 {
     const uint64_t cells[] = {UINT64_C(1) << HFI_CELL_EPOCH_SHIFT | 2,
@@ -404,7 +408,7 @@ START_TEST(a_cell_that_is_no_readers)
 }
 END_TEST
 
-/* A reader goes on reading. */
+/* The agent does not touch a valid reader's cell. */
 START_TEST(a_reader_is_left_alone)
 {
     open_both();
@@ -420,7 +424,7 @@ START_TEST(a_reader_is_left_alone)
 }
 END_TEST
 
-/* A waiter is in the queue, but the word lacks the bit by which the holder knows of waiters. */
+/* A waiter is in the queue, but the word lacks the waiters bit, so the holder would not see it. */
 START_TEST(a_waiter_without_its_bit)
 {
     open_both();
@@ -435,7 +439,7 @@ START_TEST(a_waiter_without_its_bit)
 }
 END_TEST
 
-/* The waiters bit is set without a waiter: a try would never have the lock. */
+/* The waiters bit is set, but nobody waits. A try would never get the lock. */
 START_TEST(waiters_that_there_are_not)
 {
     open_both();
@@ -461,7 +465,7 @@ START_TEST(tickets_that_were_not_drawn)
 }
 END_TEST
 
-/* A hold has a limit, and its deadline is moved beyond that limit. */
+/* The deadline of a hold is changed to a time beyond its limit. */
 START_TEST(a_deadline_beyond_the_limit)
 {
     open_both();
@@ -521,8 +525,8 @@ END_TEST
 
 /* ---- an administrator's break ---- */
 
-/* A hold, or a reader, of a living process that never asked for the lock: nothing distinguishes it
- * from a real one. */
+/* A forged hold, exclusive or shared, names a living process that never asked for the lock. The
+ * agent cannot distinguish it from a real hold, but a break ends it. */
 START_TEST(a_break_ends_what_cannot_be_told)
 {
     open_both();
@@ -541,8 +545,8 @@ START_TEST(a_break_ends_what_cannot_be_told)
 }
 END_TEST
 
-/* A forged hold that cannot be told from a true one lasts no longer than the handle. If the
- * handle's owner wants the lock, it has the lock. */
+/* A forged hold that looks like a real one ends at the latest with its handle. If the process of
+ * that handle wants the lock, it gets it. */
 START_TEST(what_cannot_be_told_is_its_handles)
 {
     open_both();
@@ -571,7 +575,8 @@ START_TEST(what_cannot_be_told_is_its_handles)
 }
 END_TEST
 
-/* The process that waits was stopped and then goes on: either it has the lock, or it does not. */
+/* A waiting process is stopped and continues later. Then either it has the lock, or it still
+ * waits. */
 START_TEST(a_stopped_waiter_keeps_its_place)
 {
     open_both();
@@ -585,11 +590,12 @@ START_TEST(a_stopped_waiter_keeps_its_place)
     rig_pass(rig, 60000 * RIG_MS);
     ck_assert_uint_eq(hfi_word_holder(*word_of_a()), others.holder);
     ck_assert(*hfi_seat_wait(&rig->region, others.seat) & HFI_WAIT_WAITING);
-    ck_assert_uint_gt(rig->wakes, wakes); /* its wake-up may have been lost */
+    /* the waiter is woken again, because its wake-up may have been lost */
+    ck_assert_uint_gt(rig->wakes, wakes);
 }
 END_TEST
 
-/* A break frees the word at once, whatever was written there, without the agent's pass. */
+/* A break frees the word at once, whatever was written there, without the agent's regular pass. */
 START_TEST(a_break_frees_whatever_was_written)
 {
     open_both();
@@ -611,7 +617,7 @@ START_TEST(a_break_frees_whatever_was_written)
     }
     rig->send_count = 0;
     break_now();
-    for (int i = 0; i < 3; i++) { /* the requests to the quorum meanwhile */
+    for (int i = 0; i < 3; i++) { /* answers the requests to the quorum that follow */
         const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
         if (rig_sent(rig, MESSAGE_AMEND) != NULL) {
             rig_grant(rig, rig_sent(rig, MESSAGE_AMEND), 0, 0);
@@ -632,9 +638,9 @@ START_TEST(a_break_frees_whatever_was_written)
 }
 END_TEST
 
-/* ---- turns for upgrades ---- */
+/* ---- the rate of upgrades ---- */
 
-/* A handle reads under a shared grant, and rings since it wants to write as well. Returns how many
+/* A handle reads under a shared grant, and rings because it also wants to write. Returns how many
  * requests for the exclusive grant follow. */
 static uint32_t ring_to_upgrade(const char *name, uint32_t space)
 {
@@ -656,8 +662,8 @@ static uint32_t ring_to_upgrade(const char *name, uint32_t space)
     return rig_sent_count(rig, MESSAGE_AMEND);
 }
 
-/* A process may ask as often as it likes, so few of its requests go to the quorum. Those of one
- * namespace take no turn of another one's. */
+/* A process may ask for upgrades as often as it likes, so the host passes on only few of its
+ * requests. Requests of one namespace do not delay those of another one. */
 START_TEST(upgrades_of_one_namespace_do_not_delay_anothers)
 {
     ck_assert_uint_eq(ring_to_upgrade("b", 0), 1);

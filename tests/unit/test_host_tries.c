@@ -1,8 +1,7 @@
 /*
- * Tries on a host: processes that only wait for an idle grant to come from another host. These
- * tests check what their host asks for them, and what it answers when the grant is in use
- * elsewhere. They also check what the owner's host does when other hosts only try. The quorum is
- * the test.
+ * Tries on a host: processes that wait only for an idle grant of another host. The tests check what
+ * their host asks the quorum for them, and its answer to them if the grant is in use on another
+ * host. They also check the owner's host when other hosts only try. The test plays the quorum.
  */
 #include "host_cell.h"
 
@@ -11,7 +10,7 @@
 #include "../suite_main.h"
 #include "core/quorum.h"
 
-/* A process is in the queue, by a handle that is open. */
+/* A process in the queue, with its open handle. */
 struct waiter {
     struct hfi_opened opened;
     uint64_t place;
@@ -19,7 +18,7 @@ struct waiter {
     bool trying;
 };
 
-/* The process looks again, and does not sleep. */
+/* The process looks at the lock again, and does not sleep. */
 static enum hfi_outcome look(struct waiter *waiter, struct hfi_held *held)
 {
     struct hfi_actor actor = rig_actor(rig, waiter->opened.holder);
@@ -36,7 +35,7 @@ static enum hfi_outcome outcome_of(struct waiter *waiter)
     return look(waiter, &held);
 }
 
-/* Sends OPEN, which is answered without the grant. */
+/* Sends OPEN, which is answered although the grant has not come. */
 static struct waiter opens(uint32_t who)
 {
     if (rig_open(rig, who, "a", 0) == NULL) {
@@ -45,7 +44,7 @@ static struct waiter opens(uint32_t who)
     return (struct waiter){.opened = cell_opened_by(who)};
 }
 
-/* The waiter tries the lock, and the first slice of its wait ends without an answer. */
+/* The waiter tries the lock. The first slice of its wait ends without an answer. */
 static void tries(struct waiter *waiter, uint32_t who, bool shared)
 {
     waiter->opened.seat = rig_seat(rig, who, waiter->opened.handle, shared);
@@ -72,7 +71,7 @@ static const struct message *acquire(void)
     return rig_sent(rig, MESSAGE_ACQUIRE);
 }
 
-/* The client's OPEN was refused at once; its request has ended. */
+/* The client's OPEN was refused at once, and the host's request has ended. */
 static struct waiter opens_in_vain(uint32_t who)
 {
     ck_assert_ptr_null(rig_open(rig, who, "a", 0));
@@ -88,7 +87,7 @@ START_TEST(an_open_is_answered_as_soon_as_the_lock_is_in_use)
     ck_assert_uint_eq(acquire()->as.acquire.tries, MESSAGE_TRIES_ONLY);
     rig_refuse(rig, acquire(), MESSAGE_REFUSED_IN_USE);
     (void)cell_opened_by(client);
-    uint32_t count = rig->send_count; /* nothing stays behind */
+    uint32_t count = rig->send_count; /* the host has nothing left to do for this OPEN */
     rig_pass(rig, 5000 * RIG_MS);
     ck_assert_uint_eq(rig->send_count, count);
 }
@@ -121,8 +120,8 @@ START_TEST(a_try_has_the_grant_that_was_idle)
 }
 END_TEST
 
-/* A try keeps its place in the queue from one slice of its wait to the next, so the host asks for
- * it once. */
+/* A try keeps its place in the queue from one slice of its wait to the next, so the host sends one
+ * request for it. */
 START_TEST(a_slow_answer_finds_the_try_that_it_is_for)
 {
     struct waiter waiter = opens_in_vain(client);
@@ -141,7 +140,7 @@ START_TEST(a_slow_answer_finds_the_try_that_it_is_for)
 }
 END_TEST
 
-/* The lock may have become free since the first process asked. */
+/* The lock may have become free since the first process tried. */
 START_TEST(a_try_that_came_later_has_an_answer_of_its_own)
 {
     struct waiter first = opens_in_vain(client);
@@ -159,7 +158,8 @@ START_TEST(a_try_that_came_later_has_an_answer_of_its_own)
 }
 END_TEST
 
-/* The request goes on, with its id and its turn, when a process waits. */
+/* A process that waits without a limit joins a try. The request goes on, with the same id and
+ * turn. */
 START_TEST(who_waits_is_not_refused)
 {
     struct waiter first = opens_in_vain(client);
@@ -173,19 +173,19 @@ START_TEST(who_waits_is_not_refused)
     uint32_t asked = rig_sent_count(rig, MESSAGE_ACQUIRE);
     rig_refuse(rig, acquire(), MESSAGE_REFUSED_IN_USE);
     ck_assert_int_eq(outcome_of(&first), HFI_REFUSED);
-    /* The coordinator may have ended it as one that only tries: it is sent again. */
+    /* The coordinator may have ended the request as one of a try, so the host sends it again. */
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), asked + 1);
     ck_assert_uint_eq(acquire()->as.acquire.tries, MESSAGE_TRIES_NONE);
     ck_assert_uint_eq(acquire()->as.acquire.request_id, id);
-    rig_refuse(rig, acquire(), MESSAGE_REFUSED_IN_USE); /* repeated, or a lie */
+    rig_refuse(rig, acquire(), MESSAGE_REFUSED_IN_USE); /* a late repeat, or a false message */
     rig_grant(rig, acquire(), 1, 100);
     struct hfi_held held;
     ck_assert_int_eq(look(&second, &held), HFI_HELD);
 }
 END_TEST
 
-/* A second process has joined the queue, and its ring has not arrived when the answer to the first
- * one does. */
+/* A second process has joined the queue. Its ring has not arrived when the answer to the first
+ * process comes. */
 START_TEST(who_comes_with_the_answer_keeps_the_request)
 {
     struct waiter first = opens_in_vain(client);
@@ -204,8 +204,8 @@ START_TEST(who_comes_with_the_answer_keeps_the_request)
 }
 END_TEST
 
-/* A process that waited has left. The next copy of the request says so, and ends where it would
- * have to wait. */
+/* A process that waited has left. The next copy of the request says that only tries wait, so the
+ * coordinator refuses it if it would have to wait. */
 START_TEST(a_request_that_nobody_waits_for_any_more_ends)
 {
     struct waiter waiter = opens_in_vain(client);
@@ -221,7 +221,8 @@ START_TEST(a_request_that_nobody_waits_for_any_more_ends)
 }
 END_TEST
 
-/* An old coordinator does not answer: as before, the try has to end by itself. */
+/* A coordinator of an earlier release does not answer a try. The try then ends by its own
+ * timeout. */
 START_TEST(without_an_answer_a_try_stays_in_the_queue)
 {
     struct waiter waiter = opens_in_vain(client);
@@ -229,7 +230,7 @@ START_TEST(without_an_answer_a_try_stays_in_the_queue)
     rig_pass(rig, 900 * RIG_MS);
     ck_assert_int_eq(outcome_of(&waiter), HFI_UNGRANTED);
     leaves(&waiter);
-    rig_grant(rig, acquire(), 1, 100); /* it comes late, and is here for the next try */
+    rig_grant(rig, acquire(), 1, 100); /* the grant comes late, and the next try gets the lock */
     struct hfi_held held;
     ck_assert_int_eq(cell_try(&waiter.opened, &held), HFI_HELD);
 }
@@ -254,7 +255,7 @@ static void recall(enum message_recall what, uint64_t version)
     recall_numbered(what, version, UINT64_C(7) << 16 | 0xffff);
 }
 
-/* Checks how many answers there were so far, and that the last one names that version. */
+/* Checks how many answers "in use" the host has sent, and the version in the latest one. */
 static void says_in_use(uint32_t count, uint64_t version)
 {
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), count);
@@ -281,7 +282,8 @@ START_TEST(an_idle_grant_goes_back_for_a_try)
 }
 END_TEST
 
-/* Nothing stays behind: no recall bit, and the grant stays when the hold is over. */
+/* A recall for a try leaves no trace: no recall bit is set, and the grant stays when the hold
+ * ends. */
 START_TEST(a_grant_in_use_stays_as_it_is)
 {
     struct hfi_opened opened = cell_open_granted(client);
@@ -296,7 +298,7 @@ START_TEST(a_grant_in_use_stays_as_it_is)
 }
 END_TEST
 
-/* A recall for an upgrade has no number: the coordinator wants no answer. */
+/* The recall for an upgrade has no number, because the coordinator wants no answer. */
 START_TEST(a_recall_without_a_number_gets_no_answer)
 {
     struct hfi_opened opened = cell_open_granted(client);
@@ -317,18 +319,18 @@ START_TEST(a_recall_for_one_that_waits_may_ask_to_be_told)
     recall(MESSAGE_RECALL_TELLS, 1);
     says_in_use(1, 1);
     ck_assert_uint_ne(rig_word(rig, opened.slot) & HFI_W_RECALL, 0);
-    recall(MESSAGE_RECALL_IF_IDLE, 1); /* which does not replace the other recall */
+    recall(MESSAGE_RECALL_IF_IDLE, 1); /* it does not replace the other recall */
     says_in_use(2, 1);
     cell_release(&opened, &held);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
     recall(MESSAGE_RECALL_TELLS, 1);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 2);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 2); /* again */
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 2); /* the give-back is repeated */
 }
 END_TEST
 
-/* Only readers hold the lock: a process that wants to read gets in beside them, one that wants to
- * write does not. */
+/* Only readers hold the lock. A process of another host that wants to read gets in beside them; one
+ * that wants to write does not. */
 START_TEST(readers_inside_let_only_readers_in)
 {
     struct hfi_opened opened = cell_open_granted(client);
@@ -341,12 +343,13 @@ START_TEST(readers_inside_let_only_readers_in)
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 2);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_SHARED);
     ck_assert(!rig_sent(rig, MESSAGE_AMEND)->as.amend.in_use);
-    recall(MESSAGE_RECALL_TO_READ, 1); /* while that is under way */
+    recall(MESSAGE_RECALL_TO_READ, 1); /* while the downgrade is under way */
     says_in_use(3, 1);
 }
 END_TEST
 
-/* The grant has not arrived yet: it is awaited, and does not lose its turn. */
+/* A grant that has not arrived yet, and that a process awaits, counts as in use and keeps its
+ * turn. */
 START_TEST(a_grant_on_its_way_is_in_use)
 {
     struct waiter waiter = opens(client);
@@ -363,8 +366,8 @@ START_TEST(a_grant_on_its_way_is_in_use)
 }
 END_TEST
 
-/* No process here wants the lock any more, so the grant does not count as in use. Whether it is
- * idle shows when the grant has come. */
+/* No process here wants the lock any more, so a grant on its way does not count as in use. Whether
+ * it is idle is decided when it has come. */
 START_TEST(a_grant_on_its_way_to_nobody_is_not_in_use)
 {
     (void)opens(client);
@@ -380,13 +383,14 @@ START_TEST(a_grant_of_before_is_none_of_its_concern)
 {
     struct hfi_opened opened = cell_open_granted(client);
     (void)rig_take(rig, &opened);
-    recall(MESSAGE_RECALL_IF_IDLE, 0); /* below what it has */
+    recall(MESSAGE_RECALL_IF_IDLE, 0); /* a version below that of the grant */
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 0);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 0);
 }
 END_TEST
 
-/* A share has readers: a process that tries to write is refused, and the share stays. */
+/* Readers of this host use its share. A process of this host that tries to write is refused, and
+ * the share stays. */
 START_TEST(a_try_to_write_beside_own_readers_is_refused_here)
 {
     struct waiter reader = opens_in_vain(client);

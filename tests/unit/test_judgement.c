@@ -1,4 +1,5 @@
-/* The judgement about an agent: a function of facts. One thing is wrong at a time, then many. */
+/* The judgement about an agent, computed from facts. One thing is wrong at a time, then many
+ * things. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void set_lost(void)
 {
     facts.session = RENEWAL_LOST;
 }
-static void set_next_session(void) /* a new one that has not begun, after one that is lost */
+static void set_next_session(void) /* a new session has not begun after one was lost */
 {
     facts.session = RENEWAL_JEOPARDY;
     facts.was_safe = false;
@@ -197,7 +198,8 @@ static void set_certificate_ends(void)
 {
     set_certificate(-300 * DAY_S, 14 * DAY_S - 1);
 }
-static void set_certificate_short(void) /* of a day: the last quarter counts */
+/* a certificate valid for one day: its last quarter counts */
+static void set_certificate_short(void)
 {
     set_certificate(-DAY_S + 25000, 25000);
 }
@@ -237,7 +239,7 @@ static void set_clients(void)
 
 static const struct {
     void (*set)(void);
-    const char *expected; /* of judgement_text() */
+    const char *expected; /* the expected text of judgement_text() */
 } cases[] = {
     {set_nothing, "well\n"},
     {set_unknown, "well\n"},
@@ -322,7 +324,7 @@ START_TEST(each_fact_has_its_reason)
 }
 END_TEST
 
-/* No kind of reason is without a case above, a name, and a level that follows from its place. */
+/* Each kind of reason has a case above, a name, and the level of its place in the enum. */
 START_TEST(each_kind_has_a_case)
 {
     bool seen[REASON_KINDS] = {false};
@@ -362,7 +364,7 @@ START_TEST(the_worst_comes_first)
 }
 END_TEST
 
-/* A text that does not fit is cut off, and is terminated. */
+/* A text that does not fit is cut off, with a final zero. */
 START_TEST(a_long_text_is_cut)
 {
     char small[24];

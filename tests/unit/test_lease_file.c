@@ -1,6 +1,6 @@
 /*
- * The lease record and the notes behind it, as the next agent finds them, whichever release wrote
- * them last.
+ * The lease record and the notes behind it, as the next agent finds them. Their last writer may be
+ * an agent of another release.
  */
 #include "io/lease_file.h"
 
@@ -53,7 +53,7 @@ static void promise(uint32_t epoch, int64_t deadline_ns)
     lease_file_write(&file, &record);
 }
 
-/* An agent of another release writes a deadline, in a file that it knows. */
+/* Writes a deadline as an agent of another release does, into one of the files. */
 static void write_deadline(int fd, int64_t deadline_ns)
 {
     ck_assert_int_ge(fd, 0);
@@ -62,14 +62,14 @@ static void write_deadline(int fd, int64_t deadline_ns)
     ck_assert_int_eq(close(fd), 0);
 }
 
-/* Ends the agent without an orderly end. */
+/* Ends the agent as a kill does. */
 static void kill_it(void)
 {
     file.disk = NULL;
     lease_file_close(&file);
 }
 
-/* An agent promises twice, keeps something, and is killed. */
+/* Plays an agent that promises twice, writes notes, and is killed. */
 static void live(void)
 {
     begin();
@@ -94,8 +94,8 @@ START_TEST(what_was_kept_is_found_by_the_next_one)
 }
 END_TEST
 
-/* Notes of regions count if the agent that wrote the last deadline wrote them; the commit is the
- * store's, and counts always. */
+/* The notes about regions count only if the agent that wrote the last deadline wrote them, too. The
+ * commit belongs to the store, and always counts. */
 START_TEST(what_is_noted_of_regions)
 {
     begin();
@@ -112,14 +112,14 @@ START_TEST(what_is_noted_of_regions)
     ck_assert(file.regions_count);
     ck_assert_uint_eq(file.regions[1].given_up, 1);
     kill_it();
-    /* A release that knows no notes was there in between. */
+    /* Meanwhile an agent ran whose release does not know the notes. */
     write_deadline(openat(folder_fd, page, O_WRONLY | O_CLOEXEC), 3000);
     begin();
     ck_assert(file.counts && !file.regions_count);
     ck_assert_uint_eq(file.regions[1].given_up, 0);
     ck_assert_uint_eq(lease_file_commit(&file), 77);
     kill_it();
-    begin(); /* the previous agent had not yet noted that nothing is known */
+    begin(); /* the previous agent had not yet written that it knows nothing */
     ck_assert(file.counts && !file.regions_count);
     lease_file_count_notes(&file);
     kill_it();
@@ -134,7 +134,7 @@ START_TEST(a_page_that_is_gone_does_not_count)
     live();
     ck_assert_int_eq(unlinkat(folder_fd, page, 0), 0);
     begin();
-    ck_assert_uint_eq(found.epoch, 3); /* as in the file */
+    ck_assert_uint_eq(found.epoch, 3); /* the epoch in the file */
     ck_assert(!file.counts && !file.regions_count);
     lease_file_close(&file);
 }
@@ -144,7 +144,7 @@ START_TEST(an_orderly_end_writes_the_last_deadline)
 {
     live();
     ck_assert(lease_file_open(&file, folder_fd, &found));
-    ck_assert_int_eq(found.deadline_ns, 1000); /* written once a session */
+    ck_assert_int_eq(found.deadline_ns, 1000); /* the file gets one deadline in each session */
     lease_file_close(&file);
     begin();
     lease_file_close(&file);
@@ -155,8 +155,8 @@ START_TEST(an_orderly_end_writes_the_last_deadline)
 }
 END_TEST
 
-/* A release that knows only the file had this session in between, so its give-backs are not
- * noted. */
+/* An agent of a release that knows only the file had this session in between. Its give-backs are
+ * not in the notes. */
 START_TEST(what_was_kept_before_one_that_knows_no_page_is_forgotten)
 {
     live();
@@ -181,8 +181,8 @@ START_TEST(what_was_kept_before_one_that_keeps_nothing_is_forgotten)
 }
 END_TEST
 
-/* The agent is killed after it wrote for which deadline the notes count, but before it wrote that
- * deadline. */
+/* The agent is killed after it wrote the deadline for which the notes count, and before it wrote
+ * that deadline as its last one. */
 static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
 {
     begin();
@@ -196,7 +196,7 @@ static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
     kill_it();
 }
 
-/* An agent came after another release, and is killed before it promised anything. */
+/* An agent that runs after one of another release is killed before its first promise. */
 START_TEST(lock_delays_are_not_lost_before_the_first_promise)
 {
     live();
@@ -222,8 +222,8 @@ START_TEST(lock_delays_are_not_lost_between_two_promises)
 }
 END_TEST
 
-/* An agent without requests to keep has the notes at another offset; an agent of another release
- * may have more fields. */
+/* The layout of the notes differs: an agent that keeps no requests has them at another offset, and
+ * an agent of another release may have more fields. */
 START_TEST(where_they_lie_elsewhere_nothing_is_found)
 {
     const struct lease_file_room rooms[] = {{.kept = 0, .delays = DELAYS},

@@ -1,5 +1,5 @@
 /* libholdfast: an agent that answers nonsense, or nothing, causes an error and never a crash. Nor
- * does anything crash that another process of the namespace writes into the region. */
+ * does a crash follow from what another process of the namespace writes into the region. */
 #include "lib_clients.h"
 
 #include <fcntl.h>
@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
-#include "client.h" /* libholdfast's own: between its swap and its look nobody else gets in */
+/* libholdfast's own header: its hooks let the test act between a swap and the next look */
+#include "client.h"
 
-/* Connects with a short timeout, which only an agent that answers nothing reaches. */
+/* Connects. The timeout is short only for an agent that answers nothing. */
 static int try_connect(void)
 {
     hf_client *joined = NULL;
@@ -54,7 +55,7 @@ START_TEST(a_bad_greeting_is_refused)
 }
 END_TEST
 
-/* The command line of this process, as HELLO says it. */
+/* Writes the command line of this process as HELLO sends it. */
 static void own_command(char shown[HFI_FRAME_COMMAND_MAX + 1])
 {
     char words[4096];
@@ -100,7 +101,7 @@ START_TEST(a_bad_answer_is_an_error_and_the_next_is_good)
                     : call == 4 ? hf_watch(client, "")
                                 : hf_downgrade(lock);
         ck_assert_int_eq(error, HF_EPROTO);
-        ck_assert_int_gt(hf_remaining_ns(lock), 0); /* the agent's frames do not end a hold */
+        ck_assert_int_gt(hf_remaining_ns(lock), 0); /* frames of the agent cannot end a hold */
         atomic_store(&agent.mood, MOOD_GOOD);
         ck_assert_int_eq(REACHED(hf_show(client, "a", count_lock, &count)), 0);
     }
@@ -114,7 +115,7 @@ START_TEST(a_listing_that_never_ends_is_an_error)
     ck_assert_int_eq(try_connect(), 0);
     atomic_store(&agent.mood, MOOD_IN_CIRCLES);
     ck_assert_int_eq(hf_list(client, "", count_lock, &count), HF_EPROTO);
-    ck_assert_int_eq(count, 3); /* a and b, and a again */
+    ck_assert_int_eq(count, 3); /* a, b, and a again */
     atomic_store(&agent.mood, MOOD_GOOD);
     ck_assert_int_eq(REACHED(hf_list(client, "", count_lock, &count)), 0);
 }
@@ -170,7 +171,7 @@ START_TEST(words_out_of_turn_end_the_connection_only)
 }
 END_TEST
 
-/* Makes a hold of "a" under an agent that ended; the next agent is there, in that mood. */
+/* Makes a hold of "a" under an agent that then ends. The next agent runs in that mood. */
 static hf_lock *hold_over_an_agent(enum agent_mood mood)
 {
     hf_lock *lock = NULL;
@@ -183,7 +184,7 @@ static hf_lock *hold_over_an_agent(enum agent_mood mood)
     return lock;
 }
 
-/* Nonsense does not mean that the handle is refused: the hold counts, and is still there when an
+/* An agent's nonsense is no refusal of the handle: the hold counts, and still exists when a proper
  * agent answers. */
 START_TEST(nonsense_while_it_connects_again_takes_no_hold)
 {
@@ -197,14 +198,14 @@ START_TEST(nonsense_while_it_connects_again_takes_no_hold)
 }
 END_TEST
 
-/* An agent of another version stays so until it is restarted: the library greets it less and less
- * often, and greets the next agent at once. */
+/* An agent of another version keeps that version until it is restarted. The library greets it less
+ * and less often, but greets the next agent at once. */
 START_TEST(another_version_is_not_asked_again_and_again)
 {
     hf_lock *lock = hold_over_an_agent(MOOD_OTHER);
     hf_lock *another = NULL;
     for (int i = 0; i < 12; i++) {
-        client->retry_ns = 0; /* as if it had been waited for */
+        client->retry_ns = 0; /* as if the library had waited */
         ck_assert_int_eq(REACHED(hf_open(client, "b", NULL, &another)), HF_EVERSION);
     }
     uint64_t requests = atomic_load(&agent.requests);
@@ -230,8 +231,8 @@ static void *wait_for_lock(void *lock)
 }
 
 /*
- * An agent takes a waiter that lives for dead, gives its seat away, and is gone before the waiter
- * can ask. It must not wait in that seat again, where no agent would ever serve it.
+ * An agent takes a living waiter for dead and gives its seat away. It ends before the waiter can
+ * ask. The waiter must not wait in that seat again, where no agent would serve it.
  */
 START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
 {
@@ -248,7 +249,7 @@ START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
     pthread_create(&thread, NULL, wait_for_lock, wanted);
     uint32_t slot = agent_slot(&agent, "a");
     AWAIT(hfi_queue(&agent.region, slot, &seat, 1) == 1);
-    agent_publish(&agent, 60 * S); /* it would not look for its agent for so long */
+    agent_publish(&agent, 60 * S); /* a waiter does not look for its agent before that lease ends */
     agent_stop(&agent);
     hfi_bury_waiter(&agent.actor, seat);
     _Atomic uint32_t *wake = &hfi_seat(&agent.region, seat)->wake;
@@ -267,9 +268,8 @@ START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
 }
 END_TEST
 
-/* Returns whether a process locks the file, as seen by another process. */
-/* Another process wrote the lowest possible time over a hold's own deadline just when the hold
- * began. The end of its lease is not computed from that time. */
+/* Another process overwrites a hold's deadline with the lowest possible time, just when the hold
+ * begins. The library does not compute the end of the lease from that time. */
 START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
 {
     hf_lock *lock = NULL;
@@ -289,7 +289,8 @@ START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
 }
 END_TEST
 
-/* A connection is let in only if its greeting took longer than the clocks are apart. */
+/* A connection is accepted only if its greeting took longer than the difference between the
+ * clocks. */
 START_TEST(a_clock_that_is_apart_is_refused_either_way)
 {
     static const int64_t apart_ns[] = {-20 * MS, 20 * MS, -4 * S, 4 * S};
@@ -311,7 +312,7 @@ START_TEST(a_clock_that_is_apart_is_refused_either_way)
     }
     ck_assert_int_eq(error, HF_EPROTO);
     ck_assert_msg(strstr(why, "another time namespace") != NULL, "%s", why);
-    /* The agent's clock is ahead: this process's is behind. */
+    /* the agent's clock is ahead, so this process's clock is behind */
     ck_assert_msg(strstr(why, apart_ns[_i] > 0 ? "is behind by " : "is ahead by ") != NULL, "%s",
                   why);
     atomic_store(&agent.mood, MOOD_GOOD);
@@ -319,11 +320,11 @@ START_TEST(a_clock_that_is_apart_is_refused_either_way)
 }
 END_TEST
 
-/* Programs that were built with the first version of the struct give a smaller one. */
+/* A program that was built with the first version of the struct passes a smaller size. */
 START_TEST(options_of_an_older_program_are_taken)
 {
     struct hf_options options = {.size = offsetof(struct hf_options, why), .socket = agent.path};
-    options.why = (char *)(uintptr_t)1; /* not theirs */
+    options.why = (char *)(uintptr_t)1; /* a field behind the end of the smaller struct */
     options.why_size = 100;
     ck_assert_int_eq(hf_connect(&options, &client), 0);
     options.size--;
@@ -331,7 +332,8 @@ START_TEST(options_of_an_older_program_are_taken)
 }
 END_TEST
 
-/* Another process of the namespace writes a lease while no agent is there to correct it. */
+/* Writes a lease as another process of the namespace could, while no agent runs that corrects
+ * it. */
 static void forge_lease(int64_t ahead_ns)
 {
     uint32_t epoch = hfi_lease_epoch(atomic_load(&agent.region.header->lease));
@@ -347,14 +349,14 @@ START_TEST(a_lease_beyond_the_ttl_counts_nowhere_and_never)
     ck_assert_int_eq(hf_open(client, "a", NULL, &held[0]), 0);
     ck_assert_int_eq(hf_open(client, "b", NULL, &held[1]), 0);
     ck_assert_int_eq(hf_open(client, "c", NULL, &free_one), 0);
-    for (int i = 0; i < 2; i++) { /* seats and lanes are there: the fast paths */
+    for (int i = 0; i < 2; i++) { /* so that the handles have seats and lanes: the fast paths */
         ck_assert_int_eq(hf_acquire(free_one, i == 0 ? HF_EXCLUSIVE : HF_SHARED, 0, NULL), 0);
         ck_assert_int_eq(hf_release(free_one), 0);
     }
     ck_assert_int_eq(hf_acquire(held[0], HF_EXCLUSIVE, 0, NULL), 0);
     ck_assert_int_eq(hf_acquire(held[1], HF_SHARED, 0, NULL), 0);
     agent_stop(&agent);
-    /* The second time the word's deadline has come so near that it would look right. */
+    /* At the second look the word's deadline is so near that it would look right. */
     forge_lease(LONG_TTL_NS + 100 * MS);
     for (int look = 0; look < 2; look++) {
         for (int i = 0; i < 2; i++) {
@@ -366,7 +368,7 @@ START_TEST(a_lease_beyond_the_ttl_counts_nowhere_and_never)
         }
         usleep(120000);
     }
-    forge_lease(LONG_TTL_NS); /* as an agent could have published it */
+    forge_lease(LONG_TTL_NS); /* a lease that an agent could have published */
     ck_assert_int_gt(hf_remaining_ns(held[0]), 0);
     forge_lease(2 * LONG_TTL_NS);
     ck_assert_int_le(hf_remaining_ns(held[1]), 0);

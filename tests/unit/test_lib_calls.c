@@ -1,4 +1,4 @@
-/* libholdfast: arguments, taking and releasing, waiting, limits, several at once, sequencers. */
+/* libholdfast: arguments, acquire and release, waits, limits, several locks at once, sequencers. */
 #include "lib_clients.h"
 
 #include <pthread.h>
@@ -118,7 +118,7 @@ START_TEST(open_checks_its_arguments)
 }
 END_TEST
 
-/* A process that has all its descriptors cannot get its region. */
+/* A process without a free descriptor cannot get its region. */
 START_TEST(open_needs_a_descriptor)
 {
     hf_lock *lock = NULL;
@@ -223,7 +223,8 @@ START_TEST(fast_path_sends_nothing)
         ck_assert_int_gt(hf_remaining_ns(lock), 0);
         ck_assert_int_eq(hf_release(lock), 0);
     }
-    ck_assert_int_eq(hf_acquire(lock, HF_SHARED, -1, NULL), 0); /* asks for a seat, once */
+    /* the first shared acquire asks the agent for a seat */
+    ck_assert_int_eq(hf_acquire(lock, HF_SHARED, -1, NULL), 0);
     ck_assert_int_eq(hf_release(lock), 0);
     ck_assert_uint_eq(atomic_load(&agent.requests), before + 1);
     for (int i = 0; i < 1000; i++) {
@@ -299,16 +300,17 @@ static void ignore_status(const struct hf_status *status, void *arg)
     (void)arg;
 }
 
-/* Returns how many rings the agent has had, including all that were sent before this call. */
+/* Returns how many rings the agent has received, with all rings that were sent before this call. */
 static uint32_t rings_so_far(void)
 {
-    ck_assert_int_eq(hf_status(client, ignore_status, NULL), 0); /* answered behind those rings */
+    /* the answer comes after those rings */
+    ck_assert_int_eq(hf_status(client, ignore_status, NULL), 0);
     return atomic_load(&agent.rings);
 }
 
-/* The host has a shared grant. A process that wants to write rings the agent, and waits until the
- * grant is exclusive. Its seat says so for that long only: each ring of the lock would count as its
- * own else. */
+/* The host has a shared grant. A reader that wants to write rings the agent, and waits until the
+ * grant is exclusive. Its seat has the note of this wish only during the wait: otherwise each later
+ * ring of the lock would count as this reader's. */
 START_TEST(a_reader_writes_once_its_host_may)
 {
     struct hf_hold hold;
@@ -373,11 +375,12 @@ START_TEST(cancel_ends_every_wait_on_the_handle)
 {
     hf_lock *mine = open_lock(client, "a", 0);
     hf_lock *theirs = open_lock(other, "a", 0);
-    ck_assert_int_eq(hf_cancel(theirs), 0); /* no wait: no effect on the next */
+    ck_assert_int_eq(hf_cancel(theirs), 0); /* nobody waits, so this does not end the next wait */
     ck_assert_int_eq(hf_acquire(mine, HF_EXCLUSIVE, 0, NULL), 0);
     struct attempt attempts[2] = {
         {.lock = theirs, .mode = HF_EXCLUSIVE, .timeout_ns = -1},
-        {.lock = theirs, .mode = HF_SHARED, .timeout_ns = 60 * S}, /* waits for the claim */
+        /* waits for the handle's claim */
+        {.lock = theirs, .mode = HF_SHARED, .timeout_ns = 60 * S},
     };
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
@@ -392,7 +395,7 @@ START_TEST(cancel_ends_every_wait_on_the_handle)
     }
     ck_assert_int_lt(served_ns() - began, S);
     ck_assert_int_eq(hf_release(mine), 0);
-    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* the queue is whole */
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* the queue still works */
 }
 END_TEST
 
@@ -419,7 +422,7 @@ START_TEST(second_waiter_of_a_handle_finds_it_held)
 }
 END_TEST
 
-/* Threads share one handle: the word and the claim let only one of them hold at a time. */
+/* Threads share one handle. The word and the claim let only one of them hold at a time. */
 struct crowd {
     hf_lock *lock;
     bool shared_too;
@@ -460,7 +463,8 @@ START_TEST(threads_share_a_handle)
         pthread_join(threads[i], NULL);
     }
     ck_assert_int_eq(atomic_load(&crowd.wrong), 0);
-    ck_assert_int_gt(atomic_load(&crowd.holds), 300); /* how many is chance */
+    /* far fewer than usual: the number depends on the machine */
+    ck_assert_int_gt(atomic_load(&crowd.holds), 300);
     ck_assert_int_eq(hf_acquire(crowd.lock, HF_EXCLUSIVE, 0, NULL), 0);
 }
 END_TEST
@@ -548,8 +552,8 @@ START_TEST(fixed_lease_ends_by_itself)
     ck_assert_int_eq(hf_acquire(lock, mode, 0, &hold), 0);
     ck_assert_int_le(hold.deadline_ns, now_ns() + 80 * MS);
     int64_t remaining_ns = hf_remaining_ns(lock);
-    int progress = hf_progress(lock); /* does not prolong a lease */
-    if (now_ns() - began < 80 * MS) { /* else it may have ended */
+    int progress = hf_progress(lock); /* a progress report does not prolong a lease */
+    if (now_ns() - began < 80 * MS) { /* otherwise the lease may have ended */
         ck_assert_int_gt(remaining_ns, 0);
         ck_assert_int_eq(progress, 0);
     }
@@ -560,14 +564,15 @@ START_TEST(fixed_lease_ends_by_itself)
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     ck_assert_uint_eq(hfi_word_holder(agent_word(&agent, "a")), 0);
     began = now_ns();
-    ck_assert_int_eq(hf_acquire(lock, mode, 0, NULL), 0); /* the lock was freed all the same */
+    /* the lock was freed, although the hold was lost */
+    ck_assert_int_eq(hf_acquire(lock, mode, 0, NULL), 0);
     int released = hf_release(lock);
     bool late = now_ns() - began >= 80 * MS;
     ck_assert(released == 0 || (late && released == HF_ELOST));
 }
 END_TEST
 
-/* The limit is the largest number: it never ends. */
+/* The largest number as limit means no limit. */
 START_TEST(the_longest_limit_is_none)
 {
     hf_lock *lock = NULL;
@@ -586,7 +591,7 @@ START_TEST(the_longest_limit_is_none)
 END_TEST
 
 /* Reports progress until the lease, three times as long as the stall, has ended. Returns false if
- * this thread stood still for longer than the hold allows, and lost the hold. */
+ * this thread did not run for longer than the stall, and so lost the hold. */
 static bool progress_to_the_end(int64_t stall_ns)
 {
     hf_lock *lock = NULL;
@@ -594,9 +599,9 @@ static bool progress_to_the_end(int64_t stall_ns)
         .size = sizeof(options), .lease_ns = 3 * stall_ns, .max_stall_ns = stall_ns};
     ck_assert_int_eq(hf_open(client, "a", &options, &lock), 0);
     int64_t began = now_ns();
-    int64_t told_ns = began; /* before the last report: it counts from then or later */
+    int64_t told_ns = began; /* a time before the last report: the stall counts from that report */
     int result = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
-    int64_t over_ns = now_ns() + 3 * stall_ns; /* by then, or before */
+    int64_t over_ns = now_ns() + 3 * stall_ns; /* the lease ends then, or earlier */
     ck_assert_int_eq(result, 0);
     while (result == 0 && now_ns() < over_ns - 100 * MS) {
         sleep_ms(20);
@@ -615,14 +620,15 @@ static bool progress_to_the_end(int64_t stall_ns)
     ck_assert_int_eq(hf_progress(lock), HF_ELOST);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
-    sleep_ms((int)(stall_ns / MS) + 20); /* no progress */
+    sleep_ms((int)(stall_ns / MS) + 20); /* no progress for longer than the stall */
     ck_assert_int_eq(hf_remaining_ns(lock), 0);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     hf_close(lock);
     return result == 0;
 }
 
-/* A machine may be too busy for this thread to report in time; then all takes twice as long. */
+/* If the machine is too busy for this thread to report in time, the test repeats with twice the
+ * times. */
 START_TEST(progress_keeps_the_hold_until_its_lease_ends)
 {
     bool kept = false;
@@ -651,14 +657,15 @@ START_TEST(all_or_none)
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(hf_release(mine[i]), HF_ENOTHELD);
     }
-    /* "a" was taken and undone before "b" was met; "c", which comes after it, was not touched. */
+    /* "a" was taken and released again, because "b" was not free. "c", the next one in order, was
+     * not touched. */
     ck_assert_uint_eq(agent_word(&agent, "a") & HFI_W_TOKEN, 2);
     ck_assert_uint_eq(agent_word(&agent, "c") & HFI_W_TOKEN, 0);
     ck_assert_int_eq(hf_release(theirs), 0);
     ck_assert_int_eq(hf_acquire(mine[0], HF_EXCLUSIVE, 0, NULL), 0);
     ck_assert_int_eq(hf_release(mine[0]), 0);
     ck_assert_int_eq(hf_acquire_all(mine, 3, HF_EXCLUSIVE, 0, holds), 0);
-    ck_assert_uint_eq(holds[0].token, 2); /* the token of c, in the caller's order */
+    ck_assert_uint_eq(holds[0].token, 2); /* the token of c, which is first in the caller's order */
     ck_assert_uint_eq(holds[1].token, 3);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_gt(hf_remaining_ns(mine[i]), 0);
@@ -682,8 +689,7 @@ START_TEST(try_of_an_ungranted_lock_waits_for_the_grant)
     pthread_create(&thread, NULL, attempt_run, &attempt);
     sleep_ms(100);
     hfi_grant(&agent.actor, agent_slot(&agent, "a"), HFI_GRANT_EXCLUSIVE, 1, 100);
-    bool in_time = now_ns() - began < S - 50 * MS; /* otherwise this thread was kept from
-                                                    * granting */
+    bool in_time = now_ns() - began < S - 50 * MS; /* otherwise this thread ran too late to grant */
     pthread_join(thread, NULL);
     ck_assert(attempt.result == 0 || (!in_time && attempt.result == HF_EBUSY));
 }
@@ -710,13 +716,14 @@ START_TEST(sequencers)
     ck_assert_int_eq(hf_check_sequencer(client, first), HF_ESTALE); /* the agent's answer */
     uint32_t requests = atomic_load(&agent.requests);
     ck_assert_int_eq(hf_release(lock), 0);
-    ck_assert_int_eq(hf_check_sequencer_local(client, first), 0); /* this call promises only that */
+    /* this call cannot know of a release */
+    ck_assert_int_eq(hf_check_sequencer_local(client, first), 0);
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
     ck_assert_int_eq(hf_sequencer(theirs, second, sizeof(second)), 0);
     ck_assert_int_eq(hf_check_sequencer_local(client, first), HF_ESTALE);
     ck_assert_int_eq(hf_check_sequencer_local(client, second), 0);
-    ck_assert_uint_eq(atomic_load(&agent.requests), requests); /* asked once; later answers come
-                                                                * from memory */
+    /* the agent was asked once; later answers come from memory */
+    ck_assert_uint_eq(atomic_load(&agent.requests), requests);
     ck_assert_int_eq(hf_check_sequencer_local(client, "rubbish"), HF_EINVAL);
     ck_assert_int_eq(hf_check_sequencer(client, ""), HF_EINVAL);
     struct hfi_sequencer parsed;

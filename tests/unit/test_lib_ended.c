@@ -1,4 +1,4 @@
-/* libholdfast: why a hold ended, as hf_why and the event say it. */
+/* libholdfast: why a hold ended, as hf_why() and the event LOST report it. */
 #include "lib_clients.h"
 
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include "../suite_main.h"
 #include "proto/ending.h"
 
-static hf_lock *lock; /* of client, on "a" */
+static hf_lock *lock; /* a handle of `client` on "a" */
 
 static void open_with(const struct hf_lock_options *options)
 {
@@ -25,7 +25,7 @@ static void take(enum hf_mode mode)
     ck_assert_int_eq(hf_acquire(lock, mode, HF_FOREVER, NULL), 0);
 }
 
-/* Stops the agent. The lease that it leaves ends in lease_ns; there is no grace period. */
+/* Stops the agent. Its last lease ends in lease_ns, and there is no grace. */
 static void lapse_in(int64_t lease_ns)
 {
     agent_stop(&agent);
@@ -33,7 +33,8 @@ static void lapse_in(int64_t lease_ns)
     agent_publish(&agent, lease_ns);
 }
 
-/* Ends the hold as a real agent does: notes the reason in the region, then takes the hold away. */
+/* Ends the hold as a real agent does: writes the reason into the region, then takes the hold
+ * away. */
 static void end_hold(const struct hfi_ending *ending)
 {
     uint32_t slot = agent_slot(&agent, "a");
@@ -49,12 +50,12 @@ static void end_hold(const struct hfi_ending *ending)
     agent_send(&agent, &poke);
 }
 
-/* Waits for LOST, which must give that reason, and returns what hf_why says of it. */
+/* Waits for LOST, which must have that reason. Returns what hf_why() says about the hold. */
 static struct hf_reason lost_by(enum hf_reason_kind kind)
 {
     struct hf_reason reason = HF_REASON_INIT;
     struct hf_event event;
-    do { /* ends: by the test's guard */
+    do { /* ends: the test has a guard */
         struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
         while (hf_next_event(client, &event) != 1) {
             poll(&polled, 1, 100);
@@ -129,7 +130,7 @@ START_TEST(reasons_that_the_agent_notes)
 }
 END_TEST
 
-/* As an agent of an earlier release does it. */
+/* An agent of an earlier release writes no reason. */
 START_TEST(an_agent_that_notes_nothing)
 {
     open_with(NULL);
@@ -139,7 +140,7 @@ START_TEST(an_agent_that_notes_nothing)
 }
 END_TEST
 
-/* A hold ends by its own limit at that time, whether the agent has acted or not. */
+/* A hold ends at its own limit, even if the agent has not acted. */
 START_TEST(a_limit_that_the_agent_has_not_seen)
 {
     struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
@@ -178,14 +179,14 @@ START_TEST(no_agent_renews_the_session)
 }
 END_TEST
 
-/* The fast way of a release that comes too late; nobody has read an event. */
+/* A release that comes too late takes the fast path, and nobody has read an event. */
 START_TEST(a_late_release_notes_it)
 {
     open_with(NULL);
     take(HF_EXCLUSIVE);
     ck_assert_int_eq(hf_release(lock), 0);
     take(HF_EXCLUSIVE);
-    ck_assert_int_eq(kind_now(), HF_WHY_HELD); /* what the agent says of a lock that is held */
+    ck_assert_int_eq(kind_now(), HF_WHY_HELD); /* the agent's answer for a lock that is held */
     atomic_store(&agent.renews, false);
     agent_publish(&agent, -1);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
