@@ -9,7 +9,8 @@ static void put(struct heap *heap, uint32_t index, struct heap_entry entry)
     heap->indexes[entry.item] = index + 1;
 }
 
-/* Moves the entry up or down from that index, which is free, to where it belongs. */
+/* Puts the entry where it belongs. The search begins at that index, which is free, and moves other
+ * entries out of the way. */
 static void settle(struct heap *heap, uint32_t index, struct heap_entry entry)
 {
     while (index > 0 && heap->entries[(index - 1) / 2].when_ns > entry.when_ns) {

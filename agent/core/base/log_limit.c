@@ -8,7 +8,7 @@
 
 const struct log_rate log_once_a_minute = {.interval_ns = INT64_C(60000000000), .burst = 1};
 
-/* Returns how many lines of the burst the time since then gives back. */
+/* Returns how many lines the subject regained since limit->regained_ns. */
 static int64_t regained(const struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
 {
     return limit->regained_ns == 0 ? rate->burst
@@ -32,8 +32,8 @@ uint32_t log_limit_add(struct log_limit *limit, const struct log_rate *rate, int
     return count;
 }
 
-/* The agent's limit. If it has none, the entry of an agent whose minute is over; NULL if there is
- * no such entry. */
+/* Returns the agent's limit. If it has none, it gets the entry of an agent whose last line is over
+ * a minute old; NULL if there is no such entry. */
 static struct log_limit *find(struct log_limits *limits, const struct message_agent *agent,
                               int64_t now_ns)
 {

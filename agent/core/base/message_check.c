@@ -60,7 +60,7 @@ static bool checkpoint_valid(const struct message_checkpoint *checkpoint)
     return (none || order_valid(checkpoint->order)) && checkpoint->floor < MESSAGE_TOKEN_LIMIT;
 }
 
-/* EXCLUSIVE has a leased range, SHARED has one token. */
+/* An exclusive grant has a range of tokens, a shared grant has one token. */
 static bool tokens_valid(uint8_t mode, uint64_t first, uint64_t last)
 {
     if (first == 0 || first >= MESSAGE_TOKEN_LIMIT) {
@@ -81,7 +81,8 @@ static bool epoch_valid(uint32_t epoch)
     return epoch > 0 && epoch < MESSAGE_EPOCH_LIMIT;
 }
 
-/* Each host has one share at most, and no share's version is above the value's. */
+/* A host has at most one share. No share's version is above the value's, and one share has the
+ * value's version. */
 static bool shares_valid(const struct message_value *value)
 {
     bool newest = false;
@@ -208,7 +209,7 @@ static bool rules_valid(const struct message_rules *rules)
     return true;
 }
 
-/* Ids of stores that this voter would persist must be valid when they are read back. */
+/* A voter persists these stores' commits and generations, so it must be able to load them again. */
 static bool stores_valid(const struct message_hello *hello)
 {
     bool valid = hello->seen_commit < MESSAGE_COMMIT_LIMIT &&
@@ -253,8 +254,8 @@ static bool voter_valid(const struct message *message)
 
 /* ---- From and to hosts ---- */
 
-/* The request's agent and name are valid. Whether the sender may ask for that agent is for the
- * receiver to decide: a voter may, since it forwards requests. */
+/* Checks a request, its agent and its name. The receiver decides whether the sender may send a
+ * request of that agent: a voter may, because voters forward requests. */
 static bool request_valid(const struct message *message)
 {
     const struct message_acquire *acquire = &message->as.acquire;

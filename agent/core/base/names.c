@@ -2,10 +2,10 @@
  * The table of lock names (core/base/names.h).
  *
  * The table is one block: this header, the heads of the buckets, the arena. An entry's id is its
- * position in the arena, in units of 4 bytes. Entries are never merged, so an id at which an entry
- * once began remains the beginning of an entry; therefore names_next() can walk while names come
- * and go. The space of a removed name is reused for a name of the same size. A larger space is
- * split only if the rest is large enough for an entry of its own.
+ * position in the arena, in units of 4 bytes. Free entries are never merged, so an entry always
+ * begins where one began once. Therefore names_next() can walk while names come and go. The space
+ * of a removed name is reused for a name of the same size, or split for a shorter name if the
+ * remainder is large enough for an entry of its own.
  */
 #include "core/base/names.h"
 
@@ -82,7 +82,7 @@ static uint64_t mix(uint64_t hash)
     return hash ^ hash >> 32;
 }
 
-/* Reads eight bytes as a little-endian number. Compilers make one load of it. */
+/* Reads eight bytes as a little-endian number. Compilers turn this into one load. */
 static uint64_t whole_word(const uint8_t *bytes)
 {
     return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 |
@@ -139,8 +139,8 @@ void names_expect(struct names *names, uint64_t count)
     }
 }
 
-/* The bucket of a hash. Its index is the low bits of the hash, fewer if there is no bucket of that
- * index yet (linear hashing). */
+/* Returns the bucket of a hash. Its index is the low bits of the hash. If there is no bucket of
+ * that index yet, the highest of these bits is dropped (linear hashing). */
 static uint32_t *bucket_of(struct names *names, uint64_t hash)
 {
     uint32_t top = names->bucket_count > 1
@@ -158,7 +158,8 @@ static uint64_t entry_hash(const struct names *names, const struct entry *entry)
     return hash_bytes(names->seed, entry->bytes, entry->length);
 }
 
-/* Adds one bucket. Some names of the bucket whose index lacks only the top bit move to it. */
+/* Adds one bucket. Some names move to it from the bucket whose index is the same without the
+ * highest bit. */
 static void grow(struct names *names)
 {
     if (names->bucket_count >= names->count_max || names->count <= names->bucket_count) {

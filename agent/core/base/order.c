@@ -37,7 +37,7 @@ void order_insert(struct order *order, uint32_t entry)
     while (*link != 0 && priority(order, *link) >= mine) {
         link = compare(order, *link, name, size) < 0 ? &nodes[*link].right : &nodes[*link].left;
     }
-    /* Splits the subtree into the entries before the new one and those after it. */
+    /* Splits the subtree below into the entries before the new one and the entries after it. */
     uint32_t rest = *link;
     uint32_t *before = &nodes[entry].left;
     uint32_t *behind = &nodes[entry].right;
@@ -84,8 +84,8 @@ void order_remove(struct order *order, uint32_t entry)
     nodes[entry] = (struct order_node){0, 0};
 }
 
-/* The first entry whose name is above that name, or with least -1 also equal to it; 0 if there is
- * none. */
+/* Returns the first entry whose name is above that name, or, if least is -1, equal to it; 0 if
+ * there is none. */
 static uint32_t first_above(const struct order *order, const void *name, size_t size, int least)
 {
     uint32_t best = 0;

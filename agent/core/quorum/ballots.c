@@ -1,8 +1,8 @@
 /*
  * Which partitions this voter coordinates, and under which ballot. See ballots.h.
  *
- * Partitions that are prepared at the same time share a ballot. They keep it when more partitions
- * are prepared later. One counter numbers the proposals of all ballots of a process.
+ * Partitions that are prepared at the same time share a ballot. They keep that ballot when more
+ * partitions are prepared later. One counter numbers the proposals of all ballots of a process.
  *
  * If a voter refuses a PREPARE because of a higher promise, this voter tries again under a higher
  * round. If a voter refuses because another voter coordinates the partition, this voter tries again
@@ -78,7 +78,8 @@ void ballots_init(struct quorum *quorum)
     }
 }
 
-/* The voter that is preferred among those of the mask `able`; voter_count if there is none. */
+/* Returns the voter of the mask `able` that the partition prefers; voter_count if the mask is
+ * empty. */
 static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t able)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
@@ -200,8 +201,8 @@ static bool is_asked(const struct quorum *quorum, const struct ballot *partition
             others_of(quorum, partition) + 1 >= rules_majority(quorum));
 }
 
-/* The lowest ballot above `ballot` for which that voter has a promise to give; 0 if there is
- * none. */
+/* Returns the lowest ballot above `ballot` for which that voter is to be asked for a promise; 0 if
+ * there is none. */
 static uint64_t ballot_above(const struct quorum *quorum, uint32_t voter, uint64_t ballot)
 {
     uint64_t next = 0;
@@ -244,7 +245,7 @@ static void ask(struct quorum *quorum)
     prepare_at(quorum, step_now_ns(quorum) + PREPARE_MS * MS_NS);
 }
 
-/* Takes a new round for all partitions that need one. */
+/* Takes a new round for all partitions that need a new ballot. */
 static void new_round(struct quorum *quorum)
 {
     bool any = false;
@@ -278,7 +279,8 @@ static void begin(struct quorum *quorum, uint32_t p)
     partition->anew = true;
 }
 
-/* The sequence numbers are used up. They start again under a new ballot for all partitions. */
+/* Call it when the sequence numbers are used up. They start again under a new ballot for all
+ * partitions. */
 static void prepare_all(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -315,9 +317,9 @@ static void resign(struct quorum *quorum, uint32_t p)
     quorum->ballots->of[p].retry_ns = 0;
 }
 
-/* Returns whether another voter has taken over this partition while this process was stopped.
- * Another voter claims what this voter has prepared, and this process did not run for a while since
- * it prepared: so this voter is the one that did not notice. */
+/* Returns whether another voter has taken over this partition while this process was stopped. That
+ * is so if another voter claims the partition, and this process stopped for a while after it had
+ * prepared the partition. */
 static bool replaced(const struct quorum *quorum, uint32_t p)
 {
     return quorum->ballots->of[p].prepared_ns < voters_slept_ns(quorum) &&
@@ -409,8 +411,8 @@ void ballots_review(struct quorum *quorum)
 
 /* ---- Answers ---- */
 
-/* A voter refused that partition's PREPARE. Returns true if this voter gives the partition up for
- * now. */
+/* Handles a voter's refusal of that partition's PREPARE. Returns true if this voter gives up the
+ * partition for now. */
 static bool refused(struct quorum *quorum, uint32_t p, bool owned)
 {
     struct ballot *partition = &quorum->ballots->of[p];

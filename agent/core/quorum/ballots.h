@@ -60,8 +60,8 @@ bool ballots_next_order(struct quorum *quorum, uint32_t partition, struct messag
 enum partition_state ballots_state(const struct quorum *quorum, uint32_t partition);
 /* The ballot that this voter last used for the partition. */
 uint64_t ballots_of(const struct quorum *quorum, uint32_t partition);
-/* Returns when the partition became PREPARED, and when it was last PREPARED before it left that
- * state (long ago if it never was). Nanoseconds of the step's clock. */
+/* ballots_prepared_ns() returns when the partition became PREPARED. ballots_left_ns() returns when
+ * it last left that state (long ago if it never was PREPARED). Nanoseconds of the step's clock. */
 int64_t ballots_prepared_ns(const struct quorum *quorum, uint32_t partition);
 int64_t ballots_left_ns(const struct quorum *quorum, uint32_t partition);
 /* Returns whether a voter other than `voter` coordinates the partition, as far as is known here.
@@ -79,34 +79,35 @@ bool ballots_is_complete(const struct quorum *quorum, uint32_t partition);
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
 /* Returns whether the partition is being read: it is PREPARED and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
-/* Notes that the voter's registers were read under this voter's ballot. The partition is being
- * read. */
+/* Notes that the voter's registers were read under this voter's ballot. Call it only while the
+ * partition is being read. */
 void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter);
 
 /* ---- Events ---- */
 
-/* Decides anew which partitions this voter coordinates. Call it when anything changed on which that
- * depends. */
+/* Decides anew which partitions this voter coordinates. Call it after every change on which the
+ * decision depends. */
 void ballots_review(struct quorum *quorum);
 void ballots_promise(struct quorum *quorum, const struct message *message);
-/* Takes over that a voter refused a round of that partition, since it had promised a higher ballot.
- */
+/* Call it when a voter refused a round of that partition because it had promised a higher
+ * ballot. */
 void ballots_preempted(struct quorum *quorum, uint32_t partition, uint64_t higher);
-/* A round with the voters has no majority yet. If the round is stuck, this voter looks at once at
- * whether it should resign. */
+/* Call it for a round with the voters that has no majority yet. If the round is stuck, this voter
+ * reviews at once whether to resign. */
 void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
-/* The record of stores changed, so promises that were counted no longer count. Every partition that
- * this voter coordinates is prepared anew. */
+/* Call it when the record of stores changed. Promises that were counted no longer count, and every
+ * partition that this voter coordinates is prepared anew. */
 void ballots_recount(struct quorum *quorum);
-/* Takes over that a connection to that agent was made. */
+/* A connection to that agent was made. Sends it OWNER if this voter has just taken over a
+ * partition. */
 void ballots_reached(struct quorum *quorum, const struct message_agent *name);
 int64_t ballots_tick(struct quorum *quorum);
 
 /* ---- For people, and tests ---- */
 
-/* Return the number of PREPARED partitions; the number of those that are not complete; and whether
- * this voter hears a majority and every partition that it has begun to prepare is PREPARED and
- * complete. */
+/* Return the number of PREPARED partitions, and the number of those that are not complete.
+ * ballots_ready() returns whether this voter hears a majority, and every partition that it has
+ * begun to prepare is PREPARED and complete. */
 uint32_t ballots_count(const struct quorum *quorum);
 uint32_t ballots_incomplete(const struct quorum *quorum);
 bool ballots_ready(const struct quorum *quorum);

@@ -7,8 +7,8 @@
 
 struct ballot {
     uint64_t ballot;     /* this voter's own ballot */
-    int64_t began_ns;    /* PREPARING: when that began */
-    int64_t prepared_ns; /* PREPARED: when that began */
+    int64_t began_ns;    /* PREPARING: since when */
+    int64_t prepared_ns; /* PREPARED: since when */
     int64_t refused_ns;  /* when a voter last refused because the partition had an owner */
     int64_t retry_ns;    /* OTHERS: do not prepare before this time; 0: at any time */
     int64_t left_ns;     /* when it was last PREPARED; long ago if it never was */
@@ -25,15 +25,15 @@ struct ballot {
 
 struct ballots {
     struct ballot of[MESSAGE_PARTITIONS];
-    uint32_t round;      /* the highest that this voter used; durable */
-    uint32_t seen_round; /* the highest that any voter named */
+    uint32_t round;      /* the highest round that this voter used; durable */
+    uint32_t seen_round; /* the highest round that any voter named */
     uint64_t sequence;
     uint32_t preparing;  /* how many partitions are PREPARING */
     uint32_t incomplete; /* how many partitions are PREPARED and not complete */
     /* This voter prepares nothing before this time: it does not know the others' claims yet. */
     int64_t begin_ns;
-    int64_t prepare_ns;     /* when to send PREPARE, or to send it again; NEVER */
-    int64_t retry_ns;       /* when to review who should coordinate what; NEVER */
+    int64_t prepare_ns;     /* when to send PREPARE the next time; NEVER: no time is set */
+    int64_t retry_ns;       /* when to review all partitions the next time; NEVER: no time is set */
     bool announcing;        /* MESSAGE_OWNER is being sent to the hosts, one after the other */
     uint32_t announce_next; /* the index of the agent that gets it next */
     struct message_partitions announce;

@@ -5,13 +5,14 @@
  * after each, before the number is used up.
  *
  * A bound can keep honest voters apart: one voter is at its bound, and another voter's bound is a
- * little lower, so it drops the first one's messages. Therefore a bound rises by a little for each
- * second in which such messages arrive, until they are within it. A bound does not rise by time
- * alone. Otherwise voters that started at different times would have different bounds, and a number
- * between two bounds would part those voters for as long as the starts lie apart.
+ * little lower, so the second voter drops the first voter's messages. Therefore a bound rises by a
+ * little for each second in which such messages arrive, until they are within the bound. A bound
+ * does not rise by time alone. Otherwise voters that started at different times would have
+ * different bounds, and a number between two bounds would part those voters for as long as the
+ * starts lie apart.
  *
- * A voter that starts over knows no rounds, and the others name theirs to it. Until it votes, its
- * bound of rounds is half of all that exist.
+ * A voter that starts over knows no rounds, and learns them from the others. Until it votes, its
+ * bound is half of all rounds that exist.
  */
 #include "bounds.h"
 
@@ -21,14 +22,16 @@
 #include "proto/check.h"
 
 enum {
-    ROUNDS_FREE = 1 << 24,      /* so many of the 2^32 rounds */
-    ROUNDS_A_SECOND = 64,       /* for each second with messages beyond a bound */
-    EPOCHS_FREE = 1 << 20,      /* so many of the 2^24 epochs; each such second adds one */
-    GENERATIONS_FREE = 1 << 16, /* of 2^31 generations; each start-over of a store uses one */
+    ROUNDS_FREE = 1 << 24, /* how far a round may be above the known rounds; there are 2^32 */
+    ROUNDS_A_SECOND = 64,  /* added for each second with messages beyond a bound */
+    /* the same for epochs, of which there are 2^24; each such second adds 1 */
+    EPOCHS_FREE = 1 << 20,
+    /* the same for generations, of which there are 2^31; a start-over uses one */
+    GENERATIONS_FREE = 1 << 16,
     AGAIN_MS = 30000, /* messages beyond a bound form one series if they are no further apart */
 };
 
-/* Numbers are those known when this voter started, or when it began to vote. */
+/* The numbers are those that were known when this voter started, or when it began to vote. */
 struct bounds {
     uint32_t round;
     uint32_t generations[MESSAGE_VOTERS_MAX];
@@ -80,8 +83,8 @@ static uint64_t seconds(const struct quorum *quorum)
     return (uint64_t)quorum->bounds->pressed_ns / (1000 * (uint64_t)MS_NS);
 }
 
-/* A message beyond a bound came. Honest agents repeat an unanswered message far more often than
- * AGAIN_MS, so their messages form one series. */
+/* Notes that a message beyond a bound came. Honest agents repeat an unanswered message far more
+ * often than every AGAIN_MS, so their messages form one series. */
 static void press(struct quorum *quorum)
 {
     struct bounds *bounds = quorum->bounds;
@@ -96,7 +99,8 @@ static uint64_t higher(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The highest ballot in the message that this voter would store, or would have to go above. */
+/* Returns the highest ballot in the message that this voter would store, or that its own next
+ * ballot would have to exceed. */
 static uint64_t ballot_of(const struct message *message)
 {
     const struct message_read_value *read = &message->as.value;

@@ -4,7 +4,7 @@
  * ballot, epoch or generation, the cell, a host or a voter would stop for good. A faulty voter or a
  * liar could name such a number.
  *
- * A number may be at most so far above what this voter knew when it started. The distance is far
+ * A number may exceed what this voter knew when it started by a fixed distance. The distance is far
  * more than a healthy cell uses between two restarts of a voter. This voter drops a message that
  * names a number beyond its bound, and logs it.
  *
@@ -25,10 +25,11 @@
 struct bounds;
 
 struct bounds *bounds_lay_out(struct arena *arena, const struct quorum_limits *limits);
-/* Makes the bounds count from the numbers known now. Everything is loaded from the store. */
+/* Makes the bounds count from the numbers known now. Call it when everything is loaded from the
+ * store. */
 void bounds_start(struct quorum *quorum);
-/* Makes the bound of rounds count from the rounds known now. This voter started over, and votes
- * from now on. */
+/* Makes the bound of rounds count from the rounds known now. Call it when this voter has started
+ * over, and votes from now on. */
 void bounds_rounds(struct quorum *quorum);
 /* Returns whether all numbers that a valid message names are within their bounds. If not, logs
  * that. */

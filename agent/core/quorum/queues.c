@@ -2,8 +2,8 @@
  * The operations and their rounds with the voters. See queues.h.
  *
  * If the register of this voter's own acceptor was accepted under the partition's ballot, and no
- * round is under way, then a majority has its value. If a majority has no value, granting needs no
- * other round than the one that accepts the grant.
+ * round is under way, then a majority has the register's value. If a majority has no value,
+ * granting needs no other round than the one that accepts the grant.
  *
  * A give-back in the queue and the next grant are accepted in one round. Nothing here depends on a
  * memory of answered requests, see queues_plan.c.
@@ -26,10 +26,10 @@ static void operation_end(struct quorum *quorum, struct operation *operation)
 
 /* ---- Rounds ---- */
 
-/* The voter that gets a round first. If this round grants the lock to a voter's host, it is that
- * voter: the host writes a row of its own for the grant, so both writes can share a commit. If that
- * host's request came through a relay, it is the relay, since the voter itself may be
- * unreachable. */
+/* Returns the voter that gets a round first. If the round grants the lock to a voter's host, that
+ * voter is first. Its host writes a row of its own for the grant, so both writes can share a
+ * commit. If the host's request came through a relay, the relay is first instead, because the voter
+ * itself may be unreachable. */
 static uint32_t first_asked(const struct quorum *quorum, const struct operation *operation)
 {
     uint32_t voters = quorum->config->voter_count;
@@ -43,10 +43,10 @@ static uint32_t first_asked(const struct quorum *quorum, const struct operation 
 }
 
 /*
- * The voters that a round leaves out at first, by bit. At first the round goes to just a majority.
- * The others get it too if that takes long; otherwise they get the chosen value later, together
- * with other rounds. So each change costs them less, and nobody waits for them. 0: too few voters
- * seem to be alive to leave any out.
+ * Returns, as bits, the voters that a round leaves out at first. A round first goes to just a
+ * majority. If no majority answers within SPARED_MS, the other voters get the round too. Otherwise
+ * they get the chosen value later, together with other rounds. So each change costs them less, and
+ * nobody waits for them. Returns 0 if too few voters seem to be alive to leave any out.
  */
 static uint8_t spared(const struct quorum *quorum, const struct operation *operation)
 {
@@ -82,7 +82,8 @@ static struct message_accept *send_accept(struct quorum *quorum, const struct op
     return accept;
 }
 
-/* Sends the round to those voters, by bit, and looks at the operation again after that time. */
+/* Sends the round to the voters `to`, given as bits, and looks at the operation again after that
+ * time. */
 static void send_round(struct quorum *quorum, struct operation *operation, uint8_t to,
                        int64_t again_ms)
 {
@@ -101,7 +102,7 @@ static void send_round(struct quorum *quorum, struct operation *operation, uint8
     wait_until(quorum, operation, step_now_ns(quorum) + again_ms * MS_NS);
 }
 
-/* The value is chosen: sends it to the voters that the round left out. */
+/* Sends the chosen value to the voters that the round left out. */
 static void log_spared(struct quorum *quorum, struct operation *operation)
 {
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
@@ -173,12 +174,12 @@ static void propose(struct quorum *quorum, struct operation *operation, struct p
 {
     if (!registers_have_room(quorum, operation->name)) {
         answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
-        /* answers the remaining requests, or ends the operation */
+        /* the next look answers the remaining requests, or ends the operation */
         wait_until(quorum, operation, step_now_ns(quorum));
         return;
     }
     if (!records_have_room(quorum, plan->share_count)) {
-        /* tries again when other rounds have returned shares to the pool */
+        /* by the next look other rounds may have returned shares to the pool */
         forget_outcomes(quorum, operation);
         wait_until(quorum, operation, step_now_ns(quorum) + RESEND_MS * MS_NS);
         return;
@@ -198,7 +199,7 @@ static void propose(struct quorum *quorum, struct operation *operation, struct p
                operation->spared != 0 ? SPARED_MS : RESEND_MS);
 }
 
-/* The operation has no request left. Ends it, or keeps it for a while if it knows that the name had
+/* For an operation without requests. Ends it, or keeps it for a while if it knows that the name had
  * an owner. */
 static void rest(struct quorum *quorum, struct operation *operation)
 {
@@ -213,10 +214,10 @@ static void rest(struct quorum *quorum, struct operation *operation)
 }
 
 /*
- * Decides the requests against a value. known: a majority has the value. Otherwise it was read, and
- * has to be accepted again. A known value was the last one when it was accepted; another voter may
- * have taken the partition over since. So an answer that depends on the value always goes through a
- * round, which would fail then.
+ * Decides the requests against a value. `known` says that a majority has the value. Otherwise the
+ * value was read, and has to be accepted again. A known value was the newest one when it was
+ * accepted, but another voter may have taken the partition over since. So an answer that depends on
+ * the value always goes through a round, which fails after a take-over.
  */
 static void decide(struct quorum *quorum, struct operation *operation, const struct record *value,
                    bool known)
@@ -321,8 +322,8 @@ bool queues_busy(const struct quorum *quorum, uint32_t partition)
 
 /* ---- Voters' answers ---- */
 
-/* The operation whose current round the answer belongs to; NULL if there is none. *voter is the
- * sender. */
+/* Returns the operation whose current round the answer belongs to; NULL if there is none. *voter is
+ * the sender. */
 static struct operation *round_of(struct quorum *quorum, const struct message *message,
                                   const struct message_name *name, enum operation_state state,
                                   struct message_order order, uint32_t *voter)
@@ -368,7 +369,7 @@ static void note_checkpoint(struct operation *operation, const struct message_re
     }
 }
 
-/* A majority was read: decides from the newest value. */
+/* Decides from the newest value. A majority was read. */
 static void read_done(struct quorum *quorum, struct operation *operation)
 {
     voters_round_done(quorum, step_now_ns(quorum) - operation->began_ns);
@@ -414,8 +415,9 @@ void queues_value(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* That voter's tables are full. If no majority is possible without the full voters, the hosts are
- * refused so that they need not wait. The value may still be chosen, so the round goes on. */
+/* Notes that a voter's tables are full. If no majority is possible without the full voters, the
+ * hosts are refused so that they need not wait. The value may still be chosen, so the round goes
+ * on. */
 static void accept_full(struct quorum *quorum, struct operation *operation, uint32_t voter)
 {
     operation->full |= (uint8_t)(1u << voter);

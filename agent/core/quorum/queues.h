@@ -15,9 +15,10 @@
  * is a change of that value (Rystsov 2018, "CASPaxos", section 2.2), never a value made without it.
  *
  * Invariants: a host's answer reports only what a majority has chosen. A round is over only when
- * this voter's own acceptor has its value too. Acquires are decided in order of arrival; an acquire
- * that has to wait holds back those behind it. Every operation in the table has a request, or a
- * time at which it is looked at. Requests beyond an agent's quota are refused, never dropped.
+ * this voter's own acceptor has the round's value too. Acquires are decided in order of arrival; an
+ * acquire that has to wait holds back the acquires behind it. Every operation in the table has a
+ * request, or a time at which it is looked at. Requests beyond an agent's quota are refused, never
+ * dropped.
  */
 #ifndef QUORUM_QUEUES_H
 #define QUORUM_QUEUES_H
@@ -34,29 +35,30 @@ struct queues;
 
 struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *limits);
 
-/* Takes over that this index now belongs to another agent. */
+/* Notes that this index now belongs to another agent. */
 void queues_agent_named(struct quorum *quorum, uint32_t agent);
 /* Returns whether nothing of the agent is queued here. */
 bool queues_is_unknown(const struct quorum *quorum, uint32_t agent);
 
 /* ---- Messages ---- */
 
-/* A host's ACQUIRE, AMEND, GIVE_BACK or BREAK. It may have come through another voter. */
+/* Handles a host's ACQUIRE, AMEND, GIVE_BACK or BREAK, which may have come through another
+ * voter. */
 void queues_request(struct quorum *quorum, const struct message *message);
-/* Voters' answers to a round. */
+/* Handle voters' answers to a round. */
 void queues_value(struct quorum *quorum, const struct message *message);
 void queues_accepted(struct quorum *quorum, const struct message *message);
 
 /* ---- Changes elsewhere ---- */
 
-/* Ballots of partitions have changed. Ends the rounds under other ballots, and looks again at the
- * operations that wait. */
+/* Call it when ballots of partitions have changed. It ends the rounds under other ballots, and
+ * looks again at the operations that wait. */
 void queues_ballots_changed(struct quorum *quorum);
-/* Takes over that this voter may claim other partitions than before. */
+/* Notes that the voter may claim other partitions than before. */
 void queues_claims_changed(struct quorum *quorum, uint32_t voter);
-/* Takes over that the agent's sessions up to some epoch have ended. */
+/* Notes that the agent's sessions up to some epoch have ended. */
 void queues_session_ended(struct quorum *quorum, uint32_t agent);
-/* This voter stops coordinating, because its process is about to end. */
+/* Call it when this voter stops coordinating because its process will end soon. */
 void queues_resign(struct quorum *quorum);
 int64_t queues_tick(struct quorum *quorum);
 

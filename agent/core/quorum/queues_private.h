@@ -25,13 +25,14 @@ enum {
     VAIN_KEPT = 256,            /* a power of two */
     OPERATIONS_PER_REQUEST = 2, /* a name keeps its operation for a moment after its last request */
     ORDER_WAIT_MS = 100, /* how long a new coordinator waits for hosts to repeat earlier acquires */
-    /* The same for the only voter of a cell after a start. Hosts first have to connect to it again,
-     * which they try twice a second. It is less than a second because an attempt to acquire waits a
+    /* The same for the only voter of a cell after a start. Hosts first have to connect to the voter
+     * again, which they try twice a second. The wait is shorter than a second because a try waits a
      * second for a grant: a free lock must not look busy. */
     ORDER_WAIT_ONLY_MS = 700,
-    /* The most actions that one operation needs at once: the answers, one of which may be a break
-     * that goes to every owner; or recalls to every owner (which answers to upgrades have only if
-     * nobody waits and there is no break); and a round, or a new ballot. */
+    /* The most actions that one operation needs at once. It may answer requests, and one answer may
+     * be a break that goes to every owner. Or it may send a recall to every owner. (Answers to
+     * upgrades cause recalls too, but only if nobody waits and there is no break.) In both cases it
+     * may also begin a round, or prepare a new ballot. */
     OPERATION_ACTIONS = OUTCOMES_MAX + MESSAGE_SHARES_MAX + 2 * (MESSAGE_VOTERS_MAX + 1),
 };
 
@@ -39,10 +40,10 @@ enum {
 _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
                "two of one operation fit into a step");
 
-/* One agent's share of the requests and operations. */
+/* What one agent has of the requests and operations. */
 struct quota {
     uint32_t waiting;  /* the first operation that waits for this agent's session to end */
-    uint32_t acquires; /* how many acquires, and other requests; see queues_quota.c */
+    uint32_t acquires; /* how many acquires it has in queues; others: how many other requests */
     uint32_t others;
     struct log_limit refused; /* limits the log lines about its refused requests */
 };
@@ -60,17 +61,18 @@ enum outcome {
     OUTCOME_REFUSED_SESSION,
     OUTCOME_REFUSED_VERSION,
     OUTCOME_REFUSED_TOKENS,
-    OUTCOME_REFUSED_IN_USE, /* those who ask only try, and cannot have the lock now */
+    /* only processes that try asked for the lock, and they cannot have it now */
+    OUTCOME_REFUSED_IN_USE,
 };
 
 struct queued_request {
     uint32_t next; /* the next in its operation's queue, or in the free list */
     uint32_t epoch;
     uint64_t id;
-    int64_t arrived_ns;           /* ACQUIRE: as its host reports it, perhaps elsewhere */
-    int64_t seen_ns;              /* when it last arrived, on whatever way */
-    uint64_t probe;               /* ACQUIRE with tries: the first probe of it; 0: none yet */
-    uint32_t waited_ms;           /* ACQUIRE: as its newest copy reports it */
+    int64_t arrived_ns; /* when it first arrived; ACQUIRE: as its host reports, perhaps elsewhere */
+    int64_t seen_ns;    /* when its last copy arrived, from the host or from a voter */
+    uint64_t probe;     /* ACQUIRE with tries: the number of its first probe; 0: none yet */
+    uint32_t waited_ms; /* ACQUIRE: as its newest copy reports it */
     struct message_order version; /* ACQUIRE: the grant that this process last proposed for it */
     uint64_t token; /* AMEND: token_last, or token_used; GIVE_BACK: token_used; BREAK: user */
     uint16_t agent;
@@ -80,7 +82,7 @@ struct queued_request {
     uint8_t relay;   /* the voter that passed it on, or ACTION_NO_RELAY */
     uint8_t outcome; /* decided: the answer to send when the round's value is chosen */
     uint8_t tries;   /* ACQUIRE: enum message_tries, of its newest copy */
-    bool probes;     /* ACQUIRE with tries: the owners in its way are to be asked */
+    bool probes;     /* ACQUIRE with tries: ask the owners that block it */
     bool refused;    /* ACQUIRE with tries: processes that only try are answered that the lock is in
                       * use */
     bool again;      /* ACQUIRE: it was answered before, see queues_answered.c */
@@ -96,7 +98,7 @@ struct broken {
 };
 
 /* An upgrade of a name was refused, and idle shares were recalled for it. Two names with the same
- * place in the table forget each other; then recalls are only more frequent. */
+ * index in the table overwrite each other's entry. That only makes recalls more frequent. */
 struct vain {
     uint64_t name; /* the hash of the lock's name; 0: the entry is free */
     int64_t recall_ns;
@@ -139,28 +141,29 @@ struct operation {
     uint8_t full;   /* the voters that answered that their tables are full, by bit */
     uint8_t spared; /* ACCEPTING: the voters left out so far, by bit */
     uint8_t recalls;
-    uint8_t way;  /* recalls == 0: the voter that relays the grant, or ACTION_NO_RELAY */
+    uint8_t way;  /* recalls == 0: the voter through which the grant was sent, or ACTION_NO_RELAY */
     bool found;   /* READING: some voter had a value */
-    bool lacking; /* READING: a voter with that checkpoint had no value */
+    bool lacking; /* READING: a voter with the highest checkpoint had no value */
     bool unused;  /* WAITING: a majority has no value, as read under this ballot */
     bool taken;   /* the first read of the name found an owner */
     struct message_order order;           /* the round's order; READING: its ballot */
     struct message_checkpoint checkpoint; /* READING: the highest checkpoint so far */
     struct record value; /* READING: the newest value so far. ACCEPTING: the proposed value */
     int64_t began_ns;    /* when the round began */
-    int64_t recall_ns;   /* when the last recall for one that waits was sent */
-    /* The last answer of an owner that its grant is in use: to which probe, and which grant. */
+    int64_t recall_ns;   /* when the last recall for a waiting acquire was sent */
+    /* From an owner's last answer that its grant is in use: the number of the probe, and the
+     * version of the grant. */
     uint64_t used_probe;
     struct message_order used;
-    struct message_order probed; /* what was accepted when the last probe was sent */
+    struct message_order probed; /* the order of the accepted value when the last probe was sent */
     uint8_t probes;              /* how many probes were sent again in a row */
 };
 
 /* The operations of a partition. */
 struct queue_partition {
-    uint32_t first; /* the first of them */
-    uint32_t busy;  /* how many of them have a round under way */
-    uint64_t saw;   /* the ballot and state of the last look at the operations, packed */
+    uint32_t first; /* the first of its operations */
+    uint32_t busy;  /* how many of its operations have a round under way */
+    uint64_t saw;   /* its ballot and state when its operations were last looked at, packed */
 };
 
 struct queues {
@@ -198,15 +201,16 @@ struct plan {
     bool held;     /* nothing may be granted yet, see ORDER_WAIT_MS */
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
-    /* Of the acquires that have to wait: */
-    bool waits; /* processes wait behind some of them; the first of these is of the agent
-                 * `waiter` */
+    /* The following fields are about the acquires that have to wait. */
+    /* for some of them processes wait (not only try); the first of these is of the agent
+     * `waiter` */
+    bool waits;
     uint16_t waiter;
-    bool writes;  /* some of the processes that wait want the lock exclusively */
-    bool probes;  /* for some, processes only try, and the present owners were not asked yet */
-    bool again;   /* the owners were asked, but the answer may be lost */
-    bool reads;   /* for some, processes try to read */
-    bool refuses; /* for some, processes only try, and are answered now */
+    bool writes;  /* some of the waiting processes want the lock exclusively */
+    bool probes;  /* for some of them processes only try, and the owners were not asked yet */
+    bool again;   /* the owners were asked, but their answer may be lost */
+    bool reads;   /* for some of them processes try to read */
+    bool refuses; /* for some of them processes only try, and are answered now */
     uint32_t decided;
     const struct queued_request *blocked; /* the first acquire that has to wait */
     const struct operation *operation;
@@ -218,15 +222,16 @@ struct plan {
  * If held, only repeated acquires are granted. */
 void plan_make(struct quorum *quorum, struct operation *operation, const struct record *value,
                bool held, struct plan *plan);
-/* Returns when the lock-delay ends that follows that agent's session. Nanoseconds of the step's
- * clock. */
+/* Returns when the lock-delay that follows the end of that agent's session is over, in nanoseconds
+ * of the step's clock. */
 int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *value, uint16_t agent);
 
 /* ---- queues_answer.c ---- */
 
 void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason);
-/* Answers those who only try where processes of the same host wait: their request stays. */
+/* Answers the tries of hosts on which other processes wait. The hosts' requests stay in the
+ * queue. */
 void answer_tries(struct quorum *quorum, struct operation *operation);
 /* Sends the answers of the requests that have an outcome, and removes those requests. */
 void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value);
@@ -237,7 +242,7 @@ void answer_all(struct quorum *quorum, struct operation *operation, enum outcome
 
 uint64_t answered_name_hash(const struct message_name *name);
 
-/* The grant that this acquire was answered with before; NULL if none is remembered. */
+/* Returns the grant with which this acquire was answered before; NULL if none is remembered. */
 const struct answered *answered_find(struct quorum *quorum, const struct queued_request *request,
                                      const struct message_name *name);
 void answered_keep(struct quorum *quorum, const struct queued_request *request,
@@ -245,36 +250,37 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
 
 /* ---- queues_wait.c ---- */
 
-/* Looks at the operation again at that time; NEVER: no time is set. */
+/* Sets the time of the next look at the operation; NEVER: no time is set. */
 void wait_until(struct quorum *quorum, struct operation *operation, int64_t when_ns);
 /* The time that wait_until() set. */
 int64_t wait_wake_ns(const struct quorum *quorum, const struct operation *operation);
 /* The operation with the earliest time; NULL if none has one. */
 struct operation *wait_first(const struct quorum *quorum);
-/* The operation no longer waits for the end of a session. */
+/* Ends the operation's wait for the end of a session, if it has one. */
 void wait_for_nobody(struct quorum *quorum, struct operation *operation);
-/* Waits until plan->blocked may be granted: sends recalls to the owners in its way, and asks that
- * sessions in its way be ended. */
+/* Waits until plan->blocked may be granted: sends recalls to the owners that block it, and asks for
+ * the end of sessions that block it. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
 /* Sends the hosts that share the value with `agent` recalls of idle shares, at most once in
  * RECALL_MS for each name. Needs room for MESSAGE_SHARES_MAX actions. */
 void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
                       const struct record *value, uint16_t agent);
-/* An owner answers a probe: its grant is in use. Notes that at the operation of the name, and
- * returns the operation, which the caller then looks at. Returns NULL if there is none, or if the
- * answer is an old one. */
+/* For an owner's answer to a probe that its grant is in use. Notes the answer at the operation of
+ * the name and returns the operation, which the caller then looks at. Returns NULL if there is no
+ * operation, or if the answer is an old one. */
 struct operation *wait_used(struct quorum *quorum, const struct message *message);
-/* Until when the coordinator of a partition waits for hosts to repeat earlier acquires. */
+/* Returns until when the coordinator of a partition waits for hosts to repeat earlier acquires. */
 int64_t wait_order_ns(const struct quorum *quorum, const struct operation *operation);
 void wait_check_invariants(const struct quorum *quorum);
 
 /* ---- queues_quota.c ---- */
 
-/* Returns whether the agent may have one more request here. queued is how many of that kind it has
- * in the queue of that name. If not, the caller refuses the request; this call has logged it. */
+/* Returns whether the agent may have one more request here. `queued` is how many requests of that
+ * kind the agent has in the queue of that name. If the result is false, this call has logged it,
+ * and the caller refuses the request. */
 bool quota_admits(struct quorum *quorum, const struct queued_request *request, uint32_t queued);
-/* Counts a request that entered a queue, and one that left it. */
+/* Count a request that entered a queue, and a request that left it. */
 void quota_take(struct quorum *quorum, const struct queued_request *request);
 void quota_leave(struct quorum *quorum, const struct queued_request *request);
 void quota_check_invariants(const struct quorum *quorum);
@@ -295,14 +301,15 @@ void operation_remove(struct quorum *quorum, struct operation *operation);
 
 /* ---- queues.c ---- */
 
-/* Does what can be done now. No round may be under way. The call may free the operation. */
+/* Does for the operation what can be done now. No round may be under way. The call may free the
+ * operation. */
 void operation_look(struct quorum *quorum, struct operation *operation);
 
 /* ---- queues_handover.c ---- */
 
-/* Another voter coordinates the partition now. Passes the name's acquires on to the voter that
- * claims the partition. Refuses all other requests: their hosts send them again. Until a voter
- * claims the partition, acquires stay. */
+/* For an operation whose partition another voter coordinates now. Passes the name's acquires on to
+ * the voter that claims the partition. Refuses all other requests: their hosts send them again.
+ * Until a voter claims the partition, acquires stay. */
 void handover_look(struct quorum *quorum, struct operation *operation);
 
 #endif

@@ -4,15 +4,16 @@
  *
  * Half of the places are guaranteed. The table of agents has room for a certain number of agents,
  * and each of them has the same number of places for its acquires, and as many for its other
- * requests (others may wait for its give-back). No other agent ever gets those places. The other
- * half is a pool. An agent may take from it up to POOL_SHARE times what is left. A lone agent gets
- * three quarters of it. The more agents there are the less each gets, but some places are always
- * left for an agent that has fewer. (Thresholds that follow the free space: Choudhury and Hahne,
- * "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+ * requests (a give-back must get through, because other hosts may wait for it). No other agent ever
+ * gets those places. The other half is a pool. An agent may take from the pool up to POOL_SHARE
+ * times what is left of it. A lone agent gets three quarters of the pool. The more agents there are
+ * the less each gets, but some places are always left for an agent that has fewer. (Thresholds that
+ * follow the free space: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
+ * packet switches", 1998.)
  *
  * In the queue of one name an agent may have QUEUED_MAX requests of each kind. It has one under
- * way; agents of the same host that were killed may have left some. The limit also bounds the
- * search: each arriving request is compared with the whole queue.
+ * way, and earlier processes of the agent that were killed may have left others. The limit also
+ * bounds the search: each arriving request is compared with the whole queue.
  *
  * So a request is refused for the sake of others only if its agent has used its guaranteed places
  * and its part of the pool. An agent with a guaranteed place left always gets it.
@@ -33,7 +34,7 @@ bool queues_is_unknown(const struct quorum *quorum, uint32_t agent)
     return quota->waiting == NONE && quota->acquires == 0 && quota->others == 0;
 }
 
-/* Guaranteed places of an agent, for each of the two kinds. */
+/* Returns how many places an agent is guaranteed for each of the two kinds. */
 static uint32_t guaranteed(const struct quorum *quorum)
 {
     return quorum->config->limits.requests / (4 * quorum->config->limits.agents);

@@ -5,15 +5,15 @@
  * A host sends its request to the voter that it believes to coordinate the name, or to any voter. A
  * voter that does not coordinate the name passes the request on, once, and the answers come back
  * through the same voter. Acquires queue in order of arrival. When the coordinator changes, hosts
- * have to ask again. They report how long they have been waiting, so that they are not put behind
- * those that came later.
+ * have to ask again. A repeated request says how long its host has waited, so that it is not put
+ * behind requests that came later.
  */
 #include <string.h>
 
 #include "proto/check.h"
 #include "queues_private.h"
 
-/* Reads the message into *request. *who and *name point into the message. */
+/* Reads the message into *request. Points *who and *name into the message. */
 static void read_request(const struct quorum *quorum, const struct message *message,
                          struct queued_request *request, const struct message_agent **who,
                          const struct message_name **name)
@@ -64,8 +64,9 @@ static void read_request(const struct quorum *quorum, const struct message *mess
     }
 }
 
-/* Returns false if the message carries another agent's request though no voter sent it, or if there
- * is no room for the agent. In the latter case the agent is refused. */
+/* Reads the request of a message. Returns false if the message carries another agent's request
+ * though no voter sent it, or if the table has no room for the agent. In the latter case the
+ * request is refused. */
 static bool request_from(struct quorum *quorum, const struct message *message,
                          struct queued_request *request, const struct message_name **name)
 {
@@ -109,8 +110,8 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
 }
 
 /* Returns whether the request came through a voter although the host sent it here directly a moment
- * ago. Then it is an old queue handed over, or a copy on a slower way. A host that really changes
- * its way waits for longer. */
+ * ago. Such a copy comes from a queue that was handed over, or took a slower way. A host that
+ * really changes its way waits for longer before. */
 static bool is_detour(const struct quorum *quorum, const struct queued_request *queued,
                       const struct queued_request *request)
 {
@@ -120,9 +121,9 @@ static bool is_detour(const struct quorum *quorum, const struct queued_request *
 
 /*
  * A copy of an acquire says whether processes of its host wait, try, or both. The newest copy
- * counts, by how long it has waited: a late one does not make a try of a request that waits. Of two
- * of the same millisecond either may be the newer, so both count. Returns whether the queue has to
- * be looked at.
+ * counts, which is the one with the longest waited_ms. So a late copy does not turn a request that
+ * waits into a try. Of two copies of the same millisecond either may be the newer one, so both
+ * count. Returns whether the queue has to be looked at.
  */
 static bool note_tries(struct queued_request *queued, const struct queued_request *copy)
 {
@@ -133,14 +134,15 @@ static bool note_tries(struct queued_request *queued, const struct queued_reques
     bool same = copy->waited_ms == queued->waited_ms && before != copy->tries;
     queued->tries = same ? (uint8_t)MESSAGE_TRIES_ALSO : copy->tries;
     queued->waited_ms = copy->waited_ms;
-    queued->probes = queued->tries != MESSAGE_TRIES_NONE; /* again: an answer may be lost */
+    queued->probes = queued->tries != MESSAGE_TRIES_NONE; /* asks again: an answer may be lost */
     return queued->probes || before == MESSAGE_TRIES_ONLY;
 }
 
 /*
- * Returns whether the request is in the queue already. If so, its answer will go the way of the
- * latest copy, and *changed is set if an acquire now asks for something else; it keeps its turn. If
- * not, *own is how many requests of that kind the agent has in the queue.
+ * Returns whether the request is in the queue already. If it is, its answer will go the way of the
+ * latest copy. If it is an acquire that now asks for something else, *changed is set, and the
+ * acquire keeps its turn. If it is not in the queue, *own is how many requests of that kind the
+ * agent has there.
  */
 static bool is_queued(struct quorum *quorum, struct operation *operation,
                       const struct queued_request *request, bool *changed, uint32_t *own)
@@ -153,7 +155,7 @@ static bool is_queued(struct quorum *quorum, struct operation *operation,
             other->id == request->id && other->kind == request->kind) {
             if (!is_detour(quorum, other, request)) {
                 other->relay = request->relay;
-                /* The recall after its grant takes the same way, see queues_wait.c. */
+                /* A recall of its grant takes the same way, see queues_wait.c. */
                 operation->way = other->outcome == OUTCOME_GRANT ? request->relay : operation->way;
             }
             other->seen_ns = step_now_ns(quorum);
@@ -170,7 +172,8 @@ static bool is_queued(struct quorum *quorum, struct operation *operation,
     return false;
 }
 
-/* The link where the request belongs. An acquire goes behind those that arrived before it. */
+/* Returns the link at which to insert the request. An acquire goes behind the acquires that arrived
+ * before it. */
 static uint32_t *place_of(struct quorum *quorum, struct operation *operation,
                           const struct queued_request *request)
 {
@@ -193,7 +196,7 @@ static uint32_t *place_of(struct quorum *quorum, struct operation *operation,
     return link;
 }
 
-/* Returns false if there are too many requests. */
+/* Puts the request into the queue. Returns false if there are too many requests. */
 static bool enqueue(struct quorum *quorum, struct operation *operation,
                     const struct queued_request *request)
 {
@@ -216,7 +219,7 @@ static bool enqueue(struct quorum *quorum, struct operation *operation,
     return true;
 }
 
-/* Looks at the operation, if there is one and it has no round under way. */
+/* Looks at the operation if it is not NULL and has no round under way. */
 static void look_if_waiting(struct quorum *quorum, struct operation *operation)
 {
     if (operation != NULL && operation->state == OPERATION_WAITING) {

@@ -1,7 +1,8 @@
 /*
- * Reactions: the calls that go up. A module calls modules below it through their headers. For what
- * a module has to ask of a module above it, or to report to it, there is a function here. quorum.c
- * implements each function and calls the modules that it concerns, on the same stack.
+ * Reactions: the calls that go up. A module calls modules below it through their headers. If a
+ * module has to ask a module above it, or to report something to it, it calls a function of this
+ * header. quorum.c implements these functions. Each of them calls the modules concerned, on the
+ * same stack.
  */
 #ifndef QUORUM_REACTIONS_H
 #define QUORUM_REACTIONS_H

@@ -21,8 +21,8 @@ struct share_record {
 struct records {
     struct share_record *shares; /* indexed from 1 */
     uint32_t share_top, share_free, share_used;
-    uint32_t share_stored; /* how many of them belong to registers */
-    uint32_t *granted;     /* by agent: the highest epoch that a value granted */
+    uint32_t share_stored; /* how many of the used shares belong to registers */
+    uint32_t *granted;     /* by agent: see records_granted_epoch() */
 };
 
 struct records *records_lay_out(struct arena *arena, const struct quorum_limits *limits)

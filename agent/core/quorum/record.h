@@ -4,8 +4,8 @@
  *
  * A record is a plain value: each register keeps one, and each operation has one under way.
  * Invariants: a record of mode SHARED owns a list in the pool, so it must be dropped before it is
- * forgotten or overwritten. If a record is assigned to another, the list goes along, and only one
- * of the two is used from then on. Registers have at most as many shares as the limit allows. The
+ * forgotten or overwritten. A copy of a record refers to the same list, so only one of the two
+ * records may be used from then on. Registers have at most as many shares as the limit allows. The
  * pool has a reserve beyond that, for the lists of rounds under way.
  *
  * A value keeps the version of each grant, which is the (ballot, sequence) of the grant's first
@@ -26,10 +26,10 @@ struct record {
         uint32_t share_count; /* SHARED: how many shares it has */
     };
     union {
-        uint32_t epoch;  /* EXCLUSIVE: of the owner's session */
+        uint32_t epoch;  /* EXCLUSIVE: the epoch of the owner's session */
         uint32_t shares; /* SHARED: the first share of its list */
     };
-    uint32_t round; /* with voter, the accepted ballot: round << 16 | voter */
+    uint32_t round; /* round << 16 | voter is the accepted ballot */
     uint32_t version_round;
     uint32_t sequence_low;
     uint32_t version_sequence_low;
@@ -62,18 +62,18 @@ struct message_order record_accepted(const struct record *record);
 struct message_order record_version(const struct record *record);
 void record_set_accepted(struct record *record, struct message_order order);
 void record_set_version(struct record *record, struct message_order order);
-/* Makes the record that of a name never used, in a partition with that floor. Does not free the
- * record's old shares. */
+/* Makes the record what a name that was never used has, in a partition with that floor. Does not
+ * free the record's old shares. */
 void record_blank(struct record *record, uint64_t floor);
 uint64_t record_token_last(const struct record *record);
 
 void record_to_value(const struct quorum *quorum, const struct record *record,
                      struct message_value *value);
-/* Replaces the record, which may be blank or zeroed. Returns false if the table of agents or the
- * pool of shares is full; the record stays as it is. */
+/* Replaces the record, which may be blank or zeroed, by the value. Returns false if the table of
+ * agents or the pool of shares is full; the record stays as it is. */
 bool record_from_value(struct quorum *quorum, const struct message_value *value,
                        struct record *record);
-/* Returns the record's shares, if it has any, to the pool. Its mode is then NONE. */
+/* If the record's mode is SHARED, gives its shares back to the pool and sets its mode to NONE. */
 void record_drop(struct quorum *quorum, struct record *record);
 
 uint32_t record_share_count(const struct record *record);
@@ -83,21 +83,23 @@ uint32_t record_shares(const struct quorum *quorum, const struct record *record,
  * Returns false if the pool is full. */
 bool record_set_shares(struct quorum *quorum, struct record *record, const struct share *shares,
                        uint32_t count);
-/* The version of that agent's part of the grant. The agent must have one. */
+/* Returns the version of that agent's share, or of its exclusive grant. The agent must have one. */
 struct message_order record_version_of(const struct quorum *quorum, const struct record *record,
                                        uint16_t agent);
 
-/* Returns whether the pool has room for that many more shares; whether the limit of the registers
- * has. */
+/* records_have_room() returns whether the pool has room for that many more shares.
+ * records_may_grow() returns whether registers may have that many more shares. */
 bool records_have_room(const struct quorum *quorum, uint32_t shares);
 bool records_may_grow(const struct quorum *quorum, uint32_t shares);
-/* Counts how many more shares registers have; negative: how many less. */
+/* Notes that registers have that many more shares; a negative number: fewer. */
 void records_stored(struct quorum *quorum, int32_t shares);
 
-/* The agent's highest epoch that owned a grant in any value made into a record. */
+/* Returns the agent's highest epoch that owned a grant in any value given to
+ * record_from_value(). */
 uint32_t records_granted_epoch(const struct quorum *quorum, uint32_t agent);
 
-/* Fails (HF_CHECK) unless registers and operations have that many shares. */
+/* Fails (HF_CHECK) unless registers have `stored` shares, and operations have `under_way`
+ * shares. */
 void records_check_invariants(const struct quorum *quorum, uint32_t stored, uint32_t under_way);
 
 #endif

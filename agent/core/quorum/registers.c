@@ -10,7 +10,7 @@
 /* A register's name, and its neighbours in the list of its partition. */
 struct register_link {
     uint32_t name;           /* NAMES_NONE: the entry is free */
-    uint32_t next, previous; /* in the partition's list, or next in the free list */
+    uint32_t next, previous; /* in the partition's list; next also serves the free list */
     uint32_t listing;        /* the last listing of another voter that had it */
 };
 
@@ -30,7 +30,7 @@ struct registers {
     struct record *records; /* indexed from 1 */
     struct register_link *links;
     uint32_t top, free, count;
-    uint32_t gone, gone_count; /* deleted registers whose rows are still on the disk */
+    uint32_t gone, gone_count; /* the list of deleted registers whose rows are still on the disk */
 };
 
 struct registers *registers_lay_out(struct arena *arena, const struct quorum_limits *limits)
@@ -70,8 +70,8 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-/* A register's hash, the same at every voter. (ballot, sequence) identifies the proposal; the rest
- * would show a fault. */
+/* Returns a register's hash, which is the same at every voter. The accepted (ballot, sequence)
+ * identifies the value. Tokens and mode are hashed too, so that a fault would show in them. */
 static uint64_t register_hash(const struct quorum *quorum, uint32_t index)
 {
     const struct record *record = &quorum->registers->records[index];
@@ -92,8 +92,8 @@ static uint64_t register_hash(const struct quorum *quorum, uint32_t index)
     return mix(hash, record->token_first << 2 | record->mode);
 }
 
-/* Adds a register to its partition's digests, or takes it out: the same operation for both. count
- * is 1 or -1. */
+/* Adds a register to its partition's counts and digests (count 1), or takes it out of them (count
+ * -1). A digest is an exclusive or, so it changes the same way in both cases. */
 static void digest_change(struct quorum *quorum, uint32_t partition, uint32_t index, int count)
 {
     struct register_partition *at = &quorum->registers->partitions[partition];
@@ -129,7 +129,8 @@ static uint32_t register_make(struct quorum *quorum, uint32_t partition, uint32_
     return index;
 }
 
-/* Takes a register out of its partition's list and digests. It still holds its name. */
+/* Takes a register out of its partition's list and digests. The register keeps its reference to its
+ * name. */
 static void take_out(struct quorum *quorum, uint32_t partition, uint32_t index)
 {
     struct register_link *link = &quorum->registers->links[index];
@@ -181,7 +182,7 @@ void registers_delete_rows(struct quorum *quorum, uint32_t room)
         uint32_t name = quorum->registers->links[index].name;
         quorum->registers->gone = quorum->registers->links[index].next;
         quorum->registers->gone_count--;
-        /* If the name has a register again, the row belongs to that one. */
+        /* If the name has a new register by now, the row belongs to that register. */
         if (names_register(quorum->names, name) == NONE) {
             step_lock_name(quorum, name, &step_emit(quorum, ACTION_PERSIST_DELETED)->as.deleted);
         }

@@ -14,7 +14,7 @@
  * The floor is at least the checkpoint's; names that are new here start above it (docs/PROTOCOL.md,
  * rule 24).
  *
- * Each register is found by its name (core/base/names.h), and holds one reference to it.
+ * Each register is found by its name (core/base/names.h), and has one reference to the name.
  */
 #ifndef QUORUM_REGISTERS_H
 #define QUORUM_REGISTERS_H
@@ -44,18 +44,20 @@ void registers_accept(struct quorum *quorum, const struct message *message);
 /* ---- Partitions ---- */
 
 uint64_t registers_promised(const struct quorum *quorum, uint32_t partition);
-/* Promises that ballot, which must be above all promises there, and persists it. */
+/* Promises the ballot in these partitions, and persists the promise. The ballot must be above all
+ * promises of these partitions. */
 void registers_promise(struct quorum *quorum, const struct message_partitions *partitions,
                        uint64_t ballot);
 void registers_promise_one(struct quorum *quorum, uint32_t partition, uint64_t ballot);
-/* A hash of all registers of the partition; of those whose mode is not NONE. Voters with the same
- * registers have the same hash. */
+/* A hash of the partition's registers: registers_digest() of all registers, registers_live_digest()
+ * of those whose mode is not NONE. Voters with the same registers have the same hash. */
 uint64_t registers_digest(const struct quorum *quorum, uint32_t partition);
 uint64_t registers_live_digest(const struct quorum *quorum, uint32_t partition);
-/* Returns how many registers the partition has; how many of them have mode NONE. */
+/* Return how many registers the partition has, and how many of them have mode NONE. */
 uint32_t registers_count_of(const struct quorum *quorum, uint32_t partition);
 uint32_t registers_idle_of(const struct quorum *quorum, uint32_t partition);
-/* The partition's checkpoint, which is durable; the floor above which tokens of new names start. */
+/* Return the partition's checkpoint, which is durable, and the floor above which tokens of new
+ * names start. */
 const struct message_checkpoint *registers_checkpoint(const struct quorum *quorum,
                                                       uint32_t partition);
 uint64_t registers_floor(const struct quorum *quorum, uint32_t partition);
@@ -73,19 +75,21 @@ const struct record *registers_find_named(const struct quorum *quorum,
                                           const struct message_name *name);
 /* Returns whether a value of that name can be stored here. */
 bool registers_have_room(const struct quorum *quorum, uint32_t name);
-/* Stores and persists a value that another acceptor has, if it is newer than the one here. It acts
- * like an ACCEPT that arrives late, but sends no answer, so it counts in no round. Returns false if
- * there is no room. */
+/* Stores and persists a value that another acceptor has, if it is newer than the value here. This
+ * call acts like an ACCEPT that arrives late, but it sends no answer, so it counts in no round.
+ * Returns false if there is no room. */
 bool registers_adopt(struct quorum *quorum, const struct message_accept *value);
 /* Returns how many registers there are in all partitions. */
 uint32_t registers_count(const struct quorum *quorum);
 
 /* ---- A partition's registers, by index ---- */
 
-/* The partition's first register; the next one, NONE after the last. */
+/* Return the partition's first register, and the register after that index; NONE if there is
+ * none. */
 uint32_t registers_first(const struct quorum *quorum, uint32_t partition);
 uint32_t registers_next(const struct quorum *quorum, uint32_t index);
-/* As registers_next(). If that register is deleted by now, or index is NONE, returns the first. */
+/* As registers_next(). If that register is deleted by now, or index is NONE, returns the
+ * partition's first register. */
 uint32_t registers_resume(const struct quorum *quorum, uint32_t partition, uint32_t index);
 const struct record *registers_at(const struct quorum *quorum, uint32_t index);
 /* The name of that register. */

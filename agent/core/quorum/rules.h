@@ -15,26 +15,27 @@
 #include "step.h"
 
 enum {
-    RESEND_MS = 200, /* a message to voters that is unanswered for so long is sent again */
-    RECALL_MS = 500, /* RECALL is repeated so often while an owner is in an operation's way */
+    RESEND_MS = 200, /* after so long without an answer, a message to voters is sent again */
+    /* the interval at which RECALL is repeated while a grant blocks an operation */
+    RECALL_MS = 500,
 };
 
 uint32_t rules_majority(const struct quorum *quorum);
 
-/* The longest time, by this voter's clock, that the duration may take by another's clock. */
+/* Returns how long, by this voter's clock, the duration takes at most on another agent's clock. */
 int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns);
 
 /*
- * How long a lock stays closed after its owner's session ended, by this voter's clock. At least as
- * long as rules_long_ns(), and long enough that nine tenths of the lock-delay have passed on the
- * slowest possible clock even if this clock is the fastest possible. Within those nine tenths
- * `holdfast lock` kills its command, and it does not know max_drift. Up to a drift of 10 % the
- * second rule adds nothing; at 50 % the result is 2.7 times the lock-delay.
+ * Returns how long a lock stays closed after its owner's session ended, by this voter's clock. The
+ * time is at least rules_long_ns(). It is also so long that nine tenths of the lock-delay have
+ * passed on the slowest possible clock even if this clock is the fastest possible. `holdfast lock`
+ * kills its command within these nine tenths, and does not know max_drift. Up to a drift of 10 %
+ * the second condition adds nothing; at 50 % the result is 2.7 times the lock-delay.
  */
 int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns);
 
-/* Returns the number of voters in a mask. (On some machines the builtin is a call into the
- * compiler's library.) */
+/* Returns the number of voters in a mask. It does without the compiler's builtin, which on some
+ * machines calls the compiler's library. */
 static inline uint32_t rules_count(uint8_t mask)
 {
     uint32_t count = 0;

@@ -99,7 +99,7 @@ static int64_t last_seen_ns(const struct quorum *quorum, const struct session *a
     return seen_ns;
 }
 
-/* Returns how long until the session may have lapsed; 0 if it may have lapsed now. Nanoseconds. */
+/* Returns how long the session still counts as alive, in nanoseconds; 0 if it has lapsed. */
 static int64_t lapse_wait_ns(const struct quorum *quorum, const struct session *agent,
                              uint32_t epoch)
 {
@@ -138,9 +138,10 @@ static void follow_epoch(struct session *agent, uint32_t epoch, const uint64_t s
 }
 
 /*
- * Returns whether another agent of the same name has this session: for example, a configuration was
- * copied to a second host. Both agents would be granted the same lock. Each voter acknowledges only
- * the agent that it heard first, so at most one of the two has a majority.
+ * Returns whether another agent of the same name has this session, for example because a
+ * configuration was copied to a second host. Without this check both agents could be granted the
+ * same lock. Each voter acknowledges only the agent that it heard first, so at most one of the two
+ * has a majority.
  */
 static bool is_twin(struct quorum *quorum, struct session *agent, const struct message *message)
 {
@@ -158,8 +159,8 @@ static bool is_twin(struct quorum *quorum, struct session *agent, const struct m
     return true;
 }
 
-/* The agent's highest epoch that is known here. If the agent still has a grant, every majority has
- * a voter that knows the epoch of that grant. */
+/* Returns the agent's highest epoch that is known here. If the agent still has a grant, every
+ * majority has a voter that knows the epoch of that grant. */
 static uint32_t highest_epoch(const struct quorum *quorum, uint32_t index)
 {
     const struct session *agent = &quorum->sessions->of[index];

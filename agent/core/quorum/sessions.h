@@ -31,15 +31,15 @@ struct sessions *sessions_lay_out(struct arena *arena, const struct quorum_limit
 void sessions_init(struct quorum *quorum);
 bool sessions_load_mark(struct quorum *quorum, const struct message_session *mark);
 void sessions_start(struct quorum *quorum);
-/* This process stopped for a while, or its clock was wrong: all sessions count as renewed just
- * now. */
+/* Counts all sessions as renewed just now. Call it when this process stopped for a while, or when
+ * its clock was wrong. */
 void sessions_refresh(struct quorum *quorum);
 /* Returns when sessions_refresh() was last called, or this process started. Nanoseconds. */
 int64_t sessions_fresh_since_ns(const struct quorum *quorum);
 /* A number that identifies this process of this voter; never 0. */
 uint64_t sessions_incarnation(const struct quorum *quorum);
 
-/* Takes over that this index now belongs to another agent. */
+/* Notes that this index now belongs to another agent. */
 void sessions_agent_named(struct quorum *quorum, uint32_t agent);
 /* Returns whether nothing is known of any session of the agent. */
 bool sessions_is_unknown(const struct quorum *quorum, uint32_t agent);
@@ -51,30 +51,32 @@ void sessions_poll(struct quorum *quorum, const struct message *message);
 void sessions_mark(struct quorum *quorum, const struct message *message);
 /* Returns whether the session has lapsed by this voter's clock, at this instant. */
 bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
-/* The highest epoch that renewed here. */
+/* Returns the agent's highest epoch that renewed here. */
 uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent);
 /* Returns when the agent's highest epoch last renewed, or was last counted as renewed
  * (sessions_refresh()). */
 int64_t sessions_seen_ns(const struct quorum *quorum, uint32_t agent);
-/* The highest marked epoch; all up to it are marked. 0 if none is. */
+/* Returns the agent's highest marked epoch; 0 if none is marked. All epochs up to it are marked. */
 uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent);
-/* Persists a mark that another voter has. Returns false if there is no room. */
+/* Persists a mark that another voter has made. Returns false if there is no room. */
 bool sessions_adopt_mark(struct quorum *quorum, const struct message_session *mark);
 
 /* ---- Coordinator's side ---- */
 
-/* Asks for the end of a session because it is in a request's way, or (superseded) because a newer
+/* Asks for the end of a session because it blocks a request, or (superseded) because a newer
  * session of its agent lives. The caller repeats the call for as long as it wants the end. */
 void sessions_want_end(struct quorum *quorum, uint32_t agent, uint32_t epoch, bool superseded);
 void sessions_polled(struct quorum *quorum, const struct message *message);
 void sessions_marked(struct quorum *quorum, const struct message *message);
-/* Returns whether a majority marked the session, as far as this coordinator knows; when this
- * coordinator learned of the agent's last session that ended. */
+/* sessions_has_ended() returns whether a majority marked the session, as far as this coordinator
+ * knows. sessions_ended_ns() returns when this coordinator learned of the agent's last session that
+ * ended. */
 bool sessions_has_ended(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 int64_t sessions_ended_ns(const struct quorum *quorum, uint32_t agent);
-/* The record of stores changed: answers of voters no longer count, and are asked for again. */
+/* Call it when the record of stores changed. Answers of voters no longer count, and the voters are
+ * asked again. */
 void sessions_recount(struct quorum *quorum);
-/* The lock-delays of ended sessions start again from now. */
+/* Makes the lock-delays of ended sessions start again from now. */
 void sessions_count_anew(struct quorum *quorum);
 /* Returns when to call it again. */
 int64_t sessions_tick(struct quorum *quorum);

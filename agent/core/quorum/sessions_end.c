@@ -3,8 +3,8 @@
  *
  * The coordinator first polls the voters, so that a minority does not mark a session that lives. If
  * a majority answers that the session has lapsed, the coordinator asks the voters to mark it. A
- * majority of marks ends it. The coordinator asks only if a request waits for a lock that the
- * session holds, or if a newer session of the same agent lives.
+ * majority of marks ends the session. The coordinator asks only if a request waits for a lock that
+ * the session holds, or if a newer session of the same agent lives.
  *
  * The lock-delays of that agent's grants begin when the coordinator learns of the end. A
  * coordinator that restarted asks again, gets the answers at once, and the lock-delays begin anew.
@@ -46,8 +46,9 @@ void sessions_want_end(struct quorum *quorum, uint32_t index, uint32_t epoch, bo
         return;
     }
     agent->wanted_ns = step_now_ns(quorum);
-    /* One session of an agent at a time, the oldest first, because a newer one may live on for
-     * ever. If the newer one is being marked already, its mark covers the older one too. */
+    /* Only one session of an agent is ended at a time, the oldest first, because a newer session
+     * may live on for ever. If the newer session is being marked already, its mark covers the older
+     * one too. */
     if (agent->phase != ENDING_NOTHING && (agent->target <= epoch || agent->phase == ENDING_MARK)) {
         agent->superseded = agent->superseded || (superseded && agent->target == epoch);
         return;
@@ -62,12 +63,13 @@ void sessions_want_end(struct quorum *quorum, uint32_t index, uint32_t epoch, bo
     if (step_has_room(quorum, MESSAGE_VOTERS_MAX + MESSAGE_SHARES_MAX)) {
         ask(quorum, agent, MESSAGE_POLL);
     } else {
-        /* no room now: one request can have many owners in its way */
+        /* no room now, because many owners can block one request */
         ask_at(quorum, agent, step_now_ns(quorum));
     }
 }
 
-/* The agent that an answer is about. NULL if the answer does not belong to the current phase. */
+/* Returns the agent that an answer is about; NULL if the answer does not belong to the current
+ * phase. */
 static struct session *asked(struct quorum *quorum, const struct message *message,
                              enum ending phase, uint32_t *voter, uint32_t *index)
 {
@@ -79,8 +81,7 @@ static struct session *asked(struct quorum *quorum, const struct message *messag
     return agent->phase == phase && agent->target == answer->epoch ? agent : NULL;
 }
 
-/* That voter still counts the session as alive. Polls again when the session may have lapsed
- * there. */
+/* Polls again when the session may have lapsed at a voter that still counts it as alive. */
 static void poll_later(struct quorum *quorum, struct session *agent, int64_t wait_ns)
 {
     int64_t longest_ns = rules_long_ns(quorum, quorum->config->session_ttl_ns);

@@ -22,7 +22,7 @@ struct session {
     uint32_t target;   /* phase != NOTHING: the epoch to be marked */
     uint8_t phase;     /* enum ending */
     uint8_t mask;      /* the voters that answered yes in this phase, by bit */
-    bool superseded;   /* wanted because a newer epoch lives, not for a request */
+    bool superseded;   /* its end is wanted because a newer epoch lives, not for a request */
     int64_t wanted_ns; /* when sessions_want_end() was last called for it */
     int64_t next_ns;   /* when to ask the voters again */
 };

@@ -2,7 +2,7 @@
  * The step: one event, and what the core does because of it. All other modules build on it.
  *
  * An event brings the time and a random number. Nothing else comes from outside, and no module
- * reads a clock. What a module wants done it appends to the driver's list of actions. The order
+ * reads a clock. A module appends the actions that it wants to the driver's list. Their order
  * counts: an action to persist stands before every send that depends on it (docs/PROTOCOL.md, rule
  * 3).
  *
@@ -54,8 +54,8 @@ void step_end(struct quorum *quorum);
 /* Returns whether START came. */
 bool step_started(const struct quorum *quorum);
 void step_set_started(struct quorum *quorum);
-/* The event's time in nanoseconds, and its random number. Between two steps: those of the last
- * one. */
+/* The event's time in nanoseconds, and its random number. Between two steps they are those of the
+ * last step. */
 int64_t step_now_ns(const struct quorum *quorum);
 uint64_t step_random(const struct quorum *quorum);
 
@@ -64,20 +64,22 @@ uint64_t step_random(const struct quorum *quorum);
 /* Asks for a TICK at that time, or earlier. */
 void step_schedule(struct quorum *quorum, int64_t when_ns);
 int64_t step_next_tick_ns(const struct quorum *quorum);
-/* Forgets all scheduled times: all modules schedule anew in this step. */
+/* Forgets all scheduled times. Every module schedules its times anew in this step. */
 void step_forget_ticks(struct quorum *quorum);
 
 /* ---- Actions ---- */
 
 bool step_has_room(const struct quorum *quorum, uint32_t actions);
-/* Appends an action, zeroed but for its kind. There must be room. */
+/* Appends an action of that kind. The rest of it is zeroed, except the room for shares. There must
+ * be room for it in the list. */
 struct action *step_emit(struct quorum *quorum, enum action_kind kind);
 /* Appends a message to an agent, with its header filled in; the caller fills in the rest. relay is
- * the voter that passes it on, or ACTION_NO_RELAY. */
+ * the voter that passes the message on, or ACTION_NO_RELAY. */
 struct message *step_send(struct quorum *quorum, uint32_t to, enum message_kind kind);
 struct message *step_send_by(struct quorum *quorum, uint32_t to, uint8_t relay,
                              enum message_kind kind);
-/* The last message is not urgent: the driver may delay it and send it together with others. */
+/* Marks the last message as not urgent: the driver may delay it and send it together with
+ * others. */
 void step_send_later(struct quorum *quorum);
 /* Returns whether this step has emitted anything to persist. */
 bool step_persists(const struct quorum *quorum);

@@ -1,4 +1,4 @@
-/* Log lines, made without the C library. See step.h. */
+/* Log lines, made without the C library's formatting. See step.h. */
 #include <string.h>
 
 #include "step.h"
@@ -15,7 +15,8 @@ struct action_log *step_log(struct quorum *quorum, const char *event,
     return log;
 }
 
-/* Uses memchr: the compiler would turn a loop over the characters into a call of strlen. */
+/* Uses memchr, which stops where the room ends. From a loop over the characters the compiler would
+ * make a call of strlen. */
 static size_t used_of(const struct action_log *log)
 {
     const char *end = memchr(log->text, 0, sizeof(log->text));

@@ -2,7 +2,7 @@
  * Heartbeats between voters. See voters.h.
  *
  * A heartbeat names the partitions that its sender has prepared, and echoes the receiver's last
- * heartbeat. From the echoes a voter knows that a majority has heard it lately, and reports so in
+ * heartbeat. The echoes show a voter that a majority has heard it lately, and it reports that in
  * its own heartbeats.
  *
  * At the start every voter counts as heard. Otherwise, in a cell whose voters start one after the
@@ -18,13 +18,14 @@
 
 enum {
     GAP_MS = 5,         /* the least time between two heartbeats */
-    JUMP_MAX = 1 << 20, /* a number further away than this is from another process */
+    JUMP_MAX = 1 << 20, /* a heartbeat whose number differs by more is from another process */
     LATE_MS = 20,       /* a step later than this means that this process did not run */
-    EXCUSED_MS = 20,    /* then it reads messages for so long before it suspects others */
+    /* after a late step, it reads messages for so long before it suspects others */
+    EXCUSED_MS = 20,
     SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_HEARTBEAT_MS,
     SETTLE_MIN_MS = 1000,  /* how long a voter has to be well before it gets its partitions back */
     SETTLE_MAX_MS = 32000, /* the same for a voter that fell silent again and again */
-    SETTLED_MS = 60000,    /* after so long well, SETTLE_MIN_MS is enough again */
+    SETTLED_MS = 60000,    /* after it was well for so long, SETTLE_MIN_MS is enough again */
 };
 _Static_assert((int)HEARTBEATS_KEPT *(int)GAP_MS > (int)QUORUM_SUSPICION_MAX_MS, "none is missed");
 
@@ -84,8 +85,8 @@ bool voters_majority(const struct quorum *quorum)
     return count >= rules_majority(quorum);
 }
 
-/* Returns whether this voter's heartbeats report a majority. If a voter had a majority and reports
- * that it has none, the others replace it at once, though its link still works. */
+/* Returns whether this voter's heartbeats are to report a majority. A voter that must not
+ * coordinate reports none. Then the others replace it at once, although its link still works. */
 static bool may_coordinate(const struct quorum *quorum)
 {
     return voters_majority(quorum) && !quorum->voters->resigned &&
@@ -124,9 +125,9 @@ static void forget(struct other_voter *other)
     memset(&other->lag, 0, sizeof(other->lag));
 }
 
-/* That voter cannot coordinate now. If it was well for long enough to get its partitions back, that
- * will take twice as long the next time. Otherwise all partitions of a voter that falls silent
- * every few seconds would change hands twice each time. */
+/* Notes that the voter cannot coordinate now. If it was well for long enough to get its partitions
+ * back, it has to be well for twice as long the next time. Otherwise all partitions of a voter that
+ * falls silent every few seconds would change hands twice each time. */
 static void spoil(struct quorum *quorum, struct other_voter *other)
 {
     if (other->good_ns != NEVER && step_now_ns(quorum) - other->good_ns >= other->settle_ns) {
@@ -153,7 +154,9 @@ void voters_start(struct quorum *quorum)
         return;
     }
     quorum->voters->number = (step_random(quorum) >> 8) +
-                             1; /* so that it differs from the last process's numbers */
+                             /* random, so that it differs from the last process's numbers, and
+                              * never 0 */
+                             1;
     for (uint32_t i = 0; i < HEARTBEATS_KEPT; i++) {
         quorum->voters->sent_ns[i] = INT64_MIN;
     }
@@ -247,8 +250,8 @@ int64_t voters_tick(struct quorum *quorum)
     return quorum->voters->next_ns;
 }
 
-/* Notes an echo. If it is of a newer heartbeat of this voter than the last echo was, returns the
- * age of the heartbeat that the last echo was of, in nanoseconds. Otherwise returns 0. */
+/* Notes an echo. If the echoed heartbeat is newer than the one that the voter echoed before,
+ * returns the age of the earlier one in nanoseconds. Otherwise returns 0. */
 static int64_t note_echo(struct quorum *quorum, struct other_voter *other, uint64_t echo)
 {
     if (echo == 0 || echo > quorum->voters->number ||

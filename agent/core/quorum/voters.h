@@ -1,7 +1,7 @@
 /*
- * Voters: what this voter knows of the others. Heartbeats show which voters are there, which
- * coordinate what, and which a majority hears. The failure detector decides after how long a
- * silence a voter is suspected.
+ * Voters: what this voter knows of the others. Heartbeats show which voters run, which partitions
+ * each of them coordinates, and which voters a majority hears. The failure detector decides after
+ * how long a silence a voter is suspected.
  *
  * Safety does not depend on this module; the ballots ensure it (Lamport 1998). This module decides
  * which voter tries to coordinate, so that the cell makes progress. It is the failure detector that
@@ -50,14 +50,15 @@ int64_t voters_tick(struct quorum *quorum);
 
 /* ---- Which voters are there ---- */
 
-/* Returns whether, with this voter, the voters that vote and have echoed it lately are a
- * majority. */
+/* Returns whether this voter, and the voters that vote and have echoed its heartbeats lately, form
+ * a majority. */
 bool voters_majority(const struct quorum *quorum);
-/* The voters that may coordinate, by bit; this voter too if it may. */
+/* Returns, as bits, the voters that can coordinate; this voter is among them if it can. */
 uint8_t voters_able(const struct quorum *quorum);
-/* Returns whether this voter hears that one; always true for itself. */
+/* Returns whether a heartbeat of that voter came within the suspicion timeout; always true for this
+ * voter. */
 bool voters_hear(const struct quorum *quorum, uint32_t voter);
-/* Returns whether this voter has heard every voter whose link is not broken. */
+/* Returns whether a heartbeat has come from every voter whose link is not broken. */
 bool voters_all_seen(const struct quorum *quorum);
 /* Returns whether that voter has been well for long enough to get its preferred partitions back. */
 bool voters_settled(const struct quorum *quorum, uint32_t voter);
@@ -67,39 +68,40 @@ int64_t voters_slept_ns(const struct quorum *quorum);
 
 /* ---- Claims of other voters ---- */
 
-/* Returns whether that voter's last heartbeat claims the partition; whether that voter's claims
- * count. */
+/* voters_claim() returns whether that voter's last heartbeat claims the partition.
+ * voters_claims_count() returns whether that voter's claims count. */
 bool voters_claim(const struct quorum *quorum, uint32_t voter, uint32_t partition);
 bool voters_claims_count(const struct quorum *quorum, uint32_t voter);
 /* Returns whether any voter except that one claims the partition with a claim that counts. */
 bool voters_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
-/* The voter that does; voter_count if none does. */
+/* Returns that voter; voter_count if there is none. */
 uint32_t voters_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);
 
 /* ---- This voter steps back ---- */
 
-/* This voter stops coordinating for good: its process is about to end. */
+/* Makes this voter stop coordinating for good: its process will end soon. */
 void voters_resign(struct quorum *quorum);
 bool voters_resigned(const struct quorum *quorum);
-/* Until then this voter coordinates nothing, because one of its rounds got stuck. */
+/* Returns until when this voter coordinates nothing because one of its rounds got stuck. */
 int64_t voters_idle_until_ns(const struct quorum *quorum);
-/* Notes that a request is passed on to that voter now; returns whether that voter has yet to echo a
- * heartbeat sent after the last such request. */
+/* voters_note_passed() notes that a request is passed on to that voter now. voters_has_to_hear()
+ * returns whether that voter is heard, and has yet to echo a heartbeat sent after the last such
+ * request. Until that echo the request may be under way. */
 void voters_note_passed(struct quorum *quorum, uint32_t voter);
 bool voters_has_to_hear(const struct quorum *quorum, uint32_t voter);
 
 /* ---- The failure detector ---- */
 
-/* The suspicion timeout, in nanoseconds: a voter silent for longer counts as failed. */
+/* Returns the suspicion timeout in nanoseconds: a voter silent for longer counts as failed. */
 int64_t voters_timeout_ns(const struct quorum *quorum);
-/* About how long that voter takes to answer, in nanoseconds. Negative if it is not slow. */
+/* Returns about how long that voter takes to answer, in nanoseconds; negative if it is not slow. */
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter);
-/* A majority answered a round after that time. */
+/* Notes that a majority answered a round after that time. */
 void voters_round_done(struct quorum *quorum, int64_t took_ns);
-/* A round has no majority yet. Returns true if the round is too old; then this voter coordinates
- * nothing for a while. */
+/* Call it for a round that has no majority yet. Returns true if the round is too old; then this
+ * voter coordinates nothing for a while. */
 bool voters_round_stuck(struct quorum *quorum, const struct voters_round *round);
-/* That voter answers a round that is no longer under way. */
+/* Notes that a voter answered a round that is no longer under way. */
 void voters_round_late(struct quorum *quorum, uint32_t voter, struct message_order order);
 
 #endif

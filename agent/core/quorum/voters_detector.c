@@ -3,11 +3,11 @@
  *
  * If all voters run without delay, the timeout is QUORUM_TAKEOVER_MS: four heartbeats fit into it.
  * On hosts with more work than processors, or with slow links, heartbeats and rounds take longer
- * although no voter has failed. A voter that suspects others there makes things worse: take-overs
- * need the same processors, and each one undoes what the last had prepared. So a voter measures how
- * long it had to wait for what did come in the end, and uses twice that time. (Chandra and Toueg
- * 1996, section 9: if the timeout grows whenever it proved too short, wrong suspicions end at some
- * time.)
+ * although no voter has failed. A voter that suspects others in such a case makes things worse:
+ * take-overs need the same processors, and each one undoes what the last had prepared. So a voter
+ * measures how long it waited for each answer that did come in the end, and uses twice that time.
+ * (Chandra and Toueg 1996, section 9: if the timeout grows whenever it proved too short, wrong
+ * suspicions end at some time.)
  *
  * Each voter measures by its own clock:
  *
@@ -21,7 +21,8 @@
  *
  * Of the other voters, only the fastest ones that form a majority with this voter count. So a
  * minority that is slow or away does not change the timeout, and is replaced as fast as ever. A
- * measurement is forgotten after one to two windows. A link that breaks needs no timeout.
+ * measurement is forgotten after one to two windows. A voter whose link breaks is suspected at
+ * once, without a timeout.
  */
 #include "proto/check.h"
 #include "voters_private.h"
@@ -31,13 +32,13 @@ enum {
     FACTOR = 2,
     /* With this timeout or a longer one the log reports slow voters. */
     SLOW_MS = 2 * QUORUM_TAKEOVER_MS,
-    /* With this one or a shorter one it reports that no voter is slow any more. */
+    /* With this timeout or a shorter one the log reports that no voter is slow any more. */
     TIMELY_MS = QUORUM_TAKEOVER_MS + QUORUM_HEARTBEAT_MS,
     IDLE_MIN_MS = 1000, /* how long this voter coordinates nothing after a stuck round */
-    IDLE_MAX_MS = 4000, /* the most, if rounds get stuck again and again */
+    IDLE_MAX_MS = 4000, /* the longest such time, if rounds get stuck again and again */
 };
 
-/* The second-longest measurement of both windows. */
+/* Returns the second-longest measurement of both windows. */
 static int64_t usual_ns(const struct lag *lag)
 {
     const int64_t *worst = lag->worst_ns;
@@ -47,9 +48,9 @@ static int64_t usual_ns(const struct lag *lag)
     return least_ns > second_ns ? least_ns : second_ns;
 }
 
-/* Adds a measurement. One silence delays several things: the echoes under way when it began, those
- * after it, and all rounds. Their delays end together. So a delay that ends soon after another one,
- * within half of its own length, counts as the same silence. */
+/* Adds a measurement. One silence delays several things: the echoes under way when it began, the
+ * echoes after it, and all rounds. Their delays end together. So a delay that ends soon after
+ * another one, within half of its own length, counts as the same silence. */
 static void note(const struct quorum *quorum, struct lag *lag, int64_t took_ns)
 {
     bool same = step_now_ns(quorum) - lag->counted_ns < took_ns / 2;
@@ -100,7 +101,7 @@ static void log_slow(struct quorum *quorum)
 
 /* Sets the timeout. Takes the fastest voters that are heard, as many as form a majority with this
  * one; the slowest of these decides. A voter that is not heard, or only just heard again, has no
- * measurement. If too few voters have one, the timeout stays. */
+ * measurement. If too few voters have a measurement, the timeout stays as it is. */
 static void judge(struct quorum *quorum)
 {
     int64_t sorted[MESSAGE_VOTERS_MAX];
@@ -147,8 +148,8 @@ int64_t voters_timeout_ns(const struct quorum *quorum)
 
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter)
 {
-    /* Subtracts the pauses between heartbeats, also if one was lost: they are no delay of the
-     * voter. */
+    /* A measurement contains the pause between heartbeats, twice if a heartbeat was lost. The
+     * pauses are no delay of the voter, so they are subtracted. */
     return usual_ns(&quorum->voters->others[voter].lag) / 2 - QUORUM_HEARTBEAT_MS * MS_NS;
 }
 
@@ -167,7 +168,7 @@ void voters_detector_tick(struct quorum *quorum)
 
 /* ---- Rounds ---- */
 
-/* The age at which a round of this voter counts as stuck. */
+/* Returns the age at which a round of this voter counts as stuck. */
 static int64_t round_limit_ns(const struct quorum *quorum)
 {
     int64_t own_ns = timeout_for(usual_ns(&quorum->voters->round_lag));

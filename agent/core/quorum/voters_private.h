@@ -10,9 +10,9 @@
 
 #include "voters.h"
 
-enum { HEARTBEATS_KEPT = 1024 }; /* of how many sent heartbeats the times are kept */
+enum { HEARTBEATS_KEPT = 1024 }; /* how many of the sent heartbeats have their times kept */
 
-/* The longest and second-longest delays in this window [0], and in the window before [1]. */
+/* The longest and the second-longest delay of this window [0], and of the window before [1]. */
 struct lag {
     int64_t worst_ns[2];
     int64_t second_ns[2];
@@ -21,14 +21,17 @@ struct lag {
 
 /* Another voter, as its heartbeats and its link show it. */
 struct other_voter {
-    uint64_t number; /* of its last heartbeat; 0: none since this process, or the link, started */
-    int64_t seen_ns; /* when that came, or this process started; INT64_MIN: the link broke */
-    int64_t excused_ns; /* until then it counts as heard: this voter was late itself */
+    /* the number of its last heartbeat; 0: none came since this process, or the link, started */
+    uint64_t number;
+    /* when that heartbeat came, or this process started; INT64_MIN: the link broke */
+    int64_t seen_ns;
+    int64_t excused_ns; /* until then it counts as heard, because this voter was late itself */
     int64_t first_ns;   /* when the first heartbeat of its process came */
-    int64_t echoed_ns;  /* when the newest own heartbeat that it echoed was sent; INT64_MIN */
-    int64_t good_ns;    /* since when it can coordinate; NEVER: it cannot */
-    int64_t settle_ns;  /* how long it must be well before it gets its partitions back */
-    int64_t passed_ns;  /* when a queued request was last passed on to it; INT64_MIN: never */
+    /* when the newest heartbeat of this voter that it echoed was sent; INT64_MIN: none */
+    int64_t echoed_ns;
+    int64_t good_ns;   /* since when it can coordinate; NEVER: it cannot */
+    int64_t settle_ns; /* how long it must be well before it gets its partitions back */
+    int64_t passed_ns; /* when a queued request was last passed on to it; INT64_MIN: never */
     struct message_partitions owned;
     bool broken; /* its link is broken */
     bool votes;
@@ -58,8 +61,8 @@ struct voters {
 
 void voters_detector_start(struct quorum *quorum);
 void voters_detector_tick(struct quorum *quorum);
-/* That voter echoed a newer own heartbeat. age_ns is the age of the one that it had echoed
- * before. */
+/* Notes that the voter echoed a newer heartbeat of this voter. age_ns is the age of the heartbeat
+ * that it had echoed before. */
 void voters_detector_echoed(struct quorum *quorum, uint32_t voter, int64_t age_ns);
 
 #endif

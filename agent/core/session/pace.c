@@ -29,7 +29,7 @@ int64_t recent_worst_ns(const struct recent *recent)
     return recent->count == 0 ? -1 : worst_ns;
 }
 
-/* By how many millionths there_ns is more than here_ns. here_ns is at least a second. */
+/* Returns by how many millionths there_ns is more than here_ns. here_ns is at least a second. */
 static int64_t ppm_of(int64_t there_ns, int64_t here_ns)
 {
     int64_t ppm = (there_ns - here_ns) / (here_ns / 1000000);
@@ -58,7 +58,8 @@ void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading
     }
     recent_add(&pace->round_trip, reading->received_ns, reading->received_ns - reading->sent_ns);
     if (incarnation != pace->incarnation || pace->base_count == 0) {
-        /* another process, whose host may have been booted since */
+        /* The first reading of another process. Its host may have been booted since the last
+         * one. */
         pace->incarnation = incarnation;
         pace->measured = false;
         pace->bases[0] = *reading;

@@ -2,8 +2,8 @@
  * The host's side of its session (core/session/renewal.h).
  *
  * Each round of renewals has one id and one sending time. The times of the last few rounds are
- * remembered. So a lease is always counted from the time when the acknowledged renewal was sent. An
- * acknowledgement of a round that is forgotten does not count.
+ * remembered, because a lease is counted from the time when the acknowledged renewal was sent. An
+ * acknowledgement of a forgotten round does not count.
  */
 #include "core/session/renewal.h"
 
@@ -12,7 +12,8 @@
 #include "proto/check.h"
 #include "proto/probe.h"
 
-enum { EPOCHS_FREE = 1 << 20 }; /* the most by which a voter's epoch of this agent may be ahead */
+/* the most by which a reported epoch of this agent may be ahead of its own */
+enum { EPOCHS_FREE = 1 << 20 };
 
 static uint32_t majority(const struct renewal *renewal)
 {
@@ -89,7 +90,7 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     renewal->lost = false;
     renewal->started_ns = now_ns;
     renewal->deadline_ns = 0;
-    renewal->last_id = random >> 1; /* leaves room to count up */
+    renewal->last_id = random >> 1; /* half of the range is left to count up */
     memset(renewal->sent, 0, sizeof(renewal->sent));
     for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
         renewal->voters[voter].extended_sent_ns = 0;
@@ -99,8 +100,8 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     send_round(renewal, now_ns, actions);
 }
 
-/* Sets the deadline to which a majority has extended the lease, counted from the sending of
- * renewals; and whether a majority has marked the session as over. */
+/* Extends the deadline by the renewals that a majority has extended, and notes whether a majority
+ * has marked the session. */
 static void count_votes(struct renewal *renewal)
 {
     uint32_t voters = renewal->config.voter_count;
@@ -148,10 +149,10 @@ static bool find_voter(const struct renewal *renewal, const struct message_agent
 }
 
 /*
- * A voter answered with this agent's highest epoch that it knows. A store that was lost, or is an
- * old copy, does not know the epochs of its sessions. If an epoch were used twice, the new session
- * would own locks that the old one still holds. For each grant every majority has a voter that
- * knows its epoch.
+ * A voter answered with the highest epoch of this agent that it knows. The agent has to ask,
+ * because a store that was lost, or is an old copy, does not know the epochs of its sessions. If an
+ * epoch were used twice, the new session would own the locks of the old one. It is enough to ask a
+ * majority: for each grant, every majority has a voter that knows the grant's epoch.
  */
 static void epoch_reported(struct renewal *renewal, uint32_t voter, uint32_t epoch, int64_t now_ns,
                            struct actions *actions)
@@ -200,7 +201,7 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
     histogram_add(&renewal->round_trip, now_ns - sent->sent_ns);
     if (renewal->asking) {
         if (ack->dead_epoch > renewal->epoch && ack->dead_epoch - renewal->epoch > EPOCHS_FREE) {
-            return; /* after such an epoch few would be left: see quorum/bounds.h */
+            return; /* above such an epoch few epochs would be left: see quorum/bounds.h */
         }
         voter->echo = ack->echo; /* with this echo the next renewal extends the lease */
         epoch_reported(renewal, index, ack->dead_epoch, now_ns, actions);
@@ -229,9 +230,9 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 }
 
 /*
- * When the next round is due. While the lease is not safe, rounds come more often, every twelfth of
- * the ttl. A voter may not be able to answer yet, since it or its link has just come up; waiting a
- * third of the ttl for the next round would be too long.
+ * Returns when the next round is due. While the lease is not safe, a round is due every twelfth of
+ * the ttl. A voter that has just come up, or whose link has, may not be able to answer yet, and the
+ * lease should not wait a third of the ttl for it.
  */
 static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
 {
@@ -253,7 +254,8 @@ static int64_t ask_due_ns(const struct renewal *renewal, int64_t now_ns)
     return renewal_state(renewal, now_ns) == RENEWAL_SAFE ? due_ns : INT64_MAX;
 }
 
-/* Sends the early renewals that are due, all with one id: only a few ids are remembered. */
+/* Sends the early renewals that are due. All have one id, because only RENEWAL_REMEMBERED ids are
+ * remembered. */
 static void ask(struct renewal *renewal, int64_t now_ns, struct actions *actions)
 {
     uint64_t id = sent_remember(renewal, now_ns);

@@ -3,12 +3,13 @@
  * coordinators, addresses of agents. Nothing here is ever a ground for a decision about a lock: an
  * agent that lies, or a packet from yesterday, can only show people something wrong.
  *
- * Each agent is the author of what it says: an item each for itself, for each lock that somebody on
- * its host holds or waits for, and (voters) for what it coordinates and which sessions are over. An
- * item has a number that rises with each change; all of an author have the incarnation of its
- * process. A higher incarnation replaces all of a lower one. An author that receives an incarnation
- * of its own above its present one (it came back and does not remember) takes a higher one and
- * publishes everything anew.
+ * Each agent is the author of its own items. It has an item about itself, and one about each lock
+ * that somebody on its host holds or waits for. A voter also has items about the partitions that it
+ * coordinates and the sessions that are over. An item has a number that rises with each change. All
+ * items of an author have the incarnation of its process, and items of a higher incarnation replace
+ * all items of a lower one. An agent that restarted does not remember its incarnation. If it
+ * receives items of its own with a higher incarnation than its present one, it takes a still higher
+ * one and publishes everything anew.
  *
  *   rumours       each ROUND new items go to FANOUT random peers, in one packet; an agent to which
  *                 an item is new does the same, each item REPEATS times
@@ -17,24 +18,24 @@
  *                 the buckets that differ. It repairs what rumours missed, and brings signs of life
  *
  * Costs, for n agents. An agent sends, whatever n is:
- *   in rest       EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers as many: 8 messages;
+ *   at rest       EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers as many: 8 messages;
  *   when the cell changes all the time: FANOUT / ROUND = 30 rumours a second more, and to each of
  *   the 8 digests at most one message of hashes and REPAIR_PACKETS of items.
- * No packet is larger than 8 KiB. A digest takes about 35 bytes an author, and begins where the
- * last one ended if there are more than fit: so no step's work is more than n, or one packet's. A
- * rumour reaches about (1 + FANOUT) times as many agents each round: n agents in log4(n) rounds
- * (100: 3.3, 1000: 5). It misses an agent with probability e^-(FANOUT * REPEATS * (1 - loss)): at
- * 20 % loss 7e-5. (Epidemics: A. Demers et al., "Epidemic algorithms for replicated database
- * maintenance", 1987.) Peers are the VIEW agents that rendezvous hashing ranks highest for this one
- * among those alive, and this agent answers any sender: so an agent dials about 2 * VIEW others,
- * not n. Now and then one that was silent for long is tried, so that the halves of a parted cell
- * meet again.
+ * No packet is larger than 8 KiB. A digest takes about 35 bytes for each author. If there are more
+ * authors than fit, the next digest begins where the last one ended. So a step looks at no more
+ * than n authors, or at one packet. A rumour reaches about (1 + FANOUT) times as many agents each
+ * round: n agents in log4(n) rounds (100: 3.3, 1000: 5). It misses an agent with probability
+ * e^-(FANOUT * REPEATS * (1 - loss)): at 20 % loss 7e-5. (Epidemics: A. Demers et al., "Epidemic
+ * algorithms for replicated database maintenance", 1987.) Peers are the VIEW agents that rendezvous
+ * hashing ranks highest for this one among those alive, and this agent answers any sender: so an
+ * agent dials about 2 * VIEW others, not n. Now and then an agent also tries one that was silent
+ * for long. So the halves of a parted cell meet again.
  *
  * An agent without a peer sends nothing and wants no tick.
  *
  * Pure, as quorum.h says: time and randomness come with the event, memory is one block of the
- * caller's. Full tables: foreign tombstones go first, then foreign items, the oldest first; own
- * ones never. One thread.
+ * caller's. If a table is full, other authors' tombstones are evicted first, and then other
+ * authors' items, the oldest first. An agent's own items are never evicted. One thread.
  */
 #ifndef CORE_GOSSIP_H
 #define CORE_GOSSIP_H
@@ -74,7 +75,7 @@ struct gossip_config {
     struct message_agent self;
     bool voter;
     char address[MESSAGE_ADDRESS_MAX]; /* where this agent listens; "": nowhere */
-    /* session_ttl + grace: items of an agent that was silent for longer are no longer shown */
+    /* session_ttl + grace. The items of an agent that was silent for longer are no longer shown. */
     int64_t silent_ns;
 };
 
@@ -82,25 +83,27 @@ enum gossip_event_kind {
     GOSSIP_START = 1, /* the first event, once */
     GOSSIP_TICK,      /* at gossip_next_tick_ns() or later */
     GOSSIP_RECEIVED,  /* a packet from agent arrived */
-    /* An agent that this one can send to: a voter of the configuration, or an agent that renewed
-     * here. Also: its connection was made, or broke. */
+    /* This agent can send to `agent`, which is a voter of the configuration or has renewed here.
+     * The event comes again when the connection to `agent` was made or broke. */
     GOSSIP_PEER,
-    /* Nobody answers at the agent's address (GOSSIP_ADDRESS). The driver sends nothing there any
-     * more. If gossip needs the agent again, it gives the driver the address again. */
+    /* Nobody answers at the address of `agent` (GOSSIP_ADDRESS), so the driver sends nothing there
+     * any more. If gossip needs `agent` again, it gives the driver the address again. */
     GOSSIP_UNREACHABLE,
-    /* If agent is self: its session's epoch or state changed (but not the end of an older epoch).
-     * Otherwise this agent is a voter, and a session of that agent is over. */
+    /* If `agent` is this agent: the epoch or the state of its session changed. The end of an older
+     * epoch is not reported. Otherwise this agent is a voter, and a session of `agent` is over. */
     GOSSIP_SESSION,
 };
 
 struct gossip_event {
     enum gossip_event_kind kind;
-    int64_t now_ns;             /* CLOCK_BOOTTIME, never less than in the last event */
-    uint64_t random;            /* fresh for each event */
-    struct message_agent agent; /* RECEIVED: the sender; PEER, SESSION: the agent concerned */
+    int64_t now_ns;  /* CLOCK_BOOTTIME, never less than in the last event */
+    uint64_t random; /* fresh for each event */
+    /* RECEIVED: the sender; PEER, UNREACHABLE, SESSION: the agent concerned */
+    struct message_agent agent;
     union {
-        /* START: of this agent's session. If this agent restarts with a higher epoch, the others
-         * believe it at once; otherwise after its first answer to what they remember. */
+        /* START: the epoch of this agent's session. If it is higher than before a restart, other
+         * agents believe this agent's items at once. Otherwise they do so after this agent has
+         * answered the older items that they remember. */
         uint32_t epoch;
         struct {
             const unsigned char *bytes; /* borrowed for the step */
@@ -145,11 +148,12 @@ struct gossip_actions {
     size_t output_size;
 };
 
-/* Bytes of memory for these limits. Memory is touched only when it is used. */
+/* Returns how many bytes of memory gossip_init() needs with these limits. Memory that no entry uses
+ * is never touched. */
 size_t gossip_size(const struct gossip_limits *limits);
 
-/* Makes the state in memory, which must be zeroed, gossip_size() bytes long and aligned to 8; it is
- * borrowed for good. seed must be random. config is copied. */
+/* Makes the state in `memory`, which must be zeroed, gossip_size() bytes long and aligned to 8.
+ * Gossip borrows the memory for good. seed must be random. config is copied. */
 struct gossip *gossip_init(void *memory, const struct gossip_config *config, uint64_t seed);
 
 /* One step. An invalid packet changes nothing. */
@@ -161,12 +165,12 @@ int64_t gossip_next_tick_ns(const struct gossip *gossip);
 
 /* ---- what this agent publishes ---- */
 
-/* Returns whether this agent knows another agent. If not, the caller need not collect anything to
- * publish. */
+/* Returns whether this agent knows any other agent. If it knows none, the caller need not collect
+ * anything to publish. */
 bool gossip_active(const struct gossip *gossip);
 
-/* Publishes what this host knows of a lock now. If only ages differ, nothing is published. Returns
- * false if there is no room; try again later. Call it after START. */
+/* Publishes what this host knows of a lock now, unless only ages differ from what it published
+ * last. Returns false if there is no room; try again later. Call it after START. */
 bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
     __attribute__((warn_unused_result));
 
@@ -176,12 +180,12 @@ void gossip_put_owned(struct gossip *gossip, const struct message_partitions *ow
 
 /* ---- what is known ---- */
 
-/* The voter that coordinates the partition, by the latest report. Returns false if none is
+/* Finds the voter that coordinates the partition, by the latest report. Returns false if none is
  * known. */
 bool gossip_owner(const struct gossip *gossip, uint32_t partition, struct message_agent *out);
 
-/* The first lock name after `after` in byte order (size 0: from the start) that begins with prefix
- * and of which another agent has an item. */
+/* Finds the first lock name that comes after `after` in byte order (size 0: the very first), begins
+ * with prefix, and is the subject of another agent's item. */
 bool gossip_lock_after(const struct gossip *gossip, const void *prefix, size_t prefix_size,
                        const void *after, size_t after_size, struct message_name *out);
 
@@ -189,33 +193,34 @@ bool gossip_lock_after(const struct gossip *gossip, const void *prefix, size_t p
 struct gossip_view {
     struct message_agent agent;
     int64_t age_ns; /* since the agent's last sign of life */
-    bool valid;     /* false: its session is over, or it was silent for too long */
+    bool valid;     /* false: the agent's session is over, or it was silent for too long */
     struct gossip_lock lock;
 };
 
-/* The next item about the lock. *at is 0 at first. Returns false after the last one. */
+/* Fills in the next agent's item about the lock. *at is 0 at first. Returns false after the last
+ * one. */
 bool gossip_lock_next(const struct gossip *gossip, const void *name, size_t size, int64_t now_ns,
                       uint32_t *at, struct gossip_view *out);
 
-/* Among the agents that are not silent for too long, the longest time since a last sign of life; -1
- * if no other agent is known. */
+/* Returns the longest time that passed since an agent's last sign of life. Agents that were silent
+ * for too long do not count. -1 if no other agent counts. */
 int64_t gossip_age_ns(const struct gossip *gossip, int64_t now_ns);
 
 struct gossip_agent_view {
     struct message_agent name;
     int64_t age_ns; /* since its last sign of life; -1: there was none yet */
     bool silent;    /* the agent was silent for too long */
-    bool dead;      /* a voter reported that this session is over */
+    bool dead;      /* a voter reported that the agent's session is over */
     struct gossip_agent agent;
 };
 
-/* The next known agent; this agent comes first. *at is 0 at first. Returns false after the last
- * one. */
+/* Fills in the next known agent; this agent comes first. *at is 0 at first. Returns false after the
+ * last one. */
 bool gossip_agent_next(const struct gossip *gossip, int64_t now_ns, uint32_t *at,
                        struct gossip_agent_view *out);
 
-/* Returns, and removes from the list, a lock with news from other hosts. An empty name means that
- * changes were missed: look at all locks. Returns false if the list is empty. */
+/* Removes a lock with news from other hosts from the list, and returns its name. An empty name
+ * means that changes were missed: look at all locks. Returns false if the list is empty. */
 bool gossip_changed(struct gossip *gossip, struct message_name *out);
 bool gossip_has_changed(const struct gossip *gossip);
 

@@ -12,7 +12,7 @@
  * Like the quorum core it has no I/O, no clock, no allocation after start and no globals: now_ns
  * comes with each event. A step fills a list of actions. The driver first does all HOST_PERSIST_...
  * in one durable transaction (together with the quorum core's), then all others in order. An action
- * that depends on something durable stands behind it.
+ * that depends on a durable row stands behind the action that persists the row.
  *
  * Answers to clients are encoded frames already (HOST_REPLY).
  */
@@ -40,7 +40,8 @@ enum {
     HOST_NO_RELAY = 0xff,
     HOST_REQUESTS_MAX = 65535,
     HOST_DELAYS_MAX = 16384,
-    HOST_DELAYS_PIECE = 16384, /* handles whose lock-delays one step counts */
+    /* the lock-delays of at most so many handles are counted in one step */
+    HOST_DELAYS_PIECE = 16384,
 };
 
 struct host_limits {
@@ -50,7 +51,8 @@ struct host_limits {
     uint32_t blocks;  /* blocks of seven seats in each region */
     uint32_t watches; /* prefixes watched at once */
     /* Requests to the quorum that are not answered yet, at most HOST_REQUESTS_MAX; 0: as many as
-     * there are locks, up to that. A request that finds no room is sent later. */
+     * there are locks, but at most HOST_REQUESTS_MAX. A request that finds no room is sent
+     * later. */
     uint32_t requests;
 };
 
@@ -69,7 +71,7 @@ struct host_config {
     uint32_t self; /* this agent's index in voters, or HOST_OBSERVER */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every agent */
     const char *addresses[MESSAGE_VOTERS_MAX];       /* NULL: none; borrowed */
-    uint32_t continued_epoch; /* of the session that goes on; 0: a new one begins */
+    uint32_t continued_epoch; /* the epoch of the session that goes on; 0: a new session begins */
     uint32_t namespace_count; /* [0] is "default" */
     char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
 };
@@ -80,7 +82,7 @@ enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
 struct host_peer {
     int64_t pid; /* in the agent's pid namespace; 0: in none that it can see */
     int64_t uid;
-    int64_t account; /* the number that its user counts under, mostly the uid; 0: without bounds */
+    int64_t account; /* the account that its quotas count under, usually the uid; 0: no quotas */
     char command[HFI_FRAME_COMMAND_MAX + 1];
     uint8_t rights[HOST_NAMESPACES_MAX];
 };
@@ -90,16 +92,17 @@ enum host_event_kind {
      * quorum, and announced the previous agent's clients (host_load_survivor()). lease.epoch is the
      * session's, and durable. */
     HOST_START = 1,
-    HOST_CONNECTED, /* a HELLO that the driver let in: peer, hello; client is the driver's number */
+    HOST_CONNECTED, /* the driver let a client's HELLO in; see `connected` */
     HOST_FRAME,     /* any other frame of a client that has sent HELLO */
     HOST_HANGUP,    /* its socket is closed; its process may still live */
     HOST_DIED,      /* its process is dead */
     HOST_FORGOTTEN, /* its FORGET was carried out: its ids may be given to another client */
-    HOST_DRAINED,   /* its socket takes frames again after unasked ones were dropped */
+    HOST_DRAINED,   /* its socket takes frames again, after unasked frames were dropped */
     HOST_RING,    /* a client sent RING: look at the region's locks that have their dirty bit set */
     HOST_MESSAGE, /* from the quorum, message_is_for_host() */
     HOST_LEASE,   /* the session's state or deadline changed */
-    HOST_VOTERS,  /* which voters can be reached changed; until the first one, all count as up */
+    /* the voters that can be reached changed; before the first such event all count as up */
+    HOST_VOTERS,
     HOST_TICK,
 };
 
@@ -140,24 +143,25 @@ struct host_event {
 enum host_action_kind {
     HOST_PERSIST_SLOT = 1, /* slot of region <-> name */
     HOST_PERSIST_NO_SLOT,
-    HOST_SEND,     /* a message to a voter, or to another agent */
-    HOST_REPLY,    /* a frame for a client; fds says which descriptors go with it */
-    HOST_WELCOMED, /* before WELCOME: the connection is this client; make its record */
-    HOST_HANG_UP,  /* close the client's socket: it broke the rules (text says how) */
-    HOST_FORGET,   /* the client is gone and nothing refers to it any more: remove its record */
-    HOST_ALIAS,    /* the client has one more holder id: add it to the client's record */
-    HOST_LOG,      /* a log line */
-    HOST_TELL,     /* answer the client's request for facts (TOLD) */
+    HOST_SEND,  /* a message to a voter, or to another agent */
+    HOST_REPLY, /* a frame for a client; fds says which descriptors go with it */
+    /* comes before the frame WELCOME: the connection belongs to this client; make its record */
+    HOST_WELCOMED,
+    HOST_HANG_UP, /* close the client's socket: it broke the rules (text says how) */
+    HOST_FORGET,  /* the client is gone and nothing refers to it any more: remove its record */
+    HOST_ALIAS,   /* the client has one more holder id: add it to the client's record */
+    HOST_LOG,     /* a log line */
+    HOST_TELL,    /* answer the client's request for facts (frame TOLD) */
 };
 
 enum { HOST_FD_NONE = 0, HOST_FD_REGION };
 
-/* Messages may be lost, repeated and reordered. What goes to this agent itself is for its quorum
+/* Messages may be lost, repeated and reordered. A message to this agent itself is for its quorum
  * core, or for this core if message_is_for_host(). */
 struct host_send {
     uint32_t to;            /* a voter's index, or HOST_TO_AGENT */
     uint8_t relay;          /* the voter that is to pass it on, or HOST_NO_RELAY */
-    struct message message; /* without a header, but `to` with HOST_TO_AGENT */
+    struct message message; /* its header is empty, except for `to` with HOST_TO_AGENT */
 };
 
 struct host_action {
@@ -227,12 +231,12 @@ size_t host_size(const struct host_config *config);
 struct host *host_init(void *memory, const struct host_config *config, struct names *names,
                        const struct hfi_kernel *kernel);
 
-/* Before START: gossip, by which people see other hosts' locks (core/gossip.h). Borrowed. The host
- * core reads other hosts' locks there and puts its own (gossip_put_lock()). Without gossip, people
- * see the locks of this host only. */
+/* Before START: sets the gossip by which people see other hosts' locks (core/gossip.h). Borrowed.
+ * The host core reads other hosts' locks there and puts its own (gossip_put_lock()). Without
+ * gossip, people see the locks of this host only. */
 void host_set_gossip(struct host *host, struct gossip *gossip);
 
-/* What the host waits for, in memory that outlives the agent. All zeros at first. */
+/* A note of a request that waits, in memory that outlives the agent. All zeros at first. */
 struct host_kept {
     _Atomic int64_t since_ns; /* when the grant was first asked for; 0: the entry is free */
     uint64_t name_hash;
@@ -250,10 +254,11 @@ struct host_kept {
  * its position in the queue when the next agent starts. */
 void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count);
 
-/* Before START: at most HOST_DELAYS_MAX lock-delays in milliseconds, in memory that outlives the
- * agent, all zeros at first, as the previous agent left them (host/delays.h). A grant that comes
- * before the clients of that agent have opened their locks again covers them. Borrowed. Without
- * them, handles that are not known count with the API's default. */
+/* Before START: sets the notes of lock-delays in milliseconds, as the previous agent left them
+ * (host/delays.h). count is at most HOST_DELAYS_MAX. The memory outlives the agent, is all zeros at
+ * first, and is borrowed. While clients of the previous agent may still open their locks again, a
+ * grant covers the noted lock-delays. Without notes, handles that are not known count with the
+ * API's default. */
 void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t count);
 
 /* The note of a namespace's region, in memory that outlives the agent and that no client maps; all
@@ -262,31 +267,33 @@ struct host_region_note {
     _Atomic uint64_t name_hash;   /* set by the driver: a hash of the namespace's name; 0: no
                                    * namespace */
     _Atomic uint64_t incarnation; /* set by the driver; 0: not known */
-    _Atomic int64_t closed_ns;    /* until then a lock may be closed, or a hold may last in a region
-                                     that was given up */
-    _Atomic uint32_t anew_epoch;  /* the namespace was given up in that session; 0: in none */
-    _Atomic uint32_t given_up;    /* the region was given up, and there is no other one yet */
+    /* the last time at which a lock may be closed, or a hold may last, in a region that was given
+     * up */
+    _Atomic int64_t closed_ns;
+    _Atomic uint32_t anew_epoch; /* the namespace was given up in that session; 0: in none */
+    _Atomic uint32_t given_up;   /* the region was given up, and no other region is there yet */
 };
 
-/* Before START: the notes of a namespace, as the previous agent left them (host/regions.c).
- * Borrowed. Without them, what is noted ends with this process. */
+/* Before START: sets the note of a namespace's region, as the previous agent left it
+ * (host/regions.c). Borrowed. Without it, what is noted ends with this process. */
 void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note);
 
 /*
  * Before START: sets the function that returns whether a region is still sound: not truncated, no
- * hole in it, its header as it was made. The host core calls it before it sends anything that rests
- * on what was read there and lets another host have a lock, and before it gives a process a lock of
- * the region. Once it returned false for a region, it always does, and the driver gives the region
- * up when the step is done. Without this function every region is sound.
+ * hole in it, its header as it was made. The host core calls it before it sends a message that lets
+ * another host have a lock because of what was read in the region. It also calls it before it gives
+ * a process a lock of the region. Once it returned false for a region, it always does, and the
+ * driver gives the region up when the step is done. Without this function every region is sound.
  */
 typedef bool host_sound_fn(void *arg, uint32_t space);
 void host_set_sound(struct host *host, host_sound_fn *sound, void *arg);
 
 /*
- * Before START, for each namespace that is in use and was not given up. base is the mapped region
- * (borrowed until it is given up; the host fills in own_...). adopted: it is the previous agent's
- * region; else it is fresh. After START, between steps: adds a fresh region to a namespace whose
- * host_region_is_left(). Returns NULL, or what is wrong with the region: then it is not used.
+ * Adds the region of a namespace. Before START, call it for each namespace in use whose region was
+ * not given up. After START, call it between steps, to give a fresh region to a namespace whose
+ * host_region_is_left(). `base` is the mapped region. It is borrowed until it is given up, and the
+ * host fills in own_.... `adopted` says that it is the previous agent's region; otherwise it is
+ * fresh. Returns NULL, or what is wrong with the region: then it is not used.
  */
 const char *host_add_region(struct host *host, uint32_t space, const struct hfi_region *base,
                             bool adopted) __attribute__((warn_unused_result));
@@ -295,8 +302,8 @@ const char *host_add_region(struct host *host, uint32_t space, const struct hfi_
 bool host_load_slot(struct host *host, uint32_t space, uint32_t slot, const uint8_t *name,
                     size_t length) __attribute__((warn_unused_result));
 
-/* Before START, when the session is continued: what this agent's own acceptor has for a name.
- * Values of other owners and of other epochs than that session's are passed over. */
+/* Before START, when the session is continued: loads what this agent's own acceptor has for a name.
+ * The host core ignores values of other owners, and of other epochs than that session's. */
 void host_load_grant(struct host *host, const struct message_name *name,
                      const struct message_value *value);
 
@@ -314,17 +321,17 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
 /*
  * Between steps, or before START: gives up the namespace's region, which became rubbish or was not
  * adopted (host/regions.c). From now on no lock of the namespace is opened: HF_EUNSERVED.
- * deadline_ns is the last deadline that may have been published there; if this host core published
- * a later one, that counts. Returns when another region may be made in its place.
+ * deadline_ns is the last deadline that may have been published there. If this host core published
+ * a later one, the later one counts. Returns when another region may be made in its place.
  */
 int64_t host_give_up_region(struct host *host, uint32_t space, int64_t deadline_ns);
-/* Between steps, before the region is given up: replaces the region's memory, which cannot be
- * touched any more, by `base`. base is as large, and zeroed behind the header. It is borrowed until
- * the region is given up and left. */
+/* Between steps, before the region is given up: replaces the region's memory, which must not be
+ * touched any more, by `base`. `base` is as large, and zeroed behind the header. It is borrowed
+ * until the region is given up and left. */
 void host_move_region(struct host *host, uint32_t space, const struct hfi_region *base);
 /* Returns whether a reply that waited for something durable is about a region that was given up
- * meanwhile. It must not be sent: the client would take another region for that one. What it
- * answers is answered HF_EUNSERVED. */
+ * meanwhile. Do not send such a reply: the client would take another region for that one. Answer
+ * the client's request with HF_EUNSERVED instead. */
 bool host_reply_is_late(const struct host *host, const struct host_action *reply);
 /* Returns whether the host core no longer refers to the region that was given up, so that it may be
  * unmapped. */
@@ -373,8 +380,8 @@ struct host_counts {
     uint64_t repairs; /* repairs of a region where it contradicted what this agent knows */
     uint64_t refused[MESSAGE_REFUSED_END]; /* by enum message_refusal; [0] is unused */
     struct histogram acquire;              /* from the first request for a grant to the grant */
-    /* Sampled at each renewal, one lock that is held here at a time: how long the present hold, and
-     * the first waiter, have been there. */
+    /* Samples. Each renewal adds the ages of one lock that is held here: how long its present hold
+     * has lasted, and how long its first waiter has waited. */
     struct histogram hold_age;
     struct histogram wait_age;
 };
@@ -401,10 +408,10 @@ struct host_survey {
 /* Fills in the survey; it looks at every lock. now_ns must not be earlier than the last step's. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
-/* Returns the regions that were sent to a client over its present connection, as bits. The client's
- * RING is about these. */
+/* Returns, as bits, the regions that were sent to a client over its present connection. A RING of
+ * the client is about these regions. */
 uint64_t host_regions_of(const struct host *host, uint32_t client);
-/* Returns how often a lock of these regions asked to be looked at, by its dirty bit. */
+/* Returns how often locks of these regions asked the agent, by their dirty bit, to look at them. */
 uint64_t host_causes(const struct host *host, uint64_t regions);
 
 /* Returns whether, as far as the host core knows, every process that ever got a region is dead. */

@@ -8,20 +8,20 @@
  * and the only effects are the actions. An action to persist stands before every send that depends
  * on it. So the driver may carry out the actions of many steps together, if it keeps three rules:
  *
- *   1. It makes what is to be persisted durable, in order, each batch in one transaction.
- *   2. It sends a message that quorum_waits_for_disk() only when everything that was to be
- *      persisted before the message is durable. It may send any other message at once.
- *   3. It gives a message to itself to a later step (or to the host core, if
- *      message_is_for_host()), under the same rule: this voter's own vote counts when it is
- *      durable, like any other's. Such messages are neither lost nor reordered. All others may be
- *      lost, repeated and reordered.
+ *   1. It makes the rows to persist durable, in order, each batch in one transaction.
+ *   2. It sends a message that quorum_waits_for_disk() only when every row that was to be persisted
+ *      before the message is durable. It may send any other message at once.
+ *   3. It gives a message that is addressed to this agent itself to a later step (or to the host
+ *      core, if message_is_for_host()), under the same rule: this voter's own vote counts when it
+ *      is durable, like any other vote. Such messages are neither lost nor reordered. All other
+ *      messages may be lost, repeated and reordered.
  *
- * If persisting fails, nothing of that batch may be sent, and the process must end: its memory is
- * ahead of its disk.
+ * If persisting fails, no message of that batch may be sent, and the process must end, because its
+ * memory is ahead of its disk.
  *
  * A cell of one host is a quorum of one: it runs the same code.
  *
- * Memory is one block of the caller's. If a table is full, the answer is MESSAGE_REFUSED_FULL.
+ * The memory is one block that the caller provides. If a table is full, the answer is MESSAGE_REFUSED_FULL.
  *
  * Registers instead of a log: D. Rystsov, "CASPaxos: Replicated State Machines without logs"
  * (2018). Leases: M. Trencseni et al., "PaxosLease" (2012).
@@ -42,21 +42,22 @@
 struct quorum;
 
 enum {
-    /* The room that a step needs in struct actions. */
+    /* The room for actions that a step needs in struct actions. */
     QUORUM_STEP_ACTIONS = 256,
     /* Inside the core an agent's index is a u16. */
     QUORUM_AGENTS_MAX = 65000,
-    /* Between voters: the time between two heartbeats, and for how long a coordinator's last
-     * heartbeat counts. */
+    /* The time between two heartbeats of a voter, and the shortest suspicion timeout: how long a
+     * voter that is silent still counts as alive. */
     QUORUM_HEARTBEAT_MS = 100,
     QUORUM_TAKEOVER_MS = 400,
-    /* The longest suspicion timeout. A slow majority lengthens QUORUM_TAKEOVER_MS up to this. */
+    /* The longest suspicion timeout. It grows from QUORUM_TAKEOVER_MS up to this if a majority is
+     * slow. */
     QUORUM_SUSPICION_MAX_MS = 5000,
 };
 
 struct quorum_limits {
     uint32_t registers; /* lock names with a value */
-    uint32_t agents;    /* agents ever heard of; at most QUORUM_AGENTS_MAX */
+    uint32_t agents;    /* names of agents in the table; at most QUORUM_AGENTS_MAX */
     uint32_t requests;  /* requests of hosts without an answer yet */
     uint32_t shares;    /* parts of shared grants, one for each host, of all locks together */
 };
@@ -68,7 +69,7 @@ struct quorum_config {
     uint32_t self;        /* index in voters; voter ids in ballots are index + 1 */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every voter */
     uint64_t store_id[2];
-    bool rejoin; /* the store has to start over (durable), and has not finished */
+    bool rejoin; /* the store must start over (durable), and has not done so yet */
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent; /* at most 50 */
@@ -81,10 +82,11 @@ enum quorum_event_kind {
     QUORUM_MESSAGE,   /* a message arrived that is not for the host core */
     QUORUM_TICK,      /* at quorum_next_tick_ns() or later */
     QUORUM_STALLED,   /* this process did not run for a while, until now */
-    QUORUM_ASTRAY,    /* the clock is out of max_drift, or was until now; repeat it meanwhile */
-    QUORUM_LINK,      /* the connection to another voter was made, or broke */
-    QUORUM_REACHED,   /* the connection to an agent was made; earlier messages are lost */
-    QUORUM_RESIGN,    /* this process is about to end: others should coordinate */
+    /* the clock's rate is out of max_drift, or was until now; repeated while it is out */
+    QUORUM_ASTRAY,
+    QUORUM_LINK,    /* the connection to another voter was made, or broke */
+    QUORUM_REACHED, /* the connection to an agent was made; messages sent before that are lost */
+    QUORUM_RESIGN,  /* this process will end soon: other voters are to coordinate */
 };
 
 struct quorum_event {
@@ -101,7 +103,8 @@ struct quorum_event {
     } as;
 };
 
-/* Bytes of memory for these limits. Memory is touched only when it is used. */
+/* Returns how many bytes of memory quorum_init() needs with these limits. Memory that no entry uses
+ * is never touched. */
 size_t quorum_size(const struct quorum_limits *limits);
 
 /* Returns NULL if the configuration is valid, otherwise what is wrong with it (a static string). */
@@ -109,8 +112,9 @@ const char *quorum_config_error(const struct quorum_config *config)
     __attribute__((warn_unused_result));
 
 /*
- * Makes the state in memory, which must be zeroed, quorum_size() bytes long and aligned to 8; it is
- * borrowed for good. config must have no error. names is borrowed, and shared with the host core.
+ * Makes the state in `memory`, which must be zeroed, quorum_size() bytes long and aligned to 8. The
+ * core borrows the memory for good. config must have no error (quorum_config_error()). names is
+ * borrowed, and shared with the host core.
  */
 struct quorum *quorum_init(void *memory, const struct quorum_config *config, struct names *names);
 
@@ -134,8 +138,9 @@ bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *seen)
  * message changes nothing. */
 void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 
-/* A RENEW alone, with nothing of what else a step does: it touches no name, so another thread may
- * call it while the host core, which shares the names, is in a step. The message is valid. */
+/* Handles a RENEW message and does nothing else that a step does. It touches no name, so another
+ * thread may call it while the host core, which shares the names, is in a step. The message must be
+ * valid. */
 void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 
 /* Returns when the next TICK is wanted; INT64_MAX: never. */
@@ -151,38 +156,41 @@ static inline bool quorum_waits_for_disk(enum message_kind kind)
            kind == MESSAGE_SYNCED || kind == MESSAGE_CHECKPOINTED;
 }
 
-/* The voter that coordinates a partition while all voters are alive, by rendezvous hashing. It is
- * the same on every host. */
+/* Returns the voter that coordinates a partition while all voters are alive, by rendezvous hashing.
+ * The result is the same on every host. */
 uint32_t quorum_preferred(const struct message_agent *voters, uint32_t voter_count,
                           uint32_t partition);
 
-/* The voter that coordinates the partition, as far as is known here; voter_count if none does. */
+/* Returns the voter that coordinates the partition, as far as this voter knows; voter_count if it
+ * knows none. */
 uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
 
 /* Returns whether every partition that this voter coordinates is prepared and complete, so that a
  * name without a register here needs no read. */
 bool quorum_ready(const struct quorum *quorum);
 
-/* After RESIGN. quorum_handed_over(): whether other voters claim what this voter coordinated, and
- * have received the requests that wait. quorum_resigned(): whether nothing is left to do, because
- * that is so or because no voter is there to take over. Either may never happen. */
+/* For a voter that resigned (RESIGN). quorum_handed_over() returns whether other voters claim every
+ * partition that this voter coordinated, and have received the requests that waited here.
+ * quorum_resigned() returns whether nothing is left to do: all is handed over, or no voter is there
+ * that could take over. Neither function has to become true ever. */
 bool quorum_handed_over(const struct quorum *quorum);
 bool quorum_resigned(const struct quorum *quorum);
 
-/* This voter's status; the status that another voter last reported of itself (0: none yet); whether
- * this voter hears that one. */
+/* The first function returns this voter's status. The second returns the status that another voter
+ * last reported of itself (0: none yet). The third returns whether this voter receives that voter's
+ * heartbeats. */
 enum message_voter_status quorum_voter_status(const struct quorum *quorum);
 enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter);
 bool quorum_receives_from(const struct quorum *quorum, uint32_t voter);
 
-/* The cell's rules as this voter is configured. */
+/* Fills in the cell's rules as this voter is configured with them. */
 void quorum_rules(const struct quorum_config *config, struct message_rules *rules);
 
 /* The name of the agent with that index. */
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index);
 
-/* The value that this voter's acceptor has for a name, whether it was chosen or not. Returns false
- * if there is none. */
+/* Fills in the value that this voter's acceptor has for a name, chosen or not. Returns false if
+ * there is none. */
 bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_register *out);
 
 /* Returns whether this voter has nothing to decide, except perhaps requests for that name. */
@@ -190,24 +198,26 @@ bool quorum_decides_only(const struct quorum *quorum, const struct message_name 
 
 /* Fills in the header for messages of this agent, also those of the host core: from, membership,
  * store_id, commit. The rest of *message is zeroed. The membership changes with the record of
- * stores. A packet has the header of its first message, and no messages from after a change. */
+ * stores. All messages of a packet share one header, so a message made after such a change goes
+ * into another packet. */
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message);
 
-/* The driver reports the last durable commit; messages carry it. The first call, before START, is
- * with the commit that the store had when it was opened, before this process committed anything. */
+/* The driver reports the last durable commit, which messages carry. The first call comes before
+ * START. It reports the commit that the store had when it was opened, before this process committed
+ * anything. */
 void quorum_set_commit(struct quorum *quorum, uint64_t commit);
 
 /* The driver has begun a commit with everything persisted so far. What is persisted from now on
  * goes into the next one. This lasts until quorum_set_commit(). */
 void quorum_committing(struct quorum *quorum);
 
-/* Before START: fills in a row that must be in the first commit of this process, if that comes
- * before START (a new epoch). Returns false if there is no such row. Otherwise the row counts as
- * persisted. See members.c. */
+/* Before START: fills in a row that must be in the first commit of this process, if the driver
+ * commits something before START (a new epoch). Returns false if there is no such row. When it
+ * returns true, the core counts the row as persisted. See members.c. */
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
     __attribute__((warn_unused_result));
 
-/* The commit that messages report; not always the last one (members.c). */
+/* Returns the commit that messages report. members.c says when that is not the last one. */
 uint64_t quorum_reported_commit(const struct quorum *quorum);
 
 /* What this voter did since it started. For people. */
@@ -223,13 +233,13 @@ struct quorum_counts {
 /* What there is now. */
 struct quorum_survey {
     uint32_t partitions; /* partitions that it coordinates */
-    uint32_t incomplete; /* of those, the partitions whose registers are not all here yet */
+    uint32_t incomplete; /* how many of them are not complete yet */
     uint32_t registers;  /* lock names with a value; registers_max is the limit */
     uint32_t registers_max;
     uint32_t agents;   /* names of agents in the table */
     uint32_t requests; /* hosts' requests that wait or are under way here */
     bool votes;
-    bool majority;        /* a majority of voters hears this one, and is heard */
+    bool majority;        /* this voter exchanges messages with a majority, itself included */
     int64_t suspicion_ns; /* the suspicion timeout */
 };
 const struct quorum_counts *quorum_counts(const struct quorum *quorum);

@@ -14,8 +14,8 @@
 #include "proto/message.h"
 
 enum {
-    /* Not an index of an agent: the message goes to the agent that it names (as.refused.agent),
-     * because the table has no room for it. */
+    /* In action_send.to, instead of an agent's index: the message goes to the agent named in
+     * as.refused.agent, for which the table of agents has no room. */
     ACTION_STRANGER = 0x7fffffff,
     ACTION_NO_RELAY = 0xff,
 };
@@ -45,8 +45,8 @@ struct quorum_member {
     struct message_member member;
 };
 
-/* The last commit that was seen of another voter's store. If the store comes back with less, it is
- * an old copy. */
+/* The last commit that was seen of another voter's store. A store that later reports a lower commit
+ * is an old copy. */
 struct quorum_seen {
     struct message_agent voter;
     uint64_t store_id[2];
@@ -78,7 +78,7 @@ struct action_log {
     const char *event;          /* a static string of docs/LOG.md, for example "voter_refused" */
     struct message_agent agent; /* the agent that the line is about; length 0: none */
     int64_t number;             /* the event's number, see docs/LOG.md; 0: none */
-    bool well;                  /* nothing has to be done, whatever text says */
+    bool well;                  /* an operator has nothing to do, whatever text says */
     char text[256];             /* what an operator has to know and do; may be "" */
 };
 

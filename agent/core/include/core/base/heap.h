@@ -1,7 +1,7 @@
 /*
  * A heap of times: which of many items is due first. An item is a small number that the caller
- * chooses, for example an index. Each item is in the heap at most once, with one time. To look at
- * the first item costs the same however many there are.
+ * chooses, for example an index. Each item is in the heap at most once, with one time. A look at
+ * the first item costs the same however many items there are.
  *
  * A binary heap (Williams 1964) that knows the position of each item, so an item is moved or
  * removed without a search.
@@ -22,15 +22,17 @@ struct heap_entry {
 };
 
 struct heap {
-    struct heap_entry *entries; /* borrowed; room for the most items that are in at one time */
-    uint32_t *indexes;          /* borrowed; by item: its index in entries plus one, 0: not in */
+    /* borrowed; room for as many items as are ever in the heap at one time */
+    struct heap_entry *entries;
+    /* borrowed; by item: its index in entries plus one; 0: the heap does not have it */
+    uint32_t *indexes;
     uint32_t count;
 };
 
 /* Adds the item with that time, or changes its time. */
 void heap_set(struct heap *heap, uint32_t item, int64_t when_ns);
 
-/* Removes the item, if it is in. */
+/* Removes the item, if the heap has it. */
 void heap_remove(struct heap *heap, uint32_t item);
 
 static inline bool heap_has(const struct heap *heap, uint32_t item)
@@ -41,7 +43,7 @@ static inline bool heap_has(const struct heap *heap, uint32_t item)
 /* Returns the item's time; INT64_MAX if the heap does not have the item. */
 int64_t heap_when_ns(const struct heap *heap, uint32_t item);
 
-/* The item with the earliest time, any one of several; HEAP_NONE if the heap is empty. */
+/* Returns an item with the earliest time; HEAP_NONE if the heap is empty. */
 uint32_t heap_first(const struct heap *heap);
 
 /* The earliest time; INT64_MAX if the heap is empty. */

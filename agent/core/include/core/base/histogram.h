@@ -1,7 +1,6 @@
 /*
- * A histogram of durations. Its buckets have fixed bounds: 10 us to 100 s, three to a decade. It
- * holds what a Prometheus histogram needs, except that its buckets are not cumulative: the code
- * that shows it adds them up.
+ * A histogram of durations. Its buckets have fixed bounds: 10 us to 100 s, three to a decade. Its
+ * buckets are not cumulative. The code that shows it as a Prometheus histogram adds them up.
  *
  * Zeroed at first. One thread.
  */

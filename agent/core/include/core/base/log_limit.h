@@ -1,6 +1,6 @@
 /*
- * Rate limits of the log: so many lines at once about the same subject, and one more in each
- * interval. The next line says how often the event has happened since the last one.
+ * Rate limits of the log. A subject may have `burst` lines at once, and after that one line in each
+ * interval. The next line says how often the event has happened since the last line.
  *
  * A table has a limit for each agent, so that one agent's messages do not hide another's. At most
  * LOG_LIMIT_AGENTS agents get lines in a minute, because without TLS a stranger can invent names.
@@ -26,7 +26,7 @@ extern const struct log_rate log_once_a_minute;
 
 struct log_limit {
     int64_t regained_ns; /* when it last regained a line; 0: nothing was logged yet */
-    uint32_t spent;      /* lines of the burst */
+    uint32_t spent;      /* lines of the burst that are used up */
     uint32_t left_out;   /* events since the last line */
 };
 
@@ -45,8 +45,8 @@ struct log_limits {
 uint32_t log_limit_add(struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
     __attribute__((warn_unused_result));
 
-/* The same, once a minute: for events about an agent, whose name must not be empty; and about a
- * voter, by its index. */
+/* For events about an agent, whose name must not be empty, or about a voter, given by its index.
+ * They are log_limit_add() with log_once_a_minute. */
 uint32_t log_limits_add(struct log_limits *limits, const struct message_agent *agent,
                         int64_t now_ns) __attribute__((warn_unused_result));
 uint32_t log_limits_add_voter(struct log_limits *limits, uint32_t voter, int64_t now_ns)

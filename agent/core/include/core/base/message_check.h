@@ -1,7 +1,7 @@
 /*
  * Checks that a message from any sender is well-formed. They refuse only values that a core could
- * not handle. Whether the sender may send it, the driver decides (driver/admission.c); whether it
- * is true, the protocol.
+ * not handle. The driver decides whether the sender may send the message (driver/admission.c). The
+ * protocol takes care of messages that are outdated.
  *
  * Pure; no state.
  */
@@ -18,12 +18,12 @@
  * message. */
 bool message_valid(const struct message *message) __attribute__((warn_unused_result));
 
-/* Set the name of a lock or an agent in a message. length must be within its limit; otherwise it is
- * a bug. */
+/* Sets the name of a lock or an agent in a message. Fails (HF_CHECK) if length is 0 or above its
+ * limit. */
 void message_name_set(struct message_name *name, const void *bytes, size_t length);
 void message_agent_set(struct message_agent *agent, const void *text, size_t length);
 
-/* Checks of parts of a message, also for rows that are read from a store. */
+/* Checks of parts of a message. They also serve for rows that are read from a store. */
 bool agent_name_valid(const struct message_agent *agent) __attribute__((warn_unused_result));
 bool order_valid(struct message_order order) __attribute__((warn_unused_result));
 bool value_valid(const struct message_value *value) __attribute__((warn_unused_result));

@@ -1,6 +1,6 @@
 /*
  * An index of names in byte order, to find the name that comes next. A listing in pages uses it, so
- * that a page does not walk through everything.
+ * that a page does not look at all names.
  *
  * A treap (Seidel and Aragon, 1996) over numbers that the caller chooses: entry i uses node i, its
  * name comes from a callback, and its priority is a hash of i and the seed. So the tree is balanced
@@ -36,8 +36,8 @@ void order_insert(struct order *order, uint32_t entry);
 /* Removes an entry, which must be in the index. */
 void order_remove(struct order *order, uint32_t entry);
 
-/* The first entry whose name comes after that name (_after), or at it or after it (_from); 0 if
- * there is none. */
+/* Return the first entry whose name comes after `name` (_after), or is equal to it or comes after
+ * it (_from); 0 if there is none. */
 uint32_t order_after(const struct order *order, const void *name, size_t size);
 uint32_t order_from(const struct order *order, const void *name, size_t size);
 

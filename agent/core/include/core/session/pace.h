@@ -4,13 +4,14 @@
  *
  * Each acknowledgement of a renewal carries a reading of the voter's clock. The reading was taken
  * between the sending of the renewal and the arrival of the acknowledgement. Two such readings
- * bound the rate of that clock as seen by this one, whatever the network did: between them the
- * other clock advanced by a known time, while here at most (later arrival - earlier sending) and at
- * least (later sending - earlier arrival) passed. The shorter the round trips are against the time
- * between the readings, the tighter the bound. That time is 30 s to a minute; it is longer if
- * acknowledgements are rare.
+ * bound the rate of the voter's clock against this agent's clock, whatever the network did. Between
+ * the readings the voter's clock advanced by a known time. By this agent's clock at most (later
+ * arrival - earlier sending) passed, and at least (later sending - earlier arrival). The bound is
+ * tight if the round trips are short against the time between the readings. That time is 30 s to a
+ * minute, or longer if acknowledgements are rare.
  *
- * A liar can make its clock seem to have any rate. That harms nobody, as no decision depends on it.
+ * A voter that lies can make its clock seem to have any rate. The lie harms nobody, because no
+ * decision depends on the rate.
  *
  * Pure. The caller owns the memory, which is all 0 at first.
  */
@@ -20,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One acknowledgement: two times by this clock, one reading of the other. Nanoseconds. */
+/* One acknowledgement: two times by this agent's clock, and one reading of the voter's clock. */
 struct pace_reading {
     int64_t sent_ns;
     int64_t received_ns;
@@ -40,9 +41,9 @@ void recent_add(struct recent *recent, int64_t now_ns, int64_t took_ns);
 int64_t recent_worst_ns(const struct recent *recent);
 
 struct pace {
-    uint64_t incarnation; /* identifies the other's process */
+    uint64_t incarnation; /* identifies the other agent's process */
     struct recent round_trip;
-    bool measured;   /* there is a rate */
+    bool measured;   /* low_ppm and high_ppm are valid */
     int64_t low_ppm; /* how many millionths faster the other clock runs: low_ppm to high_ppm */
     int64_t high_ppm;
     uint32_t base_count;
@@ -61,13 +62,14 @@ enum pace_news { PACE_NOTHING_NEW, PACE_DIFFERS, PACE_WELL_AGAIN };
 /* Adds a reading. A reading that contradicts the earlier ones does not count. */
 void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading);
 
-/* By how many millionths the two clocks differ at least. Call it only if there is a rate. */
+/* Returns by how many millionths the rates of the two clocks differ at least. Call it only if
+ * pace->measured. */
 int64_t pace_least_ppm(const struct pace *pace);
 
-/* Call it about every second. answers: whether the other agent answers now. If it does not, or has
- * not been measured yet (another process, perhaps after a boot), nothing is known. A clock is
- * reported as differing when it has differed for 10 s, for certain, by more than max_ppm. Less time
- * would not do: the first bounds rest on one second. */
+/* Call it about every second. `answers` says whether the other agent answers now. If it does not
+ * answer, or its present process has not been measured yet, nothing is known of its clock. A clock
+ * is reported as differing after it has certainly differed by more than max_ppm for 10 s. A shorter
+ * time would report too early, because the first bounds rest on readings one second apart. */
 enum pace_news pace_look(struct pace_watch *watch, const struct pace *pace, bool answers,
                          int64_t max_ppm, int64_t now_ns) __attribute__((warn_unused_result));
 

@@ -3,13 +3,14 @@
  * lease counts.
  *
  * A renewal goes to every voter each third of the session time-to-live (ttl), with the echo of that
- * voter's last acknowledgement. For each voter the latest renewal that it acknowledged as extended
- * counts. The lease runs from the latest sending time that a majority of the voters has reached in
- * this way. It is counted shorter by max_drift. A voter that does not know the echo answers "not
- * extended", and the next renewal follows at once. So the first lease takes two renewals.
+ * voter's last acknowledgement. For each voter, the sending time of the latest renewal that the
+ * voter acknowledged as extended counts. The lease runs from the latest time that the counted times
+ * of a majority have reached. Its length is the ttl, shortened by max_drift. A voter that does not
+ * know the echo answers "not extended", and the next renewal follows at once. So the first lease
+ * takes two renewals.
  *
- * Pure, as quorum.h says. It uses the same struct actions, and of those only SEND to a voter's
- * index. Time is CLOCK_BOOTTIME in nanoseconds, never 0. It uses no memory beyond struct renewal.
+ * Pure, as quorum.h says. Its only action is ACTION_SEND, to a voter's index. Time is
+ * CLOCK_BOOTTIME in nanoseconds, never 0. It uses no memory beyond struct renewal.
  */
 #ifndef CORE_RENEWAL_H
 #define CORE_RENEWAL_H
@@ -24,7 +25,8 @@
 
 enum renewal_state {
     RENEWAL_SAFE = 0, /* the lease counts until renewal_deadline_ns() */
-    RENEWAL_JEOPARDY, /* the lease does not count now, but it may again (or for the first time) */
+    /* the lease does not count now, but may count again (or for the first time) later */
+    RENEWAL_JEOPARDY,
     RENEWAL_LOST, /* the session is over: a majority marked it, or the grace period has passed */
 };
 
@@ -34,8 +36,9 @@ struct renewal_config {
     int64_t session_ttl_ns;
     int64_t grace_period_ns;
     uint32_t max_drift_percent;
-    /* The first session, if it is a new one, waits until a majority has reported which epochs this
-     * agent had: its store may be new, or an old copy. */
+    /* The first session of this process, if it is new, waits until a majority has reported which
+     * epochs this agent had. The agent's own store cannot say, because it may be new or an old
+     * copy. */
     bool asks_epoch;
     uint64_t rules; /* message_rules_digest() of the cell's rules as this agent is configured */
     char advertise[MESSAGE_ADDRESS_MAX];
@@ -55,10 +58,13 @@ struct renewal_voter {
     int64_t answered_ns;      /* when it last answered; 0: never */
     uint64_t answered_id;     /* the latest renewal that it answered */
     uint32_t dead_epoch;
-    bool hurried;         /* got an early renewal since the last round, because of its answer */
-    bool greeted;         /* the same, because its connection came up */
+    bool hurried; /* an early renewal was sent to it since the last round, because of its answer */
+    /* an early renewal was sent to it since the last round, because its connection came up */
+    bool greeted;
     int64_t connected_ns; /* since when it is connected; 0: not reported yet */
-    int64_t ask_ns;       /* connected, no answer since: when to send an early renewal; 0: not */
+    /* when to send the next early renewal, if it is connected and has not answered since; 0:
+     * never */
+    int64_t ask_ns;
     struct pace pace;
 };
 
@@ -74,7 +80,7 @@ struct renewal {
      * answered. */
     bool asking;
     uint32_t reported_epoch; /* the highest epoch in such an answer */
-    uint8_t reported;        /* the voters that sent one, by bit */
+    uint8_t reported;        /* by bit: the voters that sent such an answer */
     int64_t started_ns;
     int64_t counts_from_ns; /* renewals that were sent before this time extend nothing */
     int64_t next_round_ns;
@@ -90,12 +96,13 @@ void renewal_init(struct renewal *renewal, const struct renewal_config *config,
                   const struct message *header);
 
 /*
- * Starts the session of that epoch and sends the first renewals. The epoch is durable already, is
- * at least 1, and is higher than any that this agent had; if adopted, it is the same as before.
- * random tells answers to this process from those to an earlier one. If the voters know an epoch as
- * high as this one, the session is lost at once, and renewal_epoch() is the one that they know. An
- * adopted session that no majority renews within ttl + grace is lost. A new session has nothing to
- * lose and waits for ever. Needs room for RENEWAL_ACTIONS, as all functions below.
+ * Starts the session of that epoch and sends the first renewals. The epoch is durable already, and
+ * at least 1. It is higher than any that this agent had, or, if the session is adopted, the same as
+ * before. `random` tells answers to this process from answers to an earlier process. If the voters
+ * know an epoch as high as this one, the session is lost at once, and renewal_epoch() returns the
+ * epoch that they know. An adopted session that no majority renews within ttl + grace is lost. A
+ * new session has nothing to lose and waits for ever. This function and all functions below need
+ * room for RENEWAL_ACTIONS more actions.
  */
 void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
                    uint64_t random, struct actions *actions);
@@ -110,9 +117,9 @@ void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actio
 /*
  * The connection to a voter was made (again), or broke. When it is made, earlier messages are lost,
  * and a voter that was restarted knows neither sessions nor the addresses of observers. So the
- * voter gets an early renewal, but only one between two rounds. Then it gets one every twelfth of
- * the ttl until it answers, for at most a ttl. If the lease is not safe, a round is due at once
- * instead.
+ * voter gets an early renewal, but only one between two rounds. After that it gets another one
+ * every twelfth of the ttl until it answers, for at most a ttl. If the lease is not safe, a round
+ * to all voters is due at once instead.
  */
 void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_ns,
                   struct actions *actions);
@@ -130,8 +137,8 @@ int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns);
 
 enum renewal_state renewal_state(const struct renewal *renewal, int64_t now_ns);
 
-/* Until when the lease counts; 0 if it was never safe. The deadline may be in the past. It never
- * falls while the epoch stays the same and the clock is right. */
+/* Returns until when the lease counts; 0 if it was never safe. The deadline may be in the past. It
+ * never falls while the epoch stays the same and the clock is right. */
 int64_t renewal_deadline_ns(const struct renewal *renewal);
 
 uint32_t renewal_epoch(const struct renewal *renewal);
@@ -142,7 +149,7 @@ const struct pace *renewal_pace(const struct renewal *renewal, uint32_t voter);
 int64_t renewal_answered_ns(const struct renewal *renewal, uint32_t voter);
 
 /* Returns whether that voter has answered within the last ttl, and since its connection was made.
- * An earlier answer may be from a process that has been restarted since. */
+ * An answer from before the connection may be from a process that has ended. */
 bool renewal_voter_up(const struct renewal *renewal, uint32_t voter, int64_t now_ns);
 
 #endif
