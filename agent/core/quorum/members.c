@@ -7,8 +7,8 @@
  * commits that other voters have seen. So the first commit that a process makes contains the line,
  * whatever that commit is for and whatever the voter's status is (members_keep_opened,
  * keep_opened). The line is deleted when the store votes. Higher commits are reported only once the
- * deletion is durable, and from then on at once: any message that shows a vote also shows a commit
- * that contains it.
+ * deletion is durable. From then on they are reported at once, so any message that shows a vote
+ * also shows a commit that contains that vote.
  */
 #include "members.h"
 
@@ -135,7 +135,8 @@ uint32_t members_number(const struct quorum *quorum)
 
 /* ---- The record ---- */
 
-/* The membership number changed: asks again for everything that was counted under the old one. */
+/* If the membership number has changed, asks again for everything that was counted under the old
+ * number. */
 static void recount(struct quorum *quorum)
 {
     uint32_t number = number_of(quorum);
@@ -197,8 +198,8 @@ void members_vote(struct quorum *quorum)
     if (own(quorum)->kept_commit != 0) {
         quorum->members->opened_commit = opened_commit(quorum);
         keep_own_commit(quorum, 0);
-        /* The deletion of the line is in the next commit; if a commit is on its way, in the one
-         * after. */
+        /* The next commit deletes the line; if a commit is under way now, the commit after it
+         * does. */
         quorum->members->vote_commit = quorum->members->commit +
                                        (quorum->members->committing ? 2 : 1);
     }
@@ -256,7 +257,8 @@ static void refuse_used(struct quorum *quorum)
 
 /* ---- HELLO ---- */
 
-/* The index here of a voter that another voter's rules name; voter_count if it is no voter here. */
+/* Returns the index of a voter that another voter's rules name; voter_count if it is no voter in
+ * this configuration. */
 static uint32_t voter_named(const struct quorum *quorum, const struct message_agent *name)
 {
     uint32_t at = 0;
@@ -267,7 +269,8 @@ static uint32_t voter_named(const struct quorum *quorum, const struct message_ag
     return at;
 }
 
-/* That voter's line for a HELLO. Without a record: the store id that was heard, generation 0. */
+/* Returns that voter's line for a HELLO. Without a record, the line has the store id from the
+ * voter's own HELLO, and generation 0. */
 static struct message_member line_reported(const struct quorum *quorum, uint32_t voter)
 {
     const struct member *member = &quorum->members->of[voter];
@@ -315,7 +318,7 @@ void members_answer(struct quorum *quorum, uint32_t agent, const struct message_
     hello->echo = asked != NULL ? asked->incarnation : 0;
 }
 
-/* There is no record yet, and a voter sent HELLO with that store. If this is another store than
+/* Notes the store of a voter that sent HELLO while there is no record. If it is another store than
  * before, earlier answers about the stores no longer count. */
 static void note_store(struct quorum *quorum, uint32_t voter, const uint64_t id[2])
 {
@@ -361,7 +364,7 @@ static void bootstrap(struct quorum *quorum)
     members_vote(quorum);
 }
 
-/* This voter is EMPTY, and the sender has a record. */
+/* EMPTY: takes over the record of a voter that sent HELLO. */
 static void take_record(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -495,12 +498,14 @@ static void note_voter(struct quorum *quorum, uint32_t voter, const struct messa
             check_seen(quorum, voter, message);
         }
     } else if (quorum->members->status == MESSAGE_STATUS_REJOINING &&
-               !is_old_copy(quorum, message)) { /* of a store that voted since */
+               /* otherwise this store is a copy from before it voted */
+               !is_old_copy(quorum, message)) {
         rejoin_answered(quorum, voter, hello);
     }
 }
 
-/* Returns whether the sender's rules contradict ours. Logs it once for as long as it lasts. */
+/* Returns whether the sender's rules contradict this voter's. Logs that once for as long as it
+ * lasts. */
 static bool contradicts(struct quorum *quorum, const struct message *message, bool *logged)
 {
     struct message_rules rules;
@@ -569,9 +574,9 @@ void members_learn(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Persists the commits seen of other stores. That is a commit itself, which the other voters see
- * and would persist in turn, without end. So unless something else is committed anyway, a store
- * must be `behind` commits (two) further than what is persisted of it. */
+/* Persists the commits seen of other stores. That makes a commit here, which the other voters see
+ * and would persist in turn, without end. So it waits until the seen commit of some store is
+ * `behind` commits above the persisted one: two, or one if something else is committed anyway. */
 static void keep_seen(struct quorum *quorum, uint64_t behind)
 {
     struct members *members = quorum->members;
@@ -775,8 +780,8 @@ static const char *waits_for(enum message_voter_status status)
     }
 }
 
-/* EMPTY: whether that voter is ready for a new cell. member->agrees would not show this: a voter
- * agrees only once all the others are there, too. */
+/* EMPTY: returns whether that voter is ready for a new cell. member->agrees would not show this,
+ * because a voter agrees only once all the others are there, too. */
 static bool is_empty_too(const struct member *member)
 {
     return (member->store_id[0] | member->store_id[1]) != 0 && !member->differs &&

@@ -64,14 +64,14 @@ uint32_t members_generation(const struct quorum *quorum, uint32_t voter);
 uint32_t members_number(const struct quorum *quorum);
 /* Returns whether the digest of an agent's rules (cell-wide configuration) equals this voter's. */
 bool members_rules_match(const struct quorum *quorum, uint64_t rules);
-/* Returns whether this voter may act on a message. It neither gives nor counts votes if its status,
- * record or rules do not fit the sender's. */
+/* Returns whether this voter may act on a message. A voter neither gives nor counts votes if its
+ * status, record or rules do not fit the sender's. */
 bool members_admit(const struct quorum *quorum, const struct message *message);
 
 /* ---- Events ---- */
 
 void members_hello(struct quorum *quorum, const struct message *message);
-/* Sends an agent this voter's view of the cell. asked is the HELLO that it answers, or NULL. */
+/* Sends an agent this voter's view of the cell. `asked` is the HELLO that this answers, or NULL. */
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked);
 /* Notes the commit that the header reports of the sender's store. */
 void members_learn(struct quorum *quorum, const struct message *message);

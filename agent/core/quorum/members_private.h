@@ -12,9 +12,10 @@
 struct member {
     struct message_member line; /* its line of the record; generation 0 if there is none */
     uint64_t store_id[2];       /* while there is no record: the store id in the voter's HELLO */
-    /* Another voter's store: its id, the highest commit that a message reported, and which commit
-     * of that this voter has persisted. Own store: kept_commit is 0 once the store votes; before
-     * that it is what the store had when it was opened (members.c). */
+    /* For another voter: the id of its store, the highest commit of that store that a message
+     * reported, and the highest that this voter has persisted. For this voter: kept_commit is 0
+     * once the store votes; before that it is the commit that the store had when it was opened
+     * (members.c). */
     uint64_t seen_id[2];
     uint64_t seen_commit;
     uint64_t kept_commit;
@@ -22,8 +23,8 @@ struct member {
     uint8_t status;   /* enum message_voter_status, as the voter last reported it */
     bool agrees;      /* EMPTY: that voter is EMPTY too, and has heard the same store ids */
     bool answered;    /* LISTED: that voter has seen no commit that this store lacks */
-    bool same;        /* that voter's record equals this one's */
-    bool differs;     /* that voter's rules contradict this one's */
+    bool same;        /* that voter's record equals this voter's */
+    bool differs;     /* that voter's rules contradict this voter's */
     bool differs_logged;
 };
 
@@ -41,7 +42,7 @@ struct rejoin {
     uint8_t synced[MESSAGE_PARTITIONS];
     uint8_t synced_marks;
     uint32_t seen_generation; /* the highest generation of any other store of this voter */
-    uint16_t next_sync[MESSAGE_VOTERS_MAX]; /* SYNC: the listing of that voter to begin next */
+    uint16_t next_sync[MESSAGE_VOTERS_MAX]; /* SYNC, by voter: the listing to begin next */
     uint64_t ballot;
     int64_t next_ns; /* PREPARE, SYNC: when to send again */
 };
@@ -52,7 +53,7 @@ struct members {
     bool opened;            /* whether opened_commit is set */
     uint64_t opened_commit; /* the store's commit when it was opened */
     uint64_t vote_commit;   /* from this commit on, messages report the current commit */
-    uint64_t nonce;         /* our HELLO carries it, and an answer must repeat it */
+    uint64_t nonce;         /* this voter's HELLO carries it, and an answer must repeat it */
     uint64_t rules_digest;
     uint32_t number; /* the membership number in the headers that this voter sends */
     int64_t seen_ns; /* the earliest time to persist again what was seen of other stores */

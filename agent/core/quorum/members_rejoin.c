@@ -76,8 +76,8 @@ void rejoin_note_line(struct quorum *quorum, const struct message_member *line)
     const struct message_member *mine = &quorum->members->of[quorum->config->self].line;
     if (line->store_id[0] == quorum->config->store_id[0] &&
         line->store_id[1] == quorum->config->store_id[1]) {
-        /* The others have this store's line with a higher generation than this store knows: the
-         * store is a copy of itself from before. */
+        /* The others have this store's line with a higher generation than the store itself: this
+         * store is an older copy of itself. */
         if (quorum->members->rejoin.phase != REJOIN_LEARN && line->generation > mine->generation) {
             set_line(quorum, line->generation);
         }

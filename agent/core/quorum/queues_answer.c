@@ -104,9 +104,9 @@ static bool notify_owner_to_break(struct quorum *quorum, const struct queued_req
     return true;
 }
 
-/* The version up to which a break concerns grants. A client repeats its break until the outcome
- * arrives, and meanwhile the lock may have a new owner that the break does not concern. So the
- * first request notes the grants that exist then. */
+/* Returns the version up to which a break concerns grants. A client repeats its break until the
+ * outcome arrives, and meanwhile the lock may have a new owner that the break does not concern. So
+ * the first copy of the request notes the grants that exist then. */
 static struct message_order meant_by(struct quorum *quorum, const struct queued_request *request,
                                      const struct share *owners, uint32_t count)
 {
@@ -126,8 +126,8 @@ static struct message_order meant_by(struct quorum *quorum, const struct queued_
     return broken->version;
 }
 
-/* Sends every owner that the break concerns BREAK_HOLD; the owners answer. If there is none,
- * reports the break as done. */
+/* Sends BREAK_HOLD to every owner that the break concerns. These owners answer the client. If there
+ * is no such owner, reports the break as done. */
 static void answer_break(struct quorum *quorum, const struct queued_request *request,
                          const struct message_name *name, const struct record *value)
 {
@@ -256,7 +256,8 @@ void answer_decided(struct quorum *quorum, struct operation *operation, const st
         quorum->queues->request_free = at;
     }
     operation->last = last;
-    /* Hosts keep shares that nobody uses. Where a request waits, they are recalled for it. */
+    /* An upgrade needs the shares of other hosts, which may be idle. If a request waits in the
+     * queue, all owners get recalls for that request anyway. */
     if (upgrades != AGENTS_NONE && operation->first == NONE && !broken) {
         wait_recall_idle(quorum, operation, value, upgrades);
     }

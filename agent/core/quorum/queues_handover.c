@@ -15,10 +15,10 @@
  * voter replaces it at once, while it is still there to promise and to vote, and before its
  * connections break.
  *
- * A request whose session has lapsed is not passed on. The next coordinator would take it for one
- * that its host had just repeated, and so would the one after that. A host that is gone would then
- * keep its turn through every change of coordinator. The queue would not have waited longer for
- * that host anyway.
+ * A request whose session has lapsed is not passed on. The next coordinator would take it for a
+ * request that its host had just repeated, and so would the coordinator after it. A host that is
+ * gone would then keep its turn through every change of coordinator. The queue would not have
+ * waited longer for that host anyway.
  *
  * Safety does not depend on a handover: an acquire may always be repeated, late or needless, and it
  * can only give the lock to its own host. A voter that is killed hands nothing over.
@@ -72,7 +72,7 @@ void handover_look(struct quorum *quorum, struct operation *operation)
     if (operation->first != NONE) {
         wait_until(quorum, operation, count == OUTCOMES_MAX ? step_now_ns(quorum) : end_ns);
     } else if (claimed) {
-        /* the echo of that heartbeat shows that the voter received the queue */
+        /* the echo of the next heartbeat shows that the voter received the queue */
         voters_heartbeat_soon(quorum);
     }
 }

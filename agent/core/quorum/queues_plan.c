@@ -9,14 +9,15 @@
  * the fact that the version is gone.
  *
  * Tokens. The first token of a lock's ranges never falls. The next range begins above every token
- * that was used of the last one; after an unclean end, above the whole range. A shared grant has
- * one token, which its readers on all hosts show. It is the last token used before it, and the next
- * range begins above it. So the token of a shared hold is at least that of every earlier exclusive
- * hold, and less than that of every later one. Also no reader has a lower token than a reader that
- * began before it: within one grant the tokens are equal, and a later grant's token is not lower.
+ * that was used of the last one. If the last grant ended without a give-back, it begins above the
+ * whole last range. A shared grant has one token, which its readers on all hosts show. It is the
+ * last token used before it, and the next range begins above it. So the token of a shared hold is
+ * at least that of every earlier exclusive hold, and less than that of every later one. Also no
+ * reader has a lower token than a reader that began before it: within one grant the tokens are
+ * equal, and a later grant's token is not lower.
  *
  * A late repeat must not change the mode, since by then the host may hold the grant in the other
- * mode again. So a change names a token that only the right moment has:
+ * mode again. So a change names a token that shows at which moment the host sent it:
  *
  * A change to EXCLUSIVE names the shared token, and a request for more tokens names the last token
  * of the range. The host goes on only with tokens above those, so a late repeat names a token that
@@ -26,8 +27,8 @@
  * the host takes anything exclusively again, it was given a range above that token (host/grants.c),
  * so by then a late repeat's token is in no range of this version. The last token of the range
  * would not do: if part of the range is given back, a later range may end at the same token. (Hosts
- * of an earlier release do name that one, and their whole range counts as used; so for them it
- * does.)
+ * of an earlier release do name the last token of the range. That is safe, because their whole
+ * range counts as used.)
  *
  * The sizes of ranges are a budget: docs/TIMEOUTS.md, "How long tokens last".
  */
@@ -84,7 +85,7 @@ static void lease_more(struct plan *plan)
 {
     uint64_t size = (uint64_t)plan->value.token_extra + 1;
     size += size < RANGE_DOUBLES ? size : size / 4;
-    /* the last range was cut off at the end of its block */
+    /* a range that was cut off at the end of its block may be smaller */
     size = size < RANGE_FIRST ? RANGE_FIRST : size;
     lease_range(plan, token_last(plan) + 1, size < RANGE_MAX ? size : RANGE_MAX);
 }
@@ -139,7 +140,7 @@ static bool ended_by_death(const struct quorum *quorum, const struct plan *plan,
            step_now_ns(quorum) >= plan_delay_end_ns(quorum, &plan->value, agent);
 }
 
-/* Ends those parts of the grant whose session has ended and whose lock-delay is over. */
+/* Ends the exclusive grant, or the shares, whose session has ended and whose lock-delay is over. */
 static void remove_dead(const struct quorum *quorum, struct plan *plan)
 {
     const struct record *value = &plan->value;
@@ -274,16 +275,16 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
 /* ---- Acquires ---- */
 
 /* Returns whether the session is over. Only a majority's marks end it. This voter's own mark does
- * not: the others may go on acknowledging the host's renewals. If the session does end later,
- * nobody uses the grant. */
+ * not end it, because the other voters may go on acknowledging the host's renewals. If the session
+ * does end later, nobody uses the grant. */
 static bool session_over(const struct quorum *quorum, const struct queued_request *request)
 {
     return sessions_has_ended(quorum, request->agent, request->epoch) ||
            request->epoch < sessions_epoch(quorum, request->agent);
 }
 
-/* Returns the part of the grant that the host already has; epoch 0 if it has none. If the request's
- * own session has that part, the part is the answer, whatever mode the request asks for. */
+/* Returns the exclusive grant, or the share, that the host already has; epoch 0 if it has none. If
+ * it belongs to the request's own session, it is the answer, whatever mode the request asks for. */
 static struct share own_part(struct plan *plan, uint16_t agent)
 {
     struct share own = {.agent = agent};
@@ -297,16 +298,16 @@ static struct share own_part(struct plan *plan, uint16_t agent)
     return own;
 }
 
-/* Returns whether this plan has just granted the host its part. Then the part was made for this
- * request, too. */
+/* Returns whether this plan has just given the host `own`. Then `own` was made for this request,
+ * too. */
 static bool is_made_now(const struct plan *plan, const struct share *own)
 {
     return plan->fresh && (plan->value.mode == MESSAGE_MODE_EXCLUSIVE || own->version.ballot == 0);
 }
 
-/* Returns whether this process had proposed that part for this request. Another voter's ballot may
- * have interrupted the proposal, so this process may not know whether it was chosen. It has now
- * read the part, so the host can have it from now on. */
+/* Returns whether this process had proposed `own` for this request. Another voter's ballot may have
+ * interrupted that proposal, so that this process did not learn whether it was chosen. Now that it
+ * has read `own`, it knows, and `own` counts as made for this request. */
 static bool was_made(const struct queued_request *request, const struct share *own)
 {
     return request->version.ballot != 0 && message_order_equal(request->version, own->version);
@@ -336,8 +337,8 @@ static bool is_unseen(const struct quorum *quorum, const struct queued_request *
     return step_now_ns(quorum) - seen_ns > rules_long_ns(quorum, longest_ns);
 }
 
-/* Returns whether the present grant keeps the request from being granted: another host's part does,
- * or a part of an older session of the same host. */
+/* Returns whether the present grant blocks the request. A grant or share of another host does, and
+ * so does one of an older session of the same host. */
 static bool in_the_way(struct plan *plan, const struct queued_request *request)
 {
     switch (plan->value.mode) {
@@ -392,8 +393,8 @@ static enum outcome grant_exclusive(struct plan *plan, const struct queued_reque
 
 /* ---- Tries ---- */
 
-/* Returns whether an owner in the request's way has answered a probe of it, and has that grant
- * still. */
+/* Returns whether an owner that blocks the request has answered a probe for it, and still has the
+ * grant that was in use. */
 static bool is_in_use(struct plan *plan, const struct queued_request *request)
 {
     const struct operation *operation = plan->operation;
@@ -409,8 +410,8 @@ static bool is_in_use(struct plan *plan, const struct queued_request *request)
     return false;
 }
 
-/* Returns whether a session in the request's way has ended, so that the lock is closed for its
- * lock-delay. */
+/* Returns whether the session of an owner that blocks the request has ended, so that the lock is
+ * closed for a lock-delay. */
 static bool is_closed(const struct quorum *quorum, const struct plan *plan)
 {
     const struct record *value = &plan->value;
@@ -425,8 +426,8 @@ static bool is_closed(const struct quorum *quorum, const struct plan *plan)
     return false;
 }
 
-/* Returns whether those who only try are to be answered now: others wait before them, or the lock
- * is in use or closed. Readers wait for no readers. */
+/* Returns whether the request's tries are to be refused now: another host waits before them, or the
+ * lock is in use or closed. Readers do not wait for readers. */
 static bool tries_in_vain(const struct quorum *quorum, struct plan *plan,
                           const struct queued_request *request)
 {
@@ -438,7 +439,7 @@ static bool tries_in_vain(const struct quorum *quorum, struct plan *plan,
            is_in_use(plan, request) || is_closed(quorum, plan);
 }
 
-/* Notes a request that has to wait, for wait_for_turn() and for those behind it. */
+/* Notes a request that has to wait, for wait_for_turn() and for the requests behind it. */
 static void note_blocked(struct plan *plan, struct queued_request *request)
 {
     bool waits = request->tries != MESSAGE_TRIES_ONLY;
@@ -447,7 +448,7 @@ static void note_blocked(struct plan *plan, struct queued_request *request)
         plan->blocked = request;
     }
     plan->again = plan->again || (request->probes && request->probe != 0 && !other);
-    /* These owners are not those that were asked. */
+    /* The owners changed since they were asked, so the new owners are to be asked. */
     request->probes = request->probes || (request->probe != 0 && other);
     plan->probes = plan->probes || (request->probes && !request->refused);
     plan->reads = plan->reads ||
@@ -457,7 +458,7 @@ static void note_blocked(struct plan *plan, struct queued_request *request)
     plan->waits = plan->waits || waits;
 }
 
-/* An acquire that cannot be granted now. */
+/* Decides about an acquire that cannot be granted now. */
 static enum outcome acquire_later(const struct quorum *quorum, struct plan *plan,
                                   struct queued_request *request)
 {
@@ -559,7 +560,8 @@ static void decide_all(struct quorum *quorum, struct operation *operation, struc
 {
     for (uint32_t pass = 0; pass < 2; pass++) {
         if (pass == 1 && plan->broken) {
-            plan->more = true; /* the break must not hit a host that the same round grants */
+            /* the break must not hit a host that gets its grant in the same round */
+            plan->more = true;
             return;
         }
         for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {

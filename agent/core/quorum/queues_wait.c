@@ -1,22 +1,23 @@
 /*
  * The waits of operations.
  *
- * Times: a heap orders the operations by when to look at them again, so tens of thousands of
- * waiting ones cost a tick nothing. Sessions: each agent has a list of the operations that wait for
- * the end of its session. Owners in the way get RECALL, repeated for as long as a request waits for
- * their grant, and every second time through another voter.
+ * Times: a heap orders the operations by when to look at them again, so a tick costs the same if
+ * tens of thousands of operations wait. Sessions: each agent has a list of the operations that wait
+ * for the end of its session. Owners that block a request get RECALL. It is repeated for as long as
+ * the request waits, every second time through another voter.
  *
  * Tries: a process that only tries the lock waits for an idle grant, and for nothing else. So the
- * owners in its way are asked once (a probe), to give the grant back if it is idle and else to say
- * that it is in use. A probe leaves nothing behind at an owner. If it or its answer is lost, the
- * host's next copy of the request brings another one. Nothing but the time of the answer to the try
- * depends on this (docs/PROTOCOL.md, rule 35).
+ * owners that block it are asked once (a probe). An owner gives its grant back if the grant is
+ * idle, and otherwise answers that it is in use; the probe changes nothing else there. If a probe
+ * or its answer is lost, the host's next copy of the request brings another probe. Only the time at
+ * which a try is answered depends on probes (docs/PROTOCOL.md, rule 35).
  */
 #include "proto/check.h"
 #include "queues_private.h"
 
-/* The number of a probe as a request_id: none of a host's requests has those low bits (message.h),
- * so a coordinator that knows no probes cannot answer one of them by mistake. */
+/* A RECALL carries the number of its probe as a request_id with these low bits. No request of a
+ * host has such an id (message.h). So if a coordinator that knows no probes takes the owner's
+ * answer for a request, its answer belongs to no request of the host. */
 enum { PROBE_SHIFT = 16, PROBE_MARK = 0xffff };
 
 /* ---- Times ---- */
@@ -89,8 +90,8 @@ void queues_session_ended(struct quorum *quorum, uint32_t agent)
 
 /* ---- Owners in the way ---- */
 
-/* The owners that keep that request from being granted. A shared grant keeps a reader out only if
- * an older session of the same host has a part of it. */
+/* Finds the owners that block the request. A shared grant blocks a reader only if an older session
+ * of the reader's host has a share of it. */
 static uint32_t owners_in_way(const struct quorum *quorum, const struct record *value,
                               const struct queued_request *blocked, struct share *owners)
 {
@@ -110,8 +111,8 @@ static uint32_t owners_in_way(const struct quorum *quorum, const struct record *
     return count;
 }
 
-/* A voter through which to try to reach an agent that does not answer; ACTION_NO_RELAY if there is
- * none. */
+/* Returns a voter through which to try to reach an agent that does not answer; ACTION_NO_RELAY if
+ * there is none. */
 static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
 {
     uint32_t voters = quorum->config->voter_count;
@@ -125,8 +126,7 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
     return ACTION_NO_RELAY;
 }
 
-/* Returns the voter through which a recall goes that was sent `before` times already and may be
- * lost. */
+/* Returns the relay for a recall that was sent `before` times already and may be lost. */
 static uint8_t way_to(const struct quorum *quorum, uint32_t agent, uint32_t before)
 {
     return before % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, agent);
@@ -180,8 +180,8 @@ static enum message_recall what_to_recall(const struct quorum *quorum,
                          : MESSAGE_RECALL_IF_IDLE;
 }
 
-/* A probe of that value was sent. The answer to it, or to a later one, is for all requests that
- * asked by now. */
+/* Notes that a probe of that value's owners was sent. The answer to it, or to a later probe, counts
+ * for all requests that have asked for a probe by now. */
 static void note_probe(struct quorum *quorum, struct operation *operation,
                        const struct record *value, uint64_t probe)
 {
@@ -240,8 +240,8 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     }
 }
 
-/* Returns the recalls for upgrades of that name if the next round of them is due, else NULL. A
- * process that waits makes its host ask far more often. */
+/* Returns the entry of that name if the next recalls for its upgrades are due, else NULL. A process
+ * that waits makes its host ask far more often than that. */
 static struct vain *vain_due(struct quorum *quorum, uint32_t name)
 {
     struct message_name text;
@@ -253,7 +253,7 @@ static struct vain *vain_due(struct quorum *quorum, uint32_t name)
         return NULL;
     }
     if (vain->name != hash || passed_ns > 2 * RECALL_MS * MS_NS) {
-        *vain = (struct vain){.name = hash}; /* an upgrade that began a moment ago */
+        *vain = (struct vain){.name = hash}; /* this upgrade began a moment ago */
     }
     return vain;
 }

@@ -43,7 +43,7 @@
 #include "sync.h"
 #include "voters.h"
 
-/* Lays out the block: the one list of what it holds. */
+/* Lays out the block. This function alone lists what the block holds. */
 static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
     struct quorum *quorum = arena_take(arena, 1, sizeof(*quorum));
@@ -475,7 +475,7 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_BREAK:
         queues_request(quorum, message);
         break;
-    /* An action of the host core is ignored here. Only a mistake of the driver could bring one. */
+    /* Messages for the host core are ignored here. Only a mistake of the driver could bring one. */
     default:
         break;
     }
@@ -493,7 +493,7 @@ static void tick(struct quorum *quorum)
     step_schedule(quorum, queues_tick(quorum));
 }
 
-/* Notes how long this process did not run although it had a tick to run. */
+/* Notes how long this process did not run although a tick was due. */
 static void note_lateness(struct quorum *quorum, int64_t now_ns)
 {
     int64_t due_ns = step_next_tick_ns(quorum);

@@ -1,17 +1,18 @@
 /*
  * Reading what other voters have. See sync.h.
  *
- * A PULL asks for the registers after a given place in the other voter's list. The answers carry
- * one register each, at most MESSAGE_SYNC_BATCH. A last answer reports that there is MORE (and
- * where it continues), or that the list is at its END. If both voters' digests are equal, SAME is
- * the only answer. The answers are numbered, so the reader notices lost or reordered ones, and asks
- * for the same place again.
+ * A PULL (MESSAGE_SYNC) asks for the registers after a given place in the other voter's list. The
+ * answers carry one register each, at most MESSAGE_SYNC_BATCH. A last answer reports that there is
+ * MORE (and where it continues), or that the list is at its END. If both voters' digests are equal,
+ * SAME is the only answer. The answers are numbered, so the reader notices lost or reordered ones,
+ * and asks for the same place again.
  *
  * Two voters also differ while a change is under way. So a partition is read only when it differs
  * several times in a row, or at once after this voter was away.
  *
- * If the other voter's checkpoint is above this voter's, it is adopted at the end of a listing
- * during which it did not change: what the listing lacks is deleted (sync_deletion.c).
+ * If the other voter's checkpoint is above this voter's, this voter adopts it at the end of a
+ * listing during which it did not change. The registers that the listing lacks are then deleted
+ * (sync_deletion.c).
  */
 #include "sync.h"
 
@@ -22,13 +23,14 @@
 #include "sync_private.h"
 
 enum {
-    EXCHANGE_RESEND_MS = 100,      /* the least time before the same place is asked for again */
-    EXCHANGE_RESEND_MAX_MS = 1600, /* the most; without any answer the time doubles up to it */
+    EXCHANGE_RESEND_MS = 100, /* the least time before the same place is asked for again */
+    /* the longest such time; it doubles up to this as long as no answer comes */
+    EXCHANGE_RESEND_MAX_MS = 1600,
     EXCHANGE_TRIES_MAX = 20,
     EXCHANGE_SILENT_MAX = 6, /* the most tries in a row without any answer */
-    CATCH_UP_MS = 240,       /* the time between two comparisons, */
-    CATCH_UP_AT_ONCE = 6,    /* each of so many partitions: all within about 10 s */
-    SUSPECT_MAX = 4,         /* different so often in a row: the partition is read */
+    CATCH_UP_MS = 240,       /* the time between two comparisons with coordinators */
+    CATCH_UP_AT_ONCE = 6,    /* how many partitions are compared each time: all within about 10 s */
+    SUSPECT_MAX = 4,         /* a partition that differs so often in a row is read */
     ANSWER_SCAN_MAX = 4096,  /* the most agents to search for one answer */
 };
 
@@ -41,7 +43,7 @@ struct sync *sync_lay_out(struct arena *arena)
 
 void sync_start(struct quorum *quorum)
 {
-    /* The ids differ from those of the last process. */
+    /* Random, so that the ids differ from those of the last process. */
     quorum->sync->exchange_id = step_random(quorum) ^ step_random(quorum) >> 17;
     quorum->sync->catch_ns = NEVER;
     if (quorum->config->voter_count > 1) {
@@ -147,8 +149,8 @@ void sync_request(struct quorum *quorum, const struct message *message)
 
 /* ---- Requests ---- */
 
-/* Returns how long to wait for answers before the PULL is repeated. Answers to an earlier PULL do
- * not count after it is repeated, since they may be of another list. So a voter that has not
+/* Returns how long to wait for answers before the PULL is repeated. Answers to the earlier PULL no
+ * longer count after that, because they may belong to another list. So a voter that has not
  * answered at all, and may be slow, gets more time with each try. */
 static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exchange)
 {
@@ -161,7 +163,7 @@ static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exch
     return pause_ns < most_ns ? pause_ns : most_ns;
 }
 
-/* Asks for what follows the place reached so far. */
+/* Asks for the entries after the place that was reached so far. */
 static void ask(struct quorum *quorum, struct exchange *exchange)
 {
     exchange->id = ++quorum->sync->exchange_id;
@@ -187,9 +189,9 @@ static void restart(struct quorum *quorum, struct exchange *exchange)
     ask(quorum, exchange);
 }
 
-/* A free slot for another listing; NULL if too many listings are being read already. A voter that
- * starts over has to read everything, so it may read as many listings of each other voter as any
- * other purpose may read in all. */
+/* Returns a free entry for another listing; NULL if too many listings are being read already. A
+ * voter that starts over has to read everything, so it may read as many listings of each other
+ * voter as any other purpose may read in all. */
 static struct exchange *free_slot(struct quorum *quorum, enum exchange_purpose purpose,
                                   uint32_t voter)
 {
@@ -281,8 +283,8 @@ static bool is_wanted(const struct quorum *quorum, const struct exchange *exchan
     return false;
 }
 
-/* The next voter to read before the partition is complete; voter_count if there is none, or if a
- * voter is being read already. */
+/* Returns the voter to read next for the partition to become complete; voter_count if there is
+ * none, or if a voter is being read already. */
 static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
 {
     uint32_t count = quorum->config->voter_count;
@@ -311,7 +313,8 @@ static void start_complete(struct quorum *quorum)
     }
 }
 
-/* The voter to catch up with: the partition's coordinator; voter_count if there is none. */
+/* Returns the voter to catch up with, which is the partition's coordinator; voter_count if there is
+ * none. */
 static uint32_t leader_of(const struct quorum *quorum, uint32_t p)
 {
     uint32_t count = quorum->config->voter_count;
@@ -339,7 +342,7 @@ static void start_catch_up(struct quorum *quorum)
     }
 }
 
-/* Begins the readings that are due, as far as slots are free. */
+/* Begins to read the listings that are due, while entries are free. */
 static void more(struct quorum *quorum)
 {
     start_complete(quorum);
@@ -353,8 +356,8 @@ static void remove_partition(struct message_partitions *set, uint32_t partition)
     set->bits[partition / 64] &= ~(UINT64_C(1) << (partition % 64));
 }
 
-/* A partition that differs is compared again soon: by then a change that was under way has
- * arrived. */
+/* Notes the result of a comparison. A partition that differs is compared again soon: by then a
+ * change that was under way has arrived. */
 static void probed(struct quorum *quorum, uint32_t p, bool same)
 {
     quorum->sync->suspect[p] = same ? 0 : (uint8_t)(quorum->sync->suspect[p] + 1);
@@ -366,8 +369,8 @@ static void probed(struct quorum *quorum, uint32_t p, bool same)
     }
 }
 
-/* The listing was read to its end, or is equal to what is here. Returns false if it has to be read
- * again. */
+/* Ends a listing that was read to its end, or that is equal to the registers here. Returns false if
+ * it has to be read again. */
 static bool finish(struct quorum *quorum, struct exchange *exchange, bool same)
 {
     uint32_t p = exchange->partition;
@@ -430,7 +433,7 @@ static struct exchange *exchange_of(struct quorum *quorum, const struct message 
     return NULL;
 }
 
-/* All answers to one PULL have arrived. */
+/* Goes on after all answers to one PULL have arrived. */
 static void batch_read(struct quorum *quorum, struct exchange *exchange)
 {
     if (exchange->last == MESSAGE_SYNCED_MORE) {
@@ -526,7 +529,7 @@ int64_t sync_tick(struct quorum *quorum)
     if (quorum->sync->catch_ns <= step_now_ns(quorum)) {
         quorum->sync->catch_ns = step_now_ns(quorum) + CATCH_UP_MS * MS_NS;
         more(quorum);
-        /* those that go to one voter share a packet */
+        /* PULLs to the same voter share a packet */
         for (uint32_t i = 0; i < CATCH_UP_AT_ONCE; i++) {
             probe(quorum);
         }

@@ -11,7 +11,7 @@
  * 1987.)
  *
  * Deletion (sync_deletion.c). A checkpoint of a partition deletes its idle registers, and keeps
- * only a floor of them: the next token of any deleted name is above it (docs/PROTOCOL.md, rule 24;
+ * only a floor: the next token of any deleted name is above the floor (docs/PROTOCOL.md, rule 24;
  * without a checkpoint a deleted register comes back from a voter that missed the deletion, as in
  * CASPaxos).
  *
@@ -45,7 +45,7 @@ void sync_request(struct quorum *quorum, const struct message *message);
 void sync_answer(struct quorum *quorum, const struct message *message);
 /* Makes this voter catch up with every partition that other voters coordinate. */
 void sync_behind(struct quorum *quorum);
-/* Begins at once what has to be read. */
+/* Begins at once to read the listings that are due. */
 void sync_at_once(struct quorum *quorum);
 /* Begins to read a listing for a voter that starts over; reaction_listing_read() reports its end.
  * Does nothing if that partition is being read already, perhaps from another voter. Returns false
@@ -58,7 +58,7 @@ int64_t sync_tick(struct quorum *quorum);
 
 void sync_checkpoint(struct quorum *quorum, const struct message *message);
 void sync_checkpointed(struct quorum *quorum, const struct message *message);
-/* The record of stores changed: voters' answers to a checkpoint no longer count. */
+/* Call it when the record of stores changed: voters' answers to a checkpoint no longer count. */
 void sync_recount(struct quorum *quorum);
 /* At the end of a step: begins a checkpoint, if one is due. No tick is scheduled just for that. */
 void sync_end_step(struct quorum *quorum);

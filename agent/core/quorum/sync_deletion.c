@@ -3,11 +3,12 @@
  *
  * A checkpoint is a proposal like any other. It proposes "no register" for every idle name of a
  * partition, with one order for all. The coordinator makes a checkpoint when the partition is
- * complete and has no round under way. From then on its own new names start above the floor,
- * whether the checkpoint succeeds or not. An acceptor accepts the checkpoint only if it has exactly
- * the same live registers (by their digest), and no register above the order. So a later read of a
- * majority finds each live register, and learns from the checkpoint that the others are deleted,
- * even if one of the voters was away. A voter that lacks something answers so, and catches up.
+ * complete and has no round under way. From then on it starts new names above the floor, whether
+ * the checkpoint succeeds or not. An acceptor accepts the checkpoint only if it has exactly the
+ * same live registers (by their digest), and no register above the order. So a later read of a
+ * majority finds each live register, and learns from the checkpoint that all other registers are
+ * deleted, even if one of the voters was away. A voter that cannot accept the checkpoint says so in
+ * its answer, and catches up.
  *
  * An idle register at or below its partition's checkpoint counts as deleted, even if its row is
  * still on the disk. Rows for which a step has no room are deleted in later steps, or at the next
@@ -25,13 +26,14 @@
 #endif
 
 enum {
-    CHECK_MS = 250,               /* how often partitions are considered */
-    AGAIN_MS = 1000,              /* a partition waits so long after its checkpoint failed */
-    GIVE_UP_MS = 2000,            /* the age at which an unanswered round ends */
-    IDLE_MIN = 64,                /* a checkpoint needs more idle registers than this, if */
-    IDLE_PART = 4,                /* they are more than a quarter of the partition; */
-    REST_MS = CHECKPOINT_REST_MS, /* fewer are enough if nothing changed for this time */
-    ROOM = 64,                    /* actions that a step leaves for other modules */
+    CHECK_MS = 250,    /* how often partitions are considered */
+    AGAIN_MS = 1000,   /* a partition waits so long after its checkpoint failed */
+    GIVE_UP_MS = 2000, /* the age at which an unanswered round ends */
+    IDLE_MIN = 64,     /* a checkpoint needs more idle registers than this, */
+    IDLE_PART = 4,     /* and more than one idle register in so many; */
+    /* after this time without a change, one idle register is enough */
+    REST_MS = CHECKPOINT_REST_MS,
+    ROOM = 64, /* actions that a step leaves for other modules */
 };
 
 static bool is_above(const struct record *record, struct message_order order)
@@ -129,8 +131,8 @@ static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_
            !is_above(registers_at(quorum, index), order);
 }
 
-/* Removes the deleted registers: all of them if idle, else as many live ones as the step has room
- * for. */
+/* Removes the deleted registers that are idle here (idle), all of them; or those that are live
+ * here, as many as the step has room for. */
 static void take_gone(struct quorum *quorum, uint32_t p, struct message_order order,
                       uint32_t listing, bool idle)
 {
@@ -156,9 +158,9 @@ bool sync_adopt_checkpoint(struct quorum *quorum, uint32_t p,
     if (queues_busy(quorum, p)) {
         return false;
     }
-    /* A register that is live here must be gone from the disk no later than the checkpoint is
-     * stored. Removing it earlier is safe: its name was idle when the checkpoint was made, and a
-     * majority has either that idle register or the checkpoint. */
+    /* A register that is live here must be deleted from the disk before the checkpoint is stored,
+     * or in the same commit. Deleting it earlier is safe: its name was idle when the checkpoint was
+     * made, and a majority has either that idle register or the checkpoint. */
     bool all = step_has_room(quorum, live + 2 + ROOM);
     if (all) {
         registers_keep_checkpoint(quorum, p, checkpoint);
@@ -184,7 +186,7 @@ static void send_round(struct quorum *quorum)
     step_schedule(quorum, checkpoints->next_ns);
 }
 
-/* The floor for a checkpoint: no idle register has used a token above it. */
+/* Returns the floor for a checkpoint: no idle register has used a token above it. */
 static uint64_t floor_of(const struct quorum *quorum, uint32_t p)
 {
     uint64_t floor = registers_floor(quorum, p);

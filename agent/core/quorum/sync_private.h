@@ -5,8 +5,8 @@
 #include "sync.h"
 
 enum {
-    EXCHANGES_AT_ONCE = 8, /* how many listings may be read at a time, or by a voter that starts
-                              over: how many of each other voter */
+    /* how many listings may be read at a time; if the voter starts over: of each other voter */
+    EXCHANGES_AT_ONCE = 8,
     EXCHANGES_MAX = EXCHANGES_AT_ONCE * (MESSAGE_VOTERS_MAX - 1),
 };
 
@@ -19,9 +19,9 @@ enum exchange_purpose {
     EXCHANGE_REJOIN,   /* a store that starts over needs everything */
 };
 
-/* A listing of another voter that is being read. */
+/* A listing of another voter that is being read, with PULL messages (MESSAGE_SYNC). */
 struct exchange {
-    uint8_t purpose; /* EXCHANGE_NONE: the slot is free */
+    uint8_t purpose; /* EXCHANGE_NONE: the entry is free */
     uint8_t voter;
     uint8_t what; /* enum message_sync_what */
     uint8_t partition;
@@ -44,7 +44,7 @@ struct exchange {
 struct checkpoints {
     bool active;
     uint8_t mask;    /* the voters that accepted the checkpoint, by bit */
-    uint8_t missing; /* the voters that could not, by bit */
+    uint8_t missing; /* the voters that could not accept it, by bit */
     struct message_delete asked;
     int64_t began_ns;
     int64_t next_ns; /* when to send the round again, or to consider the next partition */
@@ -56,21 +56,21 @@ struct checkpoints {
 
 struct sync {
     struct exchange exchanges[EXCHANGES_MAX];
-    uint64_t exchange_id;                /* the id of the last PULL */
-    uint32_t listing;                    /* the number of the last listing */
-    uint32_t complete_next;              /* the partition from which to look for incomplete ones */
-    uint32_t catch_next;                 /* the partition to compare next with its coordinator's */
-    int64_t catch_ns;                    /* when to compare it */
+    uint64_t exchange_id;   /* the id of the last PULL */
+    uint32_t listing;       /* the number of the last listing */
+    uint32_t complete_next; /* the partition at which to look next for incomplete ones */
+    uint32_t catch_next;    /* the next partition to compare with its coordinator's registers */
+    int64_t catch_ns;       /* when to compare the next partitions */
     struct message_partitions behind;    /* the partitions to catch up with at once */
-    uint8_t suspect[MESSAGE_PARTITIONS]; /* how often in a row they were found different */
+    uint8_t suspect[MESSAGE_PARTITIONS]; /* how often in a row each was found different */
     struct checkpoints checkpoints;
 };
 
 /* ---- sync_deletion.c ---- */
 
 /* Adopts another voter's checkpoint after its whole listing was read. Deletes every register here
- * that the listing lacked and that was accepted at or below the checkpoint. Returns false if not
- * all of it could be done; then the partition has to be listed again. */
+ * that the listing lacked and that was accepted at or below the checkpoint. Returns false if the
+ * step had no room for all of it; then the partition has to be listed again. */
 bool sync_adopt_checkpoint(struct quorum *quorum, uint32_t partition,
                            const struct message_checkpoint *checkpoint, uint32_t listing);
 

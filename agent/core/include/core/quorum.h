@@ -21,7 +21,8 @@
  *
  * A cell of one host is a quorum of one: it runs the same code.
  *
- * The memory is one block that the caller provides. If a table is full, the answer is MESSAGE_REFUSED_FULL.
+ * The memory is one block that the caller provides. If a table is full, the answer is
+ * MESSAGE_REFUSED_FULL.
  *
  * Registers instead of a log: D. Rystsov, "CASPaxos: Replicated State Machines without logs"
  * (2018). Leases: M. Trencseni et al., "PaxosLease" (2012).
