@@ -16,16 +16,16 @@
  *   VOTING     This voter votes.
  *   REFUSED    The store is an old copy, or is not the one that the record names. It never votes:
  *              an operator has to make the voter start over.
- *   REJOINING  The operator did. The voter's line gets the next generation. Of two lines of a
+ *   REJOINING  An operator did so. The voter's line gets the next generation. Of two lines of a
  *              voter, all voters follow the one with the higher generation.
  *
  * Invariants: votes are counted by generation. The header of every message has a membership number,
  * made from the generations of the record. The receiver ignores a vote whose number differs from
  * its own. When the record changes, this voter asks again for everything that it had counted. So no
- * count mixes the promises of a lost store with the answers of its successor: before a voter
- * answers the successor's PREPARE or PULL it has adopted the new line, and by then it has passed on
- * to the successor everything that was counted under the old number. Until a store votes, its
- * messages report the commit that it had when it was opened.
+ * count mixes the promises of a lost store with the answers of its successor. A voter adopts the
+ * new line before it answers the successor's PREPARE or PULL. So its answers contain everything
+ * that it did while its votes were counted under the old number. Until a store votes, its messages
+ * report the commit that it had when it was opened.
  *
  * Two files call each other here. members.c has the record, HELLO, and what was seen of other
  * stores. members_rejoin.c has the phases of starting over; each phase ends with a change of the

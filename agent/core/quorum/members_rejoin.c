@@ -7,21 +7,22 @@
  *   PREPARE  N/2 + 1 of the others promise a new ballot for every partition. Whatever the old store
  *            helped to choose is at one of them, and the old store's promises cannot help to choose
  *            anything more.
- *   SYNC     This voter adopts all registers, checkpoints and marks of each of those, and reads
+ *   SYNC     This voter adopts all registers, checkpoints and marks of those voters, and reads
  *            them all at once. What it adopts does not depend on the order (docs/PROTOCOL.md,
  *            rule 26).
  *
  * The voter also waits for a full session time-to-live from the start. A mark may exist at one
  * other voter only. With the copy that PULL makes here it is at two voters, which can be a
- * majority. It must not become one while a lease may still count on what the old store
- * acknowledged.
+ * majority. A majority of marks must not arise while a lease may still count that rests on an
+ * acknowledgement by the old store.
  *
- * Then this voter promises that ballot itself, durably, and votes. It coordinates nothing under it.
- * Why N/2 + 1 of the others: a majority that included the old store has N/2 others, so at least one
- * of them is among these. A cell of one voter cannot start over this way.
+ * After SYNC this voter promises the ballot of PREPARE itself, durably, and votes. It coordinates
+ * nothing under that ballot. Why N/2 + 1 of the others: a majority that included the old store has
+ * N/2 others, so at least one of these others is among the N/2 + 1. A cell of one voter cannot
+ * start over this way.
  *
- * If the process is killed in between, it begins again. The new line stays, unless some voter has a
- * newer one.
+ * If the process is killed before the end, the next process begins with LEARN again. The new line
+ * stays, unless some voter has a newer one.
  */
 #include <string.h>
 
