@@ -1,6 +1,5 @@
 /*
- * The host core: how holds, waits, handles, clients and sessions end, and how the next agent
- * continues.
+ * The host core: how holds, waits, handles, clients and sessions end. How the next agent continues.
  */
 #include <check.h>
 #include <signal.h>
@@ -94,8 +93,7 @@ START_TEST(a_hang_up_closes_too_but_keeps_the_id)
 }
 END_TEST
 
-/* While a client opens its locks again, its threads may wait. The agent removes none of their
- * entries in queues. */
+/* A client that opens its locks again keeps its waiting threads in the queues meanwhile. */
 START_TEST(who_connects_again_keeps_its_place_until_it_has_opened_all_it_had)
 {
     uint64_t place = 0;
@@ -149,8 +147,7 @@ START_TEST(a_dead_waiter_is_skipped)
 }
 END_TEST
 
-/* A cell of a waiter is in a seat that belongs to no handle. For example, the agent took a process
- * for dead, but the process still waits. */
+/* A process, which the agent took for dead, waits in a seat that belongs to no handle. */
 START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
 {
     uint64_t place = 0;
@@ -185,8 +182,8 @@ START_TEST(a_named_id_waits_for_the_record)
 }
 END_TEST
 
-/* The socket of a client closes, its frames are read, and its process ends, after its BYE. These
- * late events must not count for another client, so the id stays unused until the client is
+/* Late events of a client that is gone (its socket closes, its frames are read, its process ends
+ * after its BYE) must not count for another client. So its id stays unused until it is
  * forgotten. */
 START_TEST(the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten)
 {
@@ -384,8 +381,8 @@ static uint32_t most_walked(struct rig *large, int64_t duration_ms)
     return most;
 }
 
-/* A hold with a limit ends among many handles with limits. The agent finds it without looking at
- * all handles. It looks at all handles in pieces. */
+/* A hold that ends among many handles with limits is found without a look at all of them. The agent
+ * looks at all handles in pieces. */
 START_TEST(many_limits)
 {
     static struct hfi_opened first[LIMITED_LOCKS];
@@ -431,9 +428,8 @@ START_TEST(limits_that_are_always_due)
 }
 END_TEST
 
-/* A process dies that had a lock open very often. In the same turn of the loop many other events
- * come. Each event is a step, but all these steps together do no more leftover work than one
- * tick. */
+/* A process dies that had a lock open very often. Many other events come in the same turn of the
+ * loop. Each is a step, but all of them together do no more leftover work than one tick. */
 START_TEST(many_steps_do_the_work_of_one_tick)
 {
     enum { HANDLES = 3000, STEPS = 100 };
@@ -497,8 +493,8 @@ START_TEST(a_state_that_cannot_follow_ends_the_agent)
 }
 END_TEST
 
-/* One namespace opens thousands of locks that other hosts hold. It does not send so many requests
- * that the coordinator refuses those of another namespace. */
+/* One namespace opens thousands of locks that other hosts hold. Others still have room for
+ * requests. */
 START_TEST(one_namespace_leaves_requests_to_others)
 {
     uint32_t *asks = &rig->host->requests->asks[0];
@@ -561,8 +557,7 @@ START_TEST(a_change_before_one_that_is_being_told)
 }
 END_TEST
 
-/* The lock whose notices are being sent changes again. Watchers that got the first change get the
- * second change, too. */
+/* The lock whose notices are being sent changes again: each watcher gets the second change, too. */
 START_TEST(a_change_of_the_one_that_is_being_told)
 {
     enum { WATCHERS = 4 };
@@ -594,9 +589,8 @@ START_TEST(a_change_of_the_one_that_is_being_told)
 }
 END_TEST
 
-/* The lock is released, and its grant goes back, before all watchers have their notices. Then the
- * name has no slot any more. So the watchers without a notice get an overflow: they must look at
- * everything. */
+/* A released lock loses its slot before all watchers have their notices. The others get an
+ * overflow, which tells them to look at everything. */
 START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 {
     enum { WATCHERS = 4 };
@@ -704,8 +698,7 @@ static struct hfi_opened hold_limited(struct rig *small, uint32_t user, const ch
     return opened;
 }
 
-/* Clients may set the times at which closed locks are looked at. These looks do not reduce the
- * number of limits that a step looks at. */
+/* Looks at closed locks, whose times clients may set, do not use up the looks at limits. */
 START_TEST(limits_beside_closed_locks)
 {
     struct rig *small = rig_create(4, 8, 8, 4);
