@@ -1,7 +1,7 @@
 /*
- * Starting CMD: see child.h. A close-on-exec pipe shows whether the exec worked. If it did, the
- * parent reads the end of file; if not, it reads an errno. A second pipe lets the child go on to
- * its exec.
+ * Starts CMD: see child.h. There are two pipes. The parent learns from the first one, which is
+ * close-on-exec, whether execvp() succeeded: then it reads the end of file, and otherwise an errno.
+ * The child waits for a byte in the second pipe before it calls execvp().
  */
 #include "child.h"
 
@@ -16,8 +16,8 @@
 
 #include "cli.h"
 
-/* Runs in the child. Only async-signal-safe calls are allowed, because another thread of the parent
- * may have held any lock of libc at the fork. */
+/* Runs in the child. Only async-signal-safe calls are allowed, because at the fork another thread
+ * of the parent may have held a mutex of libc. */
 static _Noreturn void child_exec(const struct child_options *options, pid_t parent, int go_fd,
                                  int report_fd)
 {
@@ -37,7 +37,8 @@ static _Noreturn void child_exec(const struct child_options *options, pid_t pare
         got = read(go_fd, &byte, sizeof(byte));
     } while (got < 0 && errno == EINTR);
     if (got != 1) {
-        _exit(CLI_FAILED); /* there is no guard, so CMD must not run */
+        /* the parent closed the pipe because there is no guard, so CMD must not run */
+        _exit(CLI_FAILED);
     }
     if (options->terminal->from_start) {
         (void)tcsetpgrp(options->terminal->fd, getpgrp());
@@ -61,7 +62,7 @@ static int child_failed(const char *what, int problem)
     return CLI_FAILED;
 }
 
-/* Reads the child's report: 0 or the errno of its exec. */
+/* Reads the child's report. Returns 0 after the end of file, or the errno of execvp(). */
 static int report_read(int fd)
 {
     int problem = 0;
@@ -118,8 +119,8 @@ static void child_reap(const struct child *child)
 
 int child_go(const struct child_options *options, struct child *child)
 {
-    /* Lets the child go on. A child that was killed meanwhile has closed its end; SIGPIPE must not
-     * end holdfast then, since the caller notices that the child has ended. */
+    /* Lets the child go on. If the child was killed meanwhile, its end of the pipe is closed.
+     * SIGPIPE must not end holdfast in that case: the caller notices that the child has ended. */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     int problem;
 
@@ -139,7 +140,7 @@ int child_go(const struct child_options *options, struct child *child)
 void child_cancel(struct child *child)
 {
     (void)close(child->go_fd);
-    (void)kill(child->pid, SIGKILL); /* the child may be stopped */
+    (void)kill(child->pid, SIGKILL); /* SIGKILL, because it also ends a stopped child */
     (void)close(child->report_fd);
     child_reap(child);
 }

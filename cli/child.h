@@ -1,8 +1,9 @@
 /*
- * Starts CMD in a process group of its own, with the signal mask that holdfast was started with.
- * CMD is killed if holdfast dies. It is forked first, and runs when it is let go: in between, its
- * guard is started (guard_process.h). The dispositions of signals are those that holdfast was
- * started with, except SIGCHLD's: a signal that nohup ignored stays ignored.
+ * Starts CMD in a process group of its own, with the signal mask with which holdfast was started.
+ * The kernel kills CMD if holdfast dies. child_fork() makes the process, and child_go() runs CMD in
+ * it. In between, the caller starts the guards (guard_process.h). CMD gets the dispositions of
+ * signals with which holdfast was started, except for SIGCHLD. So a signal that nohup ignored stays
+ * ignored.
  */
 #ifndef HOLDFAST_CLI_CHILD_H
 #define HOLDFAST_CLI_CHILD_H
@@ -13,34 +14,37 @@
 #include "terminal.h"
 
 struct child_options {
-    char **argv;                     /* CMD and its arguments, NULL-terminated */
-    const sigset_t *mask;            /* the signal mask that CMD gets */
-    const struct terminal *terminal; /* given to CMD's group, if terminal->from_start */
-    int progress_fd;                 /* inherited by CMD; -1: none */
+    char **argv;          /* CMD and its arguments, NULL-terminated */
+    const sigset_t *mask; /* the signal mask that CMD gets */
+    /* if terminal->from_start, CMD's group gets the foreground of this terminal */
+    const struct terminal *terminal;
+    /* the descriptor for reports of progress, which CMD inherits; -1: none */
+    int progress_fd;
 };
 
 struct child {
-    pid_t pid;     /* CMD, and its process group */
-    int go_fd;     /* a byte written here: CMD may run; closed: it must not run */
-    int report_fd; /* the child writes the errno of a failed exec here */
+    pid_t pid; /* the process ID of CMD, and of its process group */
+    /* the parent writes a byte to let CMD run, or closes it so that CMD never runs */
+    int go_fd;
+    int report_fd; /* the child writes the errno of a failed execvp() to this pipe */
 };
 
 /*
- * Forks a child that leads its group and waits. Must be called from the main thread, because the
- * child gets the parent-death signal when the thread that forked it ends. Returns 0, or 70 with a
- * line on stderr.
+ * Forks a child that leads a process group of its own and waits for child_go(). Must be called on
+ * the main thread, because the child gets the parent-death signal when the thread that forked it
+ * ends. Returns 0, or 70 with a line on stderr.
  */
 int child_fork(const struct child_options *options, struct child *child)
     __attribute__((warn_unused_result));
 
 /*
- * Lets the child execute CMD. Returns 0 when CMD runs. Otherwise the child is gone, a line on
- * stderr says why, and the result is the exit status for that: 126, 127 or 70.
+ * Lets the child execute CMD. Returns 0 when CMD runs. Otherwise the child has been reaped, a line
+ * on stderr says why CMD does not run, and the result is the exit status: 126, 127 or 70.
  */
 int child_go(const struct child_options *options, struct child *child)
     __attribute__((warn_unused_result));
 
-/* Ends and reaps a child that was not let go. */
+/* Ends and reaps a child for which child_go() was not called. */
 void child_cancel(struct child *child);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Helpers of every command of `holdfast`: see cli.h.
+ * Functions that all commands of `holdfast` use: see cli.h.
  */
 #include "cli.h"
 
@@ -9,7 +9,7 @@
 #include "socket_path.h"
 #include "text.h"
 
-enum { LINE_MAX_BYTES = 1024 }; /* of an error line; a longer line is cut */
+enum { LINE_MAX_BYTES = 1024 }; /* the longest error line; the rest of a longer line is cut off */
 
 int cli_exit_code(int error)
 {
@@ -33,8 +33,8 @@ int cli_exit_code(int error)
     }
 }
 
-/* Replaces control characters, because an error's text may come from other programs: a sequencer,
- * for example, that came with a request. */
+/* Writes an error line. Replaces control characters, because a text in it may come from another
+ * program, as a sequencer does. */
 static int fail_because(const char *where, const char *what, int error, const char *why)
 {
     fprintf(stderr, "holdfast %s: ", where);
@@ -84,7 +84,8 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
     }
     error = hf_connect(&options, out);
     if (error != 0) {
-        socket_path_find(cli, &found); /* a socket may have come or gone meanwhile */
+        /* looks again, because a socket may have been made or removed meanwhile */
+        socket_path_find(cli, &found);
         snprintf(what, sizeof(what), "%s (%s)", found.path, found.from);
         return fail_because(where, what, error, why[0] != '\0' ? why : hf_strerror(error));
     }

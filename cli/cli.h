@@ -1,9 +1,10 @@
 /*
- * Shared by the commands of `holdfast`: the exit codes that scripts rely on, the settings that
- * every command has, the way of connecting, and the way of reporting a failure.
+ * What all commands of `holdfast` share: the exit codes that scripts rely on, the common options,
+ * connecting to the agent, and reporting a failure.
  *
- * The program uses libholdfast's public header alone. It is single-threaded but for two threads
- * while `lock` waits: one listens for signals (taking.h), one says why it waits (waiting.h).
+ * The program uses only the public headers of libholdfast. It has one thread. While `lock` waits
+ * there are two more: one waits for signals (taking.h), and one reports why `lock` waits
+ * (waiting.h).
  */
 #ifndef HOLDFAST_CLI_CLI_H
 #define HOLDFAST_CLI_CLI_H
@@ -21,16 +22,18 @@ enum {
     CLI_USAGE = 64,       /* bad usage or name */
     CLI_NO_AGENT = 69,    /* no agent answers */
     CLI_FAILED = 70,      /* any other failure */
-    CLI_NO_MAJORITY = 74, /* lock: not had, because no majority of the voters answers */
-    CLI_NOT_NOW = 75,     /* not in time, the session is not safe, or the answer is not known now */
-    CLI_LOST = 76,        /* the hold ended while CMD ran */
-    CLI_NOT_ALLOWED = 77, /* the agent's configuration does not allow it */
+    /* lock: did not get the lock, because no majority of the voters answers */
+    CLI_NO_MAJORITY = 74,
+    /* lock: not in time; status: the session is not safe; check: not known now */
+    CLI_NOT_NOW = 75,
+    CLI_LOST = 76,            /* the hold ended while CMD ran */
+    CLI_NOT_ALLOWED = 77,     /* the agent's configuration does not allow it */
     CLI_NOT_EXECUTABLE = 126, /* CMD was found but could not be run */
     CLI_NOT_FOUND = 127,      /* CMD was not found */
-    CLI_SIGNAL_BASE = 128,    /* + n: signal n ended CMD, or ended the waiting */
+    CLI_SIGNAL_BASE = 128,    /* plus n: signal n ended CMD, or the wait for the lock */
 };
 
-/* Options that may stand before or after every command word. */
+/* The options that every command has. They may stand before or after the command word. */
 struct cli {
     const char *socket; /* -s; NULL: the library's default */
     bool json;          /* --json */
@@ -38,29 +41,30 @@ struct cli {
     bool version;       /* --version */
 };
 
-/* The exit code for a library error. */
+/* Returns the exit code for an error of the library. */
 int cli_exit_code(int error);
 
 /*
- * Reports on stderr, in one line, that `what` failed in command `where` with that error of the
- * library. Returns the exit code for it.
+ * Writes a line to stderr: in command `where`, `what` failed with the library's error `error`.
+ * Returns the exit code for the error.
  */
 int cli_fail(const char *where, const char *what, int error);
 
-/* Reports a wrong command line, in one line on stderr, and returns CLI_USAGE. `where` is the
- * command word, or NULL for the program itself. */
+/* Writes a line about a wrong command line to stderr, and returns CLI_USAGE. `where` is the command
+ * word, or NULL for the program itself. */
 int cli_usage_error(const char *where, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 
-/* Connects. Returns 0; on failure reports why and where the agent was looked for, and returns the
- * exit code. timeout_ns as in hf_options. */
+/* Connects to the agent. timeout_ns is hf_options.connect_timeout_ns. Returns 0, or the exit code
+ * after a line on stderr that has the error and the socket's path. */
 int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf_client **out)
     __attribute__((warn_unused_result));
 
-/* The whole program, for main() and for tests. Returns the exit status. */
+/* Runs the whole program, for main() and for tests. Returns the exit status. */
 int cli_run(int argc, char **argv);
 
-/* The commands: argv holds what follows the command word. Each returns the exit status. */
+/* The commands. argv has the words after the command word. Each function returns the exit
+ * status. */
 int command_lock(struct cli *cli, int argc, char **argv);
 int command_ls(struct cli *cli, int argc, char **argv);
 int command_show(struct cli *cli, int argc, char **argv);

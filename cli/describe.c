@@ -1,5 +1,5 @@
 /*
- * A lock as a JSON object: see describe.h.
+ * Writes a lock as a JSON object: see describe.h.
  */
 #include "describe.h"
 

@@ -1,5 +1,5 @@
 /*
- * A lock as a JSON object, with the field names that scripts rely on.
+ * Writes a lock as a JSON object, with the field names that scripts rely on.
  */
 #ifndef HOLDFAST_CLI_DESCRIBE_H
 #define HOLDFAST_CLI_DESCRIBE_H

@@ -15,7 +15,7 @@
 #include "socket_path.h"
 #include "text.h"
 
-/* As in `status`, the command does not wait long for an absent agent. */
+/* The command waits for an absent agent only this long, as `holdfast status` does. */
 static const int64_t doctor_timeout_ns = 1000000000;
 
 static const char *const level_names[] = {"ok", "warn", "error"};
@@ -46,8 +46,8 @@ int64_t doctor_value(const struct doctor *doctor, const char *subject, const cha
 struct finding *doctor_find(struct doctor *doctor, enum finding_level level, const char *check,
                             const char *subject, const char *format, ...)
 {
-    /* If there were too many, each further one would replace the last. A cell of seven voters
-     * cannot make so many. */
+    /* When the array is full, a further finding replaces the last one. The checks of a cell of
+     * seven voters, the largest, cannot fill it. */
     size_t found = doctor->finding_count < DOCTOR_FINDINGS_MAX ? doctor->finding_count++
                                                                : DOCTOR_FINDINGS_MAX - 1;
     struct finding *finding = &doctor->findings[found];

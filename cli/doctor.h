@@ -1,12 +1,12 @@
 /*
- * `holdfast doctor`: its checks and findings. The files: doctor.c (the command, the output),
- * doctor_silent.c (why no agent answers), doctor_host.c (this host, also without an agent),
- * doctor_agent.c (facts of the agent about itself and its host), doctor_cell.c (its facts about the
- * cell).
+ * `holdfast doctor`: its checks and findings. doctor.c has the command and its output. The other
+ * files have checks: doctor_silent.c of why no agent answers, doctor_host.c of this host (with or
+ * without an agent), doctor_agent.c of the agent's facts about itself and its host, doctor_cell.c
+ * of the agent's facts about the cell.
  *
- * A finding is one thing that was checked: its state and, if that is not well, the expected state
- * and a remedy. Each check adds at least one finding, so that the output shows everything that was
- * checked.
+ * A finding has the state of one thing that was checked. If that state is not well, it also has the
+ * expected state and a remedy. Each check adds at least one finding, so that the output shows all
+ * that was checked.
  */
 #ifndef HOLDFAST_CLI_DOCTOR_H
 #define HOLDFAST_CLI_DOCTOR_H
@@ -35,8 +35,8 @@ struct finding {
     /* the agent that the finding is about; "": this agent, or its host */
     char subject[DOCTOR_SUBJECT_MAX];
     char found[DOCTOR_TEXT_MAX];
-    char expected[DOCTOR_TEXT_MAX]; /* "" if it is well */
-    char remedy[DOCTOR_TEXT_MAX];   /* likewise */
+    char expected[DOCTOR_TEXT_MAX]; /* "" if the level is ok */
+    char remedy[DOCTOR_TEXT_MAX];   /* "" if the level is ok */
 };
 
 struct fact {
@@ -51,12 +51,13 @@ struct doctor_voter {
     enum hf_voter_state state;
 };
 
-/* Everything that is known, and the findings. */
+/* The agent's answers, and the findings so far. */
 struct doctor {
-    char socket[DOCTOR_TEXT_MAX]; /* where the agent is looked for */
-    const char *socket_from;      /* the source of that path: static */
-    bool agent;                   /* the agent answered: the fields below are filled in */
-    bool answered;                /* the agent has sent facts */
+    char socket[DOCTOR_TEXT_MAX]; /* the path of the socket at which the agent should answer */
+    /* where the path comes from, such as an option: a static string */
+    const char *socket_from;
+    bool agent;    /* the agent answered: the fields below are filled in */
+    bool answered; /* the agent has sent facts */
     char name[DOCTOR_SUBJECT_MAX];
     enum hf_session_state session;
     int64_t session_remaining_ns;
@@ -70,25 +71,27 @@ struct doctor {
     struct finding findings[DOCTOR_FINDINGS_MAX];
 };
 
-/* A fact of the agent `subject` (NULL: this agent). NULL if the agent did not send it. */
+/* Returns the fact `key` about the agent `subject` (NULL: this agent), or NULL if the agent did not
+ * send it. */
 const struct fact *doctor_fact(const struct doctor *doctor, const char *subject, const char *key);
-/* The value of a fact; `otherwise` if the agent did not send it. */
+/* Returns the value of a fact, or `otherwise` if the agent did not send it. */
 int64_t doctor_value(const struct doctor *doctor, const char *subject, const char *key,
                      int64_t otherwise);
 
-/* Adds a finding. If its level is not ok, doctor_advise() adds the rest. subject may be NULL. */
+/* Adds a finding. If the level is not ok, the caller also calls doctor_advise(). subject may be
+ * NULL. */
 struct finding *doctor_find(struct doctor *doctor, enum finding_level level, const char *check,
                             const char *subject, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void doctor_advise(struct finding *finding, const char *expected, const char *remedy);
 
-/* Adds the finding that no agent answers. error: why connecting failed. why: if not NULL, why no
- * socket can have the path. */
+/* Both add the finding that no agent answers. error is the error of hf_connect(), and why (which
+ * may be NULL) its text. doctor_path_too_long() is for a path that no socket can have. */
 struct socket_path;
 void doctor_no_agent(struct doctor *doctor, int error, const char *why);
 void doctor_path_too_long(struct doctor *doctor, const struct socket_path *found);
 
-/* The checks. */
+/* The checks, each of which adds its findings. */
 void doctor_look_at_socket(struct doctor *doctor);
 void doctor_look_at_clock(struct doctor *doctor);
 void doctor_look_at_memory(struct doctor *doctor);

@@ -13,13 +13,15 @@ enum {
     DISK_FULL_MIB = 16,
     NEAR_PERCENT = 80,
     FULL_PERCENT = 95,
-    REGION_ROOMLESS = 2, /* value of region_rubbish: a page had no memory; 1: truncated */
+    /* a value of the fact region_rubbish: there was no memory for a page; 1 means a truncated
+     * region */
+    REGION_ROOMLESS = 2,
 };
 
 static const int64_t lately_ns = 600000000000; /* ten minutes */
 
-/* The agent's judgement, with the names of its reasons. The texts of most of them stand in the
- * findings of the checks. */
+/* Adds the agent's judgement, with the names of its reasons. The findings of the other checks have
+ * the texts of most reasons. */
 static void look_at_judgement(struct doctor *doctor)
 {
     const struct judged *judged = &doctor->judged;
@@ -27,7 +29,7 @@ static void look_at_judgement(struct doctor *doctor)
     size_t used = 0;
 
     if (judged->word[0] == '\0') {
-        return; /* an older agent */
+        return; /* an older agent, which does not judge */
     }
     for (size_t i = 0; i < judged->count && used < sizeof list; i++) {
         const struct judged_reason *reason = &judged->reasons[i];
@@ -47,7 +49,7 @@ static void look_at_judgement(struct doctor *doctor)
     }
 }
 
-/* Reasons that no check below looks at. */
+/* Adds the reasons that no other check covers. */
 static void look_at_reasons(struct doctor *doctor)
 {
     static const struct {
@@ -278,8 +280,8 @@ static void look_at_region(struct doctor *doctor)
     }
 }
 
-/* Clients of the previous agent that keep their holds although this agent cannot see whether they
- * live. */
+/* Reports clients of the previous agent that keep their holds, although this agent cannot see
+ * whether their processes still exist. */
 static void look_at_survivors(struct doctor *doctor)
 {
     const struct fact *unproven = doctor_fact(doctor, NULL, "survivors_unproven");

@@ -16,7 +16,8 @@ enum {
     TLS_URGENT_DAYS = 3,
 };
 
-#define FOREVER_S INT64_C(9000000000) /* a longer time is shown as this */
+/* the longest time that is shown; a longer one is shown as this */
+#define FOREVER_S INT64_C(9000000000)
 
 static const int64_t lately_ns = 600000000000; /* ten minutes */
 
@@ -98,8 +99,9 @@ static size_t count_refused(const struct doctor *doctor)
     return count;
 }
 
-/* Returns whether the stores that are neither refused nor starting over are a majority. Without one
- * no voter can finish starting over, for that needs a majority of other voters that vote. */
+/* Returns whether the stores that are neither refused nor starting over are a majority. Without
+ * such a majority no voter can finish starting over, because it needs a majority of voters that
+ * vote. */
 static bool majority_is_left(const struct doctor *doctor)
 {
     return doctor->voter_count - count_starting(doctor) - count_refused(doctor) >=
@@ -198,8 +200,8 @@ static void look_at_voters(struct doctor *doctor)
                  : "");
 }
 
-/* Reports agents of different releases. They work together, but an upgrade should be finished
- * soon. */
+/* Reports agents of different releases. Such agents work together, but the upgrade should be
+ * finished soon. */
 static void look_at_versions(struct doctor *doctor)
 {
     const struct fact *own = doctor_fact(doctor, NULL, "version");
@@ -296,8 +298,8 @@ static void look_at_coordinators(struct doctor *doctor)
 
 /* ---- times ---- */
 
-/* A lease is renewed every third of the ttl. If a majority takes longer to answer, the renewal is
- * useless. */
+/* Reports slow voters. A lease is renewed every third of a ttl, so the answers of a majority must
+ * arrive in less time than that. */
 static void look_at_round_trips(struct doctor *doctor)
 {
     int64_t ttl_ns = doctor_value(doctor, NULL, "session_ttl_ns", 0);
@@ -343,8 +345,8 @@ static void look_at_round_trips(struct doctor *doctor)
     }
 }
 
-/* Compares the bounds of a voter's clock rate with max_drift: reports a rate that is certainly
- * beyond it, or beyond half of it. */
+/* Compares the bounds of a voter's clock rate with max_drift. Reports a rate that is certainly
+ * beyond max_drift, or beyond half of it. */
 static void look_at_clock_of(struct doctor *doctor, const char *name)
 {
     const struct fact *low = doctor_fact(doctor, name, "clock_low_ppm");
@@ -406,8 +408,8 @@ static void look_at_inbox(struct doctor *doctor)
     }
 }
 
-/* Checks the files of [tls] again. The agent goes on with the files that it has read, but the next
- * agent will read the present ones. */
+/* Reports files of [tls] with which an agent could not start now. This agent goes on with the
+ * contents that it has read. */
 static void look_at_tls_files(struct doctor *doctor)
 {
     const struct fact *kept = doctor_fact(doctor, NULL, "tls_kept");
@@ -423,8 +425,8 @@ static void look_at_tls_files(struct doctor *doctor)
                   "it: it would not start");
 }
 
-/* By this host's clock its certificates are not valid yet. Handshakes then fail at this host's
- * check, though other hosts may accept the certificates. */
+/* Reports certificates that are not valid yet by this host's clock. Handshakes fail because of this
+ * host's check, although other hosts may accept the certificates. */
 static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
 {
     char left[TEXT_DURATION_SIZE];
@@ -438,7 +440,8 @@ static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
                   "made, and make it anew (docs/TLS.md)");
 }
 
-/* Checks connections between agents: who can listen, and until when the certificates are valid. */
+/* Reports whether strangers can read the messages between agents, and until when the certificates
+ * are valid. */
 static void look_at_tls(struct doctor *doctor)
 {
     const struct fact *end = doctor_fact(doctor, NULL, "tls_end_s");
@@ -482,7 +485,8 @@ static void look_at_tls(struct doctor *doctor)
     }
 }
 
-/* NNG does not report why a handshake failed. So all causes are named, the likeliest first. */
+/* Reports failed handshakes. NNG does not say why a handshake failed, so the finding names all
+ * causes, the likeliest first. */
 static void look_at_handshakes(struct doctor *doctor)
 {
     for (size_t i = 0; i < doctor->voter_count; i++) {

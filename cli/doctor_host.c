@@ -1,6 +1,6 @@
 /*
- * Checks that `holdfast doctor` makes of this host itself, with or without an agent: the socket,
- * the clock's rate, shared memory, and how long the disk under state_dir takes to flush.
+ * The checks of `holdfast doctor` that work with and without an agent: the socket, the clock's
+ * rate, the shared memory, and the time of a flush to the disk under state_dir.
  */
 #include "doctor.h"
 
@@ -21,11 +21,11 @@
 enum {
     FLUSHES = 5,
     FLUSH_SIZE = 4096,
-    TICK_US = 10000, /* the kernel's tick, unless it was changed */
+    TICK_US = 10000, /* the kernel's default tick */
     PPM_OF_TICK = 100,
-    DRIFT_PERCENT = 10, /* max_drift, unless the agent reports another */
+    DRIFT_PERCENT = 10, /* the default of max_drift, for an agent that does not report its own */
     MIB = 1024 * 1024,
-    SHM_ALONE_MIB = 28, /* what a starting agent takes for one namespace by default */
+    SHM_ALONE_MIB = 28, /* the shared memory that a new agent needs for one namespace by default */
 };
 
 static const int64_t ttl_default_ns = 5000000000;
@@ -41,7 +41,7 @@ static void look_at_folder(struct doctor *doctor)
     memcpy(path, doctor->socket, sizeof path);
     folder = dirname(path);
     if (stat(folder, &status) != 0) {
-        return; /* the check of the socket has reported that */
+        return; /* the check of the socket has already reported this error */
     }
     if ((status.st_mode & 022) != 0) {
         struct finding *finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL,
@@ -49,8 +49,9 @@ static void look_at_folder(struct doctor *doctor)
                                               folder, (unsigned)(status.st_mode & 07777));
         doctor_advise(finding, "a folder where nobody but the agent can put a socket",
                       "chmod go-w that folder, or have `socket` elsewhere");
-    } else if ((status.st_mode & 0004) != 0) { /* SECURITY.md: a process that may read the folder
-                                                * can block it */
+    } else if ((status.st_mode & 0004) != 0) {
+        /* a process that may read the folder can lock it, and so keep an agent from starting
+         * (SECURITY.md) */
         struct finding *finding = doctor_find(doctor, FINDING_WARN, "socket", NULL,
                                               "everybody may list %s (mode %04o)", folder,
                                               (unsigned)(status.st_mode & 07777));
@@ -70,7 +71,7 @@ void doctor_look_at_socket(struct doctor *doctor)
 
     if (stat(doctor->socket, &status) != 0) {
         if (!doctor->agent) {
-            return; /* reported already */
+            return; /* doctor_no_agent() has already reported this */
         }
         finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL, "%s: %s", doctor->socket,
                               strerror(errno));
@@ -199,8 +200,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Returns how long the slowest of a few small flushes took, in a file without a name; -1 if this
- * user may not make such a file. */
+/* Makes a few small flushes in a file without a name. Returns the time of the slowest flush, or -1
+ * if this user may not make such a file. */
 static int64_t time_flushes(const char *folder)
 {
     static const char bytes[FLUSH_SIZE];

@@ -1,5 +1,5 @@
-/* The finding of `holdfast doctor` when no agent answers: the cause, as far as it can be seen from
- * here. */
+/* The finding of `holdfast doctor` that no agent answers, with the cause as far as this process can
+ * find it out. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -16,9 +16,9 @@
 
 enum { LOCKS_MAX = 100000 };
 
-/* Returns the process that has the lock beside the socket, which an agent takes before it makes its
- * socket; 0: none is seen. The lock is looked up in /proc/locks, because taking it for a moment
- * could keep an agent from starting. */
+/* Returns the process that holds the lock file beside the socket, or 0 if none is found. An agent
+ * locks this file before it makes its socket. This function reads /proc/locks, because an attempt
+ * to lock the file could keep an agent from starting. */
 static int64_t lock_holder(const char *socket_path)
 {
     char path[DOCTOR_TEXT_MAX + 8];
@@ -40,8 +40,8 @@ static int64_t lock_holder(const char *socket_path)
         char file[64];
         int64_t pid;
 
-        /* A line is like "1: FLOCK ADVISORY WRITE 4242 08:01:131090 0 EOF"; with "->" a process
-         * waits. */
+        /* A line is like "1: FLOCK ADVISORY WRITE 4242 08:01:131090 0 EOF"; a line with "->" is of
+         * a process that waits. */
         if (sscanf(line, "%*d: FLOCK %*s WRITE %" SCNd64 " %63s", &pid, file) == 2 &&
             strcmp(file, wanted) == 0) {
             holder = pid;
@@ -51,7 +51,7 @@ static int64_t lock_holder(const char *socket_path)
     return holder;
 }
 
-/* Returns why no agent answers, as far as that can be seen from here. */
+/* Returns why no agent answers, as far as this process can find it out. */
 static const char *why_silent(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -61,7 +61,7 @@ static const char *why_silent(const char *path)
                                  "still starting, or somebody removed its socket"
                                : strerror(errno);
     }
-    /* the caller has checked its length */
+    /* the caller has checked the length of the path */
     memcpy(address.sun_path, path, sizeof address.sun_path - 1);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {

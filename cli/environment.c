@@ -1,5 +1,5 @@
 /*
- * The environment of CMD: see environment.h.
+ * Sets the environment of CMD: see environment.h.
  */
 #include "environment.h"
 
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes a name as one word: a space or % in it would make the list of names ambiguous. */
+/* Writes a name with %20 for a space and %25 for a %, because spaces separate the names of a
+ * list. */
 static void write_name(FILE *out, const char *name)
 {
     for (; *name != '\0'; name++) {

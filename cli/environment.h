@@ -1,6 +1,5 @@
 /*
- * CMD learns about its holds from its environment: HOLDFAST_LOCK, HOLDFAST_TOKEN,
- * HOLDFAST_SEQUENCER.
+ * CMD reads about its holds in its environment: HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SEQUENCER.
  */
 #ifndef HOLDFAST_CLI_ENVIRONMENT_H
 #define HOLDFAST_CLI_ENVIRONMENT_H
@@ -17,15 +16,16 @@ struct held {
     struct hf_hold *holds;
     char **names;
     size_t count;
-    int64_t had_ns; /* CLOCK_BOOTTIME, just after all of them were taken */
-    bool in_use; /* a thread may use the client, the locks and the names until the process ends */
+    int64_t had_ns; /* CLOCK_BOOTTIME, just after the last lock was taken */
+    /* waiting.c's thread may use the client, the locks and the names until the process ends */
+    bool in_use;
 };
 
-/* Sets the three variables in this process; CMD inherits them. Returns 0 or HF_E... (HF_ELOST: a
- * hold ended meanwhile). */
+/* Sets the three variables in this process, from which CMD inherits them. Returns 0 or HF_E...
+ * (HF_ELOST: a hold has ended). */
 int environment_set(const struct held *held) __attribute__((warn_unused_result));
 
-/* Returns whether the first word of a value of HOLDFAST_LOCK is that name. */
+/* Returns whether the first word of `list`, a value of HOLDFAST_LOCK, is `name`. */
 bool environment_names(const char *list, const char *name);
 
 #endif

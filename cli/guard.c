@@ -1,5 +1,5 @@
 /*
- * Watching over CMD while it runs under its holds: see guard.h.
+ * Watches over CMD while CMD runs under its holds: see guard.h.
  */
 #include "guard.h"
 
@@ -33,19 +33,21 @@ struct guard {
     struct terminal terminal;
     struct pollfd fds[FD_COUNT];
     struct guard_processes processes;
-    int event_fd;           /* the library's, which closes it */
+    int event_fd;           /* of hf_event_fd(); the library closes it */
     pid_t pid;              /* CMD, and its process group */
-    int status;             /* CMD's exit status, once it is reaped */
-    bool reaped;            /* CMD has ended and its status was taken */
-    bool stop_asked;        /* a SIGTSTP was passed on: holdfast stops when CMD does */
-    bool lost;              /* a hold has ended; SIGTERM was sent */
-    hf_lock *reported_lost; /* of the event LOST; NULL: there was none */
-    bool killed;            /* SIGKILL was sent */
-    int64_t gone_by_ns;     /* unguarded: how long its group is waited for */
-    bool unguarded;         /* a guard process died, so CMD was ended */
-    bool reported_alone;    /* a line has said that CMD goes on without the lock */
-    int64_t deadline_ns;    /* CLOCK_BOOTTIME: the earliest end of a hold, as last known */
-    int64_t lease_end_ns;   /* the end by --lease; INT64_MAX: none */
+    int status;             /* CMD's status from waitpid(); valid if `reaped` */
+    bool reaped;            /* CMD has ended, and waitpid() has returned its status */
+    bool stop_asked;        /* SIGTSTP was passed on to CMD, so holdfast must stop when CMD stops */
+    bool lost;              /* a hold has ended, and CMD's group was sent SIGTERM */
+    hf_lock *reported_lost; /* the lock of the event HF_EVENT_LOST; NULL: there was no such event */
+    bool killed;            /* CMD's group was sent SIGKILL */
+    /* if `unguarded`: until when holdfast waits for the end of CMD's group */
+    int64_t gone_by_ns;
+    bool unguarded;      /* a guard process died, so CMD's group was sent SIGKILL */
+    bool reported_alone; /* report_if_alone() has written its line */
+    /* CLOCK_BOOTTIME: the earliest deadline of a hold, when guard_look() last looked */
+    int64_t deadline_ns;
+    int64_t lease_end_ns; /* the end by --lease; INT64_MAX: none */
 };
 
 static int64_t now_ns(void)
@@ -70,7 +72,7 @@ static void timer_set(struct guard *guard, int64_t at_ns)
     };
 
     if (at_ns <= 0) {
-        /* a time long past; 0 would disarm the timer */
+        /* 1 ns is a time long past, so the timer fires at once; 0 would disarm it */
         when.it_value = (struct timespec){.tv_nsec = 1};
     }
     (void)timerfd_settime(guard->fds[FD_TIMER].fd, TFD_TIMER_ABSTIME, &when, NULL);
@@ -83,8 +85,8 @@ static void timer_stop(struct guard *guard)
     (void)timerfd_settime(guard->fds[FD_TIMER].fd, 0, &never, NULL);
 }
 
-/* CMD may have moved from the group that it led to another group of its session. It has not been
- * reaped, so no other process has its number. */
+/* Sends the signal to CMD's group, and to CMD itself, which may have moved to another group of its
+ * session. CMD has not been reaped, so no other process can have its process ID. */
 static void group_signal(const struct guard *guard, int signal_number)
 {
     (void)kill(-guard->pid, signal_number);
@@ -93,14 +95,15 @@ static void group_signal(const struct guard *guard, int signal_number)
     }
 }
 
-/* Returns whether any process of CMD's group is left: CMD itself, or one that it started. */
+/* Returns whether a process of CMD's group still exists: CMD itself, or one that it started. */
 static bool group_exists(const struct guard *guard)
 {
     return kill(-guard->pid, 0) == 0 || errno == EPERM;
 }
 
-/* If the rest of the group belongs to another user (sudo, su), holdfast cannot signal it. The user
- * relies on CMD's end, so a line must say that CMD goes on. */
+/* If all processes left in the group belong to another user (after sudo or su), holdfast cannot
+ * signal them. The user relies on the end of CMD, so a line must say that CMD goes on without the
+ * lock. */
 static void report_if_alone(struct guard *guard)
 {
     if (guard->reported_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {
@@ -119,13 +122,14 @@ static void group_kill(struct guard *guard)
     timer_stop(guard);
 }
 
-/* Returns whether that lock's hold is the one that has ended. */
+/* Returns whether this lock's hold has ended. */
 static bool has_ended(const struct guard *guard, hf_lock *lock)
 {
     return guard->reported_lost != NULL ? lock == guard->reported_lost : hf_remaining_ns(lock) <= 0;
 }
 
-/* Reports the hold that the library has reported as lost, or the first that does not count. */
+/* Writes a line about the hold of the event HF_EVENT_LOST. If there was no such event, writes it
+ * about the first hold that does not count. */
 static void report_lost(const struct guard *guard)
 {
     const struct held *held = guard->options->held;
@@ -143,8 +147,8 @@ static int64_t kill_delay_ns(const struct guard_options *options)
     return options->lock_delay_ns - options->lock_delay_ns / 10;
 }
 
-/* Tells the guard processes when they must end the group even if holdfast is stopped: behind the
- * ends of the hold that no renewal moves. */
+/* Sets the time at which the guard processes end the group even if holdfast is stopped. The ends of
+ * the hold that no renewal moves determine this time. */
 static void guard_limits(struct guard *guard)
 {
     const struct guard_options *options = guard->options;
@@ -161,9 +165,9 @@ static void guard_limits(struct guard *guard)
 }
 
 /*
- * A guard process has died. If holdfast and the other guard died as well, nothing would end the
- * group, so it ends now.
- * The hold is good until it is released, and that waits until the group is gone.
+ * A guard process has died. If holdfast and the other guard died as well, no process would end the
+ * group. So this function ends the group now. The hold still counts, and is released only when the
+ * group is gone.
  */
 static void guard_unguarded(struct guard *guard)
 {
@@ -172,10 +176,11 @@ static void guard_unguarded(struct guard *guard)
     }
     guard->unguarded = true;
     guard->gone_by_ns = sum_ns(now_ns(), guard->options->kill_after_ns);
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* as in guard_lose() */
+    /* so that holdfast notices the end of CMD's processes, as in guard_lose() */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     group_kill(guard);
     timer_set(guard, now_ns() + look_again_ns);
-    /* last: a stderr that nobody reads must not delay the kill */
+    /* The line comes after the kill, because a stderr that nobody reads can block this process. */
     fputs(
         "holdfast lock: a guard process was killed: ending the command, which needs both guards\n",
         stderr);
@@ -183,8 +188,8 @@ static void guard_unguarded(struct guard *guard)
 }
 
 /*
- * A hold has ended. The exact time is not always known: it lies between the last known deadline and
- * now. The time to the kill counts from the earliest possible one.
+ * A hold has ended. The exact time of its end is not always known: it lies between the last known
+ * deadline and now. The delay until SIGKILL counts from the earliest possible time.
  */
 static void guard_lose(struct guard *guard)
 {
@@ -202,7 +207,7 @@ static void guard_lose(struct guard *guard)
      * end. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     group_signal(guard, SIGTERM);
-    group_signal(guard, SIGCONT); /* a stopped process must run before it can end */
+    group_signal(guard, SIGCONT); /* SIGCONT, because a stopped process does not handle SIGTERM */
     kill_at = kill_at < kill_by ? kill_at : kill_by;
     if (kill_at <= now) {
         group_kill(guard);
@@ -241,12 +246,12 @@ static void on_timer(struct guard *guard)
     uint64_t count;
 
     if (read(guard->fds[FD_TIMER].fd, &count, sizeof(count)) < 0) {
-        return; /* the timer was set anew meanwhile */
+        return; /* the timer has not fired: it was set again after poll() */
     }
     if (guard->unguarded) {
         timer_set(guard,
-                  now_ns() + look_again_ns); /* a process whose parent is another one sends no
-                                              * SIGCHLD when it ends */
+                  /* the end of a process that is not a child of holdfast causes no SIGCHLD */
+                  now_ns() + look_again_ns);
         return;
     }
     if (guard->lost) {
@@ -270,7 +275,8 @@ static void on_event(struct guard *guard)
         }
     }
     if (got < 0 || (guard->fds[FD_EVENT].revents & (POLLERR | POLLNVAL)) != 0) {
-        guard->fds[FD_EVENT].fd = -1; /* until its next turn the timer is enough */
+        /* ignores the broken descriptor from now on: the timer is enough */
+        guard->fds[FD_EVENT].fd = -1;
     }
     guard_look(guard);
 }
@@ -290,15 +296,16 @@ static void on_progress(struct guard *guard)
         }
         guard_look(guard);
     } else if (size == 0 || (errno != EAGAIN && errno != EINTR)) {
-        (void)close(guard->fds[FD_PROGRESS].fd); /* no process is left that could write to it */
+        /* all write ends are closed, so no more reports of progress can come */
+        (void)close(guard->fds[FD_PROGRESS].fd);
         guard->fds[FD_PROGRESS].fd = -1;
     }
 }
 
 /*
- * Stops holdfast (and, on a terminal, the pipeline that it is part of), now that CMD is stopped.
- * Returns when it was continued. False: it was not stopped, because no shell could continue it (the
- * kernel then ignores the signal).
+ * Stops holdfast after CMD has stopped, and on a terminal the pipeline that holdfast is part of.
+ * Returns true when holdfast has been continued. Returns false if holdfast was not stopped: the
+ * kernel ignores the signal if there is no shell that could continue holdfast.
  */
 static bool stop_self(const struct guard *guard)
 {
@@ -308,7 +315,7 @@ static bool stop_self(const struct guard *guard)
     (void)kill(guard->terminal.fd >= 0 ? 0 : getpid(), SIGTSTP);
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
-    (void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* the stop happens within this call */
+    (void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* holdfast stops within this call */
     (void)sigprocmask(SIG_BLOCK, &stop, NULL);
     sigemptyset(&pending);
     (void)sigpending(&pending);
@@ -317,7 +324,8 @@ static bool stop_self(const struct guard *guard)
 
 static void on_continued(struct guard *guard)
 {
-    guard_look(guard); /* first: CMD must not go on under a hold that has ended */
+    /* looks first, because CMD must not be continued under a hold that has ended */
+    guard_look(guard);
     if (!guard->lost) {
         if (guard->terminal.from_start) {
             (void)terminal_give(&guard->terminal, guard->pid);
@@ -340,14 +348,14 @@ static void on_child_stopped(struct guard *guard, int signal_number)
         return;
     }
     if (signal_number == SIGSTOP || (!has_terminal && !guard->stop_asked)) {
-        return; /* another process stopped CMD: only watch */
+        return; /* another process stopped CMD, so holdfast goes on */
     }
     guard->stop_asked = false;
     terminal_take_back(&guard->terminal, guard->pid);
     if (!stop_self(guard) && !wants_terminal) {
         on_continued(guard);
     }
-    /* Otherwise SIGCONT is pending, and on_signal() handles it. */
+    /* If stop_self() returned true, a SIGCONT is pending, which on_signal() handles. */
 }
 
 static void on_children(struct guard *guard)
@@ -360,14 +368,15 @@ static void on_children(struct guard *guard)
             return;
         }
         if (guard_processes_have(&guard->processes, pid)) {
-            /* A guard that has exited has ended the group: guard_look() finds the reason. */
+            /* A guard that exits has ended the group before, at the time that guard_limits() set.
+             * guard_look() then finds why the hold ended. */
             if (guard_processes_ended(&guard->processes, pid, status) && WIFSIGNALED(status)) {
                 guard_unguarded(guard);
             }
             continue;
         }
         if (pid != guard->pid) {
-            continue; /* a process of CMD's that guard_lose() adopted */
+            continue; /* a descendant of CMD, which is a child of holdfast since guard_lose() */
         }
         if (WIFSTOPPED(status)) {
             on_child_stopped(guard, WSTOPSIG(status));
@@ -404,8 +413,8 @@ static void on_signal(struct guard *guard)
 }
 
 /*
- * Returns whether the watch is over. While the hold is good, CMD's end is enough. After a loss its
- * whole group must have ended, or have been sent SIGKILL.
+ * Returns whether holdfast can stop watching. If no hold is lost, CMD's end is enough. After a loss
+ * the whole group must have ended, or have been sent SIGKILL.
  */
 static bool guard_done(struct guard *guard)
 {
@@ -434,7 +443,7 @@ void guard_signals(sigset_t *out)
     }
 }
 
-/* Blocks the signals that are passed on, and opens the descriptors of the loop. */
+/* Blocks the signals that holdfast passes on to CMD, and opens the descriptors of the loop. */
 static bool guard_open(struct guard *guard)
 {
     sigset_t signals;
@@ -445,7 +454,8 @@ static bool guard_open(struct guard *guard)
     sigaddset(&signals, SIGTSTP);
     sigaddset(&signals, SIGWINCH);
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
-    sigdelset(&signals, SIGTTOU); /* blocked for tcsetpgrp() only */
+    /* is blocked only so that tcsetpgrp() works, and must not be read */
+    sigdelset(&signals, SIGTTOU);
     guard->event_fd = hf_event_fd(guard->options->held->client);
     guard->fds[FD_SIGNAL].fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     guard->fds[FD_TIMER].fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -470,7 +480,7 @@ static void guard_close(struct guard *guard)
     terminal_close(&guard->terminal, guard->pid);
 }
 
-/* CMD runs only when its guard processes are there. */
+/* Starts CMD, after its guard processes. */
 static int command_start(struct guard *guard, const struct child_options *options)
 {
     struct child child;
@@ -524,10 +534,10 @@ static void guard_loop(struct guard *guard)
     guard_look(guard);
     while (!guard_done(guard)) {
         if (poll(guard->fds, FD_COUNT, -1) < 0) {
-            continue; /* EINTR, after a stop */
+            continue; /* EINTR, after holdfast was stopped and continued */
         }
         if (guard->fds[FD_TIMER].revents != 0) {
-            on_timer(guard); /* the deadline matters most, so it comes first */
+            on_timer(guard); /* first, because a deadline must be handled in time */
         }
         if (guard->fds[FD_EVENT].revents != 0) {
             on_event(guard);
@@ -551,7 +561,7 @@ int guard_run(const struct guard_options *options)
     int status;
 
     if (options->lease_ns > 0) {
-        /* from the take: what came between must not lengthen it */
+        /* --lease counts from the take of the locks */
         guard.lease_end_ns = sum_ns(options->held->had_ns, options->lease_ns);
     }
     terminal_open(&guard.terminal);
@@ -562,7 +572,8 @@ int guard_run(const struct guard_options *options)
         if (status == 0) {
             guard_loop(&guard);
             if (guard.lost) {
-                report_if_alone(&guard); /* ends of processes that CMD started */
+                /* processes that CMD started may have ended, and only another user's may be left */
+                report_if_alone(&guard);
             }
             if (guard.lost) {
                 status = CLI_LOST;

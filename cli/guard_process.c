@@ -1,8 +1,8 @@
 /*
  * The guards of CMD's process group: see guard_process.h.
  *
- * A guard is a fork without an exec, so it needs no file. Its parent may have threads, so it
- * makes only async-signal-safe calls.
+ * A guard is a forked child that does not call exec, so no program file has to be found. The parent
+ * may have threads, so the guard makes only async-signal-safe calls.
  */
 #include "guard_process.h"
 
@@ -21,11 +21,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Not "holdfast...": `pkill -9 holdfast` must not end all at once. */
+/* The name must not begin with "holdfast", because `pkill -9 holdfast` must not kill the guards,
+ * too. */
 static const char guard_name[] = "hf-guard";
 
-/* A flag of pidfd_send_signal() (Linux 6.9): signal the process group that the pidfd's process
- * leads. */
+/* A flag of pidfd_send_signal() (Linux 6.9): the signal goes to the process group that the pidfd's
+ * process leads. */
 static const unsigned signal_process_group = 1U << 2;
 
 enum { GUARD_LIFE, GUARD_TIMER, GUARD_LEADER, GUARD_FD_COUNT };
@@ -42,8 +43,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Signals the group on a kernel that cannot do that by pidfd. If another process has the leader's
- * number now, the group is gone and its number is used again; then nothing is signalled. */
+/* Kills the group on a kernel that cannot signal a group by a pidfd. Does nothing if the leader's
+ * process ID belongs to another process now, because then the group no longer exists. */
 static void group_kill_by_number(pid_t leader, int leader_fd)
 {
     if (leader_fd >= 0 && syscall(SYS_pidfd_send_signal, leader_fd, 0, NULL, 0) != 0 &&
@@ -53,7 +54,8 @@ static void group_kill_by_number(pid_t leader, int leader_fd)
     (void)kill(-leader, SIGKILL);
 }
 
-/* Kills the group, and the leader, which may have left it for another group of its session. */
+/* Kills the group, and the leader by its pidfd, because the leader may have moved to another group
+ * of its session. */
 static _Noreturn void group_kill(pid_t leader, int leader_fd)
 {
     if (leader_fd < 0 ||
@@ -67,7 +69,7 @@ static _Noreturn void group_kill(pid_t leader, int leader_fd)
     _exit(0);
 }
 
-/* Moves the descriptors to 0, 1, 2 and closes all others. */
+/* Moves the guard's descriptors to the numbers 0, 1 and 2, and closes all others. */
 static void descriptors_keep(int fds[GUARD_FD_COUNT])
 {
     int high[GUARD_FD_COUNT];
@@ -89,7 +91,7 @@ static void descriptors_keep(int fds[GUARD_FD_COUNT])
     }
 }
 
-/* Sets the timer to the page's time. Ends the group if that time has come. */
+/* Sets the timer to the time in the page. Ends the group if that time is over. */
 static void timer_look(const int fds[GUARD_FD_COUNT], struct guard_page *page, pid_t leader)
 {
     /* acquire: pairs with the release in guard_processes_kill_at() */
@@ -126,11 +128,12 @@ static _Noreturn void guard_process_run(int fds[GUARD_FD_COUNT], struct guard_pa
         if (polled[0].revents != 0 && read(fds[GUARD_LIFE], bytes, sizeof(bytes)) == 0) {
             group_kill(leader, fds[GUARD_LEADER]);
         }
-        /* timer_look() sets the timer anew, which makes it unreadable. */
+        /* timer_look() sets the timer again, which also makes its descriptor unreadable. */
     }
 }
 
-/* Forks with all signals blocked, so that none stops the guard before it has left the group. */
+/* Forks with all signals blocked, so that no signal to holdfast's group stops the guard before it
+ * has left the group. */
 static pid_t guard_fork(int fds[GUARD_FD_COUNT], struct guard_page *page, int life_fd, pid_t leader)
 {
     sigset_t all;
@@ -143,7 +146,7 @@ static pid_t guard_fork(int fds[GUARD_FD_COUNT], struct guard_page *page, int li
     pid = fork();
     problem = errno;
     if (pid == 0) {
-        (void)close(life_fd); /* otherwise the guard itself would keep it open */
+        (void)close(life_fd); /* holdfast's end of the socket, which the guard must not keep open */
         guard_process_run(fds, page, leader);
     }
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -175,7 +178,8 @@ static bool start_one(struct guard_processes *guards, int index, int fds[GUARD_F
     return true;
 }
 
-/* Each guard gets a timer of its own. (A guard closes what it inherits of the one before it.) */
+/* Starts a guard with a timer of its own. (The guard closes the timer of the guard before it, which
+ * it inherits.) */
 static bool start_with_timer(struct guard_processes *guards, int index, int leader_fd, pid_t leader)
 {
     int fds[GUARD_FD_COUNT] = {[GUARD_LEADER] = leader_fd};
@@ -206,7 +210,7 @@ bool guard_processes_start(struct guard_processes *guards, pid_t leader)
         return false;
     }
     atomic_init(&guards->page->kill_at_ns, INT64_MAX);
-    leader_fd = (int)syscall(SYS_pidfd_open, leader, 0); /* -1: this kernel has no pidfds */
+    leader_fd = (int)syscall(SYS_pidfd_open, leader, 0); /* -1 if this kernel has no pidfds */
     for (int index = 0; index < GUARD_PROCESSES && started; index++) {
         started = start_with_timer(guards, index, leader_fd, leader);
     }
@@ -232,8 +236,9 @@ void guard_processes_kill_at(struct guard_processes *guards, int64_t kill_at_ns)
     /* release: pairs with the acquire in timer_look() */
     atomic_store_explicit(&guards->page->kill_at_ns, kill_at_ns, memory_order_release);
     for (int index = 0; index < GUARD_PROCESSES && earlier; index++) {
-        /* A guard reads a later time when its timer fires, but an earlier one must be read now.
-         * A full socket wakes it just as well. */
+        /* If the time is later than before, the guard reads it when its timer fires. An earlier
+         * time must wake the guard now. If the socket is full, an unread byte wakes the guard
+         * already. */
         if (guards->each[index].pid != 0) {
             (void)send(guards->each[index].life_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         }

@@ -1,5 +1,5 @@
 /*
- * Writing JSON to a stream: see json.h.
+ * Writes JSON to a stream: see json.h.
  */
 #include "json.h"
 
@@ -8,7 +8,7 @@
 
 #include "text/utf8.h"
 
-/* Writes one unit of UTF-16, or two. */
+/* Writes a code point as \u escapes, one for each of its units of UTF-16 (one or two). */
 static void write_escaped(FILE *out, uint32_t code_point)
 {
     if (code_point >= 0x10000) {

@@ -1,4 +1,4 @@
-/* The agent's judgement: see judged.h. */
+/* Collects the agent's judgement: see judged.h. */
 #include "judged.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * `holdfast ls` and `holdfast show`: the locks, their holders, and their waiters.
+ * `holdfast ls` and `holdfast show`, which print locks with their holders and waiters.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { CELL_COUNT = 5, HOLDER_COLUMNS = 48 };
 
-/* A line of the table: the cells as clean text, and the width of each. */
+/* A line of the table: its cells as clean text, and the width of each cell in columns. */
 struct row {
     char *cells[CELL_COUNT];
     size_t columns[CELL_COUNT];

@@ -1,10 +1,9 @@
 /*
- * `holdfast lock`: take the locks, run CMD, release.
+ * `holdfast lock` takes the locks, runs CMD and releases the locks.
  *
- * The order of the steps makes this safe. Signals are blocked before a lock is taken, so that none
- * arrives between taking it and starting CMD. The events of a hold are switched on before the hold
- * begins. CMD is started only under a hold that counts. The locks are released after CMD was
- * reaped.
+ * The order of the steps makes this safe. It blocks signals before it takes a lock, so that none
+ * arrives between the take and the start of CMD. It switches the library's events on before a hold
+ * begins. It starts CMD only while all holds count. It releases the locks after it has reaped CMD.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -26,8 +25,9 @@ static const int64_t agent_wait_min_ns = INT64_C(1) * 1000000000;
 static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
 static const int64_t unserved_nap_ns = INT64_C(100) * 1000000;
 
-/* Opens a lock. An agent that gave the namespace up begins it anew within seconds, so a caller that
- * would wait for the lock waits for that as well. What is left of its time is for the lock. */
+/* Opens a lock. An agent that has given the namespace up serves it again within seconds. So if the
+ * user allows a wait for the lock, this function also waits for that, and reduces
+ * arguments->wait_ns by the time. */
 static int open_in_time(struct lock_arguments *arguments, hf_client *client, const char *name,
                         const struct hf_lock_options *options, hf_lock **out)
 {
@@ -75,7 +75,7 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
     return 0;
 }
 
-/* Reports the lock that could not be taken, in a line on stderr. Returns the exit status. */
+/* Writes a line to stderr about the lock that could not be taken. Returns the exit status. */
 static int not_taken(const struct lock_arguments *arguments, const struct held *held, int error,
                      int signal_number)
 {
@@ -89,7 +89,7 @@ static int not_taken(const struct lock_arguments *arguments, const struct held *
     }
     if (error == HF_ELOST) {
         (void)cli_fail("lock", what, error);
-        return CLI_FAILED; /* the first hold ended before the last one began, and CMD never ran */
+        return CLI_FAILED; /* a hold ended before the last lock was taken, so CMD never ran */
     }
     return cli_fail("lock", what, error);
 }
@@ -102,7 +102,8 @@ static enum waiting_lines waiting_lines(const struct lock_arguments *arguments)
     return arguments->verbose ? WAITING_ALL : WAITING_ONE;
 }
 
-/* Takes the locks, which are open, runs CMD, and releases. waiting: says meanwhile why it waits. */
+/* Takes the open locks, runs CMD, and releases the locks. waiting: the thread that reports why the
+ * take waits. */
 static int run_holding(const struct lock_arguments *arguments, struct held *held,
                        struct waiting *waiting, const sigset_t *mask)
 {
@@ -127,7 +128,8 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
     waiting_end(waiting);
 
     if (error != 0) {
-        /* Nothing is held, and asking for the reason may take seconds: a signal ends holdfast. */
+        /* No lock is held. not_taken() may ask the agent for seconds, so from here a signal ends
+         * holdfast. */
         (void)sigprocmask(SIG_SETMASK, mask, NULL);
         return not_taken(arguments, held, error, signal_number);
     }
@@ -169,8 +171,8 @@ static int run_locked(struct lock_arguments *arguments, struct held *held)
     return status;
 }
 
-/* Returns how long to wait for an agent: as long as for the lock, but at least 1 s and at most 5 s,
- * which a restart of the agent may take. */
+/* Returns how long to wait for an agent. This is the time that the user allows for the lock, but at
+ * least 1 s, and at most 5 s, which a restart of the agent may take. */
 static int64_t agent_wait_ns(const struct lock_arguments *arguments)
 {
     int64_t wait_ns = arguments->no_wait ? 0 : arguments->wait_ns;
@@ -181,7 +183,7 @@ static int64_t agent_wait_ns(const struct lock_arguments *arguments)
     return wait_ns < agent_wait_min_ns ? agent_wait_min_ns : wait_ns;
 }
 
-/* Takes the locks and runs CMD, or runs it under the outer hold. */
+/* Takes the locks and runs CMD, or runs CMD under the outer hold (nested.h). */
 static int run_connected(struct lock_arguments *arguments, struct held *held)
 {
     bool outer = false;
@@ -216,7 +218,8 @@ int command_lock(struct cli *cli, int argc, char **argv)
     held.count = arguments.name_count;
     status = run_connected(&arguments, &held);
     if (!held.in_use) {
-        hf_disconnect(held.client); /* the end of this process does the same */
+        /* if the thread still uses the client, the end of this process disconnects it */
+        hf_disconnect(held.client);
         free(held.locks);
     }
     free(held.holds);

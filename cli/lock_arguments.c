@@ -1,5 +1,5 @@
 /*
- * The words of `holdfast lock`: see lock_arguments.h.
+ * Reads the command line of `holdfast lock`: see lock_arguments.h.
  */
 #include "lock_arguments.h"
 
@@ -24,7 +24,7 @@ static bool has_dashes(int argc, char **argv)
     return false;
 }
 
-/* Options may stand behind the names. */
+/* Reads a command line with `--`: options may also stand behind the names. */
 static int read_mixed(struct cli *cli, const struct option_spec *specs, size_t count, int argc,
                       char **argv, struct lock_arguments *out)
 {
@@ -37,7 +37,8 @@ static int read_mixed(struct cli *cli, const struct option_spec *specs, size_t c
     return status;
 }
 
-/* Without `--`: what follows the first name is CMD, with all of its options. */
+/* Reads a command line without `--`: everything after the first name is CMD, with CMD's own
+ * options. */
 static int read_plain(struct cli *cli, const struct option_spec *specs, size_t count, int argc,
                       char **argv, struct lock_arguments *out)
 {
@@ -95,7 +96,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* 0, or CLI_USAGE with a line on stderr. */
+/* Checks the names. Returns 0, or CLI_USAGE after a line on stderr. */
 static int names_check(const struct lock_arguments *arguments)
 {
     char **sorted;
@@ -123,7 +124,8 @@ static int names_check(const struct lock_arguments *arguments)
     return status;
 }
 
-/* Returns whether the value of -s is no socket, and seems to be a lock's name. */
+/* Returns whether the value of -s seems to be a lock's name and not a socket: it is not an absolute
+ * path, and no file has it. */
 static bool is_name_for_socket(const struct cli *cli)
 {
     return cli->socket != NULL && cli->socket[0] != '/' && access(cli->socket, F_OK) != 0;
@@ -157,7 +159,7 @@ static int words_missing(const struct cli *cli, const struct lock_arguments *arg
     return cli_usage_error("lock", "no -- found: expected NAME [NAME...] -- CMD [ARG...]");
 }
 
-/* Finds out what CMD is. */
+/* Sets `command` to CMD: the words of the command line, or a shell with the line of -c. */
 static int find_command(const struct cli *cli, struct lock_arguments *arguments)
 {
     static char shell[] = "sh";
@@ -180,7 +182,8 @@ static int find_command(const struct cli *cli, struct lock_arguments *arguments)
     }
     arguments->shell[0] = shell;
     arguments->shell[1] = option;
-    memcpy(&arguments->shell[2], &arguments->line, sizeof(char *)); /* execvp() does not write */
+    /* drops the const, because execvp() does not write to the line */
+    memcpy(&arguments->shell[2], &arguments->line, sizeof(char *));
     arguments->command = arguments->shell;
     return 0;
 }

@@ -1,9 +1,10 @@
 /*
- * The words of `holdfast lock`.
+ * Reads the command line of `holdfast lock`.
  *
- * With a `--`, the names stand before it and CMD behind it. Options may stand anywhere before it.
- * Without one, a call is understood only if it can mean one thing, in the order of flock(1):
- * options, one NAME, and then CMD, which begins with no dash; or one NAME with -c STRING.
+ * In a command line with `--`, the names stand before `--` and CMD behind it. Options may stand
+ * anywhere before it. A command line without `--` must have the order of flock(1), so that it has
+ * only one meaning: options, one NAME, and then either CMD, which must not begin with a dash, or -c
+ * STRING.
  */
 #ifndef HOLDFAST_CLI_LOCK_ARGUMENTS_H
 #define HOLDFAST_CLI_LOCK_ARGUMENTS_H
@@ -14,7 +15,7 @@
 
 #include "cli.h"
 
-/* A duration that was not given. */
+/* The value of a duration that the user did not give. */
 static const int64_t lock_unset_ns = INT64_MIN;
 
 struct lock_arguments {
@@ -22,33 +23,34 @@ struct lock_arguments {
     bool exclusive;
     bool no_wait;
     bool nested;
-    bool json; /* of cli */
+    bool json; /* a copy of cli->json */
     bool verbose;
     bool quiet;
-    bool close; /* -o of flock(1), which has no meaning here */
+    bool close; /* -o of flock(1), which has no effect here */
     int64_t wait_ns;
     int64_t lease_ns;
     int64_t lock_delay_ns;
     int64_t max_stall_ns;
     int64_t kill_after_ns;
     int not_now_status;
-    const char *line; /* -c; NULL: none */
+    const char *line; /* the STRING of -c; NULL: none */
     char **names;     /* points into argv */
     size_t name_count;
-    char **command;  /* CMD, NULL-terminated; NULL: there is none yet */
-    bool has_dashes; /* there was a `--` */
-    char *shell[4];  /* what command points to if there is a line */
+    char **command;  /* CMD, NULL-terminated; NULL before lock_arguments_check() */
+    bool has_dashes; /* the command line has a `--` */
+    char *shell[4];  /* the words of the shell that runs `line`; `command` then points here */
 };
 
-/* Reads argv. Returns 0 or, with a line on stderr, CLI_USAGE. */
+/* Reads argv. Returns 0, or CLI_USAGE after a line on stderr. */
 int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_arguments *out)
     __attribute__((warn_unused_result));
 
-/* Checks what was read, and sets command. As above. */
+/* Checks the arguments, and sets `command`. Returns 0, or CLI_USAGE after a line on stderr. */
 int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments)
     __attribute__((warn_unused_result));
 
-/* Adds a line on stderr if -s seems to have been meant as that of flock(1). */
+/* Adds a line on stderr if the user seems to have meant flock(1)'s -s, which takes a shared
+ * lock. */
 void lock_arguments_hint(const struct cli *cli);
 
 #endif

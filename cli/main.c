@@ -1,15 +1,15 @@
 /*
- * `holdfast`: locks from the command line. run.c and the files that it names have everything else;
- * main() stands alone so that tests can link the rest.
+ * main() of `holdfast`. It has a file of its own so that tests can link everything else, which
+ * begins in run.c.
  */
 #include "cli.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-/* If a standard stream is closed, the next descriptor that is opened (the connection to the agent
- * first) gets its number. So a closed stream is replaced by one that can be neither read nor
- * written, and the child of `lock` gets it closed. */
+/* Opens a replacement for each standard stream that is closed. Otherwise the next descriptor, such
+ * as the connection to the agent, would get the number of that stream. The replacement can be
+ * neither read nor written, and is close-on-exec, so that CMD gets the stream closed again. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

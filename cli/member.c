@@ -1,7 +1,7 @@
 /*
- * `holdfast member`: the voters of the cell; and `holdfast member rejoin`, which explains starting
- * over and lets holdfastd --rejoin do it, with the same options, because only that program can
- * handle the store and its locks.
+ * `holdfast member list` shows the voters of the cell. `holdfast member rejoin` explains starting
+ * over, and runs holdfastd --rejoin with the same options, because only that program can handle the
+ * store and its locks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -65,7 +65,8 @@ static int list(struct cli *cli)
     return error == 0 ? CLI_OK : cli_fail("member", "asking the agent", error);
 }
 
-/* Runs the holdfastd beside this program, or else the one in PATH. */
+/* Runs the holdfastd in the folder of this program. If there is none, runs the holdfastd in
+ * PATH. */
 static int run_agent(const char *config, bool undo)
 {
     char path[PROGRAM_MAX];

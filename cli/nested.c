@@ -1,5 +1,5 @@
 /*
- * A lock within a lock: see nested.h.
+ * Finds the holds of an outer `holdfast lock`: see nested.h.
  */
 #include "nested.h"
 
@@ -18,7 +18,8 @@ static size_t word_size(const char *list)
     return strcspn(list, " ");
 }
 
-/* Returns the sequencer of the outer hold of that lock, in a static buffer; NULL: there is none. */
+/* Returns the sequencer of the outer hold of the lock `name`, in a static buffer, or NULL if there
+ * is no outer hold. */
 static const char *outer_sequencer(const char *name)
 {
     static char found[HF_SEQUENCER_MAX];
@@ -41,14 +42,16 @@ static const char *outer_sequencer(const char *name)
     return NULL;
 }
 
-/* Returns whether the outer hold of that lock counts now, or the library's error. */
+/* Sets *held to whether the outer hold of the lock `name` counts now. Returns 0 or the library's
+ * error. */
 static int outer_check(hf_client *client, const char *name, bool *held)
 {
     const char *sequencer = outer_sequencer(name);
     int error = sequencer == NULL ? HF_ESTALE : hf_check_sequencer(client, sequencer);
 
     *held = error == 0;
-    /* HF_EINVAL: the hold belongs to another cell */
+    /* The outer hold does not count if it is over (HF_ESTALE), or is of another cell
+     * (HF_EINVAL). */
     return error == HF_ESTALE || error == HF_EINVAL ? 0 : error;
 }
 

@@ -1,10 +1,11 @@
 /*
- * `holdfast lock` inside the CMD of another `holdfast lock` that holds the same lock. It would wait
- * for itself, so it is refused, or with --nested runs under the outer hold.
+ * `holdfast lock` inside the CMD of another `holdfast lock` that holds the same lock. The inner
+ * command would wait for the outer one for ever. So it is refused, or with --nested runs under the
+ * outer hold.
  *
- * The outer hold is found by HOLDFAST_LOCK and HOLDFAST_SEQUENCER. A process that CMD left behind
- * still has these variables when the hold is over. So the command asks the agent whether the hold
- * is held now.
+ * The inner command finds the outer hold in HOLDFAST_LOCK and HOLDFAST_SEQUENCER. A process that
+ * CMD left behind still has these variables after the hold has ended. So the inner command asks the
+ * agent whether the hold still counts.
  */
 #ifndef HOLDFAST_CLI_NESTED_H
 #define HOLDFAST_CLI_NESTED_H
@@ -15,15 +16,15 @@
 #include <holdfast/holdfast.h>
 
 /*
- * Checks whether outer holds have these locks. Returns 0 with *outer false if they have none of
- * them, and with *outer true if `nested` is set and they have all of them. Otherwise returns the
- * exit status, with a line on stderr.
+ * Checks which of these locks outer holds have. If they have none, sets *outer to false and returns
+ * 0. If they have all, and `nested` is set, sets *outer to true and returns 0. In all other cases
+ * writes a line to stderr and returns the exit status.
  */
 int nested_check(hf_client *client, char *const *names, size_t count, bool nested, bool *outer)
     __attribute__((warn_unused_result));
 
-/* Replaces this process by CMD, in the process group of the outer one. Returns the exit status if
- * that fails. */
+/* Replaces this process by CMD, which stays in the process group of the outer CMD. Returns the exit
+ * status if that fails. */
 int nested_exec(char **command) __attribute__((warn_unused_result));
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The command line, word by word: see options.h.
+ * Reads the command line word by word: see options.h.
  */
 #include "options.h"
 
@@ -19,7 +19,7 @@ struct cursor {
     int index;
 };
 
-/* Returns the length of the unit in ns; 0: there is no such unit. */
+/* Returns the length of the unit in ns, or 0 if there is no such unit. */
 static int64_t unit_scale_ns(const char *unit)
 {
     static const struct {
@@ -159,7 +159,8 @@ static int option_store(const struct cursor *cursor, const struct option_spec *s
     return CLI_FAILED;
 }
 
-/* Finds the option that the word names. *value is the value within the word itself, or NULL. */
+/* Finds the option that the word names. Sets *value to the value if the word contains it, as in
+ * --name=VALUE, else to NULL. */
 static const struct option_spec *option_find(const struct option_spec *specs, size_t count,
                                              const char *word, const char **value)
 {
@@ -282,8 +283,8 @@ int options_parse_front(struct cli *cli, const char *where, const struct option_
     return 0;
 }
 
-/* Reports that a name is malformed at `at`: which byte that is (counted from 1), and what is wrong
- * with it. */
+/* Reports that the byte or character at `at` must not be in a name: its position (from 1), and what
+ * it is. */
 static int malformed(const char *where, const char *name, const char *at,
                      const struct hfi_utf8 *unit)
 {

@@ -1,6 +1,6 @@
 /*
- * The command line, word by word: options with their values, names, durations. It does not use
- * getopt, so that every error is one line that says what, where, and what was expected.
+ * Reads the command line word by word: options with their values, names, durations. It does not use
+ * getopt(), so that every error is one line that says what was found, where, and what was expected.
  *
  * An option is `--name VALUE`, `--name=VALUE`, `-x VALUE` or `-xVALUE`. Options and plain words may
  * be mixed; `--` ends the options.
@@ -26,28 +26,28 @@ struct option_spec {
     const char *name; /* without the dashes */
     char letter;      /* '\0': none */
     enum option_kind kind;
-    void *value; /* where the value is stored; kind gives its type */
+    void *value; /* where to store the value; `kind` determines its type */
 };
 
 /* The words of a command line that are not options. Both arrays point into argv. */
 struct words {
     char **plain;
     size_t plain_count;
-    char **after; /* the words after `--`; NULL: there was no `--` */
+    char **after; /* the words after `--`; NULL: there is no `--` */
     size_t after_count;
 };
 
 /*
- * Reads all of argv: the options of `specs`, and those that every command has, which go into cli.
- * The plain words are moved to the front of argv. Returns 0 or, with a line on stderr, CLI_USAGE.
+ * Reads all of argv: the options of `specs`, and the common options, which it stores in *cli. Moves
+ * the plain words to the front of argv. Returns 0, or CLI_USAGE after a line on stderr.
  */
 int options_parse(struct cli *cli, const char *where, const struct option_spec *specs,
                   size_t spec_count, int argc, char **argv, struct words *out)
     __attribute__((warn_unused_result));
 
 /*
- * Does what options_parse() does, but only for the options before the first plain word. Begins at
- * *index, and sets it to the index of that word, or to argc. argv stays as it is.
+ * Like options_parse(), but reads only the options from argv[*index] to the first plain word. Sets
+ * *index to the index of that word, or to argc if there is none. Does not change argv.
  */
 int options_parse_front(struct cli *cli, const char *where, const struct option_spec *specs,
                         size_t spec_count, int argc, char **argv, int *index)
@@ -65,11 +65,12 @@ enum duration_result {
     DURATION_TOO_LARGE, /* an int64_t of nanoseconds cannot hold it */
 };
 
-/* Converts a text such as "90s" to nanoseconds: a decimal integer and ms, s, m or h. */
+/* Converts a text such as "90s" to nanoseconds: a decimal integer with ms, s, m or h. */
 enum duration_result duration_parse(const char *text, int64_t *out_ns)
     __attribute__((warn_unused_result));
 
-/* Converts a decimal number of seconds such as "10" or "1.5" to nanoseconds, as flock(1) has it. */
+/* Converts a decimal number of seconds such as "10" or "1.5" to nanoseconds, the form that flock(1)
+ * accepts. */
 bool seconds_parse(const char *text, int64_t *out_ns) __attribute__((warn_unused_result));
 
 /* Checks a lock name. Returns 0, or CLI_USAGE with a line on stderr. */
@@ -79,8 +80,9 @@ int name_check(const char *where, const char *name) __attribute__((warn_unused_r
 int prefix_check(const char *where, const char *prefix) __attribute__((warn_unused_result));
 
 /*
- * For commands that take plain words only: adds the words after `--`, and checks how many there
- * are. Returns 0 or CLI_USAGE. expected is for the message, for example "one NAME".
+ * For commands that take plain words only: appends the words after `--` to the plain words, and
+ * checks their number. expected is a text for the error line, for example "one NAME". Returns 0 or
+ * CLI_USAGE.
  */
 int words_expect(const char *where, struct words *words, size_t least, size_t most,
                  const char *expected) __attribute__((warn_unused_result));

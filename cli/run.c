@@ -1,5 +1,5 @@
 /*
- * From the command line to the command: the options before the command word, then the command.
+ * Reads the options before the command word, and runs the command.
  */
 #include <stdio.h>
 #include <string.h>

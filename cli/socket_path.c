@@ -1,5 +1,5 @@
 /*
- * The path at which this host's agent is looked for: see socket_path.h.
+ * Finds the path at which the library looks for this host's agent: see socket_path.h.
  */
 #include "socket_path.h"
 
@@ -21,7 +21,7 @@ static void path_set(struct socket_path *out, const char *path, const char *from
     out->from = from;
 }
 
-/* Returns whether the user named a socket. */
+/* Returns whether the user chose a socket, by -s or by HOLDFAST_SOCKET. */
 static bool path_named(const struct cli *cli, struct socket_path *out)
 {
     const char *set = secure_getenv("HOLDFAST_SOCKET");

@@ -1,6 +1,6 @@
 /*
- * The path at which this host's agent is looked for, and why there. The library makes the choice
- * (holdfast.h, hf_options). This code only shows it to people.
+ * The path at which the library looks for this host's agent, and why it looks there. The library
+ * makes the choice (struct hf_options in holdfast.h). This code only shows the path to people.
  */
 #ifndef HOLDFAST_CLI_SOCKET_PATH_H
 #define HOLDFAST_CLI_SOCKET_PATH_H
@@ -13,18 +13,20 @@
 enum { SOCKET_PATH_TEXT_MAX = 256 };
 
 struct socket_path {
-    char path[SOCKET_PATH_TEXT_MAX]; /* cut if it is longer */
+    char path[SOCKET_PATH_TEXT_MAX]; /* cut off if the path is longer */
     size_t size;                     /* bytes of the whole path */
     size_t size_max;                 /* the longest path that a socket can have */
-    const char *from;                /* why this path: static */
+    /* where the path comes from, such as an option: a static string */
+    const char *from;
 };
 
-/* Finds the path at which no agent answered. Of the two default paths it is the one where a socket
- * is. */
+/* Finds the path at which no agent answered. If both default paths are possible, it is the one at
+ * which there is a socket. */
 void socket_path_find(const struct cli *cli, struct socket_path *out);
 
-/* The same for a path at which an agent answered (hf_socket()). Returns true if that is not the
- * system's agent although the system's socket exists: the system's agent has ended. */
+/* Fills in *out for `path`, at which an agent answered (hf_socket()). Returns true if that agent is
+ * the user's own although the socket of the system's agent exists. Then the system's agent has
+ * ended. */
 bool socket_path_used(const struct cli *cli, const char *path, struct socket_path *out);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * `holdfast status`, `holdfast check` and `holdfast break`: commands that make one call of the
- * library.
+ * `holdfast status`, `holdfast check` and `holdfast break`. Each makes one call of the library.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +12,7 @@
 #include "socket_path.h"
 #include "text.h"
 
-/* A user that asks for the status wants it now: the command does not wait long for an absent
- * agent. */
+/* The command waits for an absent agent only this long, because its user wants the status now. */
 static const int64_t status_timeout_ns = 1000000000;
 
 static const char *session_state_text(enum hf_session_state state)
@@ -43,7 +41,7 @@ static const char *voter_state_text(enum hf_voter_state state)
     return "down";
 }
 
-/* An agent that is older sends no judgement: null, and no reasons. */
+/* Writes the judgement. For an older agent, which sends none, it is null without reasons. */
 static void judged_json(struct json *json, const struct judged *judged)
 {
     json_text(json, "judgement", judged->word[0] != '\0' ? judged->word : NULL);
@@ -185,7 +183,7 @@ int command_status(struct cli *cli, int argc, char **argv)
     }
     answer.json = cli->json;
     (void)socket_path_used(cli, hf_socket(client), &answer.socket);
-    /* Without an answer the judgement is not known, and the rest is shown. */
+    /* If hf_facts() fails, the command shows the status without the judgement. */
     (void)!hf_facts(client, take_fact, &answer.judged);
     error = hf_status(client, status_show, &answer);
     hf_disconnect(client);

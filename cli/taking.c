@@ -1,9 +1,10 @@
 /*
- * Taking the locks: see taking.h.
+ * Takes the locks: see taking.h.
  *
- * hf_acquire() goes on waiting after a signal, as documented. So a second thread waits for signals,
- * and cancels when one arrives. A cancel ends only waits that have begun, and hf_acquire_all()
- * waits for one lock after the other. So the thread repeats the cancel until the call has returned.
+ * A signal does not end the wait of hf_acquire(). So a second thread waits for signals, and calls
+ * hf_cancel() when one arrives. hf_cancel() ends only waits that have begun, and hf_acquire_all()
+ * waits for one lock after the other. So the thread repeats hf_cancel() until hf_acquire_all() has
+ * returned.
  */
 #include "taking.h"
 
@@ -20,8 +21,8 @@ enum { CANCEL_REPEAT_MS = 10 };
 struct listener {
     const struct held *held;
     int signal_fd;
-    int stop_fd;       /* readable: the call has returned */
-    int signal_number; /* written by the thread, read after it was joined */
+    int stop_fd;       /* an eventfd, readable when the take has ended */
+    int signal_number; /* written by the thread, read only after pthread_join() */
 };
 
 void taking_signals(sigset_t *out)
@@ -100,7 +101,8 @@ int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *si
     }
     error = take(held, mode, timeout_ns);
     if (write(listener.stop_fd, &one, sizeof(one)) != (ssize_t)sizeof(one)) {
-        (void)pthread_cancel(thread); /* cannot happen: a new eventfd has room */
+        /* never happens, because the counter of a new eventfd is not full */
+        (void)pthread_cancel(thread);
     }
     (void)pthread_join(thread, NULL);
     *signal_number = listener.signal_number;

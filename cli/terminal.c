@@ -1,5 +1,5 @@
 /*
- * The terminal that CMD may need: see terminal.h.
+ * Gives CMD the terminal and takes it back: see terminal.h.
  */
 #include "terminal.h"
 

@@ -1,5 +1,6 @@
 /*
- * Text for people: durations, clean text, users, and a lock described in lines or in one line.
+ * Writes text for people: durations, texts without control characters, users, and a lock in one
+ * line or in several.
  */
 #ifndef HOLDFAST_CLI_TEXT_H
 #define HOLDFAST_CLI_TEXT_H
@@ -12,23 +13,23 @@
 
 enum { TEXT_DURATION_SIZE = 32 };
 
-/* Writes a text such as "350 ms", "4.9 s", "2 m 03 s", "5 h 10 m" or "3 d 04 h"; "?" for -1,
- * unknown. */
+/* Writes a text such as "350 ms", "4.9 s", "2 m 03 s", "5 h 10 m" or "3 d 04 h"; "?" for -1, which
+ * means unknown. */
 const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns);
 
 /* Writes text so that it cannot control a terminal or mislead a reader: a control character, an
  * invisible character (text/utf8.h) and a byte that is not UTF-8 become `?`. Writes at most
- * columns_max characters, then "..." (0: all). Returns the columns used, where each character
- * counts as one. */
+ * columns_max characters (0: all), and "..." if it leaves some out. Returns the number of
+ * characters that it wrote. */
 size_t text_write_clean(FILE *out, const char *text, size_t columns_max);
 
 const char *text_mode(enum hf_mode mode);
 const char *text_state(enum hf_state state);
 
-/* Writes several lines, for `holdfast show`. */
+/* Describes a lock in several lines, for `holdfast show`. */
 void text_write_lock(FILE *out, const struct hf_lock_info *info);
 
-/* Writes one line, for `holdfast watch`. */
+/* Describes a lock in one line, for `holdfast watch`. */
 void text_write_lock_line(FILE *out, const struct hf_lock_info *info);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Why `holdfast lock` waits: see waiting.h.
+ * Reports why `holdfast lock` waits: see waiting.h.
  */
 #include "waiting.h"
 
@@ -15,22 +15,23 @@
 
 enum {
     FIRST_MS = 1000,
-    FIRST_VERBOSE_MS = 50, /* a lock that is free is had before */
+    FIRST_VERBOSE_MS = 50, /* long enough to take a free lock without a line */
     AGAIN_MS = 1000,
 };
 
 struct waiting {
-    struct held held; /* a copy, because the thread may outlive the caller's */
+    struct held held; /* a copy, because the thread may go on after the caller's struct is gone */
     enum waiting_lines lines;
     bool json;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of what follows, and held while a line is written */
-    pthread_cond_t ended;  /* `over` was set */
+    pthread_mutex_t mutex; /* protects the fields below; also held while a line is written */
+    pthread_cond_t ended;  /* signalled when `over` becomes true */
     bool over;             /* the wait is over */
-    bool asking;           /* the thread is in the library, without the mutex */
+    bool asking;           /* the thread is in hf_why(), without the mutex */
 };
 
-/* Waits for that time. Returns false as soon as the wait is over. The caller holds the mutex. */
+/* Sleeps for pause_ms. Returns false as soon as the wait for the locks is over. The caller holds
+ * the mutex. */
 static bool goes_on(struct waiting *waiting, int pause_ms)
 {
     struct timespec until;
@@ -49,8 +50,8 @@ static bool goes_on(struct waiting *waiting, int pause_ms)
     return !waiting->over;
 }
 
-/* Returns whether a line can be written without a wait. waiting_end() must not wait for a stderr
- * that nobody reads. */
+/* Returns whether a line can be written to stderr without blocking. The thread writes under the
+ * mutex, which waiting_end() needs, so it must not block when nobody reads stderr. */
 static bool has_room(void)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -58,14 +59,15 @@ static bool has_room(void)
     return poll(&out, 1, 0) == 1;
 }
 
-/* Returns whether a reader would miss something without a line about the newer reason. */
+/* Returns whether the newer reason differs so much that it needs a line of its own. */
 static bool is_change(const struct hf_reason *before, const struct hf_reason *now)
 {
     return before->kind != now->kind || before->pid != now->pid || before->uid != now->uid ||
            strcmp(before->agent, now->agent) != 0;
 }
 
-/* Asks for the reason, without the mutex, which the caller holds. Returns as why_find(). */
+/* Asks for the reason. The caller holds the mutex, which this function unlocks while it asks.
+ * Returns the result of why_find(). */
 static size_t ask(struct waiting *waiting, struct hf_reason *out)
 {
     size_t index;
@@ -108,8 +110,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Starts the thread with all signals blocked: they are for the main thread, also those that it
- * blocks later, when it watches over CMD. */
+/* Starts the thread with all signals blocked, because only the main thread handles signals, now and
+ * later in guard.c. */
 static bool start(struct waiting *waiting)
 {
     sigset_t all;
@@ -171,13 +173,14 @@ bool waiting_close(struct waiting *waiting)
         return true;
     }
     (void)pthread_mutex_lock(&waiting->mutex);
-    asking = waiting->asking; /* it does not begin to ask after waiting_end() */
+    asking = waiting->asking; /* the thread does not begin to ask after waiting_end() */
     (void)pthread_mutex_unlock(&waiting->mutex);
     if (asking) {
         (void)pthread_detach(waiting->thread);
         return false;
     }
-    (void)pthread_join(waiting->thread, NULL); /* it has nothing more to do */
+    /* returns at once, because the thread has nothing more to do */
+    (void)pthread_join(waiting->thread, NULL);
     waiting_free(waiting);
     return true;
 }

@@ -1,11 +1,11 @@
 /*
- * `holdfast watch`: the present state, then each change.
+ * `holdfast watch` prints the present state of the locks, and then each change.
  *
- * The watch begins before the first listing, so that no change is missed in between. Each event
- * only names a lock (or the watched prefix, if there were too many changes). The command then asks
- * for the lock's state and prints that, so several queued events of one lock become one line. While
- * the agent is away the command tries again once a second, as no event can arrive. When the agent
- * is back, everything is listed anew, for changes may have been missed.
+ * The watch begins before the first listing, so that no change in between is missed. An event has
+ * only the name of a lock, or the watched prefix after too many changes. The command asks for the
+ * state of the named lock and prints it, so several queued events of one lock become one line.
+ * Without an agent no event can arrive, so the command tries once a second to reach the agent.
+ * Afterwards it lists all locks again, because it may have missed changes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,8 +29,8 @@ struct watch_command {
     const char *prefix;
     bool json;
     bool list_due;    /* an event named only a prefix: any lock may have changed */
-    bool away;        /* the agent does not answer: list everything when it does */
-    bool output_gone; /* stdout has no reader any more */
+    bool away;        /* the agent does not answer; when it answers again, all locks are listed */
+    bool output_gone; /* the reader of stdout has closed the pipe */
     size_t name_count;
     char names[NAMES_A_TURN][NAME_SIZE];
 };
@@ -55,7 +55,7 @@ static int print_lock(const struct hf_lock_info *info, void *arg)
     return 0;
 }
 
-/* Returns whether the next try may succeed: the agent is away, or was so just now. */
+/* Returns whether the command tries again after this error, instead of ending. */
 static bool is_passing(int error)
 {
     return error == HF_ENOAGENT || error == HF_EPROTO;
@@ -83,7 +83,8 @@ static void names_add(struct watch_command *watch, const char *name)
     snprintf(watch->names[watch->name_count++], NAME_SIZE, "%s", name);
 }
 
-/* Takes the events that are there, up to a number of different names, and prints those locks. */
+/* Takes the queued events, up to a number of different names, and prints the locks with these
+ * names. */
 static int print_changes(struct watch_command *watch)
 {
     struct hf_event event;
@@ -124,7 +125,7 @@ static int watch_loop(struct watch_command *watch)
     while (error == 0 && !watch->output_gone) {
         struct pollfd fds[2] = {
             {.fd = watch->away ? -1 : event_fd, .events = POLLIN},
-            {.fd = STDOUT_FILENO}, /* POLLERR: the pipe's reader has gone */
+            {.fd = STDOUT_FILENO}, /* POLLERR comes when the reader has closed the pipe */
         };
         int ready = poll(fds, 2, watch->away ? RETRY_MS : -1);
 
@@ -169,7 +170,8 @@ int command_watch(struct cli *cli, int argc, char **argv)
     error = watch_loop(&watch);
     hf_disconnect(watch.client);
     if (watch.output_gone) {
-        __fpurge(stdout); /* a failed write is not an error here */
+        /* drops the unwritten output, because a closed pipe is not an error here */
+        __fpurge(stdout);
         clearerr(stdout);
         return CLI_OK;
     }

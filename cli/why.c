@@ -1,5 +1,5 @@
 /*
- * Why a lock was not had, is waited for, or was lost: see why.h.
+ * Writes the lines about reasons: see why.h.
  */
 #include "why.h"
 
@@ -10,7 +10,7 @@
 #include "json.h"
 #include "text.h"
 
-/* The words of JSON for the kinds, as docs/LOG.md has them ("Reasons"). */
+/* Returns the word for the kind in JSON. docs/LOG.md, "Reasons", lists these words. */
 static const char *kind_word(enum hf_reason_kind kind)
 {
     static const char *const words[] = {
@@ -55,7 +55,8 @@ static void write_reason(struct json *json, const struct hf_reason *reason)
     json_close_object(json);
 }
 
-/* A line on its way to stderr, in one write: CMD may write there at the same time. */
+/* A line for stderr, collected in memory. One write() outputs it whole, because CMD may write to
+ * stderr at the same time. */
 struct line {
     FILE *out;
     char *text;
@@ -67,7 +68,7 @@ static void line_begin(struct line *line)
     *line = (struct line){.text = NULL};
     line->out = open_memstream(&line->text, &line->size);
     if (line->out == NULL) {
-        line->out = stderr; /* no memory: in pieces, rather than not at all */
+        line->out = stderr; /* without memory the line is written in pieces */
     }
 }
 
@@ -83,7 +84,7 @@ static void line_end(struct line *line)
     free(line->text);
 }
 
-/* Writes an object in one line. reason: NULL if it is not known. */
+/* Writes a JSON object in one line. reason: NULL if the reason is not known. */
 static void write_object(const char *event, const char *name, const char *error,
                          const struct hf_reason *reason)
 {
@@ -126,7 +127,7 @@ size_t why_find(const struct held *held, struct hf_reason *out)
     return found;
 }
 
-/* Writes a line about a lock for people. */
+/* Writes a line about a lock, for people. */
 static void write_line(const char *name, const char *what, const struct hf_reason *reason)
 {
     struct line line;
@@ -169,8 +170,8 @@ int why_not_had(const struct held *held, int error, int not_now_status, bool jso
 void why_lost(const struct held *held, size_t index, const char *so, bool json)
 {
     struct hf_reason reason = HF_REASON_INIT;
-    /* Of a hold that does not count, hf_why() knows the reason without the agent. If the hold
-     * counts again, it would ask the agent, and CMD's end must not wait for that. */
+    /* While a hold does not count, hf_why() finds the reason without the agent. If the hold counted
+     * again, hf_why() would ask the agent, and CMD's end must not wait for an answer. */
     bool known = hf_remaining_ns(held->locks[index]) <= 0 &&
                  hf_why(held->locks[index], &reason) == 0 && reason.kind >= HF_WHY_BROKEN;
     struct line line;

@@ -1,6 +1,7 @@
 /*
- * Says why a lock was not had, is waited for, or was lost: see hf_why in holdfast.h. Each is one
- * line on stderr: for people, or with --json an object.
+ * Writes why a lock was not taken, why `holdfast lock` waits for it, or why it was lost: see
+ * hf_why() in holdfast.h. Each report is one line on stderr, either for people or, with --json, a
+ * JSON object.
  */
 #ifndef HOLDFAST_CLI_WHY_H
 #define HOLDFAST_CLI_WHY_H
@@ -11,24 +12,24 @@
 #include "environment.h"
 
 /*
- * Finds the first lock, in the order of the arguments, that this process does not hold and that
- * something stands in the way of; without one, the first whose reason can be had. Returns its
- * index, or held->count if there is none.
+ * Finds the first lock, in the order of the arguments, that this process does not hold and for
+ * which hf_why() has a reason other than HF_WHY_NOTHING. If there is none, finds the first lock for
+ * which hf_why() succeeds. Returns the lock's index, or held->count.
  */
 size_t why_find(const struct held *held, struct hf_reason *out);
 
-/* Writes that a lock is waited for, and why. */
+/* Writes that holdfast waits for a lock, and why. */
 void why_waiting(const struct held *held, size_t index, const struct hf_reason *reason, bool json);
 
 /*
  * Writes that the locks could not be taken (error is HF_EBUSY or HF_ETIMEDOUT), with the lock that
- * was in the way and the reason. Returns the exit status: CLI_NO_MAJORITY if no majority of the
+ * could not be taken and the reason. Returns the exit status: CLI_NO_MAJORITY if no majority of the
  * voters answers, else not_now_status.
  */
 int why_not_had(const struct held *held, int error, int not_now_status, bool json);
 
-/* Writes that the hold of held->names[index] has ended, and why; it does not ask the agent. `so` is
- * what follows from that, for people: ": ending the command". */
+/* Writes that the hold of held->names[index] has ended, and why. Does not ask the agent. `so` is a
+ * text for people about the consequence, such as ": ending the command". */
 void why_lost(const struct held *held, size_t index, const char *so, bool json);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * Taking a lock when the fast path does not succeed at once.
+ * The slow path of hf_acquire(): taking a lock when the fast path (fast.c) does not succeed at
+ * once.
  *
- * The fast path is in fast.c. A call that comes here first waits for the claim of the handle
- * (client.h), under the handle's mutex.
+ * A thread in the slow path first waits for the claim of the handle (client.h), under the handle's
+ * mutex.
  *
- * A wait ends with the lock, with its time-out, or with hf_cancel(). It sleeps on futexes in the
- * region. When the lease runs out, the waiting thread connects to the agent again if necessary.
- * Then it keeps its position in the queue, or gets a new one if the agent came back with another
- * region.
+ * A wait ends when the thread has the lock, at its time-out, or by hf_cancel(). The thread sleeps
+ * on futexes in the region. If the session's lease runs out meanwhile, the thread connects to the
+ * agent again if the connection is down. It then keeps its position in the queue. If the agent has
+ * made a new region, the thread gets a new position.
  */
 #include "client.h"
 
@@ -15,9 +16,9 @@
 #include <sched.h>
 
 #include "proto/probe.h"
-#define SLICE_NS (20 * NS_PER_MS) /* a try looks again for the lock after each such sleep */
+#define SLICE_NS (20 * NS_PER_MS) /* the longest sleep of a try before it looks at the lock again */
 #define LEASE_NAP_NS (250 * NS_PER_MS)
-#define HANDSHAKE_NS (100 * NS_PER_MS) /* one attempt; the next continues the same greeting */
+#define HANDSHAKE_NS (100 * NS_PER_MS) /* the longest wait for WELCOME in one attempt */
 #define PACE_NS_MIN (50 * NS_PER_MS)
 #define PACE_NS_MAX (500 * NS_PER_MS)
 
@@ -28,11 +29,11 @@ static int64_t sooner(int64_t a, int64_t b)
 
 static bool canceled(const hf_lock *lock, const struct wait_limit *limit)
 {
-    /* seq_cst: pairs with hf_cancel(), which first counts and then wakes */
+    /* seq_cst: pairs with hf_cancel(), which first adds 1 to cancel and then wakes */
     return atomic_load(&lock->cancel) != limit->cancel_seen;
 }
 
-/* Sleeps until the claim is free. The caller holds lock->mutex. */
+/* Sleeps until the claim is free, or for timeout_ns. The caller holds lock->mutex. */
 static void claim_sleep(hf_lock *lock, int64_t timeout_ns)
 {
     struct timespec until;
@@ -42,8 +43,8 @@ static void claim_sleep(hf_lock *lock, int64_t timeout_ns)
     pthread_cond_timedwait(&lock->unclaimed, &lock->mutex, &until);
 }
 
-/* Returns the result of an acquire by a handle that already holds: 1 if the acquire may count as
- * one more. */
+/* Returns the result of an acquire by a handle that already holds: 1 if the handle is reentrant and
+ * its hold still counts. */
 static int already(hf_lock *lock)
 {
     struct hold_view view;
@@ -67,14 +68,15 @@ void give_way(unsigned *turns)
 void claim_begin(hf_lock *lock)
 {
     lock->claimed = true;
-    /* seq_cst (release: pairs with the load after F's swap, which follows it by way of the word;
-     * see client.h) */
+    /* seq_cst (at least release): pairs with the load of claims after the swap in the fast path
+     * (client.h, "Fast take") */
     atomic_fetch_add(&lock->claims, 1);
-    /* relaxed: changed only under the claim */
+    /* relaxed: fast_binding is changed only under the claim */
     const struct binding *binding = atomic_load_explicit(&lock->fast_binding, memory_order_relaxed);
     if (binding != NULL) {
         struct hfi_region *region = &binding->map->region;
-        /* seq_cst, both: synchronise with the swaps of threads in the fast path, either way */
+        /* seq_cst, both: of this addition and a swap in the fast path, the later one synchronises
+         * with the earlier one */
         atomic_fetch_add(&region->words[binding->slot].word, 0);
         if (binding->seat != HFI_SEAT_NONE) {
             atomic_fetch_add(&hfi_seat(region, binding->seat)->reader, 0);
@@ -82,10 +84,10 @@ void claim_begin(hf_lock *lock)
     }
     for (size_t i = 0; i < LOCK_LANES; i++) {
         unsigned turns = 0;
-        /* acquire: pairs with the release of 0: by then the hold is published, or the take is
-         * undone */
+        /* acquire: pairs with the release of 0 in lane_clear(). The thread of the lane has
+         * published its hold, or undone its take, before it stores 0. */
         while (atomic_load_explicit(&lock->lanes[i].taking, memory_order_acquire) != 0) {
-            give_way(&turns); /* the loop ends: that thread waits for nothing */
+            give_way(&turns); /* the loop ends, because the thread of the lane waits for nothing */
         }
     }
 }
@@ -93,19 +95,22 @@ void claim_begin(hf_lock *lock)
 void claim_end(hf_lock *lock)
 {
     lock->claimed = false;
-    /* acquire: pairs with binding_publish(); relaxed: published with claims */
+    /* The load is acquire: it pairs with binding_publish(). The store is relaxed: the change of
+     * claims below publishes it. */
     struct binding *binding = atomic_load_explicit(&lock->binding, memory_order_acquire);
     atomic_store_explicit(&lock->fast_binding, binding, memory_order_relaxed);
-    /* seq_cst (release: pairs with the acquire before F's swap) */
+    /* seq_cst (at least release): pairs with the acquire load of claims before the swap in the fast
+     * path */
     atomic_fetch_add(&lock->claims, 1);
     pthread_cond_broadcast(&lock->unclaimed);
 }
 
-/* Looks at the claim once, with lock->mutex held. Returns 0 or 1 as claim_take(), 2 if the claim is
- * not free, or an error. */
+/* Looks at the claim once, with lock->mutex held. Returns 0, 1 or an error like claim_take(), or 2
+ * if another thread has the claim. */
 static int claim_once(hf_lock *lock)
 {
-    /* if the handle holds, the answer is known; otherwise the claim's owner may hold soon */
+    /* If a handle holds that is not reentrant, already() has the result. Otherwise the thread waits
+     * for the claim, because its owner may be about to hold. */
     if (lock->claimed) {
         bool answered = hold_held(&lock->hold) && (lock->flags & HF_REENTRANT) == 0;
         return answered ? already(lock) : 2;
@@ -115,7 +120,8 @@ static int claim_once(hf_lock *lock)
         return result;
     }
     claim_begin(lock);
-    bool held = hold_held(&lock->hold); /* a thread in the fast path took the lock first */
+    /* a thread in the fast path may have taken the lock first */
+    bool held = hold_held(&lock->hold);
     if (held == (result == 1)) {
         return result;
     }
@@ -130,7 +136,7 @@ int claim_take(hf_lock *lock, const struct wait_limit *limit)
 {
     int result;
     pthread_mutex_lock(&lock->mutex);
-    for (;;) { /* the loop ends with the claim or the time-out */
+    for (;;) { /* the loop ends with the claim, an error or the time-out */
         result = claim_once(lock);
         if (result != 2) {
             break;
@@ -144,7 +150,8 @@ int claim_take(hf_lock *lock, const struct wait_limit *limit)
             result = limit->try_only ? HF_EBUSY : HF_ETIMEDOUT;
             break;
         }
-        claim_sleep(lock, sooner(left_ns, NS_PER_S)); /* then BOOTTIME is read again */
+        /* wakes each second to read CLOCK_BOOTTIME, which goes on during a suspend */
+        claim_sleep(lock, sooner(left_ns, NS_PER_S));
     }
     pthread_mutex_unlock(&lock->mutex);
     return result;
@@ -154,7 +161,7 @@ int claim_hold(hf_lock *lock)
 {
     int result = HF_ENOTHELD;
     pthread_mutex_lock(&lock->mutex);
-    /* the owner of the claim has its own time-out */
+    /* this wait ends, because the owner of the claim has a time-out of its own */
     while (lock->claimed && hold_held(&lock->hold)) {
         pthread_cond_wait(&lock->unclaimed, &lock->mutex);
     }
@@ -177,16 +184,16 @@ void claim_give(hf_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
-/* Returns whether a wait goes on after this error, because an agent will come back, or will serve
- * the namespace again. */
+/* Returns whether a wait goes on after this error. It does if the agent is down or does not serve
+ * the namespace, because either may change. */
 static bool will_pass(int error)
 {
     return error == HF_ENOAGENT || error == HF_EUNSERVED;
 }
 
-/* The agent is down: makes one attempt to reach it, and if that fails sleeps for a while. If
- * another thread is using the connection, that thread makes the attempt. This one sleeps, because
- * hf_cancel() can end a sleep, but not the wait for a mutex. */
+/* To be called when the agent is down. Makes one attempt to reach it, and sleeps for a while if the
+ * attempt fails. If another thread uses the connection, that thread makes the attempt, and the
+ * caller's thread only sleeps: hf_cancel() can end a sleep, but not the wait for a mutex. */
 static int agent_reconnect(hf_lock *lock, const struct wait_limit *limit, int64_t *pace_ns)
 {
     hf_client *client = lock->client;
@@ -233,8 +240,9 @@ int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct bind
         return 0;
     }
     struct hfi_header *header = binding->map->region.header;
-    /* seq_cst: counted first, then looked at; pairs with hfi_publish(), which publishes first and
-     * then looks */
+    /* seq_cst: this thread first counts itself in lease_sleepers, then reads the lease.
+     * hfi_publish() first publishes the lease, then reads lease_sleepers. So this thread sees the
+     * new lease, or hfi_publish() sees this thread. */
     atomic_fetch_add(&header->lease_sleepers, 1);
     uint32_t seen = atomic_load(&header->lease_wake);
     int64_t lease_ns = hfi_lease_left_ns(&binding->map->trust, atomic_load(&header->lease),
@@ -250,11 +258,11 @@ int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct bind
 struct take {
     hf_lock *lock;
     enum hf_mode mode;
-    const struct wait_limit *limit; /* a try ends after TRY_MS */
+    const struct wait_limit *limit; /* the time-out; that of a try is TRY_MS */
     struct binding *binding;        /* the present binding */
     struct binding *lost;           /* a binding with which this take may not wait any more, or
                                      * NULL */
-    uint64_t ticket;                /* its position in the queue there; 0: none */
+    uint64_t ticket;                /* its position in the queue of that binding's slot; 0: none */
     int64_t pace_ns;
     bool waited;
     struct hfi_held held;
@@ -269,7 +277,8 @@ static void take_leave(struct take *take)
     }
 }
 
-/* Takes the handle's present binding, and leaves the queue of the one before. */
+/* Sets take->binding to the handle's present binding. If it has changed, leaves the queue of the
+ * old binding's slot. */
 static void take_binding(struct take *take)
 {
     struct binding *binding = atomic_load(&take->lock->binding);
@@ -287,7 +296,8 @@ static enum hfi_outcome take_try(struct take *take)
         return hfi_try_shared(&actor, &request, &take->held);
     }
     enum hfi_outcome outcome = hfi_try_exclusive(&actor, &request, &take->held);
-    if (outcome == HFI_DRAINING) { /* readers still hold, and a try does not wait for them */
+    if (outcome == HFI_DRAINING) {
+        /* the word is taken, but readers still hold, and a try does not wait for them */
         hfi_release(&actor, request.slot, take->held.token);
         return HFI_OCCUPIED;
     }
@@ -295,8 +305,9 @@ static enum hfi_outcome take_try(struct take *take)
 }
 
 /*
- * Returns whether a word that names this handle is the claimant's own. A thread in the fast path
- * may have installed it: the swap of that thread's lane decides.
+ *Returns whether the claimant took the word itself, which names this handle. The word names the
+ *handle also after a swap of a thread in the fast path. Then the swap of that thread's lane.taking
+ *decides which of the two threads has the lock.
  */
 static bool take_ours(const struct take *take)
 {
@@ -307,10 +318,11 @@ static bool take_ours(const struct take *take)
         _Atomic uint64_t *taking = &take->lock->lanes[i].taking;
         uint64_t seen = named;
         unsigned turns = 0;
-        /* seq_cst: pairs with the swap to UNDOING in fast_undo(). On success the word is the
-         * claimant's. */
+        /* seq_cst: pairs with the swap to UNDOING in fast_undo(). If this swap succeeds, the lock
+         * is the claimant's. */
         if (!atomic_compare_exchange_strong(taking, &seen, 0)) {
-            while (atomic_load(taking) & LANE_UNDOING) { /* the loop ends with a release */
+            while (atomic_load(taking) & LANE_UNDOING) {
+                /* the loop ends when that thread has released the word */
                 give_way(&turns);
             }
         }
@@ -336,8 +348,8 @@ static enum hfi_outcome take_wait(struct take *take)
                : hfi_wait_exclusive(&actor, &request, &limit, &take->ticket, &take->held);
 }
 
-/* Gets a seat for the handle, if the next step needs one. Returns 0 if it has one or needs none, 1
- * to look again, or an error. */
+/* Gets a seat for the handle, if the next step needs one. Returns 0 if the handle has a seat or
+ * needs none, 1 if the take must begin its step again, or an error. */
 static int take_seat(struct take *take, bool waits)
 {
     bool shared = take->mode == HF_SHARED;
@@ -357,7 +369,8 @@ static int take_seat(struct take *take, bool waits)
     return error == 0 ? 1 : error;
 }
 
-/* Returns whether only the agent's grant is missing; a try waits for that. */
+/* Returns whether the word is free and only lacks the grant that this take needs. A try waits for
+ * the agent to get such a grant. */
 static bool take_ungranted(const struct take *take)
 {
     const struct binding *binding = take->binding;
@@ -371,7 +384,7 @@ static bool take_ungranted(const struct take *take)
 /*
  * The handle does not own its seat any more: the agent took the client's process for ended, or gave
  * the slot to another lock. The agent must first give a new binding, because a waiter in a seat
- * without an owner is never served. Returns 1 to look again, or an error.
+ * without an owner is never served. Returns 1 if the take must begin its step again, or an error.
  */
 static int take_anew(struct take *take)
 {
@@ -384,8 +397,8 @@ static int take_anew(struct take *take)
     return error == 0 ? 1 : error;
 }
 
-/* Makes one step of a take. Returns 0 if the lock is held, 1 to go on, or an error. *outcome: how
- * the last step ended. */
+/* Makes one step of a take. Returns 0 if the take has the lock, 1 if it must go on, or an error.
+ * *outcome: the outcome of the step before, and then that of this step. */
 static int take_step(struct take *take, enum hfi_outcome *outcome)
 {
     bool try_only = take->limit->try_only;
@@ -399,7 +412,7 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
     }
     *outcome = waits ? take_wait(take) : take_try(take);
     if (waits && *outcome == HFI_HELD && take->mode == HF_EXCLUSIVE && !take_ours(take)) {
-        return 1; /* try again from the beginning */
+        return 1; /* a thread in the fast path had the word: the take waits again */
     }
     switch (*outcome) {
     case HFI_HELD:
@@ -410,8 +423,9 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         return try_only ? HF_EBUSY : HF_ETIMEDOUT;
     case HFI_REFUSED:
         return HF_EBUSY;
-    case HFI_UNGRANTED: /* a try that waited: one slice of its time is over, and it keeps its
-                         * position in the queue */
+    case HFI_UNGRANTED:
+        /* after take_wait(): one SLICE_NS of a try is over; the try keeps its position in the
+         * queue */
         return waits && try_only && !take_ungranted(take) ? HF_EBUSY : 1;
     case HFI_RETIRED:
     case HFI_GONE: /* the agent took the client's process for ended, and removed it from the
@@ -446,7 +460,7 @@ static int take_over_time(const struct take *take)
 /* Takes the lock. The caller owns the claim. */
 static int take_run(struct take *take)
 {
-    enum hfi_outcome outcome = HFI_HELD; /* of the last step; HELD: begin with a try */
+    enum hfi_outcome outcome = HFI_HELD; /* of the last step; HELD: the next step is take_try() */
     int result = 1;
     bool first = true;
     while (result == 1) { /* the loop ends with the time-out */
@@ -483,7 +497,8 @@ static void lane_take(hf_lock *lock)
 {
     uintptr_t self = thread_here();
     uint16_t i = 0;
-    /* relaxed, all: changed under the claim only; other threads only compare it with themselves */
+    /* relaxed, all: these fields are changed under the claim only; other threads only compare
+     * `thread` with their own number */
     uint16_t used = atomic_load_explicit(&lock->lanes_used, memory_order_relaxed);
     while (i < used && atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed) != self) {
         i++;
@@ -507,8 +522,8 @@ static int acquire_again(hf_lock *lock, enum hf_mode mode, const struct wait_lim
         atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, view.number, memory_order_release);
         result = upgrade(lock, limit);
         atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, 0, memory_order_release);
-        /* A thread that looked while the hold was changing reported no loss and knows no deadline,
-         * so it must look again. */
+        /* While the hold is changing, events.c neither reports a loss nor knows the hold's
+         * deadline. So it must look again. */
         events_look(lock->client);
     } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
         result = HF_ELOST;
@@ -563,8 +578,8 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     return result;
 }
 
-/* *asked: the hold for which the agent was asked for another grant; its binding is NULL if the
- * agent was not asked. */
+/* *asked: the hold that the handle had when it last asked the agent for an exclusive grant; its
+ * binding is NULL if the handle has not asked. */
 static int upgrade_until(hf_lock *lock, const struct wait_limit *limit, struct hold_view *asked)
 {
     int64_t pace_ns = NS_PER_MS;
@@ -579,7 +594,7 @@ static int upgrade_until(hf_lock *lock, const struct wait_limit *limit, struct h
                                        .cancel = &lock->cancel,
                                        .cancel_seen = limit->cancel_seen};
         if (limit->try_only) {
-            waits.deadline_ns = boottime_ns(); /* a try gives up if readers hold */
+            waits.deadline_ns = boottime_ns(); /* a try does not wait for other readers */
         }
         const struct hold_view before = view;
         enum hfi_outcome outcome = hfi_upgrade(&actor, &request, &waits, &view.held);
@@ -596,11 +611,14 @@ static int upgrade_until(hf_lock *lock, const struct wait_limit *limit, struct h
             return HF_ECANCELED;
         case HFI_TIMED_OUT:
             return limit->try_only ? HF_EBUSY : HF_ETIMEDOUT;
-        case HFI_UNGRANTED: /* the host may only read: it asks the agent for more */
+        case HFI_UNGRANTED:
+            /* the host has a shared grant only: the agent must ask for an exclusive one */
             *asked = before;
             hfi_ask_upgrade(&actor, &request, &before.held);
             break;
-        default: /* the word is closed, or the lease is over: both may pass */
+        default:
+            /* the word is closed, or the lease is over; a wait goes on, because either can
+             * change */
             if (limit->try_only) {
                 return HF_EBUSY;
             }
@@ -651,8 +669,8 @@ HFI_PUBLIC int hf_cancel(hf_lock *lock)
     if (!alive_here(lock->alive)) {
         return HF_EFORKED;
     }
-    /* seq_cst: counted before the wake, so that a thread which is about to sleep notices one or the
-     * other */
+    /* seq_cst: cancel grows before the wake. A thread that is about to sleep sees the new count, or
+     * is asleep already and is woken. */
     atomic_fetch_add(&lock->cancel, 1);
     futex_wake_private(&lock->cancel);
     pthread_mutex_lock(&lock->mutex);

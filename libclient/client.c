@@ -1,5 +1,5 @@
 /*
- * The connection to the agent: made, lost, made again; requests and their answers.
+ * The connection to the agent: how it is made, lost and made again. Requests and their answers.
  *
  * A connection begins with HELLO and WELCOME. A client that comes back names itself by the id and
  * the nonce of its first WELCOME. If the agent still knows it (it was restarted within the lease,
@@ -22,17 +22,17 @@
 enum {
     RETRY_MS_MIN = 50,
     RETRY_MS_MAX = 500,
-    RETRY_MS_MAX_VERSION = 30000, /* at an agent that uses another version */
+    RETRY_MS_MAX_VERSION = 30000, /* after the agent answered HF_EVERSION */
     DRAIN_MAX = 4096,
 };
 
-/* Where an agent may listen, in the order in which the paths are tried. */
+/* The paths of the sockets of possible agents, in the order in which the client tries them. */
 struct socket_paths {
     char path[2][sizeof(((struct sockaddr_un *)0)->sun_path)];
     size_t count;
 };
 
-/* Finds the paths, as holdfast.h has them (struct hf_options). Returns 0 or HF_EINVAL. */
+/* Finds the paths by the rule in holdfast.h (struct hf_options). Returns 0 or HF_EINVAL. */
 static int socket_paths(struct socket_paths *out)
 {
     const size_t size = sizeof(out->path[0]);
@@ -66,7 +66,8 @@ static int connect_error(void)
     }
 }
 
-/* Finds the command that HELLO names for people. Without /proc there is none. */
+/* Finds this process's command line for HELLO. The agent shows it to people. It stays empty without
+ * /proc. */
 static void command_find(hf_client *client)
 {
     char words[2 * HFI_FRAME_COMMAND_MAX];
@@ -91,7 +92,8 @@ static struct socket_file socket_file(const hf_client *client)
     return file;
 }
 
-/* Returns whether another socket than the last one greeted is at the path: a new agent made it. */
+/* Returns whether the socket at the path is not the one to which the last HELLO was sent. Then a
+ * new agent has made it. */
 static bool socket_is_new(const hf_client *client)
 {
     struct socket_file now = socket_file(client);
@@ -106,7 +108,7 @@ static int connect_to_path(hf_client *client, int *out)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, client->path, sizeof(address.sun_path));
-    /* read before the connect, so that it is not a later socket */
+    /* before connect(): the identity must not be that of a socket which replaces this one */
     client->greeted = socket_file(client);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -121,8 +123,9 @@ static int connect_to_path(hf_client *client, int *out)
     return 0;
 }
 
-/* Connects to the agent that this client has found before, or else to the first one that listens.
- * So a process that has an agent stays with its cell. Returns 0 or an error. */
+/* Connects to the path at which this client first found an agent. A client that has not found one
+ * yet connects to the first path at which an agent listens. So a client never moves to another
+ * agent's cell. Returns 0 or an error. */
 static int connect_to_agent(hf_client *client, int *out)
 {
     struct socket_paths paths;
@@ -181,9 +184,9 @@ static bool label_copy(char *out, struct hfi_text text)
 /*
  * Returns whether the agent reads the same CLOCK_BOOTTIME as this process, and not that of another
  * time namespace. The agent read its clock after HELLO was sent and before WELCOME came. So in one
- * namespace its reading lies between the two, however long any process stood still, and no
- * tolerance is needed (all processors share CLOCK_BOOTTIME). A namespace that differs by less than
- * the greeting took is not noticed.
+ * namespace the agent's reading lies between those two times, however long a process stood still.
+ * No tolerance is needed, because all processors share CLOCK_BOOTTIME. A namespace whose clock
+ * differs by less than the greeting took is not noticed.
  */
 static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
 {
@@ -209,7 +212,8 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
     const struct hfi_frame *frame = &answer->frame;
     const struct hfi_welcome *welcome = &frame->welcome;
     if (frame->kind == HFI_FRAME_DONE && frame->request == 0 && frame->error == HF_EFULL) {
-        /* the agent had no room, and did not read HELLO; it may have room a moment later */
+        /* the agent had no room for this connection, and did not read HELLO; it may have room
+         * soon */
         client->refused = HF_EFULL;
         return HF_ENOAGENT;
     }
@@ -236,7 +240,7 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
         }
     } else if (strlen(client->cell) != welcome->cell.size ||
                memcmp(client->cell, welcome->cell.bytes, welcome->cell.size) != 0) {
-        return HF_EPROTO; /* the agent of another cell has the socket now */
+        return HF_EPROTO; /* the path now leads to an agent of another cell */
     }
     client->id = welcome->client;
     client->nonce = welcome->nonce;
@@ -245,8 +249,8 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
     return 0;
 }
 
-/* To be called on a new connection: opens the handles again, and asks for the events and the
- * watches. */
+/* To be called on a new connection: opens the handles again, and asks the agent again for events
+ * and watches. */
 static int resume(hf_client *client, bool resumed)
 {
     client->connection_state = CONNECTION_UP;
@@ -266,7 +270,8 @@ static int resume(hf_client *client, bool resumed)
             error = 0; /* the agent refused the handle; its next use asks again */
         }
     }
-    /* The agent may now close the handles that this client closed while no agent ran. */
+    /* After RESUMED the agent closes every handle that this client has not opened again: the
+     * program closed those while no agent ran. */
     if (error == 0 && resumed) {
         struct hfi_frame frame = {.kind = HFI_FRAME_RESUMED};
         struct answer answer;
@@ -277,8 +282,8 @@ static int resume(hf_client *client, bool resumed)
         return error;
     }
     client->retry_gap_ns = 0;
-    /* release: pairs with the acquire of a thread that checks down; that thread then locks the
-     * mutex */
+    /* release: pairs with the acquire load of `down` in other threads, which then lock
+     * socket_mutex */
     atomic_store_explicit(&client->down, false, memory_order_release);
     events_look(client);
     return 0;
@@ -319,7 +324,8 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
         int64_t hung_ns = client->greeted_ns + ANSWER_MS * NS_PER_MS;
         int got = socket_receive(client, deadline_ns < hung_ns ? deadline_ns : hung_ns, &answer);
         if (got == 0 && boottime_ns() < hung_ns) {
-            return HF_ENOAGENT; /* the next attempt goes on with this greeting */
+            /* no WELCOME yet: the next attempt waits for it on this connection */
+            return HF_ENOAGENT;
         }
         error = got == 1 ? welcome_take(client, &answer, &resumed) : got == 0 ? HF_ENOAGENT : got;
         if (got == 1) {
@@ -357,8 +363,8 @@ int client_reach(hf_client *client)
     }
 }
 
-/* Handles a frame that comes unasked, or before an answer. Returns 1 if it is another frame, 0, or
- * an error. */
+/* Handles a frame that answers no request: CHANGED, POKE or REGION. Returns 0 if the frame was one
+ * of these and is handled, 1 if it is of another kind, or an error. */
 static int take_unasked(hf_client *client, struct answer *answer)
 {
     int error = 0;
@@ -389,7 +395,8 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
     int error = socket_send(client, frame);
     int64_t deadline_ns = boottime_ns() + ANSWER_MS * NS_PER_MS;
     answer->map = NULL;
-    while (error == 0) { /* the loop ends soon after the deadline, whatever comes unasked */
+    while (error == 0) {
+        /* the loop ends soon after the deadline, however many unasked frames come */
         int got = socket_receive(client, deadline_ns, answer);
         if (got <= 0) {
             error = got == 0 ? HF_ENOAGENT : got;
@@ -443,7 +450,7 @@ void client_drain(hf_client *client)
             return;
         }
         int error = take_unasked(client, &answer);
-        if (error != 0) { /* an answer without a request, or an invalid region */
+        if (error != 0) { /* a frame of another kind, or an invalid region */
             answer_close_fd(&answer);
             socket_down(client);
         }
@@ -487,7 +494,7 @@ static hf_client *client_create(void)
     return client;
 }
 
-/* Makes the first connection: repeats attempts until the time is over. */
+/* Makes the first connection. Repeats attempts until one succeeds or timeout_ns is over. */
 static int connect_first(hf_client *client, int64_t timeout_ns)
 {
     int64_t deadline_ns = deadline_after(timeout_ns);

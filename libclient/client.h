@@ -1,60 +1,66 @@
 /*
- * What the files of libholdfast share: the client, its connection, its regions, its handles.
+ * What the files of libholdfast share: the client with its connection, its regions and its handles.
  *
  * How it works. A client has one socket to the agent and a mapping of every region that the agent
- * gave it. A handle (hf_lock) has a binding: the region and the slot of its lock, and its holder id
- * there. A binding never changes. When the lock of a handle moves (a seat was added, or the agent
- * came back with another region), the handle's atomic pointer is set to a new binding. Old bindings
+ * gave it. A handle (hf_lock) has a binding: the region and the slot of its lock, and the handle's
+ * holder id in that region. A binding never changes. If the handle gets a seat, or if the agent
+ * comes back with another region, the handle's atomic pointer is set to a new binding. Old bindings
  * live until the handle is closed, so that a thread in the fast path never reads freed memory. For
  * the same reason regions stay mapped until hf_disconnect().
  *
- * Locking. Three kinds of mutex, always taken in this order, none while asleep on a futex:
- *   lock->mutex           the claim of this handle (below); never held while a lock is awaited
- *   client->socket_mutex  the connection: one request and its answer; the lists' writers
+ * Locking. There are three kinds of mutex. A thread locks them in this order only, and holds none
+ * while it sleeps on a futex:
+ *   lock->mutex the claim of this handle (below)
+ *   client->socket_mutex the connection: one request and its answer
  *   client->list_mutex    handles, events, watches, regions; held for moments only
- * Changing the list of handles, regions or watches takes both of the client's; reading takes one.
+ * A thread that changes the list of handles, regions or watches holds both mutexes of the client. A
+ * thread that reads a list holds one of them.
  *
  * The claim. The thread that makes hf_lock.claims odd, under lock->mutex, owns the handle's hold,
- * its seat and its position in the queue until it makes claims even again. So of all threads that
- * share a handle only one at a time uses the slow path, and a word that names the handle's holder
- * id is that claimant's own. The fast path takes and frees without a claim, for a claim would
- * double the cost:
+ * its seat and its position in the queue until it makes claims even again. So only one thread at a
+ * time uses the slow path of a handle, and a word that names the handle's holder id is that
+ * claimant's own. The fast path takes and frees the word without a claim, because a claim would
+ * double the cost. It works like this:
  *
- *  - A handle has a few lanes. A lane belongs to one thread for ever and is written by it alone
+ *  - A handle has a few lanes. A lane belongs to one thread for ever. Only that thread writes it
  *    (with one exception, below). Only a thread that has a lane takes the fast path.
- *  - A hold has a number. The handle holds while hold.number != hold.ended. Only the thread that
- *    freed the word (or the cell) of the hold stores ended: the swap that frees it decides between
- *    two threads that release. A thread publishes a new hold only after it has seen ended equal to
- *    number.
+ *  - A hold has a number. The handle holds while hold.number != hold.ended. Only the thread whose
+ *    swap freed the word (or the cell) of the hold stores ended. So if two threads release the
+ *    hold, the swap decides between them. A thread publishes a new hold only after it has seen
+ *    ended equal to number.
  *
- * Fast take.  F (a lane's thread): reads claims (even) and the binding; lane.taking = what the word
+ * Fast take. F (a lane's thread): reads claims (even) and the binding; lane.taking = what the word
  * will name; swaps the word; reads claims again. Claimant C: makes claims odd; touches the word
  * with a swap that changes nothing (fetch_add 0); waits until every lane.taking is 0. All changes
- * of a word are read-modify-writes, so of F's swap and C's touch the later one synchronises with
- * the earlier:
+ * of a word are read-modify-writes. So whichever of F's swap and C's touch is later synchronises
+ * with the earlier one:
  *    F's first: C sees taking, and waits until F has published its hold or undone its take.
  *    C's first: F sees claims changed, and does not publish.
  * Because claims is a count, not a flag, F also notices a claim that began and ended meanwhile. F
  * and C use the same word, because F uses fast_binding, which changes only under a claim. If the
- * handle's binding has changed since, F uses the slow path. For a shared take the word is the
- * reader's cell. This needs only acquire and release on the words, which x86 gives in any case.
+ * handle's binding differs from fast_binding, F uses the slow path. In a shared take, F swaps the
+ * reader's cell instead of the word. The argument needs only acquire and release on the words,
+ * which cost nothing more on x86.
  *
- * Two lanes exclude each other by the word. But the agent may take the word from F1 before F1 has
- * published its hold, and then F2 may take it. F2's swap comes after F1's, so F2 sees F1's taking.
- * A thread that sees another lane taking undoes its take and claims.
+ * The word also excludes two lanes, F1 and F2, from each other. But the agent may take the word
+ * from F1 before F1 has published its hold, and then F2 may take it. F2's swap comes after F1's, so
+ * F2 sees F1's taking. A thread that sees that another lane's taking is not 0 undoes its own take,
+ * and takes the slow path.
  *
- * If C's touch was first, C may later find the word that F installed, and take it for its own (the
- * word names the handle). One swap of lane.taking decides: F sets UNDOING, then releases the word,
- * then clears taking. C, if the word names its handle, sets taking to 0, and the word is C's. If C
- * finds UNDOING, it waits until taking is cleared. Then C reads the word once more. (This is the
- * exception: here another thread writes a lane.) C never takes a reader's cell for its own: F
- * undoes it and wakes C, which may be waiting because of that cell.
+ * If C's touch was first, F swaps the word and must undo that take. Meanwhile C may find that the
+ * word names the handle, and conclude that C itself has the lock. One swap of lane.taking decides
+ * which of F and C has the word. F swaps taking to UNDOING, then releases the word, then clears
+ * taking. C swaps taking to 0 if the word names its handle, and then has the word. If C finds
+ * UNDOING, it waits until F clears taking, and then reads the word once more. (This is the
+ * exception: C writes a lane that is not its own.) With a reader's cell this cannot happen: F frees
+ * the cell that it took and wakes C, which may be waiting for that cell.
  *
  * Fast release. F: lane.changing = the hold's number; frees the word; ended = number; changing = 0.
- * It needs no claim: a claimant that acquires does nothing while the handle holds, and one that
- * ends or changes the hold swaps the word, too. A thread that finds a word without the hold reports
- * a loss only if no lane is changing that number and ended is still behind. This is safe, because a
- * thread that sees the word freed also sees what F stored before.
+ * A release needs no claim. A claimant that acquires does nothing while the handle holds, and a
+ * claimant that ends or changes the hold must swap the word, too. A thread that finds a word
+ * without the hold reports a loss only if no lane is changing the hold of that number and ended
+ * differs from the number. This is safe, because a thread that sees the word freed also sees what F
+ * stored before its swap.
  */
 #ifndef LIBCLIENT_CLIENT_H
 #define LIBCLIENT_CLIENT_H
@@ -69,7 +75,7 @@
 
 /* What this version writes into the reserved words of hf_hold and hf_event. A program built for a
  * later version reads 0 there, which means "not known", whatever the words contained before the
- * call. A test defines another value, to act as a later version of the library. */
+ * call. A test builds the library with another value, to act as a later version. */
 #ifndef HFI_RESERVED
 #define HFI_RESERVED 0
 #endif
@@ -79,7 +85,7 @@
 
 enum {
     CHANGED_RING = 1024, /* changed names kept for hf_next_event */
-    ANSWER_MS = 5000,    /* an agent that takes longer counts as absent */
+    ANSWER_MS = 5000,    /* an agent that answers later than this counts as absent */
     REACH_MS = 1000,     /* how long a call without a time-out tries to reach the agent */
     TRY_MS = 1000,       /* how long a try waits for the agent's grant */
 };
@@ -96,18 +102,20 @@ struct region_map {
     size_t size;
     hf_client *client;
     atomic_bool ring_failed; /* a ring failed, and the client has not reconnected since */
-    dev_t device;            /* of the descriptor: one incarnation must always be one file */
+    /* of the descriptor: an incarnation must always come with the same file */
+    dev_t device;
     ino_t inode;
     uint64_t incarnation;
-    uint32_t number;     /* the agent's number for it, valid on .connection only */
-    uint64_t connection; /* the connection on which the agent last gave it */
+    uint32_t number;     /* the agent's number for this region, valid on .connection only */
+    uint64_t connection; /* the connection on which the agent last sent the number */
     struct region_map *next;
     /* For lease_in_force(): the lease for which boot_offset_ns was measured. */
     _Atomic uint64_t clock_lease;
     _Atomic int64_t boot_offset_ns; /* BOOTTIME - MONOTONIC_COARSE, plus half a ttl */
 };
 
-/* Where a handle's lock is. It never changes once it is published. */
+/* The place of a handle's lock: region, slot, holder id and seat. A published binding never
+ * changes. */
 struct binding {
     struct region_map *map;
     uint32_t slot;
@@ -115,30 +123,29 @@ struct binding {
     uint32_t seat;     /* HFI_SEAT_NONE: none yet */
     bool shared_ready; /* the word's cells bit is set for this seat */
     struct binding *older;
-    struct hfi_region region; /* a copy of map->region, and after it what the fast path needs: */
-    struct hfi_aim aim;       /* its fields save loads on the way to the word */
+    struct hfi_region region; /* a copy of map->region, which saves the fast path a load */
+    struct hfi_aim aim;       /* the addresses that the fast path uses, computed in advance */
     const _Atomic uint64_t
         *wait; /* the seat's futex word in the queue; without a seat a word that is 0 */
 };
 
-/* How many threads of a process can use the fast path of one handle; others need a claim. */
+/* So many threads can use the fast path of one handle. All others use the slow path. */
 enum { LOCK_LANES = 4 };
 
-/* One thread's state in the fast path of a handle; see above. */
+/* One thread's state in the fast path of a handle: see "The claim" at the top of this file. */
 struct lock_lane {
-    _Atomic uintptr_t thread;  /* the thread that owns it; set once, under the claim; 0: the lane is
-                                * free */
+    _Atomic uintptr_t thread;  /* the owner, by thread_here(); set once, under the claim; 0: none */
     _Atomic uint64_t taking;   /* 0, or the holder and token that the word gets, or LANE_... */
-    _Atomic uint64_t changing; /* 0, or the number of the hold that it ends or changes */
+    _Atomic uint64_t changing; /* 0, or the number of the hold that the thread ends or changes */
 };
 
-#define LANE_SHARED (UINT64_C(1) << 62)  /* the thread takes its reader's cell */
-#define LANE_UNDOING (UINT64_C(1) << 63) /* the thread releases what it took: C must wait */
+#define LANE_SHARED (UINT64_C(1) << 62)  /* the take is of the reader's cell */
+#define LANE_UNDOING (UINT64_C(1) << 63) /* the thread undoes its take; a claimant waits for that */
 
 /*
  * The handle's hold. Any thread may read it at any time, and so may a signal handler. The thread
- * that took the lock writes it between two changes of serial (odd: it is being written). The fields
- * that every hold uses lie in one cache line.
+ * that took the lock writes it between two changes of serial. While serial is odd, the hold is
+ * being written. The fields that every hold uses lie in one cache line.
  */
 struct hold {
     _Alignas(HFI_LINE) _Atomic uint64_t serial;
@@ -168,15 +175,16 @@ struct hold_view {
 
 /* Why a hold ended: ended.c. */
 struct hold_end {
-    uint64_t number; /* the hold's; 0: nothing is known */
+    uint64_t number; /* the number of the hold; 0: no end is known */
     enum hf_reason_kind kind;
     int64_t at_ns; /* CLOCK_BOOTTIME; -1: not known */
-    int64_t uid;   /* BROKEN: who did it, on that agent's host; -1: not known */
+    /* of HF_WHY_BROKEN: the user who broke the hold, on the host of `agent`; -1: not known */
+    int64_t uid;
     char agent[HFI_LABEL_MAX + 1];
 };
 
 struct hf_lock {
-    /* The fast path uses only this cache line and the hold's. */
+    /* Of the handle, the fast path uses only this cache line, the lanes and the hold. */
     const volatile uint32_t *alive;         /* *alive is 0 in a forked child */
     _Atomic uint64_t claims;                /* odd: claimed */
     _Atomic(struct binding *) binding;      /* NULL: the agent does not have the handle */
@@ -184,7 +192,7 @@ struct hf_lock {
     uint32_t flags;                         /* hf_lock_options.flags */
     _Atomic uint16_t lanes_used;            /* lanes that have an owner; changed under the claim */
     bool simple; /* no limit and not reentrant, so that lanes are allowed */
-    struct lock_lane lanes[LOCK_LANES + 1]; /* the last one is for the claimant's changes */
+    struct lock_lane lanes[LOCK_LANES + 1]; /* the last lane is the claimant's, for `changing` */
     struct hold hold;
 
     hf_client *client;
@@ -205,17 +213,17 @@ struct hf_lock {
     uint32_t depth;
 
     /* Protected by socket_mutex: */
-    uint32_t handle; /* the agent's number, valid for .connection only */
+    uint32_t handle; /* the agent's number for this handle, valid on .connection only */
     uint64_t connection;
     struct hf_lock *next;
     struct hf_lock *previous;
 
-    /* Protected by list_mutex: what was reported of hold reported_number. */
+    /* Protected by list_mutex: which events of hold reported_number were reported. */
     uint64_t reported_number;
     uint32_t reported; /* REPORTED_... bits (events.c) */
-    bool granted;      /* GRANTED is to be reported */
+    bool granted;      /* HF_EVENT_GRANTED is queued */
     uint64_t granted_token;
-    struct hold_end end; /* of the last hold that was reported lost */
+    struct hold_end end; /* why the last hold that was reported lost ended */
 };
 
 struct watched_prefix {
@@ -224,7 +232,8 @@ struct watched_prefix {
     char prefix[HFI_NAME_MAX + 1];
 };
 
-/* The region of the names that have this text before their first '/'. */
+/* A known answer of the agent: the region of all names that have this text before their first
+ * '/'. */
 struct namespace_entry {
     struct namespace_entry *next;
     struct region_map *map;
@@ -244,16 +253,18 @@ struct changed_ring {
 struct events {
     bool enabled;
     int epoll_fd;
-    int timer_fd; /* CLOCK_BOOTTIME, absolute: when a hold may end, or to reconnect */
-    int wake_fd;  /* readable while an event is queued or a look is due */
+    /* CLOCK_BOOTTIME, absolute: fires when a hold may end, or when an attempt to reconnect is
+     * due */
+    int timer_fd;
+    int wake_fd; /* an eventfd, readable while an event is queued or `look` is set */
     int64_t armed_ns;
     bool look;              /* the holds must be looked at */
     uint32_t granted_count; /* handles with granted set */
     struct changed_ring changed;
 };
 
-/* The identity of a socket file: the next agent at the same path makes another one. All 0: there is
- * no file. */
+/* The identity of a socket file. It tells a new agent from the one before, because each agent makes
+ * a new file at the path. All 0: there is no file. */
 struct socket_file {
     dev_t device;
     ino_t inode;
@@ -275,14 +286,15 @@ struct hf_client {
     int64_t retry_gap_ns;
     struct socket_file greeted;          /* the identity of the socket that the last HELLO was sent
                                           * to */
-    bool other_version;                  /* the agent answered HF_EVERSION */
-    char command[HFI_FRAME_COMMAND_MAX]; /* the command that HELLO names, for people; set once */
+    bool other_version;                  /* the last agent answered HF_EVERSION */
+    char command[HFI_FRAME_COMMAND_MAX]; /* this process's command line for HELLO; set once */
     uint32_t command_size;
-    int refused;        /* HF_EFULL: an agent had no room for this connection; else 0 */
-    bool no_descriptor; /* the last packet had one, and this process could not have it */
+    int refused; /* HF_EFULL: an agent had no room for this connection; else 0 */
+    /* the last packet had a descriptor, and this process has no room for one more */
+    bool no_descriptor;
     bool path_fixed;
     char path[108];
-    char why[192]; /* for people: why the agent's last answer was invalid; empty: not known */
+    char why[192]; /* a text that says why the agent's last answer was invalid; empty: not known */
     uint32_t id;   /* from WELCOME */
     uint64_t nonce;
     int64_t grace_ns;
@@ -296,7 +308,8 @@ struct hf_client {
 
     _Atomic bool down; /* a copy of "not CONNECTION_UP" that needs no mutex */
 
-    /* A change needs both mutexes; either is enough to read. */
+    /* A thread that changes one of these lists holds both mutexes; a thread that reads one holds
+     * either. */
     struct hf_lock *locks;
     struct region_map *maps;
     struct watched_prefix *watches;
@@ -306,8 +319,6 @@ struct hf_client {
     struct events events;
     _Atomic uint64_t events_connection; /* the connection that events.c last saw */
 };
-
-/* ---- time.h-like helpers ---- */
 
 /* CLOCK_BOOTTIME in ns, read through the vDSO. */
 static inline int64_t boottime_ns(void)
@@ -323,13 +334,13 @@ static inline int64_t add_saturated(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-/* The deadline of a timeout of the public API; a negative one means for ever. */
+/* Returns the deadline for a timeout of the public API. A negative timeout means for ever. */
 static inline int64_t deadline_after(int64_t timeout_ns)
 {
     return timeout_ns < 0 ? INT64_MAX : add_saturated(boottime_ns(), timeout_ns);
 }
 
-/* A number that no other thread of this process has. */
+/* Returns a number that no other living thread of this process has. */
 static inline uintptr_t thread_here(void)
 {
 #if defined(__x86_64__) && defined(__LP64__)
@@ -343,7 +354,8 @@ static inline uintptr_t thread_here(void)
 
 /* ---- fork.c ---- */
 
-/* Maps a page whose first word is 1 here and 0 in a forked child. NULL: no memory. */
+/* Maps a page whose first word is 1 in this process and 0 in a forked child. Returns NULL if there
+ * is no memory. */
 uint32_t *alive_create(void);
 void alive_destroy(uint32_t *alive);
 
@@ -352,9 +364,10 @@ static inline bool alive_here(const volatile uint32_t *alive)
     return __builtin_expect(*alive != 0, 1);
 }
 
-/* Copies an option struct, which begins with its size. known_size: its size in this version;
- * first_size: in the first version. Members that an older program does not have keep their values.
- * Returns false if the struct is not acceptable. */
+/* Copies the option struct `given`, which begins with its size, to `known`. known_size is the
+ * struct's size in this version of the library, first_size its size in the first version. Members
+ * that an older program does not have keep their values in `known`. Returns false if `given` is
+ * smaller than first_size, or sets a member that this version does not know. */
 bool options_copy(void *known, size_t known_size, size_t first_size,
                   const void *given) HFI_MUST_USE;
 
@@ -401,52 +414,53 @@ int client_reconnect(hf_client *client, int64_t deadline_ns) HFI_MUST_USE;
 int client_reach(hf_client *client) HFI_MUST_USE;
 
 /*
- * Sends a request and waits for its answer, which must be of kind `expected` or DONE, on the
- * present connection. If DONE came, its error is returned. HF_ENOAGENT: the connection is down, or
- * broke.
+ * Sends a request on the present connection and waits for its answer, which must be of kind
+ * `expected` or DONE. Returns 0, the error of DONE, or HF_ENOAGENT if the connection is down or
+ * breaks.
  */
 int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
                struct answer *answer) HFI_MUST_USE;
 
-/* Calls client_reach() and client_ask(), and repeats both once if the connection broke. */
+/* Calls client_reach() and client_ask(). If the connection breaks, calls both once more. */
 int client_request(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
                    struct answer *answer) HFI_MUST_USE;
 
-/* Handles the frames that have arrived unasked. Does not wait. */
+/* Handles the frames that have arrived and answer no request. Does not wait. */
 void client_drain(hf_client *client);
 
 /* ---- region_map.c ---- */
 
-/* Maps the region of a REGION frame, and takes the frame's descriptor over. On failure returns NULL
- * and sets *error. The caller holds socket_mutex. */
+/* Maps the region of a REGION frame, and takes ownership of the frame's descriptor. On failure
+ * returns NULL and sets *error. The caller holds socket_mutex. */
 struct region_map *region_take(hf_client *client, struct answer *answer, int *error);
 struct region_map *region_by_number(hf_client *client, uint32_t number);
 void regions_destroy(hf_client *client);
 
-/* Futex calls: shared ones for words in regions, private ones for words of this process. */
+/* Futex calls. The shared ones are for words in regions, the private ones for words of this
+ * process. */
 void futex_sleep_shared(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 void futex_sleep_private(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 void futex_wake_private(_Atomic uint32_t *word);
 
 /* ---- lock.c ---- */
 
-/* Only frees the memory. */
+/* Frees the memory of the handle, and does nothing else. */
 void lock_free(hf_lock *lock);
 
 /* Opens the handle with the agent on the present connection, and publishes its binding. resume: the
- * agent knows this client and the handle from before. The caller holds socket_mutex. */
+ * agent still knows this client and the handle from an earlier connection. The caller holds
+ * socket_mutex. */
 int lock_open(hf_lock *lock, bool resume) HFI_MUST_USE;
 
-/* The agent has forgotten this client: the handle has no binding, and its hold is lost. The caller
- * holds socket_mutex. */
+/* To be called if the agent has forgotten this client. Ends the handle's hold as lost, and removes
+ * its binding. The caller holds socket_mutex. */
 void lock_orphan(hf_lock *lock);
 
-/* Makes sure that the handle has a seat; shared: one whose cell can be used. The caller owns the
- * claim. */
+/* Makes sure that the handle has a seat. shared: the cell of the seat must be usable, too. The
+ * caller owns the claim. */
 int lock_seat(hf_lock *lock, bool shared) HFI_MUST_USE;
 
-/* Opens the name again, unless the handle's binding is no longer `stale`. The caller owns the
- * claim. */
+/* Opens the name again if the handle's binding is still `stale`. The caller owns the claim. */
 int lock_renew(hf_lock *lock, const struct binding *stale) HFI_MUST_USE;
 
 /* The actor for the lock word's protocol: a handle with its binding. */
@@ -467,13 +481,15 @@ static inline struct hfi_request binding_request(const struct hf_lock *lock,
 
 /* ---- hold.c ---- */
 
-/* How far a hold counts. */
+/* Whether a hold counts: HOLD_COUNTS now, HOLD_JEOPARDY not now but perhaps again, HOLD_LOST never
+ * again. */
 enum hold_worth { HOLD_COUNTS, HOLD_JEOPARDY, HOLD_LOST };
 
 /* Returns whether the handle has a hold, lost or not. */
 static inline bool hold_held(const struct hold *hold)
 {
-    /* acquire, both: pair with the releases in hold_put_fields() and where a hold ends */
+    /* acquire, both: pair with the release stores of number in hold_put_fields() and of ended in
+     * fast.c and hold.c */
     uint64_t ended = atomic_load_explicit(&hold->ended, memory_order_acquire);
     return atomic_load_explicit(&hold->number, memory_order_acquire) != ended;
 }
@@ -482,11 +498,11 @@ static inline bool hold_held(const struct hold *hold)
 static inline void hold_put_fields(struct hold *hold, struct binding *binding, enum hf_mode mode,
                                    const struct hfi_held *held, uint64_t number)
 {
-    /* relaxed: nobody else writes it now */
+    /* relaxed: no other thread writes serial now */
     uint64_t serial = atomic_load_explicit(&hold->serial, memory_order_relaxed);
     atomic_store_explicit(&hold->serial, serial + 1, memory_order_relaxed);
-    /* release, all of them: pair with the acquire loads in hold_read(), which then also sees the
-     * odd serial */
+    /* release, all of them: pair with the acquire loads in hold_read(). A thread that reads one of
+     * these values also sees the odd serial. */
     atomic_store_explicit(&hold->token, held->token, memory_order_release);
     if (mode == HF_SHARED) {
         atomic_store_explicit(&hold->cell, held->cell, memory_order_release);
@@ -532,8 +548,9 @@ static inline void hold_report(const struct hfi_held *held, struct hf_hold *out)
     }
 }
 
-/* Copies the last hold consistently, whether it has ended or not. Async-signal-safe. Returns false
- * if there was none, or if it is being written. */
+/* Makes a consistent copy of the handle's last hold, whether it has ended or not.
+ * Async-signal-safe. Returns false if the handle never had a hold, or if a thread is writing
+ * one. */
 static inline bool hold_read(const struct hf_lock *lock, struct hold_view *view)
 {
     const struct hold *hold = &lock->hold;
@@ -549,8 +566,8 @@ static inline bool hold_read(const struct hf_lock *lock, struct hold_view *view)
     view->lease_end_ns = atomic_load_explicit(&hold->lease_end_ns, memory_order_acquire);
     view->binding = atomic_load_explicit(&hold->binding, memory_order_acquire);
     view->number = atomic_load_explicit(&hold->number, memory_order_acquire);
-    /* relaxed: after the acquire loads above; if one of them read a new value, the serial is odd or
-     * changed */
+    /* relaxed: the acquire loads above keep this load behind them. If one of them read a newer
+     * value, this serial is odd or differs from view->serial. */
     uint64_t after = atomic_load_explicit(&hold->serial, memory_order_relaxed);
     return view->serial == after && (after & 1) == 0 && view->binding != NULL;
 }
@@ -562,16 +579,17 @@ static inline bool hold_marked_lost(const struct hf_lock *lock, uint64_t number)
     return atomic_load_explicit(&lock->hold.lost, memory_order_acquire) == number;
 }
 
-/* Reads the exact clock, and notes the distance of the coarse one from it for this lease. */
+/* Returns whether the lease is in force by the exact clock. Stores the offset between the exact and
+ * the coarse clock for this lease. */
 bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns) HFI_MUST_USE;
 
-/* Returns whether the lease of a hold's epoch is in force. This is cheap while more than half of a
- * ttl is left, which an agent that renews in time ensures. hold.c says how certain the answer
- * is. */
+/* Returns whether the lease of a hold's epoch is in force. The test by the coarse clock suffices
+ * while more than half of a ttl is left, as it is if the agent renews in time. The comment at the
+ * top of hold.c says how certain the answer is. */
 static inline bool lease_in_force(const struct binding *binding, uint32_t epoch)
 {
     struct region_map *map = binding->map;
-    /* seq_cst: before the release that follows looks at the word */
+    /* seq_cst: a release reads the lease before it reads the word */
     uint64_t lease = atomic_load(&binding->region.header->lease);
     if (hfi_lease_epoch(lease) != epoch) {
         return false;
@@ -579,7 +597,8 @@ static inline bool lease_in_force(const struct binding *binding, uint32_t epoch)
     struct timespec coarse;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
     int64_t coarse_ns = (int64_t)coarse.tv_sec * NS_PER_S + coarse.tv_nsec;
-    /* acquire: pairs with the release in lease_ahead(); the offset is as new as this lease */
+    /* acquire: pairs with the release in lease_ahead(), so that boot_offset_ns belongs to this
+     * lease */
     if (atomic_load_explicit(&map->clock_lease, memory_order_acquire) == lease) {
         int64_t offset_ns = atomic_load_explicit(&map->boot_offset_ns, memory_order_relaxed);
         if (coarse_ns + offset_ns < hfi_lease_deadline_ns(lease)) {
@@ -593,25 +612,28 @@ static inline bool lease_in_force(const struct binding *binding, uint32_t epoch)
 void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
                 const struct hfi_held *held, bool same_hold);
 
-/* Returns what the hold is worth at now_ns. *remaining_ns (may be NULL): how long it counts. */
+/* Returns whether the hold counts at now_ns. *remaining_ns (which may be NULL): for how long it
+ * still counts. */
 enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
                            int64_t *remaining_ns);
 
-/* Reads the hold and its worth. Returns false if nothing is held, or if a thread is ending or
- * changing the hold. */
+/* Reads the hold, and whether it counts. Returns false if the handle does not hold, or if a thread
+ * is ending or changing the hold. */
 bool hold_look(const struct hf_lock *lock, int64_t now_ns, struct hold_view *view,
                enum hold_worth *worth) HFI_MUST_USE;
 
-/* Returns when the hold's own limit ends it; INT64_MAX: never. */
+/* Returns when the hold's own limit (lease_ns, max_stall_ns) ends it; INT64_MAX if it has no
+ * limit. */
 int64_t hold_own_end_ns(const struct hf_lock *lock, const struct hold_view *view);
 
-/* Marks a hold as lost, for good. */
+/* Marks a hold as lost, so that it never counts again. */
 void hold_mark_lost(struct hf_lock *lock, uint64_t number);
 
-/* Releases the handle's hold, at any depth. No other thread may use the handle. */
+/* Releases the handle's hold at once, even if it was acquired several times. No other thread may
+ * use the handle. */
 void hold_drop(hf_lock *lock);
 
-/* Releases hold `number` (0: the present one) under a claim. */
+/* Takes the claim and releases hold `number` (0: the present hold). */
 int release_slow(hf_lock *lock, uint64_t number) HFI_MUST_USE;
 
 /* ---- ended.c ---- */
@@ -619,31 +641,32 @@ int release_slow(hf_lock *lock, uint64_t number) HFI_MUST_USE;
 /* Finds out why a hold does not count any more. forgotten: the agent does not know the client. */
 void ended_find(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
                 bool forgotten, struct hold_end *out);
-/* Finds it out for a loss that is reported now, and keeps the first answer for hf_why(). The caller
- * of ended_keep() holds list_mutex; ended_note() locks it. */
+/* Both are to be called when a loss is reported. They find out why the hold ended, and keep the
+ * first answer for hf_why(). The caller of ended_keep() holds list_mutex; ended_note() locks it. */
 void ended_keep(struct hf_lock *lock, const struct hold_view *view, int64_t now_ns, bool forgotten);
 void ended_note(struct hf_lock *lock, const struct hold_view *view, bool forgotten);
-/* An acquire has failed: hf_why() says why the lock is not had, and no longer why it was lost. */
+/* To be called when an acquire has failed. From then on hf_why() reports why the acquire failed,
+ * and no longer why an earlier hold ended. */
 void ended_clear(struct hf_lock *lock);
-/* Returns whether the handle's last hold was lost, or does not count now, and why. It also returns
+/* Returns true, and why in *out, if the handle's last hold was lost or does not count now. Returns
  * false while a thread waits for the lock. */
 bool ended_last(struct hf_lock *lock, struct hold_end *out) HFI_MUST_USE;
 
 /* ---- acquire.c ---- */
 
-/* How long and how a call may wait for a handle. */
+/* The limits of one acquire's wait. */
 struct wait_limit {
     int64_t deadline_ns;
     bool try_only;
     uint32_t cancel_seen;
 };
 
-/* Claims the handle for this thread. Returns 0 if nothing is held, 1 if the handle holds (reentrant
- * handles only), or an error, and then there is no claim. */
+/* Claims the handle for this thread. Returns 0 if the handle does not hold, or 1 if it holds
+ * (reentrant handles only). On an error the thread has no claim. */
 int claim_take(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
 
-/* Claims the handle to end or change its hold, and waits for that without a limit. Returns 0, or
- * HF_ENOTHELD, and then there is no claim. */
+/* Claims the handle to end or change its hold, and waits for the claim without a limit. Returns 0,
+ * or HF_ENOTHELD without a claim. */
 int claim_hold(hf_lock *lock) HFI_MUST_USE;
 
 /* Begin and end a claim. The caller holds lock->mutex. claim_begin() needs a handle without a
@@ -654,18 +677,20 @@ void claim_end(hf_lock *lock);
 /* Locks the mutex, and calls claim_end(). */
 void claim_give(hf_lock *lock);
 
-/* Waits for a thread that is within a few instructions. *turns counts the calls, from 0. */
+/* Pauses for another thread that needs only a few more instructions. *turns counts the calls, from
+ * 0. */
 void give_way(unsigned *turns);
 
-/* hf_acquire() after the fast path has failed. */
+/* The slow path of hf_acquire(). */
 int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns,
                  struct hf_hold *out) HFI_MUST_USE;
 
-/* Wakes a thread of this process that waits with that binding, so that it looks again. */
+/* Wakes the thread of this process that waits in the binding's seat, so that it looks at the lock
+ * again. */
 void binding_nudge(const struct binding *binding);
 
-/* Waits a moment for something that the agent has to do. *pace_ns grows with each call. Returns 0,
- * or an error that ends the wait. */
+/* Sleeps for a moment, because the next step needs something that the agent has to do first.
+ * *pace_ns grows with each call. Returns 0, or an error that ends the wait. */
 int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct binding *binding,
                 int64_t *pace_ns) HFI_MUST_USE;
 
@@ -674,15 +699,17 @@ int upgrade(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
 
 /* ---- events.c ---- */
 
-/* To be called after a wait ended with a hold. */
+/* To be called when a thread that had to wait has got the lock. Queues HF_EVENT_GRANTED. */
 void events_granted(hf_lock *lock, uint64_t token);
-/* To be called when a hold may end at that time: the events then look at the holds. */
+/* To be called when a hold may end at deadline_ns. The descriptor of events becomes readable at
+ * that time, and hf_next_event() then looks at all holds. */
 void events_arm(hf_client *client, int64_t deadline_ns);
-/* To be called when the connection or a hold has changed: the events look at all holds soon. */
+/* To be called when the connection or a hold has changed. The next hf_next_event() looks at all
+ * holds. */
 void events_look(hf_client *client);
 void events_changed(hf_client *client, const char *name, size_t size);
-/* To be called on a new connection: registers its socket, and asks again for EVENTS and the
- * watches. The caller holds socket_mutex. */
+/* To be called on a new connection. Adds its socket to the epoll set. The caller holds
+ * socket_mutex. */
 void events_connected(hf_client *client);
 /* To be called before a connection ends: removes its socket from the epoll set. The caller holds
  * socket_mutex. */
@@ -695,7 +722,7 @@ void events_destroy(hf_client *client);
 
 void namespaces_forget(hf_client *client); /* under list_mutex */
 
-/* hfi_text of a string. */
+/* Returns a frame's text that points to the bytes. */
 static inline struct hfi_text text_of(const char *bytes, size_t size)
 {
     return (struct hfi_text){.bytes = bytes, .size = (uint32_t)size};

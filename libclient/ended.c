@@ -1,11 +1,11 @@
 /*
  * Why a hold ended.
  *
- * The agent notes the reason in the region before it takes a hold away (proto/ending.h). A hold
- * also ends without the agent: by its own limit, while the agent has not looked yet, and by the
- * lease of the host's session, when no agent renews it. These are found by the clock here. The
- * reason is looked for when the loss is reported, and is kept with the handle, because the region's
- * note is written over by the next loss of the lock. It decides nothing.
+ * The agent notes the reason in the region before it takes a hold away (proto/ending.h). A hold can
+ * also end before the agent notes anything: its own limit has passed, or the lease of the host's
+ * session has. This file finds these two ends by the clock. It looks for the reason when the
+ * library reports the loss, and keeps the reason in the handle, because the next loss of the lock
+ * overwrites the note in the region. The reason is for people and decides nothing.
  */
 #include "client.h"
 
@@ -31,7 +31,8 @@ static enum hf_reason_kind kind_of(enum hfi_ending_kind kind)
     }
 }
 
-/* Returns whether the hold's own limit ended it, and not the session's lease before that. */
+/* Returns whether the hold's own limit ended it. If the session's lease ended earlier, the limit
+ * did not end the hold. */
 static bool limit_is_over(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
                           struct hold_end *out)
 {
@@ -113,7 +114,8 @@ void ended_clear(struct hf_lock *lock)
     pthread_mutex_unlock(&lock->client->list_mutex);
 }
 
-/* Returns whether a thread waits for the lock. If so, there is no hold that could have ended. */
+/* Returns whether a thread waits for the lock. In this case the handle has no hold that could have
+ * ended. */
 static bool is_awaited(struct hf_lock *lock)
 {
     pthread_mutex_lock(&lock->mutex);

@@ -1,4 +1,4 @@
-/* The texts of the error codes. */
+/* The table of the texts of all error codes. */
 #include "client.h"
 
 _Static_assert(HFI_PROTOCOL_VERSION == 3, "the number stands in a text below");

@@ -1,14 +1,15 @@
 /*
- * Events on one pollable descriptor, without a thread.
+ * The library reports events on one pollable descriptor, and has no thread of its own.
  *
- * The descriptor is an epoll of three: the agent's socket (POKE, CHANGED, a hang-up), a timer, and
- * an eventfd that is readable while an event is queued here. The timer is set to the next time at
- * which a hold may end: the lease's deadline, a hold's own, or the end of the grace period. It runs
- * on CLOCK_BOOTTIME, so it fires without an agent and after a suspend. The holds are looked at only
- * after it has fired.
+ * The descriptor is an epoll set of three descriptors: the agent's socket (POKE, CHANGED, a
+ * hang-up), a timer, and an eventfd that is readable while an event is queued. The timer is set to
+ * the next time at which a hold may end: the deadline of the lease or of one hold, or the end of
+ * the grace period. The timer runs on CLOCK_BOOTTIME, so it fires without an agent and after a
+ * suspend. hf_next_event() looks at the holds only after the timer has fired, or after
+ * events_look().
  *
- * The handle notes which events of a hold were reported, with the hold's number, so that each of
- * JEOPARDY, SAFE and LOST comes once. A hold that was reported lost is marked, and never counts
+ * Each handle keeps the number of its hold and which events of that hold were reported, so that
+ * JEOPARDY, SAFE and LOST come once each. A hold that was reported lost is marked, and never counts
  * again.
  */
 #include "client.h"
@@ -23,8 +24,8 @@
 
 enum { REPORTED_JEOPARDY = 1, REPORTED_SAFE = 2, REPORTED_LOST = 4 };
 
-/* While the agent is down, the library looks for it this often. While the agent is up but the lease
- * of a region has lapsed, the library looks at that region this often. */
+/* The period of the timer while the agent is down, or while the lease of a region has lapsed
+ * although the agent is up. */
 #define LOOK_AGAIN_NS (250 * NS_PER_MS)
 
 static void wake_set(struct events *events)
@@ -40,14 +41,15 @@ static void wake_clear(struct events *events)
 {
     uint64_t count;
     ssize_t got = read(events->wake_fd, &count, sizeof(count));
-    (void)got; /* there may be nothing to clear */
+    (void)got; /* read() fails if the eventfd is clear already */
 }
 
 static void timer_set(struct events *events, int64_t at_ns)
 {
     struct itimerspec when = {0};
     events->armed_ns = at_ns;
-    if (at_ns != INT64_MAX) { /* all zeros disarm the timer */
+    if (at_ns != INT64_MAX) {
+        /* a value of all zeros, which disarms the timer, stays for INT64_MAX */
         at_ns = at_ns > 0 ? at_ns : 1;
         when.it_value.tv_sec = at_ns / NS_PER_S;
         when.it_value.tv_nsec = at_ns % NS_PER_S;
@@ -92,7 +94,7 @@ void events_forget(hf_lock *lock)
     lock->granted = false;
 }
 
-/* Appends a name. The caller holds list_mutex. */
+/* Appends a name to the ring. The caller holds list_mutex. */
 static void changed_push(struct changed_ring *ring, const char *name, size_t size)
 {
     if (ring->names != NULL && ring->count < CHANGED_RING && size <= HFI_NAME_MAX) {
@@ -107,7 +109,8 @@ void events_changed(hf_client *client, const char *name, size_t size)
 {
     struct changed_ring *ring = &client->events.changed;
     pthread_mutex_lock(&client->list_mutex);
-    /* There are too many names, for this client or for the agent: everything watched may have
+    /* If the client's ring is full, or if the agent reports with an empty name that it has dropped
+     * names, each watched prefix takes the place of the names: any lock under it may have
      * changed. */
     if (size == 0 || ring->count == CHANGED_RING) {
         ring->count = 0;
@@ -157,7 +160,8 @@ int events_resume(hf_client *client)
         if (error == HF_ENOAGENT || error == HF_EPROTO) {
             return error;
         }
-        events_changed(client, watch->prefix, watch->size); /* the watch may have missed changes */
+        /* names may have changed while there was no connection */
+        events_changed(client, watch->prefix, watch->size);
     }
     return 0;
 }
@@ -179,7 +183,7 @@ void events_destroy(hf_client *client)
     }
 }
 
-/* Makes the descriptors. The caller holds both mutexes. */
+/* Makes the descriptors. The caller holds socket_mutex and list_mutex. */
 static int events_create(hf_client *client)
 {
     struct events *events = &client->events;
@@ -209,8 +213,8 @@ static int events_create(hf_client *client)
     return 0;
 }
 
-/* Switches the events on, at the first call. Only the first one waits for the connection, which a
- * request without an answer may have for seconds. */
+/* Switches the events on at the first call. Only that call locks socket_mutex, and may wait for it:
+ * another thread may hold it for seconds while its request has no answer. */
 static int events_enable(hf_client *client)
 {
     int error = 0;
@@ -259,7 +263,7 @@ static bool watch_known(const hf_client *client, const char *prefix)
     return false;
 }
 
-/* Checks the arguments of hf_watch() and hf_unwatch(). *size: the prefix's length. */
+/* Checks the arguments of hf_watch() and hf_unwatch(), and sets *size to the prefix's length. */
 static int prefix_check(const hf_client *client, const char *prefix, size_t *size)
 {
     if (client == NULL || prefix == NULL) {
@@ -311,7 +315,7 @@ HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
     return error;
 }
 
-/* Returns whether a watch covers that name. The caller holds list_mutex. */
+/* Returns whether the name is under a watched prefix. The caller holds list_mutex. */
 static bool watch_asks(const hf_client *client, const char *name)
 {
     for (const struct watched_prefix *watch = client->watches; watch != NULL; watch = watch->next) {
@@ -322,7 +326,8 @@ static bool watch_asks(const hf_client *client, const char *name)
     return false;
 }
 
-/* Removes the watch, and the queued names that it alone covers. The caller holds list_mutex. */
+/* Removes the watch of the prefix, and those queued names that no other watch covers. The caller
+ * holds list_mutex. */
 static void watch_remove(hf_client *client, const char *prefix)
 {
     struct watched_prefix **at = &client->watches;
@@ -339,7 +344,8 @@ static void watch_remove(hf_client *client, const char *prefix)
     ring->count = 0;
     for (uint32_t i = 0; i < count; i++) {
         const char *name = ring->names[(ring->first + i) % CHANGED_RING];
-        if (watch_asks(client, name)) { /* moves to the front, or stays */
+        if (watch_asks(client, name)) {
+            /* moves the name forward into the gap that dropped names leave */
             char *to = ring->names[(ring->first + ring->count) % CHANGED_RING];
             memmove(to, name, sizeof(*ring->names));
             ring->count++;
@@ -361,7 +367,7 @@ HFI_PUBLIC int hf_unwatch(hf_client *client, const char *prefix)
         int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
         (void)ignored; /* if the agent is down, the watch ended with the connection */
         pthread_mutex_lock(&client->list_mutex);
-        /* after the answer, so that names that came before it are in the queue */
+        /* after the answer, so that all names that came before the answer are in the ring */
         watch_remove(client, prefix);
         pthread_mutex_unlock(&client->list_mutex);
     }
@@ -369,7 +375,7 @@ HFI_PUBLIC int hf_unwatch(hf_client *client, const char *prefix)
     return 0;
 }
 
-/* Takes a queued event. The caller holds list_mutex. */
+/* Takes the next queued event out, if there is one. The caller holds list_mutex. */
 static bool next_queued(hf_client *client, struct hf_event *out)
 {
     struct events *events = &client->events;
@@ -395,8 +401,8 @@ static bool next_queued(hf_client *client, struct hf_event *out)
     return false;
 }
 
-/* Fills in what is to be reported of one handle's hold. *next_ns: when to look again. The caller
- * holds list_mutex. */
+/* Looks at one handle's hold. Returns true, with *out filled in, if there is an event to report.
+ * *next_ns: when the hold must be looked at again. The caller holds list_mutex. */
 static bool look_at(hf_lock *lock, int64_t now_ns, int64_t *next_ns, struct hf_event *out)
 {
     struct hold_view view;
@@ -440,8 +446,8 @@ static bool look_at(hf_lock *lock, int64_t now_ns, int64_t *next_ns, struct hf_e
     return true;
 }
 
-/* Looks at every hold, and sets the timer if there is nothing more to report. The caller holds
- * list_mutex. */
+/* Looks at the holds in turn. Returns true at the first event to report. If there is none, sets the
+ * timer and returns false. The caller holds list_mutex. */
 static bool next_looked(hf_client *client, struct hf_event *out)
 {
     struct events *events = &client->events;
@@ -461,8 +467,8 @@ static bool next_looked(hf_client *client, struct hf_event *out)
         uint64_t lease = atomic_load_explicit(&map->region.header->lease, memory_order_relaxed);
         int64_t deadline_ns = hfi_lease_deadline_ns(lease);
         if (map->connection != client->events_connection) {
-            /* the agent gave this region up: only existing holds in it count, and those were looked
-             * at above */
+            /* the agent has abandoned this region: only its existing holds count, and look_at() has
+             * seen those */
             continue;
         }
         lapsed |= hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0;
@@ -476,7 +482,7 @@ static bool next_looked(hf_client *client, struct hf_event *out)
     return false;
 }
 
-/* Handles what the agent sent; if it is down, tries to reach it. Never waits. */
+/* Handles the frames that the agent sent. If the agent is down, tries to reach it. Never waits. */
 static void socket_look(hf_client *client)
 {
     if (pthread_mutex_trylock(&client->socket_mutex) != 0) {

@@ -1,10 +1,11 @@
 /*
- * The fast path: a lock that this host has and that nobody else wants, taken and released by a
- * thread that has a lane of the handle (client.h): one swap of the lock word and one reading of the
- * clock, then one swap to free it. Any other case takes the slow path in acquire.c and hold.c.
+ * The fast path of hf_acquire() and hf_release(). It is for a lock that this host has a grant for
+ * and that nobody else wants, and for a thread that has a lane of the handle (client.h). The take
+ * is one swap of the lock word and one reading of the clock. The release is one swap. In any other
+ * case the thread uses the slow path in acquire.c and hold.c.
  *
- * The steps in the region are those of proto/locktake.h, inline; the steps in the handle, and why
- * they need no swap of their own, are in client.h.
+ * The inline functions of proto/locktake.h do the steps in the region. client.h describes the steps
+ * in the handle, and why they need no swap of their own.
  */
 #include "client.h"
 
@@ -22,7 +23,7 @@ FAST struct lock_lane *lane_here(struct hf_lock *lock)
 {
     uintptr_t self = thread_here();
     for (size_t i = 0; i < LOCK_LANES; i++) {
-        /* relaxed: this thread compares it with itself only */
+        /* relaxed: the thread compares the value with its own number only */
         if (atomic_load_explicit(&lock->lanes[i].thread, memory_order_relaxed) == self) {
             return &lock->lanes[i];
         }
@@ -32,21 +33,24 @@ FAST struct lock_lane *lane_here(struct hf_lock *lock)
 
 FAST void lane_clear(struct lock_lane *lane)
 {
-    /* release: pairs with the acquire in claim_begin(); the hold is published, or undone */
+    /* release: pairs with the acquire in claim_begin(); the hold is published, or the take is
+     * undone */
     atomic_store_explicit(&lane->taking, 0, memory_order_release);
 }
 
 /*
- * Returns whether the handle's last hold is over, and no other thread is about to publish one.
- * Called after the swap of the word or the cell: that swap makes visible what the thread that freed
- * the word had stored before it.
+ * Returns whether the handle's last hold is over, and no other thread is about to publish one. To
+ * be called after the swap of the word or the cell: the swap makes visible what the thread that
+ * freed the word had stored before it freed the word.
  */
 FAST bool lane_alone(struct hf_lock *lock, const struct lock_lane *lane)
 {
-    /* relaxed: a thread that used a lane before this swap had counted that lane before */
+    /* relaxed: a thread that used a lane before this swap had counted its lane in lanes_used even
+     * earlier */
     uint16_t used = atomic_load_explicit(&lock->lanes_used, memory_order_relaxed);
     for (uint16_t i = 0; i < used; i++) {
-        /* acquire: pairs with lane_clear(), so that hold_held() sees what that thread published */
+        /* acquire: pairs with lane_clear(), so that hold_held() sees the hold that the lane's
+         * thread published */
         if (&lock->lanes[i] != lane &&
             atomic_load_explicit(&lock->lanes[i].taking, memory_order_acquire) != 0) {
             return false;
@@ -55,12 +59,14 @@ FAST bool lane_alone(struct hf_lock *lock, const struct lock_lane *lane)
     return !hold_held(&lock->hold);
 }
 
-/* Undoes a take: the handle was claimed before this swap, or its last hold has not ended yet. */
+/* Undoes a take, because the handle was claimed before the swap, or because its last hold has not
+ * ended yet. */
 COLD static bool fast_undo(struct lock_lane *lane, struct binding *binding, uint64_t mine)
 {
     const struct hfi_actor actor = binding_actor(binding);
     uint64_t taking = mine & (HFI_W_HOLDER | HFI_W_TOKEN);
-    /* seq_cst: pairs with the swap in take_ours(): the word is the claimant's, or ours to undo */
+    /* seq_cst: pairs with the swap in take_ours(). If this swap succeeds, this thread must release
+     * the word; if the other one does, the word is the claimant's. */
     if (atomic_compare_exchange_strong(&lane->taking, &taking, taking | LANE_UNDOING)) {
         /* relaxed: the high bits of a slot's tokens do not change */
         uint64_t top = atomic_load_explicit(&binding->region.slots[binding->slot].token_top,
@@ -97,8 +103,8 @@ COLD static bool fast_check(hf_lock *lock, struct lock_lane *lane, struct bindin
     return true;
 }
 
-/* No struct is passed to a function that is not inline, for it would be stored in memory, and the
- * swaps wait for every store. */
+/* The fast path passes no struct to a function that is not inline. The compiler would store the
+ * struct in memory, and a swap waits for every store before it. */
 FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct binding *binding,
                          uint64_t claims, struct hf_hold *out)
 {
@@ -198,7 +204,7 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
     return acquire_slow(lock, mode, timeout_ns, out);
 }
 
-/* The word is wanted by others, or has been taken away. */
+/* Frees a word that others want, or that the agent may have taken away. */
 COLD static bool fast_free_slowly(struct binding *binding, uint64_t token)
 {
     const struct hfi_actor actor = binding_actor(binding);
@@ -243,7 +249,7 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
     if (lane == NULL || !hold_read(lock, &view) || hold_marked_lost(lock, view.number)) {
         return release_slow(lock, 0);
     }
-    /* acquire: pairs with the release of the thread that ended it */
+    /* acquire: pairs with the release store of ended by the thread that ended the hold */
     if (atomic_load_explicit(&lock->hold.ended, memory_order_acquire) == view.number) {
         return HF_ENOTHELD;
     }
@@ -257,8 +263,8 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
         /* release: pairs with the acquire in hold_held() */
         atomic_store_explicit(&lock->hold.ended, view.number, memory_order_release);
     }
-    /* release: pairs with the acquire in hold_changing(), which then sees ended if the hold is
-     * over */
+    /* release: pairs with the acquire in hold_changing(). A thread that reads 0 there also sees
+     * ended, if the hold is over. */
     atomic_store_explicit(&lane->changing, 0, memory_order_release);
     if (__builtin_expect(!freed, 0)) {
         return release_slow(lock, view.number);

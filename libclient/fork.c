@@ -1,9 +1,11 @@
 /*
- * How a process notices that it is a forked child; and the size rule of option structs.
+ * How a process notices that it is a forked child. This file also has the rule for the sizes of
+ * option structs.
  *
- * One page is marked MADV_WIPEONFORK, and the kernel gives a child zeros in its place. So one load
- * tells parent from child, while getpid() would cost more than the lock. A vfork child shares the
- * memory and counts as its parent, but it may call only _exit and exec.
+ * One page is marked MADV_WIPEONFORK, so the kernel gives a forked child a page of zeros instead.
+ * One load of that page tells parent from child. A call of getpid() would cost more than taking the
+ * lock. A child of vfork() shares the page and cannot be told from its parent. That does no harm,
+ * because such a child may only call _exit() and exec().
  */
 #include "client.h"
 
@@ -36,12 +38,12 @@ bool options_copy(void *known, size_t known_size, size_t first_size, const void 
 {
     size_t size;
     memcpy(&size, given, sizeof(size));
-    if (size < first_size) { /* the first version was the smallest */
+    if (size < first_size) { /* no program has a smaller struct than the first version's */
         return false;
     }
     const unsigned char *bytes = given;
     for (size_t i = known_size; i < size; i++) {
-        if (bytes[i] != 0) { /* a newer program asks for what this library does not know */
+        if (bytes[i] != 0) { /* a newer program sets a member that this library does not know */
             return false;
         }
     }

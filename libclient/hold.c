@@ -1,20 +1,21 @@
 /*
- * A handle's hold: how it is stored, how long it counts, and how it ends.
+ * The hold of a handle: how it is stored, how long it counts, and how it ends.
  *
- * Only the region says how long a hold counts (hfi_remaining_ns()), except that a hold which was
- * reported lost never counts again. A release first compares the lease's deadline with
- * CLOCK_MONOTONIC_COARSE, which costs a third of CLOCK_BOOTTIME or less. It reads the exact clock
- * only if half of a ttl or less is left, or if the lease was renewed since the offset between the
- * two clocks was measured. An agent renews a lease every third of its ttl, so the margin of half a
- * ttl costs nothing.
+ * The region alone determines how long a hold counts (hfi_remaining_ns()). There is one exception:
+ * a hold that was reported lost never counts again. A release first compares the lease's deadline
+ * with CLOCK_MONOTONIC_COARSE. Reading this clock takes at most a third of the time that
+ * CLOCK_BOOTTIME takes. It reads the exact clock only if half of a ttl or less is left, or if the
+ * lease was renewed since the offset between the two clocks was measured. An agent renews a lease
+ * every third of its ttl, so the margin of half a ttl costs nothing.
  *
- * Nothing bounds the lag of the coarse clock. It moves with the ticks of one processor. If that
- * processor stands still (a virtual one that its host does not run, or one with interrupts off),
- * newer kernels let another one take over after five of its own ticks, 50 ms at 100 Hz; older
- * kernels never do. The coarse clock does not count the time of a suspend, either. So a release may
- * return 0 for a lease that is over, if that clock lags by more than half a ttl, or after a suspend
- * until the agent has run. Only the exact clock would be certain, which costs 20 ns more.
- * hf_remaining_ns() and hf_acquire() always read it.
+ * Nothing bounds the lag of the coarse clock. It moves with the ticks of one processor. That
+ * processor may stand still: it is a virtual one that its host does not run, or its interrupts are
+ * off. In newer kernels another processor then takes over after five of that processor's own ticks,
+ * which is 50 ms at 100 Hz. In older kernels none does. The coarse clock does not count the time of
+ * a suspend, either. So a release can return 0 although the lease is over: if the coarse clock lags
+ * by more than half a ttl, or after a suspend until the agent has run. Only the exact clock would
+ * make a release certain, and that would cost 20 ns more. hf_remaining_ns() and hf_acquire() always
+ * read the exact clock.
  */
 #include "client.h"
 
@@ -24,10 +25,11 @@ void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
 {
     struct hold *hold = &lock->hold;
     if (lock->lease_ns != 0 && !same_hold) {
-        /* At the grant, the seat's deadline was set to the end of the shorter limit. */
+        /* When the lock was taken, the seat's deadline was set to the end of the shorter limit,
+         * limit_ns. */
         int64_t end_ns = (int64_t)atomic_load(
             &hfi_seat(&binding->map->region, binding->seat)->deadline_ns);
-        /* The region's bytes may be hostile. */
+        /* Any process that maps the region can write any value here. */
         end_ns = end_ns > lock->limit_ns ? end_ns : lock->limit_ns;
         /* relaxed: only hf_progress() reads this field, after it has read the hold */
         atomic_store_explicit(&hold->lease_end_ns,
@@ -43,12 +45,13 @@ void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
     hold_put(hold, binding, mode, held);
 }
 
-/* Returns whether a thread is ending or changing this hold, or has just done so. Then the word or
- * the cell may not show the hold, although it is not lost. */
+/* Returns whether a thread is ending or changing this hold, or has just done so. During this time
+ * the word or the cell need not name the hold, although the hold is not lost. */
 static bool hold_changing(const struct hf_lock *lock, uint64_t number)
 {
     for (size_t i = 0; i <= LOCK_LANES; i++) {
-        /* acquire: pairs with the releases of 0, so that this sees what the hold has become */
+        /* acquire: pairs with the release stores of 0, so that the caller sees how the hold was
+         * ended or changed */
         if (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) == number) {
             return true;
         }
@@ -83,7 +86,7 @@ enum hold_worth hold_judge(const struct hf_lock *lock, const struct hold_view *v
     if (left_ns > 0) {
         return HOLD_COUNTS;
     }
-    /* relaxed: a single word, which is compared with a clock */
+    /* relaxed: the value is only compared with a clock, and no other memory depends on it */
     uint64_t lease = atomic_load_explicit(&region->header->lease, memory_order_relaxed);
     int64_t grace_ns = (int64_t)(region->header->grace_ns & INT64_MAX);
     int64_t end_ns = add_saturated(hfi_lease_deadline_ns(lease), grace_ns);
@@ -97,13 +100,14 @@ bool hold_look(const struct hf_lock *lock, int64_t now_ns, struct hold_view *vie
         return false;
     }
     *worth = hold_judge(lock, view, now_ns, NULL);
-    /* A thread that ends or changes the hold stores that before it touches the word. So a look at
-     * it after the word shows whether the word was freed or lost. */
+    /* A thread that ends or changes the hold sets `changing` before it swaps the word. hold_judge()
+     * has read the word. So if `changing` is not set now, no thread of this process freed the word:
+     * the hold is lost. */
     if (*worth == HOLD_LOST && hold_changing(lock, view->number)) {
         return false;
     }
-    /* acquire, both: after the looks above; pair with the thread that ended the hold, or began
-     * another */
+    /* acquire, both: after the loads above; pair with the release stores of the thread that ended
+     * the hold, or that began another hold */
     return atomic_load_explicit(&lock->hold.ended, memory_order_acquire) != view->number &&
            atomic_load_explicit(&lock->hold.serial, memory_order_acquire) == view->serial;
 }
@@ -133,7 +137,9 @@ bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
 {
     int64_t now_ns = boottime_ns();
     if (hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0) {
-        return false; /* the next look at this lease comes here, too */
+        /* clock_lease stays as it is, so that the next call for this lease reads the exact clock,
+         * too */
+        return false;
     }
     /* relaxed: set with the agent's ttl, and constant afterwards */
     int64_t margin_ns = atomic_load_explicit(&map->trust.ahead_max_ns, memory_order_relaxed) / 2;
@@ -144,13 +150,13 @@ bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
     return true;
 }
 
-/* Ends the hold. The caller owns the claim. HF_ENOTHELD: a thread in the fast path ended it
- * first. */
+/* Ends the hold. The caller owns the claim. Returns HF_ENOTHELD if a thread in the fast path ended
+ * the hold first. */
 static int release_claimed(hf_lock *lock)
 {
     struct hold *hold = &lock->hold;
     struct hold_view view;
-    if (!hold_read(lock, &view)) { /* only the owner of the claim writes it now */
+    if (!hold_read(lock, &view)) { /* only the owner of the claim writes the hold now */
         return HF_ENOTHELD;
     }
     struct hfi_actor actor = binding_actor(view.binding);
@@ -160,7 +166,8 @@ static int release_claimed(hf_lock *lock)
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
     }
     if (!counts) {
-        ended_note(lock, &view, false); /* before the release, which another hold may follow */
+        /* before the word is freed, because another hold can begin then */
+        ended_note(lock, &view, false);
     }
     /* release: before the word changes; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, view.number, memory_order_release);
@@ -171,7 +178,8 @@ static int release_claimed(hf_lock *lock)
     bool mine = outcome == HFI_RELEASED;
     for (size_t i = 0; !mine && i < LOCK_LANES; i++) {
         unsigned turns = 0;
-        /* acquire: pairs with the release of 0: if that thread freed the word, ended shows it */
+        /* acquire: pairs with the release store of 0. If the lane's thread freed the word, this
+         * thread now sees its number in ended. */
         while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
                view.number) {
             give_way(&turns); /* the loop ends with a release */
@@ -197,10 +205,10 @@ int release_slow(hf_lock *lock, uint64_t number)
     if (result != 0) {
         return result;
     }
-    /* relaxed: only the owner of the claim writes it now */
+    /* relaxed: only the owner of the claim writes the hold now */
     if (number != 0 && atomic_load_explicit(&lock->hold.number, memory_order_relaxed) != number) {
-        result = HF_ENOTHELD;     /* another thread ended it, and began a new one */
-    } else if (lock->depth > 1) { /* the hold ends with as many releases as there were acquires */
+        result = HF_ENOTHELD;     /* another thread ended that hold, and a new one began */
+    } else if (lock->depth > 1) { /* this release undoes one acquire of several */
         struct hold_view view;
         lock->depth--;
         result = hold_read(lock, &view) &&
@@ -220,7 +228,7 @@ void hold_drop(hf_lock *lock)
 {
     if (claim_hold(lock) == 0) {
         lock->depth = 0;
-        int ignored = release_claimed(lock); /* the hold is over in any case */
+        int ignored = release_claimed(lock); /* the hold has ended, whatever the result */
         (void)ignored;
         claim_give(lock);
     }
@@ -236,7 +244,7 @@ static int downgrade(hf_lock *lock, struct hold_view *view)
     }
     if (binding == NULL || binding->map != view->binding->map ||
         binding->slot != view->binding->slot || binding->holder != view->binding->holder) {
-        return HF_ELOST; /* the agent came back with another region meanwhile */
+        return HF_ELOST; /* the agent has made a new region since the hold began */
     }
     struct hfi_actor actor = binding_actor(binding);
     struct hfi_request request = binding_request(lock, binding);
@@ -245,8 +253,7 @@ static int downgrade(hf_lock *lock, struct hold_view *view)
     atomic_store_explicit(&lane->changing, view->number, memory_order_release);
     enum hfi_outcome outcome;
     unsigned turns = 0;
-    do { /* the loop ends: a thread in the fast path may have the cell for a moment, and undoes
-          * that */
+    do { /* the loop ends: a thread in the fast path may have the cell, but only for a moment */
         outcome = hfi_downgrade(&actor, &request, &view->held);
         if (outcome == HFI_HELD) {
             hold_store(lock, binding, HF_SHARED, &view->held, true);
@@ -256,7 +263,8 @@ static int downgrade(hf_lock *lock, struct hold_view *view)
     } while (turns < 1000 && hold_judge(lock, view, boottime_ns(), NULL) == HOLD_COUNTS);
     atomic_store_explicit(&lane->changing, 0, memory_order_release);
     for (size_t i = 0; outcome != HFI_HELD && i < LOCK_LANES; i++) {
-        /* acquire: pairs with the release of 0: if that thread freed the word, ended shows it */
+        /* acquire: pairs with the release store of 0. If the lane's thread freed the word, this
+         * thread now sees its number in ended. */
         while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
                view->number) {
             give_way(&turns); /* the loop ends with a release */
@@ -278,26 +286,28 @@ HFI_PUBLIC int hf_downgrade(hf_lock *lock)
         return error;
     }
     struct hold_view view;
-    if (!hold_read(lock, &view)) { /* only the owner of the claim writes it now */
+    if (!hold_read(lock, &view)) { /* only the owner of the claim writes the hold now */
         error = HF_ENOTHELD;
     } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
         error = hold_look(lock, boottime_ns(), &view, &(enum hold_worth){0}) ? HF_ELOST
                                                                              : HF_ENOTHELD;
     } else if (view.mode == HF_EXCLUSIVE) {
         error = downgrade(lock, &view);
-        events_look(lock->client); /* as in acquire_again() */
+        /* events.c may have looked while the hold was changing, as in acquire_again() */
+        events_look(lock->client);
     }
     claim_give(lock);
     return error;
 }
 
-/* Moves the seat's own deadline forward. Returns 0 or HF_ELOST. */
+/* Moves the deadline in the seat to max_stall_ns from now, at most to the end of lease_ns. Returns
+ * 0 or HF_ELOST. */
 static int progress(hf_lock *lock, const struct hold_view *view)
 {
     _Atomic uint64_t *deadline =
         &hfi_seat(&view->binding->map->region, view->binding->seat)->deadline_ns;
     uint64_t old_ns = atomic_load(deadline);
-    /* other threads may report progress at the same time */
+    /* repeats, because other threads may move the deadline at the same time */
     for (int tries = 0; tries < 1000; tries++) {
         int64_t now_ns = boottime_ns();
         int64_t next_ns = add_saturated(now_ns, lock->max_stall_ns);
@@ -310,8 +320,9 @@ static int progress(hf_lock *lock, const struct hold_view *view)
         if (next_ns <= (int64_t)old_ns) {
             return 0;
         }
-        /* seq_cst: before the look at the word. Pairs with the agent, which first evicts and then
-         * reads the deadline again. */
+        /* seq_cst: this thread moves the deadline before hold_judge() reads the word. The agent
+         * first evicts the holder from the word, and then reads the deadline again. So this thread
+         * or the agent sees what the other has done. */
         if (atomic_compare_exchange_strong(deadline, &old_ns, (uint64_t)next_ns)) {
             break;
         }

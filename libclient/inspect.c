@@ -1,8 +1,8 @@
 /*
- * Looking at the cell, and the administrator's break: LIST, SHOW, STATUS, FACTS, BREAK.
+ * The calls of admin.h: the requests LIST, SHOW, STATUS, FACTS and BREAK, and their answers.
  *
- * A page of locks is copied out of the client's packet buffer, and the copy is decoded. So no mutex
- * is held while the callback runs, and other threads go on.
+ * Each call copies the answer out of the client's packet buffer and decodes the copy. So it holds
+ * no mutex while the callback runs, and other threads can use the client meanwhile.
  */
 #include "holdfast/admin.h"
 
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The decoded page for the callback, on the heap. There is one at a time. */
+/* One packet of an answer, and what the callback gets of it. A call allocates one page and uses it
+ * for all packets. */
 struct page {
     unsigned char packet[HFI_FRAME_MAX];
     struct hf_party parties[2 * HFI_FRAME_PARTIES_MAX];
@@ -23,7 +24,7 @@ struct page {
     bool more;
 };
 
-/* Sends the request, and copies the packet that answers it. *size: its bytes. */
+/* Sends the request, and copies the answer's packet. *size: the packet's length. */
 static int packet_fetch(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
                         unsigned char *packet, size_t *size)
 {
@@ -38,8 +39,8 @@ static int packet_fetch(hf_client *client, struct hfi_frame *frame, enum hfi_fra
     return error;
 }
 
-/* Returns a terminated copy of the text; NULL if the text is empty, or if there is no room for it,
- * which no packet can cause. */
+/* Returns a terminated copy of the text; Returns NULL if the text is empty. There is room for all
+ * texts of one packet. */
 static const char *page_string(struct page *page, struct hfi_text text)
 {
     if (text.size == 0 || text.size >= sizeof(page->strings) - page->strings_used) {
@@ -52,7 +53,7 @@ static const char *page_string(struct page *page, struct hfi_text text)
     return copy;
 }
 
-/* Decodes the parties of one lock; holders come first. */
+/* Decodes the parties of one lock: first its holders, then its waiters. */
 static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
                          struct hf_lock_info *info)
 {
@@ -114,8 +115,8 @@ static int page_report(struct page *page, size_t size, hf_list_fn *fn, void *arg
     return result;
 }
 
-/* Returns whether the last name of the page comes after that name, since the agent lists in byte
- * order. */
+/* Returns whether the last name of the page comes after the name `after` in byte order. In the
+ * answer of a correct agent it does. */
 static bool page_went_on(const struct page *page, const char *after, uint32_t after_size)
 {
     uint32_t common = after_size < page->last_name_size ? after_size : page->last_name_size;
@@ -190,15 +191,17 @@ HFI_PUBLIC int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void
     if (error == 0) {
         error = page_report(page, size, fn, arg);
         if (error == 0 && page->last_name_size == 0) {
-            error = HF_EPROTO; /* the agent reports a name never used as a free lock */
+            /* the answer has no lock; a correct agent answers with a free lock for a name that was
+             * never used */
+            error = HF_EPROTO;
         }
     }
     free(page);
     return error;
 }
 
-/* Asks for an answer of one packet, and decodes it into *frame, whose texts lie in *out. The caller
- * frees *out, also after an error. */
+/* Sends a request whose answer is one packet, and decodes the answer into *frame. The texts of
+ * *frame point into *out. The caller frees *out, also after an error. */
 static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_frame *frame,
                     struct hfi_listed_cursor *cursor, struct page **out)
 {
@@ -217,7 +220,7 @@ static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_fr
 
 HFI_PUBLIC const char *hf_socket(const hf_client *client)
 {
-    return client != NULL ? client->path : NULL; /* fixed since hf_connect */
+    return client != NULL ? client->path : NULL; /* does not change after hf_connect() */
 }
 
 HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)

@@ -1,9 +1,10 @@
 /*
- * Handles: opened and closed with the agent, and their bindings to locks in regions.
+ * Handles: how the library opens and closes them with the agent, and binds them to locks in
+ * regions.
  *
- * A binding is published by one release store and never changes. The handle gets a new one when the
- * agent gives it a seat or, after a reconnection, other numbers. A hold keeps the binding that
- * it was taken with.
+ * A binding is published by one release store and never changes. The handle gets a new binding when
+ * the agent gives it a seat, or another slot or holder id after a reconnection. A hold keeps the
+ * binding of its take.
  */
 #include "client.h"
 
@@ -12,7 +13,7 @@
 
 #define LOCK_DELAY_NS_DEFAULT NS_PER_S
 #define LOCK_DELAY_NS_MAX (60 * NS_PER_S)
-/* A larger limit, such as INT64_MAX, becomes this one, which is later than any clock can count. */
+/* The largest lease_ns and max_stall_ns; larger values are reduced to it. It is 73 years. */
 #define LIMIT_NS_MAX (INT64_MAX / 4)
 
 static const _Atomic uint64_t waits_nowhere;
@@ -30,11 +31,11 @@ static int binding_publish(hf_lock *lock, const struct binding *model)
     binding->aim = hfi_aim(&actor, binding->slot);
     binding->wait = binding->seat != HFI_SEAT_NONE ? hfi_seat_wait(&binding->region, binding->seat)
                                                    : &waits_nowhere;
-    /* relaxed: changed under socket_mutex only; for hf_cancel() see the release below */
+    /* relaxed: `bindings` is changed under socket_mutex only */
     binding->older = atomic_load_explicit(&lock->bindings, memory_order_relaxed);
-    /* release: pairs with the acquire in hf_cancel(); publishes the binding */
+    /* release: pairs with the acquire in hf_cancel(), which reads the binding */
     atomic_store_explicit(&lock->bindings, binding, memory_order_release);
-    /* seq_cst (at least release): pairs with the loads in hf_acquire(); publishes the binding */
+    /* seq_cst (at least release): pairs with the loads in hf_acquire(), which reads the binding */
     atomic_store(&lock->binding, binding);
     return 0;
 }
@@ -45,9 +46,9 @@ static bool same_word(const struct binding *a, const struct binding *b)
 }
 
 /*
- * Ends the hold of the old binding, if there is one. A thread that is taking the old word at this
- * moment notices this by the word: the agent does not know the holder id there, and takes the word
- * away.
+ * Ends the handle's hold, if there is one, as lost. Another thread may be taking the word of the
+ * old binding at this moment. The agent does not know the holder id in that word and frees the
+ * word, so that thread loses its hold, too.
  */
 static void binding_lose(hf_lock *lock)
 {
@@ -70,7 +71,8 @@ static int binding_switch(hf_lock *lock, const struct binding *now_bound)
         struct hold_view view;
         if (old->seat != HFI_SEAT_NONE && hold_read(lock, &view) &&
             (view.mode == HF_SHARED || lock->limit_ns != 0)) {
-            binding_lose(lock); /* the handle does not own the hold's seat any more */
+            /* the seat with the hold's cell or deadline no longer belongs to the handle */
+            binding_lose(lock);
         }
         return same;
     }
@@ -111,7 +113,7 @@ int lock_open(hf_lock *lock, bool resume)
     struct answer answer;
     int error = client_ask(client, &frame, HFI_FRAME_OPENED, &answer);
     if (error != 0) {
-        /* otherwise the next connection asks again */
+        /* after any other error the next connection opens the handle */
         bool refused = error != HF_ENOAGENT && error != HF_EPROTO;
         if (refused && old != NULL && resume) {
             lock_orphan(lock);
@@ -192,7 +194,8 @@ int lock_seat(hf_lock *lock, bool shared)
     hf_client *client = lock->client;
     int error = 0;
     pthread_mutex_lock(&client->socket_mutex);
-    /* for a broken connection, then OPEN, then SEAT */
+    /* one attempt may fail on a broken connection, one may only open the handle, one gets the
+     * seat */
     for (int attempt = 0; attempt < 4; attempt++) {
         if (seat_ready(atomic_load(&lock->binding), shared)) {
             break;
@@ -226,8 +229,8 @@ void lock_free(hf_lock *lock)
     free(lock);
 }
 
-/* The agent counts in milliseconds. A shorter limit would end each hold before it is seen, and the
- * lock would be taken again and again, with a token each time. */
+/* A limit must be 0 (none) or at least a millisecond, the unit in which the agent counts. A shorter
+ * limit would end each hold before its thread can use it. */
 static bool limit_good(int64_t limit_ns)
 {
     return limit_ns == 0 || limit_ns >= NS_PER_MS;
@@ -292,7 +295,7 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
     if (error != 0) {
         return error;
     }
-    /* the struct of the first version, which older programs still pass */
+    /* the size of the struct in the first version, which older programs still pass */
     const size_t first_size = offsetof(struct hf_lock_options, max_stall_ns) +
                               sizeof(options.max_stall_ns);
     if (given != NULL && !options_copy(&options, sizeof(options), first_size, given)) {
@@ -337,8 +340,8 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
 
 HFI_PUBLIC void hf_close(hf_lock *lock)
 {
-    /* In a forked child another thread of the parent may have left the lists half changed, so
-     * nothing is done: hf_disconnect() frees the memory. */
+    /* In a forked child the lists may be half changed, because a thread of the parent was changing
+     * them at the fork. So this call does nothing there, and hf_disconnect() frees the memory. */
     if (lock == NULL || !alive_here(lock->alive)) {
         return;
     }
@@ -348,7 +351,7 @@ HFI_PUBLIC void hf_close(hf_lock *lock)
     if (client->connection_state == CONNECTION_UP && lock->connection == client->connection) {
         struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = lock->handle};
         frame.request = ++client->request;
-        /* If the connection is down, the agent receives this on the next one. */
+        /* If the frame is lost, RESUMED on the next connection closes the handle. */
         int ignored = socket_send(client, &frame);
         (void)ignored;
     }
@@ -377,7 +380,8 @@ HFI_PUBLIC const char *hf_lock_name(const hf_lock *lock)
 HFI_PUBLIC void hf_lock_set_data(hf_lock *lock, void *data)
 {
     if (lock != NULL) {
-        /* release: pairs with the acquire in hf_lock_data(), which then sees what data points to */
+        /* release: pairs with the acquire in hf_lock_data(), whose caller reads the memory that
+         * data points to */
         atomic_store_explicit(&lock->data, data, memory_order_release);
     }
 }

@@ -1,7 +1,7 @@
 /*
- * Several locks at once, all or none. They are taken in the byte order of their names, so that no
- * two callers wait for each other in a circle. If one cannot be had, the ones before it are
- * released.
+ * hf_acquire_all() takes all of several locks, or none. It takes them in the byte order of their
+ * names, so that callers cannot wait for each other in a circle. If it cannot take one of them, it
+ * releases the locks that it took before.
  */
 #include "client.h"
 
@@ -10,7 +10,7 @@
 
 struct entry {
     hf_lock *lock;
-    size_t index; /* in the caller's order */
+    size_t index; /* the lock's index in the caller's array */
 };
 
 static int entry_compare(const void *left, const void *right)
@@ -32,7 +32,8 @@ static int entries_take(const struct entry *entries, size_t count, enum hf_mode 
         int64_t left_ns = timeout_ns;
         if (timeout_ns > 0) {
             left_ns = deadline_ns - boottime_ns();
-            left_ns = left_ns > 0 ? left_ns : 1; /* a time-out that is over must not become a try */
+            /* 0 would mean a try, and a negative number a wait for ever */
+            left_ns = left_ns > 0 ? left_ns : 1;
         }
         struct hf_hold hold;
         error = hf_acquire(entries[taken].lock, mode, left_ns, &hold);
@@ -43,7 +44,7 @@ static int entries_take(const struct entry *entries, size_t count, enum hf_mode 
             out[entries[taken].index] = hold;
         }
     }
-    /* An earlier hold may have ended while this waited for later locks. */
+    /* A hold may have ended while this thread waited for the locks after it. */
     for (size_t i = 0; error == 0 && i < count; i++) {
         if (hf_remaining_ns(entries[i].lock) <= 0) {
             error = HF_ELOST;
@@ -51,8 +52,8 @@ static int entries_take(const struct entry *entries, size_t count, enum hf_mode 
     }
     while (error != 0 && taken > 0) {
         taken--;
-        int ignored = hf_release(entries[taken].lock); /* the handle is free in any case, whether
-                                                        * the hold was lost or not */
+        /* hf_release() frees the handle even if the hold was lost */
+        int ignored = hf_release(entries[taken].lock);
         (void)ignored;
     }
     return error;

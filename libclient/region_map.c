@@ -1,24 +1,25 @@
 /*
- * The regions that the agent gave to this client, each mapped once for the life of the client; and
- * the calls of the kernel that the lock word's protocol needs.
+ * The regions that the agent gave to this client, and the system calls that the lock word's
+ * protocol needs. Each region is mapped once, until hf_disconnect().
  *
  * Futexes in a region are shared between processes, so they are never FUTEX_PRIVATE. Their
- * time-outs run on CLOCK_MONOTONIC, so a thread that slept reads CLOCK_BOOTTIME again.
+ * time-outs run on CLOCK_MONOTONIC, which stands still during a suspend. So a thread that has slept
+ * reads CLOCK_BOOTTIME again.
  *
- * After a reconnection the agent sends its regions again. If file and incarnation are those of an
- * existing mapping, that mapping is used.
+ * After a reconnection the agent sends its regions again. If a region has the file and the
+ * incarnation of an existing mapping, the client keeps that mapping.
  *
  * When the agent has to look at a lock, the client sets the lock's dirty bit and rings: it sends a
- * RING frame. That needs no mutex and never waits, is allowed beside another thread's request on
- * the same socket (each packet is one frame), and also in a signal handler. A ring may be lost.
- * That only costs time, because the bit stays set:
- *  - The connection is down, or has not greeted yet: over the next connection the agent sends all
- *    regions again, and it looks at the bits of each region that it sends. A thread whose ring
+ * RING frame. A ring needs no mutex and never waits. It is allowed in a signal handler, and while
+ * another thread has a request on the same socket, because each packet is one frame. A ring may be
+ * lost, for one of three reasons. The loss only costs time, because the dirty bit stays set:
+ *  - The connection is down, or has no WELCOME yet. On the next connection the agent sends all
+ *    regions again, and looks at the dirty bits of each region that it sends. A thread whose ring
  *    failed, and that then waits, makes that connection before it sleeps (kernel_sleep()).
  *  - The socket is full (EAGAIN). At most one of the unread frames is a request, because a thread
- *    that asks waits for its answer. The others are RING or CLOSE. When the agent reads one of
- *    these, which is after the bit was set, it looks at all regions of this client.
- *  - The agent dies, or loses the ring otherwise: an agent looks at all bits five times in each
+ *    that asks waits for its answer. The others are RING or CLOSE. The agent reads such a frame
+ *    after the bit was set, and then looks at all regions of this client.
+ *  - The agent dies before it has read the ring. Each agent looks at all dirty bits five times in a
  *    ttl.
  */
 #include "client.h"
@@ -35,7 +36,7 @@
 
 enum {
     RING_MAX = 16,    /* the most bytes of a RING frame */
-    CONNECT_MS = 100, /* one attempt; the next one goes on with the same greeting */
+    CONNECT_MS = 100, /* the longest wait for WELCOME in one attempt */
     UNHEARD_MS = 250, /* how long a thread whose ring failed sleeps before the next attempt */
 };
 
@@ -61,9 +62,9 @@ void futex_wake_private(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Connects again, so that the agent looks at this client's regions. If another thread is using the
- * connection, this does nothing, for that thread notices the loss itself. Returns true if there is
- * no connection. */
+/* Connects again, so that the agent looks at this client's regions. Does nothing if another thread
+ * is using the connection, because that thread notices the loss itself. Returns true if there is no
+ * connection afterwards. */
 static bool is_cut_off(struct region_map *map)
 {
     hf_client *client = map->client;
@@ -84,7 +85,8 @@ static bool is_cut_off(struct region_map *map)
 static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
 {
     struct region_map *map = arg;
-    /* relaxed: this thread rang itself, or the thread that rang wakes this one or reconnects */
+    /* relaxed: only a ring of this thread must be seen here; another thread whose ring failed
+     * reconnects itself, or wakes this one */
     if (atomic_load_explicit(&map->ring_failed, memory_order_relaxed) && is_cut_off(map) &&
         (timeout_ns < 0 || timeout_ns > UNHEARD_MS * NS_PER_MS)) {
         timeout_ns = UNHEARD_MS * NS_PER_MS;
@@ -112,7 +114,8 @@ static void kernel_ring(void *arg)
     int saved = errno;
     size_t size = hfi_frame_encode(&ring, bytes, sizeof(bytes));
     if (send(map->client->socket_fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
-        errno != EAGAIN) { /* EAGAIN is harmless: see above */
+        errno != EAGAIN) {
+        /* after EAGAIN the agent looks all the same: see "The socket is full" above */
         atomic_store_explicit(&map->ring_failed, true, memory_order_relaxed);
     }
     errno = saved;
@@ -126,7 +129,8 @@ static void region_unmap(struct region_map *map)
     free(map);
 }
 
-/* Maps the descriptor, which the caller still owns. On failure returns NULL and sets *error. */
+/* Maps the region of the descriptor. The caller keeps the descriptor. On failure returns NULL and
+ * sets *error. */
 static struct region_map *region_create(hf_client *client, int fd, const struct stat *status,
                                         int *error)
 {
@@ -173,7 +177,7 @@ static struct region_map *region_find(hf_client *client, const struct stat *stat
     return NULL;
 }
 
-/* relaxed, all: see hfi_lease_counts() */
+/* relaxed, all: hfi_lease_counts() explains why that is enough */
 static void trust_set(struct hfi_trust *trust, int64_t ttl_ns)
 {
     if (atomic_load_explicit(&trust->ahead_max_ns, memory_order_relaxed) != ttl_ns) {

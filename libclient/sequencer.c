@@ -1,5 +1,6 @@
 /*
- * Sequencers: made from a hold, checked by the agent, or checked against what this host has seen.
+ * Sequencers: making one from a hold, and the two checks. The agent does hf_check_sequencer();
+ * hf_check_sequencer_local() compares the token with the highest one that this host has seen.
  *
  * The local check needs the region of the lock's namespace. The agent's configuration decides which
  * namespace a name belongs to. So the client asks the agent once for each text before a name's
@@ -55,7 +56,8 @@ HFI_PUBLIC int hf_sequencer(hf_lock *lock, char *buf, size_t size)
     return 0;
 }
 
-/* Parses a sequencer of this client's cell. Returns 0, HF_EINVAL or HF_EFORKED. */
+/* Parses a sequencer, and checks that it is of this client's cell. Returns 0, HF_EINVAL or
+ * HF_EFORKED. */
 static int sequencer_read(hf_client *client, const char *text, struct hfi_sequencer *out)
 {
     if (client == NULL || text == NULL) {
@@ -93,8 +95,8 @@ static size_t prefix_size(const struct hfi_sequencer *sequencer)
     return slash == NULL ? 0 : (size_t)(slash - sequencer->name);
 }
 
-/* Returns the region of the names with the same prefix as this one, if this client knows it; else
- * NULL. */
+/* Returns the region for the prefix of the sequencer's name, or NULL if this client does not know
+ * it. */
 static struct region_map *namespace_known(hf_client *client, const struct hfi_sequencer *sequencer)
 {
     size_t size = prefix_size(sequencer);
@@ -108,7 +110,7 @@ static struct region_map *namespace_known(hf_client *client, const struct hfi_se
     }
     pthread_mutex_unlock(&client->list_mutex);
     if (map != NULL && atomic_load(&map->region.header->abandoned) != 0) {
-        return NULL; /* the agent uses another region by now */
+        return NULL; /* the agent has abandoned this region, and uses another one */
     }
     return map;
 }
@@ -124,7 +126,7 @@ static int namespace_remember(hf_client *client, const struct hfi_sequencer *seq
     entry->size = (uint32_t)prefix_size(sequencer);
     memcpy(entry->prefix, sequencer->name, entry->size);
     pthread_mutex_lock(&client->list_mutex);
-    /* so that it is found before an older entry of the same prefix */
+    /* at the head, so that a search finds it before an older entry of the same prefix */
     entry->next = client->namespaces;
     client->namespaces = entry;
     pthread_mutex_unlock(&client->list_mutex);

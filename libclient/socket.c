@@ -1,15 +1,15 @@
 /*
- * Frames over the agent's socket, one in each packet. The agent sends descriptors with some; a
- * client sends none.
+ * This file sends and receives frames on the agent's socket. Each packet is one frame. The agent
+ * sends a descriptor with some frames; a client sends none.
  *
- * The descriptor's number never changes. Threads ring on it without the mutex (region_map.c), so no
- * other file may get that number. When a connection ends, its socket is shut down but stays open
- * until dup2() puts the next one in its place, or until hf_disconnect(). HELLO is sent before that
- * dup, so no ring comes before HELLO. A forked child shares the socket, and may close it, but not
- * shut it down.
+ * The number of the socket's descriptor never changes. Threads ring on it without the mutex
+ * (region_map.c), so the kernel must not give that number to another file. When a connection ends,
+ * its socket is shut down but stays open, until dup2() puts the next socket in its place or
+ * hf_disconnect() closes it. HELLO is sent before dup2(), so that no ring precedes HELLO. A forked
+ * child shares the socket. It may close its descriptor, but must not shut the socket down.
  *
- * SEND_ROOM bounds the unread bytes in the socket, so that a request does not wait behind hundreds
- * of rings while the agent delays those of this user.
+ * SEND_ROOM bounds the unread bytes in the socket, because the agent may delay the frames of this
+ * user: a request must not wait behind hundreds of rings.
  *
  * The socket is non-blocking, and a waiting thread polls it. A hang-up, a time-out or an invalid
  * frame ends the connection (socket_down()). The next call that needs the agent connects again.
@@ -23,8 +23,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* For setsockopt(), which doubles it. The kernel counts some 800 bytes for a small packet. The
- * largest frame of a client, a CHECK, has a thousand. */
+/* The value for SO_SNDBUF, which the kernel doubles. The kernel counts some 800 bytes for a small
+ * packet. The largest frame of a client, CHECK, has about 1000 bytes. */
 enum { SEND_ROOM = 8192 };
 
 int socket_up(hf_client *client, int socket, const struct hfi_frame *hello)
@@ -54,13 +54,14 @@ failed:
 void socket_down(hf_client *client)
 {
     if (client->connection_state != CONNECTION_DOWN) {
-        /* Otherwise the epoll set would report the end of the old connection until the next one. */
+        /* Otherwise the epoll set would report the hang-up of the old socket until the client has
+         * the next connection. */
         events_disconnected(client);
         shutdown(client->socket_fd, SHUT_RDWR);
         client->connection_state = CONNECTION_DOWN;
         client->retry_ns = 0;
-        /* release: pairs with the acquire of a thread that checks down; that thread then locks the
-         * mutex */
+        /* release: pairs with the acquire load of `down` in other threads, which then lock
+         * socket_mutex */
         atomic_store_explicit(&client->down, true, memory_order_release);
         events_look(client);
     }
@@ -74,7 +75,7 @@ void answer_close_fd(struct answer *answer)
     }
 }
 
-/* Polls the socket. Returns false if nothing happened until deadline_ns. */
+/* Polls the socket for the events `what`. Returns false if none came until deadline_ns. */
 static bool socket_wait(hf_client *client, short what, int64_t deadline_ns)
 {
     for (;;) { /* the loop ends by the deadline */
@@ -89,7 +90,8 @@ static bool socket_wait(hf_client *client, short what, int64_t deadline_ns)
             return true;
         }
         if (ready < 0 && errno != EINTR) {
-            return true; /* the next call meets the error and reports it */
+            /* the caller's next call on the socket fails with this error and reports it */
+            return true;
         }
     }
 }
@@ -117,8 +119,8 @@ int socket_send(hf_client *client, const struct hfi_frame *frame)
     }
 }
 
-/* Takes the descriptor of a message. More than one is an error, and all are closed. Sets `lost`:
- * one came, and this process cannot have any more. */
+/* Takes the descriptor of a message. If there is more than one, closes all and returns false.
+ * *lost: a descriptor came, but this process has no room for one more. */
 static bool take_fds(struct msghdr *message, struct answer *answer, bool *lost)
 {
     size_t count = 0;
@@ -142,7 +144,8 @@ static bool take_fds(struct msghdr *message, struct answer *answer, bool *lost)
     return count <= 1 && !(message->msg_flags & (MSG_TRUNC | MSG_CTRUNC));
 }
 
-/* Calls recvmsg() once. Returns 1, 0 if nothing is there, HF_ENOAGENT or HF_EPROTO. */
+/* Calls recvmsg() once. Returns 1 for a frame, 0 if no packet is there, HF_ENOAGENT or
+ * HF_EPROTO. */
 static int receive_now(hf_client *client, struct answer *answer)
 {
     struct iovec part = {.iov_base = client->packet, .iov_len = sizeof(client->packet)};

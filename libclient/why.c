@@ -1,10 +1,11 @@
 /*
- * Why a lock is not had, or why it was lost: hf_why().
+ * hf_why(): why the program does not have a lock, or why it lost the lock.
  *
- * Of a lock that is not had, the agent's answers to SHOW and STATUS say all that is known: SHOW has
- * the holders, the waiters and the lock-delay, STATUS has the session and the voters. ended.c finds
- * out why a hold ended. This file alone makes one reason and one text of that, so that the command
- * and every program give the same ones.
+ * For a lock that the program does not have, the answers to SHOW and STATUS contain all that the
+ * agent knows: SHOW has the holders, the waiters and the lock-delay, STATUS has the session and the
+ * voters. For a lock that it lost, ended.c finds out why the hold ended. Only this file chooses the
+ * reason and writes its text, so that the command and every program give the same reason for the
+ * same case.
  */
 #include "holdfast/admin.h"
 
@@ -19,13 +20,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The size of the struct in the first version that had it. A program that passes a smaller size has
- * forgotten to set it, or set a wrong one. */
+/* The size of struct hf_reason in its first version. No program can have a smaller struct, so a
+ * smaller size is a mistake of the program. */
 enum {
     HFI_REASON_SIZE_MIN = offsetof(struct hf_reason, text) + sizeof(((struct hf_reason *)0)->text)
 };
 
-/* What the agent's answers have contained so far. */
+/* The reason as far as it is known. The callbacks for the agent's answers fill it in. */
 struct inquiry {
     struct hf_reason reason;
     bool held_here; /* the first holder is on the agent's own host */
@@ -36,7 +37,7 @@ struct inquiry {
 static void say(struct inquiry *inquiry, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Appends to the text, and cuts it off where there is no more room. */
+/* Appends to reason.text, and cuts off what does not fit. */
 static void say(struct inquiry *inquiry, const char *format, ...)
 {
     size_t room = sizeof(inquiry->reason.text) - inquiry->used;
@@ -63,9 +64,9 @@ static void copy_text(char *out, size_t size, const char *text)
     snprintf(out, size, "%s", text == NULL ? "" : text);
 }
 
-/* Says who a user is: by name if it is one of this host, else by number. The names are those of
- * /etc/passwd. A name service (getpwuid_r) may not answer for minutes, and this call has promised
- * to return within seconds. */
+/* Appends the user's name if the user is of this host and in /etc/passwd, else the number. It does
+ * not call getpwuid_r(), because a name service may not answer for minutes, and hf_why() returns
+ * within seconds. */
 static void say_user(struct inquiry *inquiry, int64_t uid, bool is_here)
 {
     char room[4096];
@@ -97,7 +98,7 @@ static void note_holder(struct inquiry *inquiry, const struct hf_party *holder)
     copy_text(reason->command, sizeof(reason->command), holder->command);
 }
 
-/* An hf_list_fn. */
+/* The callback (hf_list_fn) for the answer to SHOW. */
 static int on_lock(const struct hf_lock_info *info, void *arg)
 {
     struct inquiry *inquiry = arg;
@@ -131,9 +132,9 @@ static void say_missing(struct inquiry *inquiry, const struct hf_status *status)
     }
 }
 
-/* An hf_status_fn. Without a majority no holder on another host can give the lock up, so a missing
- * majority is reported before such a holder. A holder on this host can give it up, and is reported
- * first. */
+/* The callback (hf_status_fn) for the answer to STATUS. Without a majority no holder on another
+ * host can give the lock up. So the reason is then the missing majority, and not that holder. A
+ * holder on this host can give the lock up, so it stays the reason. */
 static void on_status(const struct hf_status *status, void *arg)
 {
     struct inquiry *inquiry = arg;
@@ -197,7 +198,7 @@ static bool is_here(const struct inquiry *inquiry, const char *agent)
     return strcmp(agent, inquiry->lock->client->agent) == 0;
 }
 
-/* Says who broke a hold, as far as it is known. */
+/* Appends who broke a hold, as far as it is known. */
 static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
 {
     say(inquiry, "broken by ");
@@ -211,7 +212,7 @@ static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
     }
 }
 
-/* Says behind whom the lock is closed, if it was closed on this host. */
+/* Appends whose hold the lock is closed behind, if that hold was on this host. */
 static void say_closing(struct inquiry *inquiry)
 {
     const struct binding *binding = atomic_load(&inquiry->lock->binding);
@@ -238,7 +239,7 @@ static void say_closing(struct inquiry *inquiry)
     }
 }
 
-/* Says why a hold ended. */
+/* Appends why the hold ended. */
 static void say_end(struct inquiry *inquiry)
 {
     const struct hf_reason *reason = &inquiry->reason;
@@ -311,7 +312,8 @@ static void say_reason(struct inquiry *inquiry)
     }
 }
 
-/* Copies as much as the caller's struct has room for, and sets the rest of it to 0. */
+/* Copies as many bytes of the reason as the caller's struct has, and sets bytes of a larger struct
+ * to 0. */
 static void hand_out(const struct inquiry *inquiry, struct hf_reason *out)
 {
     size_t size = out->size;
@@ -321,7 +323,7 @@ static void hand_out(const struct inquiry *inquiry, struct hf_reason *out)
     out->size = size;
 }
 
-/* Takes over why a hold ended. */
+/* Copies the reason of the hold's end into the inquiry. */
 static void note_end(struct inquiry *inquiry, const struct hold_end *end)
 {
     struct hf_reason *reason = &inquiry->reason;

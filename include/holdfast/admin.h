@@ -2,14 +2,17 @@
  * Holdfast: looking at the locks, the agent and the cell, and the administrator's break. A program
  * that only takes locks needs holdfast.h alone.
  *
- * The rules of holdfast.h about errors, threads, forks and nanoseconds hold here, too. Besides:
- *  - A call passes its results to a function of the caller, which runs inside the call, on the
- *    calling thread, with no mutex of the library held. Everything that the function's arguments
- *    point to belongs to the library and lives until the function returns. Copy what you keep.
- *  - That function may not call the library with the same client.
+ * The rules of holdfast.h about errors, threads, forks and nanoseconds hold here, too. There are
+ * more rules for the calls of this header:
+ *  - A call passes its results to a function that the caller gives. The function runs inside the
+ *    call, on the calling thread, and the library holds no mutex meanwhile. Everything that the
+ *    function's arguments point to belongs to the library and lives until the function returns. The
+ *    function must copy what the program needs later.
+ *  - The function must not call the library with the same client.
  *  - Lists are arrays of pointers. In a later version of the library the structs may have more
  *    fields, at their ends. So a program does not use sizeof of these structs.
- *  - A call asks the agent, and waits for its answer: 1 s at most for a connection, then 5 s.
+ *  - A call asks the agent. It waits for at most 1 s for a connection, and then for at most 5 s for
+ *    the answer.
  */
 #ifndef HOLDFAST_ADMIN_H
 #define HOLDFAST_ADMIN_H
@@ -23,16 +26,16 @@ extern "C" {
 /* The mode in which a lock is held. */
 enum hf_state { HF_STATE_FREE = 0, HF_STATE_EXCLUSIVE = 1, HF_STATE_SHARED = 2 };
 
-/* One holder or waiter. An unknown number is -1, an unknown text is NULL. */
+/* One holder or waiter. A number that is not known is -1, and a text that is not known is NULL. */
 struct hf_party {
     const char *agent; /* the name of the agent on its host */
-    int64_t pid;       /* as that agent sees it */
+    int64_t pid;       /* the process, in the agent's PID namespace */
     int64_t uid;
     const char *command;  /* a holder's command line, words joined by spaces; NULL for a waiter */
     enum hf_mode mode;    /* the mode of its hold, or of the hold that it waits for */
     uint64_t token;       /* a holder's fencing token; 0 for a waiter */
-    int64_t elapsed_ns;   /* for how long it has held, or waited */
-    int64_t remaining_ns; /* for how long a holder's hold still counts */
+    int64_t elapsed_ns;   /* for how long the party has held the lock, or waited for it */
+    int64_t remaining_ns; /* for how long a holder's hold still counts; -1 for a waiter */
 };
 
 struct hf_lock_info {
@@ -63,9 +66,9 @@ int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg);
  * HF_STATE_FREE. Errors as hf_list, and HF_ENAMETOOLONG. */
 int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg);
 
-/* Returns the path of the socket at which this client has its agent, or had it last (struct
- * hf_options says where agents are looked for). The string belongs to the client. NULL if client is
- * NULL. Any thread may call this. */
+/* Returns the path of the socket of this client's agent (struct hf_options says where a client
+ * looks for an agent). The string belongs to the client. NULL if client is NULL. Any thread may
+ * call this. */
 const char *hf_socket(const hf_client *client);
 
 enum hf_session_state { HF_SESSION_SAFE = 0, HF_SESSION_JEOPARDY = 1, HF_SESSION_LOST = 2 };
@@ -73,7 +76,7 @@ enum hf_voter_state { HF_VOTER_UP = 0, HF_VOTER_DOWN = 1, HF_VOTER_REFUSED = 2 }
 
 struct hf_voter_info {
     const char *name;
-    const char *address; /* NULL if it has none (a cell of one host) */
+    const char *address; /* NULL if the voter has no address (a cell of one host) */
     enum hf_voter_state state;
 };
 
@@ -84,7 +87,7 @@ struct hf_status {
     const char *version;
     enum hf_session_state session_state;
     uint64_t session_epoch;
-    int64_t session_remaining_ns; /* if negative, the session's lease ended that long ago */
+    int64_t session_remaining_ns; /* until the session's lease ends; negative after its end */
     const struct hf_voter_info *const *voters; /* voter_count pointers */
     size_t voter_count;
     uint64_t clients;
@@ -99,13 +102,14 @@ typedef void hf_status_fn(const struct hf_status *status, void *arg);
 int hf_status(hf_client *client, hf_status_fn *fn, void *arg);
 
 /*
- * One thing that the agent knows of itself, of its host or of the cell. `holdfast doctor` judges
- * these facts. The set of keys is no part of this interface and changes with versions: a program
- * ignores keys that it does not know.
+ * One fact that the agent knows about itself, its host or the cell. `holdfast doctor` judges these
+ * facts. The set of keys is not part of this interface and changes with versions. A program must
+ * ignore keys that it does not know.
  */
 struct hf_fact {
-    const char *subject; /* the agent that it is about; NULL: this host's agent, or the cell */
-    const char *key;     /* such as "round_trip_ns" */
+    /* the agent that the fact is about; NULL: this host's agent, or the cell */
+    const char *subject;
+    const char *key; /* such as "round_trip_ns" */
     int64_t value;
     const char *text; /* NULL: none */
 };
@@ -116,13 +120,13 @@ typedef int hf_fact_fn(const struct hf_fact *fact, void *arg);
 /* Calls fn for each fact. Errors as hf_status. */
 int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg);
 
-enum { HF_BREAK_NOW = 1 }; /* hf_break's flags: without the lock-delay */
+enum { HF_BREAK_NOW = 1 }; /* a flag of hf_break: the lock opens at once, without the lock-delay */
 
 /*
  * Ends every hold of a lock. Only root and the administrators of the lock's namespace may do so.
- * Then the lock stays closed for its holders' lock-delay, so that they can notice, unless flags has
- * HF_BREAK_NOW. A lock without a holder stays as it is. HF_EACCES, HF_EINVAL, HF_ENAMETOOLONG,
- * HF_ENOAGENT, HF_EFORKED.
+ * Without HF_BREAK_NOW in flags, the lock then stays closed for the lock-delay of its holders, so
+ * that they have time to notice the break. A lock without a holder does not change. HF_EACCES,
+ * HF_EINVAL, HF_ENAMETOOLONG, HF_ENOAGENT, HF_EFORKED.
  */
 int hf_break(hf_client *client, const char *name, unsigned flags);
 

@@ -10,9 +10,9 @@
  *     if (auto hold = holdfast::hold::try_for(lock, std::chrono::seconds(2))) { ... }
  *
  * A client must outlive its locks, and a lock must outlive its holds. A constructor that fails
- * throws an error. try_to and try_for return an empty hold if the lock cannot be had now, and throw
- * other errors. A destructor never throws: call release() where it matters whether the hold lasted
- * until its end.
+ * throws an error. try_to and try_for return an empty hold if they do not get the lock, and throw
+ * for any other failure. A destructor never throws. A program that must know whether its hold
+ * lasted calls release(), which throws if the hold was lost.
  */
 #ifndef HOLDFAST_HOLDFAST_HPP
 #define HOLDFAST_HOLDFAST_HPP
@@ -104,7 +104,7 @@ class lock
     }
     lock(const client &owner, const std::string &name, const hf_lock_options &options)
     {
-        if (name.find('\0') != std::string::npos) { /* a C string would end there */
+        if (name.find('\0') != std::string::npos) { /* a C string would end at the zero */
             throw error(HF_EINVAL);
         }
         hf_lock *made = nullptr;
@@ -135,13 +135,13 @@ class lock
     std::unique_ptr<hf_lock, closer> handle_;
 };
 
-/* A hold, which is released when it goes out of scope. It can be moved, not copied; it may be
- * empty. */
+/* A hold, which is released when it goes out of scope. It can be moved but not copied. An empty
+ * object holds nothing. */
 class hold
 {
   public:
     hold() noexcept = default;
-    /* Waits for ever. */
+    /* Takes the lock. Waits for it without a limit. */
     explicit hold(const lock &of, hf_mode mode = HF_EXCLUSIVE)
     {
         detail::check(take(of, mode, HF_FOREVER));
@@ -205,8 +205,8 @@ class hold
     {
         detail::check(handle_ != nullptr ? hf_downgrade(handle_) : static_cast<int>(HF_ENOTHELD));
     }
-    /* Ends the hold now. Throws HF_ELOST if it had ended before. This object is empty afterwards
-     * in any case. */
+    /* Ends the hold now. Throws HF_ELOST if the hold had ended before the call. This object is
+     * empty afterwards, even if the call throws. */
     void release()
     {
         hf_lock *held = std::exchange(handle_, nullptr);
