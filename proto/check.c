@@ -1,7 +1,7 @@
 /*
- * A failed HF_CHECK, unless the program defines its own hfi_check_failed(): one line to standard
- * error, then abort. It relies on nothing but the stack, so that it works with a damaged heap and
- * in a forked child.
+ * The default of hfi_check_failed(), for programs that do not define their own. It writes one line
+ * to standard error and calls abort(). It uses only the stack, so that it works with a damaged heap
+ * and in a forked child.
  */
 #include "proto/check.h"
 
@@ -20,7 +20,7 @@ __attribute__((weak)) void hfi_check_failed(const char *what, const char *file, 
         text[size - 1] = '\n';
     }
     if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0) {
-        /* If writing fails, nothing more can be done; the abort below still leaves a core. */
+        /* If write() fails, the line is lost, but abort() still leaves a core. */
     }
     abort();
 }

@@ -1,4 +1,4 @@
-/* Endings: see ending.h. */
+/* Writes and reads the notes of endings: see ending.h. */
 #include "proto/ending.h"
 
 #include "lockword_private.h"
@@ -7,9 +7,10 @@
 #include <string.h>
 
 /*
- * `what` of a note: the kind in the low 8 bits, whether the user is known, the user in the high 32.
- * `hold`: the low bits of the token and HOLD_NOTED, so that 0 is no hold's; 0 for a shared hold,
- * whose seat has the rest.
+ * The layout of a note's two words. `what` has the kind in the low 8 bits, then a bit that is set
+ * if the user is known, and the user in the high 32 bits. `hold` has the low bits of the token and
+ * HOLD_NOTED, so that it is never 0 for an exclusive hold. It is 0 for a shared hold, whose note is
+ * in its seat.
  */
 enum { WHAT_KIND = 0xff, WHAT_USER_KNOWN = 0x100, WHAT_UID_SHIFT = 32 };
 #define HOLD_NOTED (UINT64_C(1) << 63)
@@ -22,11 +23,11 @@ static uint64_t what_of(const struct hfi_ending *ending)
 }
 
 /*
- * Writes the slot's note. The swap of the word or the cell that follows carries it to the process
- * that finds its hold gone. But such a process may read late, while the note of the next hold is
- * written over its own. So the note is a seqlock (Boehm, Can Seqlocks Get Along With Programming
- * Language Memory Models?, 2012): the writer first clears what says whose note it is, and the
- * reader looks at that before and after.
+ * Writes the slot's note. The swap of the word or the cell, which follows, publishes the note to
+ * the process that finds its hold gone. Such a process may read late, while the note of the next
+ * hold overwrites the note of its own. So the note is a seqlock (Boehm, Can Seqlocks Get Along With
+ * Programming Language Memory Models?, 2012). The writer first clears `hold`, which identifies the
+ * note. The reader compares `hold` before and after it reads the other fields.
  */
 static void write_note(const struct hfi_region *region, uint32_t slot, uint64_t hold,
                        const struct hfi_ending *ending)
@@ -34,11 +35,11 @@ static void write_note(const struct hfi_region *region, uint32_t slot, uint64_t 
     struct hfi_ending_note *note = &region->words[slot].ending;
     uint64_t name[HFI_LABEL_MAX / sizeof(uint64_t)] = {0};
     memcpy(name, ending->agent, strnlen(ending->agent, HFI_LABEL_MAX));
-    /* relaxed, both: the releases that follow carry them */
+    /* relaxed, both: the release stores below publish these two */
     atomic_store_explicit(&note->hold, 0, memory_order_relaxed);
     atomic_store_explicit(&note->what, HFI_ENDING_NONE, memory_order_relaxed);
     /* release, all of them: pair with the acquires in hfi_ending_last() and read_rest(), so that a
-     * reader of any of these values then sees the two above */
+     * thread that reads one of these values also sees the two stores above */
     atomic_store_explicit(&note->at_ns, (uint64_t)ending->at_ns, memory_order_release);
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
         atomic_store_explicit(&note->agent[i], name[i], memory_order_release);
@@ -58,7 +59,7 @@ static void note_seat(const struct hfi_region *region, uint32_t seat, uint64_t c
                       const struct hfi_ending *ending)
 {
     struct hfi_seat *shared = hfi_seat(region, seat);
-    /* a seqlock, as write_note(); 0 is no hold's cell */
+    /* a seqlock, as in write_note(); no hold has the cell 0 */
     atomic_store_explicit(&shared->ended, 0, memory_order_relaxed);
     atomic_store_explicit(&shared->ending, what_of(ending), memory_order_release);
     atomic_store_explicit(&shared->ended, cell, memory_order_release);
@@ -96,7 +97,7 @@ void hfi_ending_note_all(const struct hfi_region *region, uint32_t slot,
     }
 }
 
-/* Takes `what` apart. False: it is no note. The region's bytes may be hostile. */
+/* Decodes `what`. Returns false if it is not a valid note, because any process can write it. */
 static bool read_what(uint64_t what, struct hfi_ending *out)
 {
     uint64_t kind = what & WHAT_KIND;
@@ -111,8 +112,8 @@ static bool read_what(uint64_t what, struct hfi_ending *out)
 static void read_rest(const struct hfi_ending_note *note, struct hfi_ending *out)
 {
     uint64_t name[HFI_LABEL_MAX / sizeof(uint64_t)];
-    /* acquire, all of them: the second look at whose note it is comes after these; pair with the
-     * releases in write_note() */
+    /* acquire, all of them: pair with the release stores in write_note(). The caller's second look
+     * at the note's identity stays behind these loads. */
     out->at_ns = (int64_t)(atomic_load_explicit(&note->at_ns, memory_order_acquire) & INT64_MAX);
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
         name[i] = atomic_load_explicit(&note->agent[i], memory_order_acquire);
@@ -141,18 +142,18 @@ bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_
         return false;
     }
     read_rest(note, out);
-    /* relaxed: behind the acquires of read_rest(); see write_note() */
+    /* relaxed: the acquire loads of read_rest() keep this load behind them; see write_note() */
     return atomic_load_explicit(&note->what, memory_order_relaxed) == what || nothing_known(out);
 }
 
-/* A shared hold's note is in its seat. The name of the administrator's agent is in the slot's note,
- * if that is still of the same ending. */
+/* Reads the note of a shared hold in its seat. If the slot's note is still of the same ending, it
+ * adds the name of the administrator's agent. */
 static bool read_reader(const struct hfi_region *region, uint32_t slot, uint32_t seat,
                         uint64_t cell, struct hfi_ending *out)
 {
     const struct hfi_seat *shared = hfi_seat(region, seat);
     struct hfi_ending last;
-    /* acquire, relaxed: as in hfi_ending_read() */
+    /* acquire, and relaxed below: as in hfi_ending_read() */
     if (atomic_load_explicit(&shared->ended, memory_order_acquire) != cell) {
         return false;
     }
@@ -181,7 +182,7 @@ bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t se
         !hfi_ending_last(region, slot, out)) {
         return false;
     }
-    /* relaxed: behind the acquires of hfi_ending_last(). If any of another hold's note was read,
-     * its writer has cleared this before. */
+    /* relaxed: the acquire loads of hfi_ending_last() keep this load behind them. If they read a
+     * field of another hold's note, the writer of that note had cleared `hold` before. */
     return atomic_load_explicit(&note->hold, memory_order_relaxed) == hold || nothing_known(out);
 }

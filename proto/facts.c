@@ -1,15 +1,15 @@
 /*
- * TOLD: an agent's facts about itself and its cell, for `holdfast doctor`: building it fact by
- * fact, reading it with a cursor.
+ * The frame TOLD, which has an agent's facts about itself and its cell for `holdfast doctor`. The
+ * agent builds it fact by fact, and the client reads it with a cursor.
  *
  *   [kind, request, [fact...]]
  *   fact = [subject, key, value, text]
  *
  * Facts have names instead of positions, so that an agent may send facts that a client does not
- * know, and may lack facts that a client asks for. Their number is known only at the end. So the
- * head of their array always has the form with a 16-bit count, and is written again with the same
- * size. A fact's text is cleaned and cut like a command line of LISTED: '?' replaces bytes that are
- * no text.
+ * know, and may lack facts that a client asks for. The number of facts is known only at the end. So
+ * the head of their array always has the form with a 16-bit count, and can be overwritten at the
+ * end. A fact's text is cut like a command line of LISTED, and '?' replaces bytes that are not
+ * text.
  */
 #include "fields.h"
 
@@ -48,7 +48,8 @@ bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out
         return false;
     }
     if (!hfi_read_fact(&reader, out)) {
-        memset(cursor, 0, sizeof *cursor); /* the packet was changed since it was decoded */
+        /* the caller has changed the packet since hfi_frame_decode() checked it */
+        memset(cursor, 0, sizeof *cursor);
         return false;
     }
     cursor->at = reader.at;

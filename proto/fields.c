@@ -1,8 +1,8 @@
 /*
- * Reading and writing the fields of a frame by tables: see fields.h.
+ * Reads and writes the fields of a frame by tables: see fields.h.
  *
- * The msgpack types that frames are made of: positive and negative integers of every width, bool,
- * str, array; messages between agents have bin too. Anything else is refused.
+ * Frames consist of these msgpack types: positive and negative integers of every width, bool, str,
+ * array. Messages between agents also have bin. Every other type is refused.
  */
 #include "fields.h"
 
@@ -30,7 +30,7 @@ static const char *const rule_expected[HFI_TEXT_RULES] = {
 
 /* ---- reading ---- */
 
-/* Reads a big-endian number of that many bytes. */
+/* Reads a big-endian number of `width` bytes. */
 static bool read_number(struct hfi_reader *reader, size_t width, uint64_t *out)
 {
     uint64_t value = 0;
@@ -106,7 +106,7 @@ static struct hfi_item read_counted(struct hfi_reader *reader, enum hfi_item_typ
     return type == HFI_ITEM_ARRAY ? item_of(type, count) : read_bytes(reader, type, count);
 }
 
-/* Reads the next item. Lead bytes as in the msgpack specification, "Formats". */
+/* Reads the next item. The section "Formats" of the msgpack specification lists the lead bytes. */
 struct hfi_item hfi_read_item(struct hfi_reader *reader)
 {
     uint64_t lead;
@@ -166,7 +166,7 @@ struct hfi_item hfi_read_item(struct hfi_reader *reader)
     return item_other(lead < 0x90 ? "a map" : "an extension");
 }
 
-/* Writes the value that was found, for an error message. */
+/* Writes the item's value into `text`, for an error message. */
 static void item_describe(const struct hfi_item *item, char *text, size_t size)
 {
     int written = 0;
@@ -223,7 +223,7 @@ void hfi_reader_fail(const struct hfi_reader *reader, uint32_t field_index, cons
         used = snprintf(reader->error->text, sizeof reader->error->text,
                         "%s: %sfound %s, expected %s", reader->frame, where, found, expected);
     }
-    HF_CHECK(used > 0); /* a text that was cut off is still useful */
+    HF_CHECK(used > 0); /* a text that is cut off is still useful, so only an empty one is a bug */
 }
 
 static bool integer_fits(const struct hfi_field *field, bool negative, uint64_t value)
@@ -361,7 +361,7 @@ void hfi_write_array(struct hfi_writer *writer, uint32_t count)
 {
     msgpack_packer packer = packer_of(writer);
 
-    msgpack_pack_array(&packer, count); /* the writer remembers a failure */
+    msgpack_pack_array(&packer, count); /* sink() notes a failure in the writer */
 }
 
 void hfi_write_unsigned(struct hfi_writer *writer, uint64_t value)
@@ -434,7 +434,7 @@ static void write_integer(struct hfi_writer *writer, const struct hfi_field *fie
         value = is_signed ? (uint64_t)(int64_t)(int32_t)narrow : narrow;
     } else {
         memcpy(&value, member, sizeof value);
-        /* A negative number in a member that may not be negative is above every max. */
+        /* A negative number in a member that must not be negative becomes larger than every max. */
     }
     if (!integer_fits(field, is_signed && (int64_t)value < 0, value)) {
         writer->failed = true;

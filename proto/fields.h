@@ -1,12 +1,12 @@
 /*
- * Reading and writing the fields of a frame by tables. Private to proto/.
+ * Reads and writes the fields of a frame by tables. Private to proto/.
  *
- * A table has for each field its name, its offset in a struct, and its allowed values. One table
- * serves both directions, so that no frame can be written that the other side refuses. Writing uses
- * msgpack-c's packer on a bounded buffer. Reading uses a cursor of our own over the few msgpack
- * types that frames consist of. Each step of the cursor is checked against the end of the packet,
- * and nothing is allocated. A count in a packet is compared with the allowed maximum before it is
- * used.
+ * A table has for each field its name, its offset in a struct, and its allowed values. The same
+ * table is used to write and to read a frame, so that no side can write a frame that the other side
+ * refuses. The writing functions use msgpack-c's packer on a bounded buffer. The reading functions
+ * use a cursor that knows only the few msgpack types of which frames consist. Each step of the
+ * cursor is checked against the end of the packet, and nothing is allocated. A count in a packet is
+ * compared with the allowed maximum before it is used.
  */
 #ifndef PROTO_FIELDS_H
 #define PROTO_FIELDS_H
@@ -21,11 +21,11 @@
 enum hfi_text_rule {
     HFI_TEXT_NAME,          /* a lock name */
     HFI_TEXT_PREFIX,        /* a prefix of lock names; may be empty */
-    HFI_TEXT_LABEL,         /* a cell, an agent, a namespace */
-    HFI_TEXT_LABEL_OR_NONE, /* the same, or empty: not known */
+    HFI_TEXT_LABEL,         /* the name of a cell, an agent or a namespace */
+    HFI_TEXT_LABEL_OR_NONE, /* a label, or an empty text: not known */
     HFI_TEXT_STORE,         /* 32 lower-case hex digits */
-    HFI_TEXT_WORD,          /* a version, a role */
-    HFI_TEXT_ADDRESS,       /* where an agent listens; may be empty: nowhere */
+    HFI_TEXT_WORD,          /* a word, such as a version or a role */
+    HFI_TEXT_ADDRESS,       /* the address at which an agent listens; empty: it does not listen */
     HFI_TEXT_SEQUENCER,
     HFI_TEXT_COMMAND,
     HFI_TEXT_RULES,
@@ -42,13 +42,15 @@ struct hfi_field {
     const char *name;
     enum hfi_field_type type;
     enum hfi_text_rule rule; /* the rule for a text */
-    uint32_t offset;         /* of the member, in the struct that the table describes */
-    uint32_t size;           /* of the member: 4 or 8 for an integer, which is signed if min < 0 */
+    uint32_t offset;         /* the member's offset in the struct that the table describes */
+    /* the member's size: 4 or 8 for an integer, which is signed if min < 0 */
+    uint32_t size;
     int64_t min;
     uint64_t max;
 };
 
-/* Table entries: s is the struct, m the member. The field's name is the member's, or label. */
+/* Entries of a table: s is the struct, and m the member. The field has the name of the member, or
+ * `label`. */
 #define HFI_INTEGER_AS(label, s, m, low, high)                                                     \
     {                                                                                              \
         .name = (label), .type = HFI_FIELD_INTEGER, .offset = offsetof(struct s, m),               \
@@ -73,7 +75,7 @@ struct hfi_field {
 
 enum {
     HFI_FIELD_SLOT_MAX = (1 << 22) - 1,
-    HFI_FIELD_SEAT_MAX = (1 << 20) * 7 - 1, /* blocks of a region times seats of a block */
+    HFI_FIELD_SEAT_MAX = (1 << 20) * 7 - 1, /* the blocks of a region times the seats of a block */
     HFI_FIELD_WORD_MAX = 64,
     HFI_FIELD_ADDRESS_MAX = 127,
     HFI_FIELD_STORE_SIZE = 32,
@@ -81,8 +83,8 @@ enum {
 
 /* ---- reading ---- */
 
-/* A position in a packet. Error texts name the position: the frame, then "item N" and "party N" in
- * it. */
+/* A position in a packet. An error text names the position by the frame, then by "item N" and
+ * "party N" within the frame. */
 struct hfi_reader {
     const unsigned char *at;
     const unsigned char *end;
@@ -105,13 +107,14 @@ enum hfi_item_type {
     HFI_ITEM_END,   /* the packet ends before the item, or within it */
 };
 
-/* One msgpack item. Of an array only the head is read. */
+/* One msgpack item. Of an array, only its head. */
 struct hfi_item {
     enum hfi_item_type type;
-    bool negative;        /* an integer below 0: value is its two's complement */
-    uint64_t value;       /* an integer, a bool, an array's count */
-    const char *what;     /* the kind of an HFI_ITEM_OTHER */
-    struct hfi_text text; /* of TEXT and BINARY; inside the packet, unchecked */
+    bool negative;    /* the integer is below 0, and value is its two's complement */
+    uint64_t value;   /* an integer, a bool, an array's count */
+    const char *what; /* the name of the type of an HFI_ITEM_OTHER */
+    /* the bytes of TEXT and BINARY, which lie in the packet and are not checked */
+    struct hfi_text text;
 };
 
 /* Reads the next item. Checks only that the item lies within the packet. */
@@ -126,15 +129,16 @@ bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char 
                     uint32_t low, uint32_t high, uint32_t *count)
     __attribute__((warn_unused_result));
 
-/* Reads count fields into base; index_first is the index of the first one in its array. */
+/* Reads count fields into the struct at base. index_first is the index of the first field in its
+ * array. */
 bool hfi_read_fields(struct hfi_reader *reader, const struct hfi_field *fields, uint32_t count,
                      uint32_t index_first, void *base) __attribute__((warn_unused_result));
 
 /* ---- writing ---- */
 
-/* If a value did not fit or was out of its range, `failed` is set, and stays set. */
+/* `failed` is set, and stays set, when a value does not fit or is out of its range. */
 struct hfi_writer {
-    unsigned char *bytes; /* NULL: only counts */
+    unsigned char *bytes; /* NULL: the writer only counts the bytes */
     size_t size;
     size_t used;
     bool failed;
@@ -154,15 +158,15 @@ void hfi_write_fields(struct hfi_writer *writer, const struct hfi_field *fields,
 
 bool hfi_text_fits(enum hfi_text_rule rule, struct hfi_text text);
 
-/* Returns the size of the UTF-8 character at bytes, of which size bytes may be read; 0: there is
- * none, or it is a control character. */
+/* Returns the size of the UTF-8 character at bytes, where size bytes are readable. Returns 0 if
+ * there is no valid character, or if it is a control character. */
 size_t hfi_utf8_size(const char *bytes, size_t size);
 
-/* Cuts a command line at the end of a character, and replaces bytes that are no text by '?'.
- * cleaned has room for HFI_FRAME_COMMAND_MAX bytes; the result lies there. */
+/* Cuts a command line at the end of a character, and replaces bytes that are not text by '?'. The
+ * result lies in `cleaned`, which must have HFI_FRAME_COMMAND_MAX bytes. */
 struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned);
 
-/* ---- the table of LISTED, which frame.c needs to check a page ---- */
+/* ---- the elements of LISTED and TOLD, which frame.c needs to check a whole frame ---- */
 
 /* Reads one lock of a page; *parties is the number of parties that follow it. */
 bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32_t *parties)

@@ -1,11 +1,11 @@
 /*
- * The frames between a client and its agent: one table of fields for each kind, and decoding and
- * encoding by these tables. SCHEMA.md says the same in words; LISTED is in listed.c, TOLD in
- * facts.c.
+ * The frames between a client and its agent. There is one table of fields for each kind, by which
+ * this file encodes and decodes frames. SCHEMA.md describes the same fields in words. listed.c
+ * builds LISTED, and facts.c builds TOLD.
  *
- * HELLO and WELCOME begin with the protocol version. If it is not ours, the decoder reads no field
- * after it. So a peer of another version gets the answer that the version differs, whatever its
- * frames look like.
+ * HELLO and WELCOME begin with the protocol version. If it is not HFI_PROTOCOL_VERSION, the decoder
+ * reads no field after it. So the agent can answer HF_EVERSION to a client of any other version,
+ * whatever fields follow.
  */
 #include "fields.h"
 
@@ -17,11 +17,11 @@
 #include <string.h>
 
 enum {
-    FIELD_KIND = 0, /* positions in the frame's array */
+    FIELD_KIND = 0, /* an index in the frame's array */
     FIELD_REQUEST = 1,
-    FIELDS_BEFORE = 2, /* kind and request come before a kind's own fields */
+    FIELDS_BEFORE = 2, /* the number of fields before a kind's own: kind and request */
     LOCK_DELAY_MAX_S = 60,
-    ERROR_MIN = -99, /* the existing codes and room for later ones; an unknown code is passed on */
+    ERROR_MIN = -99, /* leaves room for later error codes, which the decoder passes on */
     MESSAGE_SIZE = 64,
 };
 
@@ -82,7 +82,8 @@ static const struct hfi_field seat_fields[] = {
     HFI_INTEGER(hfi_seat_frame, flags, 0, HFI_SEAT_SHARED),
 };
 
-/* Fields of kinds that have no struct of their own; offsets are in struct hfi_frame. */
+/* The fields of kinds that have no struct of their own. Their offsets are those in struct
+ * hfi_frame. */
 static const struct hfi_field close_fields[] = {
     HFI_INTEGER(hfi_frame, handle, 0, UINT32_MAX),
 };
@@ -134,7 +135,7 @@ static const struct hfi_field voter_fields[] = {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FIELDS(array) .fields = (array), .count = COUNT(array)
 
-/* What follows the fields of a kind, as one more element. */
+/* What follows the fields of a kind, as the last element of the frame's array. */
 enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS };
 
 /* Which request numbers a kind may carry. */
@@ -334,8 +335,8 @@ static bool read_tail(struct hfi_reader *reader, const struct schema *schema, st
     return true;
 }
 
-/* Reads the frame's head: its kind, its length, its request. Returns NULL if the frame is
- * refused. */
+/* Reads the head of the frame: its length, kind and request. Returns NULL if the frame is not
+ * valid. */
 static const struct schema *read_head(struct hfi_reader *reader, uint32_t *length,
                                       struct hfi_frame *out)
 {
@@ -424,8 +425,8 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
     reader.end = reader.at + size;
     if (!read_frame(&reader, out, cursor)) {
         if (cursor != NULL) {
-            memset(cursor, 0, sizeof *cursor); /* the caller must not read any part of an invalid
-                                                * page */
+            /* so that the caller can read no part of an invalid page */
+            memset(cursor, 0, sizeof *cursor);
         }
         return -1;
     }

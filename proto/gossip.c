@@ -1,5 +1,5 @@
 /*
- * Gossip as bytes: see proto/gossip.h. Read and written by tables, as the frames are (fields.h).
+ * Encodes and decodes gossip: see proto/gossip.h. It uses tables, as the frames do (fields.h).
  *
  *   packet = [kind, answer, incarnation, beat_ms, [entry...]]
  *   item   = [author, incarnation, number, age_ms, kind, the kind's fields]
@@ -27,7 +27,8 @@ enum {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The fields in the form that tables can read: texts as pointers into the packet. */
+/* The fields in a form that the tables of fields.h can describe: texts are pointers into the
+ * packet. */
 struct head_fields {
     uint32_t kind;
     bool answer;
@@ -52,7 +53,7 @@ struct digest_fields {
 
 struct body_fields {
     uint32_t kind;
-    struct hfi_text text; /* an address, an agent, a name */
+    struct hfi_text text; /* an address, an agent's name or a lock's name */
     bool voter;
     uint32_t epoch;
     uint32_t state;
@@ -135,11 +136,11 @@ static const struct hfi_field waiter_fields[] = {
     HFI_INTEGER(gossip_waiter, waited_ms, -1, INT64_MAX),
 };
 
-/* A kind's fields; a lock has two arrays behind them. */
+/* The fields of a kind of body. GOSSIP_LOCK has two arrays after its fields. */
 struct body_table {
     const struct hfi_field *fields;
     uint32_t count;
-    uint32_t elements; /* including the kind and what follows the fields */
+    uint32_t elements; /* the number of elements of the body, including the kind and the arrays */
 };
 
 static struct body_table table_of(uint32_t kind)
@@ -283,12 +284,12 @@ static bool read_parties(struct hfi_reader *reader, struct gossip_lock *lock)
     return true;
 }
 
-/* elements: how many the body has, including the kind. */
+/* elements: the number of elements of the body, including the kind. */
 static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossip_item *out)
 {
     struct body_fields fields;
-    if (reader->at == reader->end || *reader->at > GOSSIP_LOCK || /* only the shortest form of a
-                                                                   * kind is allowed */
+    if (reader->at == reader->end ||
+        *reader->at > GOSSIP_LOCK || /* a kind must have its shortest form, one byte */
         !hfi_read_fields(reader, kind_field, COUNT(kind_field), 0, &fields)) {
         return false;
     }
@@ -326,7 +327,7 @@ static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossi
 
 static uint32_t body_elements(const unsigned char *bytes, size_t size)
 {
-    return size > 0 ? table_of(bytes[0]).elements : 0; /* a kind is one byte */
+    return size > 0 ? table_of(bytes[0]).elements : 0; /* the first byte is the kind */
 }
 
 bool gossip_body_decode(const void *bytes, size_t size, struct gossip_item *out)
@@ -343,7 +344,7 @@ static struct hfi_writer writer_of(const struct gossip_writer *writer)
     return (struct hfi_writer){.bytes = writer->bytes, .size = writer->size, .used = writer->used};
 }
 
-/* Adds an entry that was written, if all of it fitted. */
+/* Adds the entry that was written to `written`, if all of it fitted. */
 static bool entry_done(struct gossip_writer *writer, const struct hfi_writer *written)
 {
     if (written->failed || writer->count == GOSSIP_ENTRIES_MAX) {
@@ -538,7 +539,7 @@ bool gossip_open(struct gossip_reader *reader, const void *bytes, size_t size)
     return true;
 }
 
-/* Returns whether there is an entry of this kind to be read. */
+/* Returns whether the packet has another entry. The packet must be of this kind. */
 static bool has_next(struct gossip_reader *reader, enum gossip_packet_kind kind)
 {
     HF_CHECK(reader->kind == kind);

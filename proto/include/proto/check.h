@@ -1,13 +1,13 @@
 /*
- * HF_CHECK: the assertion for bugs. It is always on, in the shipped build too.
+ * HF_CHECK is the assertion for bugs. It is always on, also in the shipped build.
  *
- * It is used where only a defect of this program can make the condition false. Input from a wire, a
- * disk, a region or a person is never checked with it: that gets an error.
+ * Use it only for a condition that nothing but a bug of this program can make false. Never use it
+ * to check input from a wire, a disk, a region or a person: invalid input gets an error.
  *
- * A failed check calls hfi_check_failed(), which does not return. A program may define its own (to
- * log in its own way, or to report a seed); proto/check.c has the weak default, which writes one
- * line to standard error and aborts. Code that must stay free of I/O (agent/core) therefore refers
- * to nothing but this one external symbol.
+ * A failed check calls hfi_check_failed(), which does not return. A program may define this
+ * function to log in its own way, or to report a seed. proto/check.c has the weak default, which
+ * writes one line to standard error and aborts. So code that must not do I/O (agent/core) depends
+ * only on this one external symbol.
  */
 #ifndef HF_PROTO_CHECK_H
 #define HF_PROTO_CHECK_H

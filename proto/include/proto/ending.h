@@ -1,14 +1,14 @@
 /*
- * Endings: why the agent took a hold away, noted in the region for the hold's own process.
+ * An ending is a note in the region that tells a process why the agent took its hold away.
  *
  * The agent writes a note before the swap that takes the hold away. So a process that finds its
- * hold gone finds the note, too, without a message and also if the agent ends at that moment. The
- * note names the hold, by its token or its reader's cell: an older note is not taken for this one.
- * A note that is written over while it is read counts as none.
+ * hold gone also finds the note, without a message, and even if the agent has died since. The note
+ * identifies the hold by its token or by its reader's cell, so that an older note is not mistaken
+ * for the note of this hold. A note that is overwritten while a process reads it counts as no note.
  *
- * A note is for people alone. Every process of the namespace can write it, so it may mislead them
- * about the reason. Whether a hold counts never depends on it. A region of an earlier release has
- * zeros there, which mean that nothing is noted.
+ * A note is only for people. Every process of the namespace can write it, so the reason may be
+ * wrong. Whether a hold counts never depends on a note. A region of an earlier release has zeros in
+ * place of a note, which mean that there is none.
  */
 #ifndef PROTO_ENDING_H
 #define PROTO_ENDING_H
@@ -18,7 +18,7 @@
 /* Why a hold was taken away. The numbers are in regions, so they never change. */
 enum hfi_ending_kind {
     HFI_ENDING_NONE = 0, /* nothing is noted */
-    HFI_ENDING_PROCESS,  /* its process ended, or dropped the hold without a release */
+    HFI_ENDING_PROCESS,  /* the hold's process ended, or dropped the hold without a release */
     HFI_ENDING_BROKEN,   /* an administrator broke it */
     HFI_ENDING_LEASE,    /* its fixed lease ended */
     HFI_ENDING_STALL,    /* its max_stall was exceeded */
@@ -30,17 +30,17 @@ enum hfi_ending_kind {
 struct hfi_ending {
     enum hfi_ending_kind kind;
     int64_t at_ns; /* CLOCK_BOOTTIME */
-    int64_t uid;   /* BROKEN: of the administrator, on that agent's host; -1: not known */
+    int64_t uid;   /* BROKEN: the administrator's user, on the host of `agent`; -1: not known */
     char agent[HFI_LABEL_MAX + 1]; /* BROKEN: the administrator's agent; empty: not known */
 };
 
-/* Calls of the agent alone, before it takes the hold away. */
+/* Only the agent calls these functions, and before it takes the hold away. */
 
 /* Notes the ending of the exclusive hold with that token. */
 void hfi_ending_note(const struct hfi_region *region, uint32_t slot, uint64_t token,
                      const struct hfi_ending *ending);
 
-/* Notes the ending of the shared hold that has that cell, in that seat. */
+/* Notes the ending of the shared hold with that cell in that seat. */
 void hfi_ending_note_reader(const struct hfi_region *region, uint32_t slot, uint32_t seat,
                             uint64_t cell, const struct hfi_ending *ending);
 
@@ -48,13 +48,14 @@ void hfi_ending_note_reader(const struct hfi_region *region, uint32_t slot, uint
 void hfi_ending_note_all(const struct hfi_region *region, uint32_t slot,
                          const struct hfi_ending *ending);
 
-/* Reads what is noted of an exclusive hold, or of the shared hold with that cell (not 0) in that
- * seat. Returns false, and sets all of *out to 0 but uid, if nothing is. */
+/* Reads the note of an exclusive hold (cell is 0), or of the shared hold with that cell in that
+ * seat. If there is none, returns false and sets *out to 0, and its uid to -1. */
 bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t seat, uint64_t token,
                      uint64_t cell, struct hfi_ending *out);
 
-/* Reads the last note of the slot, of whatever hold. Returns false as hfi_ending_read(). Notes of
- * two breaks by the same user that are written over one another at this moment may mix. */
+/* Reads the last note of the slot, of any hold. If there is none, does what hfi_ending_read() does.
+ * If this call reads while a note of a second break by the same user overwrites the first, it may
+ * return a mixture of both. */
 bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_ending *out);
 
 #endif

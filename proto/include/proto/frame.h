@@ -1,10 +1,11 @@
 /*
- * The frames between a client and its agent over the Unix socket (SOCK_SEQPACKET): one msgpack
- * array a packet, at most HFI_FRAME_MAX bytes. SCHEMA.md has every field.
+ * The frames between a client and its agent over the Unix socket (SOCK_SEQPACKET): each packet is
+ * one msgpack array of at most HFI_FRAME_MAX bytes. SCHEMA.md has every field.
  *
  * A frame is [kind, request, field...]. Every request of a client has a number, which the answer
- * repeats (0 in packets that the agent sends unasked). Requests are answered in order. Descriptors
- * travel as SCM_RIGHTS with the agent's packets that the table names; the agent takes none.
+ * repeats. The number is 0 in packets that the agent sends without a request. The agent answers
+ * requests in order. It sends a descriptor (SCM_RIGHTS) with the packets that have "+ region" in
+ * this table, and accepts none.
  *
  *   client                                agent
  *   HELLO                                 WELCOME
@@ -25,12 +26,12 @@
  *   RING (look at the dirty bits)         -
  *   any                                   DONE with an error, instead of the answer
  *
- * RING makes the agent look at the dirty bits of every region that it has sent over that
- * connection. Any thread sends it at any time, beside another thread's request: it has no number
- * and no answer.
+ * RING makes the agent look at the dirty bits of every region that it has sent over this
+ * connection. It has no number and no answer. So any thread can send it at any time, even while
+ * another thread waits for an answer.
  *
- * Decoding checks everything: kinds, counts, types, ranges, name lengths. The decoder never
- * allocates; strings in a decoded frame point into the packet and are not zero-terminated.
+ * The decoder checks all kinds, counts, types, ranges and name lengths. It never allocates memory.
+ * Strings in a decoded frame point into the packet and are not zero-terminated.
  */
 #ifndef PROTO_FRAME_H
 #define PROTO_FRAME_H
@@ -40,13 +41,14 @@
 #include <stdint.h>
 
 enum {
-    HFI_PROTOCOL_VERSION = 3, /* any change of a frame raises it: test_frame has a checksum */
+    /* raise it with each change of a frame; test_frame checks that by a checksum */
+    HFI_PROTOCOL_VERSION = 3,
     HFI_FRAME_MAX = 16384,
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
     HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock on a page */
     HFI_FRAME_VOTERS_MAX = 7,
     HFI_FRAME_FACTS_MAX = 256,
-    HFI_FRAME_COMMAND_MAX = 160, /* bytes of a holder's command line; longer ones are cut */
+    HFI_FRAME_COMMAND_MAX = 160, /* bytes of a holder's command line; a longer one is cut off */
 };
 
 enum hfi_frame_kind {
@@ -89,32 +91,37 @@ struct hfi_text {
 /* OPEN flags and SEAT flags */
 enum {
     HFI_OPEN_BARGING = 1,
-    HFI_OPEN_SEAT = 2,   /* open with a seat at once, because the handle has a limit */
-    HFI_OPEN_RESUME = 4, /* the client had this handle before its agent ended */
-    HFI_SEAT_SHARED = 1, /* the handle will read: the agent sets the word's cells bit */
+    HFI_OPEN_SEAT = 2, /* open with a seat at once, because the handle has a limit */
+    /* the client had this handle before, with an earlier agent or connection */
+    HFI_OPEN_RESUME = 4,
+    /* the handle will take shared holds: the agent sets the word's cells bit */
+    HFI_SEAT_SHARED = 1,
     HFI_BREAK_FRAME_NOW = 1,
 };
 
 struct hfi_hello {
     uint32_t version;        /* HFI_PROTOCOL_VERSION */
-    int64_t pid;             /* in the client's own pid namespace; to be shown only */
-    uint32_t client;         /* the holder id that it had before; 0: none */
-    uint64_t nonce;          /* with client: the nonce that WELCOME gave it */
-    struct hfi_text library; /* its version */
-    struct hfi_text command; /* its command line, for people; empty: not reported */
+    int64_t pid;             /* as in the client's own PID namespace; the agent only shows it */
+    uint32_t client;         /* the client's first holder id from an earlier WELCOME; 0: none */
+    uint64_t nonce;          /* the nonce from that WELCOME */
+    struct hfi_text library; /* the library's version */
+    struct hfi_text command; /* the client's command line, for people; empty: not reported */
 };
 
 struct hfi_welcome {
     uint32_t version;
-    uint32_t client; /* its first holder id */
+    uint32_t client; /* the client's first holder id */
     uint64_t nonce;
-    bool resumed;         /* this is the client that HELLO named, and it keeps what it holds */
-    uint64_t boottime_ns; /* the agent's clock: a client in another time namespace is refused */
+    /* the agent knows the client that HELLO names, and the client keeps its holds */
+    bool resumed;
+    /* the agent's CLOCK_BOOTTIME, by which a client in another time namespace ends its
+     * connection */
+    uint64_t boottime_ns;
     int64_t session_ttl_ns;
     int64_t grace_ns;
     struct hfi_text cell;
     struct hfi_text agent;
-    struct hfi_text store; /* store id, 32 hex digits */
+    struct hfi_text store; /* the store id of the agent, 32 hex digits */
 };
 
 struct hfi_open {
@@ -122,16 +129,17 @@ struct hfi_open {
     int64_t lock_delay_ns; /* 0 .. 60 s */
     int64_t lease_ns;      /* 0: none */
     int64_t max_stall_ns;  /* 0: none */
-    uint32_t holder;       /* with RESUME: its holder id, slot and seat */
+    /* with RESUME: the handle's holder id, and below its slot and its seat */
+    uint32_t holder;
     uint32_t slot;
     uint32_t seat;
-    uint64_t incarnation; /* with RESUME: of the region */
+    uint64_t incarnation; /* with RESUME: the incarnation of the handle's region */
     struct hfi_text name;
 };
 
 struct hfi_region_frame {
     uint32_t region;      /* the agent's number for the namespace's region */
-    uint64_t incarnation; /* identifies the region: another incarnation is another region */
+    uint64_t incarnation; /* identifies the region: a new region has a new incarnation */
     struct hfi_text namespace_name;
 };
 
@@ -139,7 +147,7 @@ struct hfi_opened {
     uint32_t handle; /* the agent's number for the handle, for SEAT and CLOSE */
     uint32_t region;
     uint32_t slot;
-    uint32_t holder; /* unique among the handles of this lock */
+    uint32_t holder; /* the handle's holder id, unique among the handles of this lock */
     uint32_t seat;   /* HFI_SEAT_NONE: none */
 };
 
@@ -150,11 +158,11 @@ struct hfi_seat_frame {
 
 struct hfi_list {
     struct hfi_text prefix;
-    struct hfi_text after; /* the last name of the page before; empty: from the start */
+    struct hfi_text after; /* the last name of the page before; empty: the first page */
 };
 
 struct hfi_party_frame {
-    int64_t pid; /* -1: unknown; so for the fields below */
+    int64_t pid; /* -1: unknown, here and in the three fields below */
     int64_t uid;
     int64_t elapsed_ns;
     int64_t remaining_ns;
@@ -164,7 +172,7 @@ struct hfi_party_frame {
     struct hfi_text command; /* empty: unknown */
 };
 
-/* One lock of a page. Its parties follow it in the frame. more_parties: some were cut off. */
+/* One lock of a page. Its parties follow it in the frame. more_parties: the agent left some out. */
 struct hfi_lock_frame {
     struct hfi_text name;
     uint32_t state; /* enum hf_state */
@@ -176,7 +184,7 @@ struct hfi_lock_frame {
     bool more_parties;
 };
 
-/* One fact of TOLD. The agent's facts (agent/observe) make all of them. */
+/* One fact of TOLD. agent/observe/facts.c has the list of them. */
 struct hfi_fact_frame {
     struct hfi_text subject; /* the agent that the fact is about; empty: this agent, or its cell */
     struct hfi_text key;     /* "round_trip_ns" */
@@ -206,8 +214,8 @@ struct hfi_stated {
 };
 
 /*
- * A decoded frame. kind tells which member of the union is set. LISTED is read with a cursor
- * (hfi_listed_next_lock, hfi_listed_next_party), since a page has many parts.
+ * A decoded frame. kind says which member of the union is set. The locks and parties of LISTED are
+ * read with a cursor (hfi_listed_next_lock, hfi_listed_next_party), because there are many.
  */
 struct hfi_frame {
     enum hfi_frame_kind kind;
@@ -230,7 +238,7 @@ struct hfi_frame {
         struct hfi_list list;
         struct {
             uint32_t lock_count;
-            bool more; /* another page follows: ask with after = the last name */
+            bool more; /* there is another page, which LIST asks for with after = the last name */
         } listed;
         struct hfi_stated stated;
         uint32_t fact_count; /* TOLD */
@@ -241,15 +249,16 @@ struct hfi_frame {
 /* ---- decoding ---- */
 
 /*
- * What is wrong with a packet: where, what was found, what was expected. Fields are counted from 0,
- * which is the kind: "OPEN: field 3 (lock_delay_ns): found -1, expected integer 0..60000000000".
+ * The fault of an invalid packet: where it is, what was found, and what was expected. The numbers
+ * of fields begin with 0, the kind: "OPEN: field 3 (lock_delay_ns): found -1, expected integer
+ * 0..60000000000".
  */
 struct hfi_frame_error {
     char text[160];
 };
 
-/* Reads the locks and parties of a LISTED frame, or the facts of a TOLD, in order. Opaque; the
- * caller owns the memory. */
+/* A position among the locks and parties of a LISTED frame, or the facts of a TOLD frame. The
+ * struct is opaque, and the caller owns its memory. */
 struct hfi_listed_cursor {
     const unsigned char *at;
     const unsigned char *end;
@@ -259,13 +268,13 @@ struct hfi_listed_cursor {
 };
 
 /*
- * Decodes size bytes at packet. Returns 0; or -1 with *error filled in. Then out->kind and
- * out->request are set if they could be read, otherwise 0, so that a DONE can name the request. For
- * LISTED and TOLD, the whole frame is checked, and *cursor is set to the first lock or fact; for
- * other kinds cursor may be NULL.
+ * Decodes size bytes at packet. Returns 0, or -1 with *error filled in. After an error out->kind
+ * and out->request have their values if they could be read, so that a DONE can repeat the request's
+ * number, and otherwise 0. For LISTED and TOLD the call checks the whole frame and sets *cursor to
+ * the first lock or fact. For other kinds cursor may be NULL.
  *
  * A HELLO or WELCOME of another protocol version is decoded only up to its version; all fields
- * after it are zero. So look at the version first.
+ * after it are zero. So the caller must look at the version first.
  */
 int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
                      struct hfi_listed_cursor *cursor, struct hfi_frame_error *error)
@@ -279,20 +288,21 @@ bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_fr
 bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out);
 
 /*
- * ---- encoding: into the caller's buffer; returns the size, or 0 if it does not fit, or if a field
- * is out of the range that the decoder allows ----
+ * ---- encoding into the caller's buffer: returns the frame's size, or 0 if the frame does not fit
+ * or a field is out of the range that the decoder allows ----
  */
 
 size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
     __attribute__((warn_unused_result)); /* for every kind except LISTED and TOLD */
 
 /*
- * LISTED is built step by step: begin; add locks with their parties (holders first) until one does
- * not fit; finish, which notes whether any lock was left out. The first lock of a page always fits:
- * parties without room are cut off, and more_parties is set. The same happens to more than
- * HFI_FRAME_PARTIES_MAX holders or waiters. Times below -1 are sent as 0. Commands are cut to
- * HFI_FRAME_COMMAND_MAX bytes, and '?' replaces what is not UTF-8 or is a control character. The
- * buffer must have at least 1 KiB, and the request must not be 0.
+ * The caller builds LISTED step by step: begin, then add locks with their parties (holders first)
+ * until one does not fit, then finish, with `more` set if a lock was left out. The first lock of a
+ * page always fits, because the builder leaves out parties for which there is no room, and sets
+ * more_parties. It also leaves out parties if there are more than HFI_FRAME_PARTIES_MAX holders or
+ * waiters. Times below -1 are sent as 0. Commands are cut to HFI_FRAME_COMMAND_MAX bytes, and '?'
+ * replaces what is not UTF-8 or is a control character. The buffer must have at least 1 KiB, and
+ * the request must not be 0.
  */
 struct hfi_listed_builder {
     unsigned char *buffer;
@@ -303,13 +313,14 @@ struct hfi_listed_builder {
 };
 void hfi_listed_begin(struct hfi_listed_builder *builder, void *buffer, size_t size,
                       uint64_t request);
-/* Returns false, and adds nothing, if the lock does not fit. parties: holders, then waiters. */
+/* Returns false, and adds nothing, if the lock does not fit. parties: its holders, then its
+ * waiters. */
 bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_frame *lock,
                     const struct hfi_party_frame *parties) __attribute__((warn_unused_result));
 size_t hfi_listed_finish(struct hfi_listed_builder *builder, bool more);
 
-/* TOLD is built in the same way: begin, add facts, finish. A fact's text is cut and cleaned like a
- * command. */
+/* The caller builds TOLD in the same way: begin, add facts, finish. The builder cuts and cleans a
+ * fact's text like a command line. */
 struct hfi_facts_builder {
     unsigned char *buffer;
     size_t size;
@@ -324,16 +335,17 @@ bool hfi_facts_add(struct hfi_facts_builder *builder, const struct hfi_fact_fram
     __attribute__((warn_unused_result));
 size_t hfi_facts_finish(struct hfi_facts_builder *builder);
 
-/* Returns the name of the kind, such as "HELLO" or "OPEN"; "unknown". A static string. */
+/* Returns the name of the kind, such as "HELLO" or "OPEN", or "unknown" if there is no such kind.
+ * The string is static. */
 const char *hfi_frame_name(enum hfi_frame_kind kind);
 
 /* ---- command lines ---- */
 
 /*
- * Makes the form of a command line in HELLO: its words joined by blanks, cut to
- * HFI_FRAME_COMMAND_MAX bytes at the end of a character. In `words` each word ends with a zero
- * byte, as in /proc/PID/cmdline. '?' replaces control characters and bytes that are not UTF-8. The
- * result lies in cleaned, which has room for that many bytes.
+ * Converts a command line to its form in HELLO: the words joined by blanks, cut off at
+ * HFI_FRAME_COMMAND_MAX bytes or less, at the end of a character. In `words` each word ends with a
+ * zero byte, as in /proc/PID/cmdline. '?' replaces control characters and bytes that are not UTF-8.
+ * The result lies in `cleaned`, which must have HFI_FRAME_COMMAND_MAX bytes.
  */
 struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
 
@@ -342,40 +354,43 @@ struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
 /* Returns 0, HF_EINVAL or HF_ENAMETOOLONG. A name is 1..255 bytes of UTF-8 without control
  * characters. */
 int hfi_name_check(const char *name, size_t size);
-/* Does the same for a prefix of names. It may be empty, and must end where a character ends. */
+/* Checks a prefix of lock names in the same way. A prefix may be empty, and must end where a
+ * character ends. */
 int hfi_prefix_check(const char *prefix, size_t size);
 /* Returns whether the label may name a cell, an agent or a namespace: [a-z0-9_-]{1,32}. */
 bool hfi_label_check(const char *label, size_t size);
 
 /*
- * ---- sequencers: one word that names a hold and its place ----
+ * ---- sequencers: one word that identifies a hold and says where it is ----
  *
  *   exclusive  hf1/CELL/x/TOKEN/AGENT.EPOCH.HOLDER/NAME
  *   shared     hf1/CELL/s/TOKEN/AGENT.EPOCH.HOLDER.SEAT.CELLWORD/NAME
  *
- * Numbers are decimal. NAME comes last; a byte that is not in [A-Za-z0-9._~:/-] is %XX. A hold has
- * exactly one spelling: leading zeros, lower-case escapes and needless ones are no sequencers.
+ * Numbers are decimal. In NAME, each byte that is not in [A-Za-z0-9._~:/-] is written as %XX. Each
+ * hold has exactly one sequencer: a text with leading zeros, lower-case escapes or needless escapes
+ * is invalid.
  */
 struct hfi_sequencer {
     char cell[33];
     bool shared;
-    uint64_t token; /* below 2^63; exclusive: not 0 */
+    uint64_t token; /* below 2^63; not 0 for an exclusive hold */
     char agent[33];
     uint32_t epoch;
     uint32_t holder;    /* 1 .. HFI_HOLDER_MAX */
-    uint64_t cell_word; /* a shared hold's reader cell; 0 exclusive */
-    uint32_t seat;      /* a shared hold's; exclusive: not in the text, HFI_SEAT_NONE when parsed */
-    char name[256];     /* zero-terminated */
+    uint64_t cell_word; /* the reader's cell of a shared hold; 0 for an exclusive one */
+    /* the seat of a shared hold; HFI_SEAT_NONE for an exclusive one, whose text has no seat */
+    uint32_t seat;
+    char name[256]; /* zero-terminated */
     uint32_t name_size;
 };
 
 /*
  * Writes the sequencer and a final zero. Returns the size without the zero. Returns 0 if a member
- * is out of its range, or if it does not fit into size bytes (HF_SEQUENCER_MAX are always enough).
+ * is out of its range, or if size bytes are too few (HF_SEQUENCER_MAX bytes are always enough).
  */
 size_t hfi_sequencer_format(const struct hfi_sequencer *sequencer, char *buffer, size_t size)
     __attribute__((warn_unused_result));
-/* Returns 0, or -1 if the text is no sequencer; then *out is all zero. */
+/* Returns 0. If the text is not a sequencer, returns -1 and sets *out to zeros. */
 int hfi_sequencer_parse(const char *text, size_t size, struct hfi_sequencer *out)
     __attribute__((warn_unused_result));
 
