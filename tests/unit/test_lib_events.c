@@ -1,5 +1,4 @@
-/* Tests of libholdfast: an agent that goes away and comes back, and the events of
- * hf_next_event(). */
+/* libholdfast: an agent that goes away and comes back, and the events of hf_next_event(). */
 #include "lib_clients.h"
 
 #include <poll.h>
@@ -7,15 +6,16 @@
 #include <string.h>
 
 #include "../suite_main.h"
-#include "client.h" /* libholdfast's own: a hook in the middle of a call */
+/* libholdfast's own header: its hooks let the test act in the middle of a call */
+#include "client.h"
 
-/* Long leases: a test that is about their end says when that is (lapse_in). */
+/* Leases are long. A test about the end of a lease shortens it by lapse_in(). */
 static void setup(void)
 {
     clients_create(LONG_TTL_NS);
 }
 
-/* Stops the agent. The lease that it leaves ends in lease_ns; the grace period is that long. */
+/* Stops the agent. Its last lease ends in lease_ns, and the grace lasts grace_ns. */
 static void lapse_in(int64_t lease_ns, int64_t grace_ns)
 {
     agent_stop(&agent);
@@ -30,7 +30,8 @@ static hf_lock *open_lock(hf_client *of, const char *name)
     return lock;
 }
 
-/* Waits for the next event, by poll on the descriptor alone. Returns false if none came in time. */
+/* Waits for the next event, with nothing but poll() on the descriptor. Returns false after the
+ * timeout. */
 static bool await_event(struct hf_event *event, int64_t timeout_ns)
 {
     int64_t deadline_ns = now_ns() + timeout_ns;
@@ -52,7 +53,7 @@ static bool await_event(struct hf_event *event, int64_t timeout_ns)
 static void expect(enum hf_event_kind kind, const hf_lock *lock, const char *name)
 {
     struct hf_event event;
-    ck_assert(await_event(&event, 60 * S)); /* a guard */
+    ck_assert(await_event(&event, 60 * S)); /* the timeout only prevents a hang */
     ck_assert_int_eq(event.kind, kind);
     ck_assert_ptr_eq(event.lock, lock);
     ck_assert_str_eq(event.name, name);
@@ -74,7 +75,8 @@ START_TEST(holds_survive_a_restart_of_the_agent)
     agent_stop(&agent);
     ck_assert_int_gt(hf_remaining_ns(lock), 0);
     agent_start(&agent, true);
-    hf_lock *fresh = open_lock(client, "b"); /* this call needs the agent, so it connects again */
+    /* a new name needs the agent, so the library connects again */
+    hf_lock *fresh = open_lock(client, "b");
     ck_assert_int_gt(hf_remaining_ns(lock), 0);
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
     ck_assert_int_eq(hf_release(lock), 0);
@@ -112,7 +114,7 @@ START_TEST(a_wait_goes_on_when_the_agent_is_back)
     pthread_create(&thread, NULL, attempt_run, &attempt);
     AWAIT(is_waited_for("a"));
     lapse_in(100 * MS, 10 * S);
-    sleep_ms(600); /* past the lease */
+    sleep_ms(600); /* longer than the lease */
     ck_assert_int_eq(hf_release(held), HF_ELOST);
     sleep_ms(100);
     agent_start(&agent, _i == 0);
@@ -144,16 +146,16 @@ START_TEST(without_an_agent_a_try_says_so_and_a_wait_can_be_canceled)
 }
 END_TEST
 
-/* Returns false if this thread stood still for the whole grace period, so that the loss was the
- * only event. */
+/* Makes a hold whose lease and grace end. Returns false if this thread did not run for the whole
+ * grace, so that LOST was the only event. */
 static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
 {
     struct hf_event event;
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, -1, NULL), 0);
     lapse_in(400 * MS, grace_ns);
     int64_t lease_ns = hfi_lease_deadline_ns(atomic_load(&agent.region.header->lease));
-    int64_t unserved = now_ns() - served_ns(); /* so far */
-    ck_assert(await_event(&event, 60 * S));    /* a guard */
+    int64_t unserved = now_ns() - served_ns(); /* the time without a processor so far */
+    ck_assert(await_event(&event, 60 * S));    /* the timeout only prevents a hang */
     ck_assert_ptr_eq(event.lock, lock);
     bool told = event.kind == HF_EVENT_JEOPARDY;
     if (told) {
@@ -170,8 +172,8 @@ static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
     ck_assert_int_ge(now_ns(), lease_ns + grace_ns);
     ck_assert_int_lt(served_ns() + unserved, lease_ns + grace_ns + 500 * MS);
     expect_nothing(300 * MS);
-    agent_publish(&agent, LONG_TTL_NS); /* under the same epoch, but too late: the loss was
-                                         * reported */
+    /* the epoch is the same, but the loss was already reported */
+    agent_publish(&agent, LONG_TTL_NS);
     ck_assert_int_eq(hf_remaining_ns(lock), 0);
     ck_assert_int_eq(hf_release(lock), HF_ELOST);
     agent_start(&agent, true);
@@ -230,8 +232,7 @@ START_TEST(a_poke_makes_it_look)
 }
 END_TEST
 
-/* A loss that hf_release() reported is not reported again: the caller does not have that hold any
- * more. */
+/* A loss that hf_release() has reported is no event: the caller has no such hold any more. */
 START_TEST(a_loss_that_a_release_told_is_no_event)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -255,14 +256,14 @@ START_TEST(a_limit_is_told_in_time)
     expect_nothing(10 * MS);
     struct hf_hold hold;
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, &hold), 0);
-    int64_t unserved = now_ns() - served_ns(); /* so far */
+    int64_t unserved = now_ns() - served_ns(); /* the time without a processor so far */
     expect(HF_EVENT_LOST, lock, "a");
     ck_assert_int_ge(now_ns(), hold.deadline_ns);
     ck_assert_int_lt(served_ns() + unserved, hold.deadline_ns + 200 * MS);
 }
 END_TEST
 
-/* Two clients read, and one of them wants to write. */
+/* Two clients hold the lock shared. One of them begins to upgrade. */
 static pthread_t read_and_upgrade(hf_lock **lock, hf_lock **theirs, int64_t lease_ns,
                                   struct attempt *attempt)
 {
@@ -280,8 +281,8 @@ static pthread_t read_and_upgrade(hf_lock **lock, hf_lock **theirs, int64_t leas
     return thread;
 }
 
-/* A caller that upgrades and waits for the other readers learns that its hold has ended meanwhile,
- * however long they stay: by the hold's limit, even without an agent, or by a break. */
+/* A caller that upgrades waits for the other readers. If its hold ends meanwhile, by its own limit
+ * (even without an agent) or by a break, the wait ends, however long the readers stay. */
 START_TEST(an_upgrade_ends_with_the_hold)
 {
     hf_lock *lock = NULL;
@@ -308,7 +309,8 @@ START_TEST(an_upgrade_ends_with_the_hold)
 }
 END_TEST
 
-/* The hook in the middle of the next call, where it asks for the time or wakes a sleeper. */
+/* Called in the middle of the next call of the library, when it reads the clock or wakes a
+ * sleeper. */
 static void (*meanwhile)(hf_lock *lock);
 static hf_lock *meanwhile_lock;
 static struct hfi_kernel kernel_before;
@@ -322,7 +324,8 @@ static void meanwhile_run(void)
         struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
         struct hf_event event;
         agent_send(&agent, &poke);
-        ck_assert_int_eq(hf_next_event(client, &event), 0); /* the hold is being changed */
+        /* no event while the hold is being changed */
+        ck_assert_int_eq(hf_next_event(client, &event), 0);
     }
 }
 
@@ -356,13 +359,14 @@ static void evict(hf_lock *lock)
     ck_assert(agent_evict(&agent, "a", 60 * S));
 }
 
-/* Makes the agent forget the lock, as an agent does that starts without it. */
+/* Marks the hold as lost, as when an agent starts without knowing it. */
 static void forget(hf_lock *lock)
 {
     hold_mark_lost(lock, atomic_load(&lock->hold.number));
 }
 
-/* A look in the middle of a downgrade finds neither mode, and cannot say when the hold ends. */
+/* In the middle of a downgrade, a look at the word finds neither mode, so it does not tell when the
+ * hold ends. After the downgrade, the end is reported in time. */
 START_TEST(a_limit_is_told_in_time_after_a_downgrade)
 {
     hf_lock *lock = NULL;
@@ -376,7 +380,8 @@ START_TEST(a_limit_is_told_in_time_after_a_downgrade)
     struct attempt attempt = {.lock = theirs, .mode = HF_SHARED, .timeout_ns = -1};
     pthread_create(&thread, NULL, attempt_run, &attempt);
     AWAIT(is_waited_for("a"));
-    kernel_of(lock)->wake = wake_and_meanwhile; /* wakes the reader; the word is free by then */
+    /* called when the downgrade wakes the reader, after its store in the word */
+    kernel_of(lock)->wake = wake_and_meanwhile;
     meanwhile = nothing_else;
     ck_assert_int_eq(hf_downgrade(lock), 0);
     ck_assert_ptr_null(meanwhile);
@@ -389,7 +394,7 @@ START_TEST(a_limit_is_told_in_time_after_a_downgrade)
 }
 END_TEST
 
-/* No loss is reported beside the call that changes the hold: it is reported after that. */
+/* A loss is not reported during the call that changes the hold, but after it. */
 START_TEST(a_loss_while_the_hold_is_changed_is_told)
 {
     static const struct {
@@ -428,8 +433,8 @@ START_TEST(granted_is_told_of_a_wait)
     expect(HF_EVENT_GRANTED, lock, "a");
     pthread_join(thread, NULL);
     ck_assert_int_eq(hf_release(lock), 0);
-    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0); /* this acquire did not wait, so
-                                                                   * there is no event */
+    /* this acquire did not wait, so no event follows */
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
     expect_nothing(50 * MS);
 }
 END_TEST
@@ -451,22 +456,24 @@ START_TEST(changes_are_told_and_survive_a_restart)
     ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
     send_changed("jobs/a");
     send_changed("jobs/b");
-    hf_lock *lock = open_lock(client, "x"); /* receives them while it waits for its answer */
+    /* this call receives the frames while it waits for its answer */
+    hf_lock *lock = open_lock(client, "x");
     expect(HF_EVENT_CHANGED, NULL, "jobs/a");
     expect(HF_EVENT_CHANGED, NULL, "jobs/b");
     expect_nothing(20 * MS);
     agent_stop(&agent);
     expect_nothing(100 * MS);
     agent_start(&agent, true);
-    expect(HF_EVENT_CHANGED, NULL, "jobs/"); /* the program has to look at everything under the
-                                              * prefix */
+    /* changes may have been missed, so the program must look at the whole prefix */
+    expect(HF_EVENT_CHANGED, NULL, "jobs/");
     send_changed("jobs/c");
     expect(HF_EVENT_CHANGED, NULL, "jobs/c");
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
 }
 END_TEST
 
-/* If _i is 1, the agent is away; the agent that comes back is not asked for the watch. */
+/* If _i is 1, the agent is away. The agent that comes back does not get the watch that was
+ * ended. */
 START_TEST(an_unwatched_prefix_is_told_no_more)
 {
     ck_assert_int_eq(hf_watch(client, "jobs/"), 0);
@@ -475,8 +482,8 @@ START_TEST(an_unwatched_prefix_is_told_no_more)
     send_changed("jobs/b");
     send_changed("jobs/a1");
     send_changed("users/x");
-    hf_lock *lock = open_lock(client, "x"); /* receives them */
-    send_changed("jobs/c");                 /* comes before the answer */
+    hf_lock *lock = open_lock(client, "x"); /* this call receives the frames */
+    send_changed("jobs/c");                 /* arrives before the answer to hf_unwatch() */
     if (_i == 1) {
         agent_stop(&agent);
     }
@@ -489,8 +496,8 @@ START_TEST(an_unwatched_prefix_is_told_no_more)
     expect_nothing(20 * MS);
     if (_i == 1) {
         agent_start(&agent, true);
-        expect(HF_EVENT_CHANGED, NULL, "users/"); /* the program has to look at what it still
-                                                   * watches */
+        /* one event for each prefix that is still watched */
+        expect(HF_EVENT_CHANGED, NULL, "users/");
         expect(HF_EVENT_CHANGED, NULL, "jobs/a");
         expect_nothing(20 * MS);
     }
@@ -504,7 +511,8 @@ START_TEST(too_many_changes_become_one)
     for (int i = 0; i < 1100; i++) {
         send_changed("jobs/a");
         if (i % 100 == 99) {
-            open_lock(client, "x"); /* receives them, although the program does not read events */
+            /* this call receives frames, although the program reads no events */
+            open_lock(client, "x");
         }
     }
     struct hf_event event;

@@ -1,8 +1,8 @@
 /*
- * A program of today and a later library. The program is built with today's headers, and runs with
- * a libholdfast.so whose structs have grown and that fills in the words that are reserved today
- * (lib.cmake builds that library). The program runs with today's library as well; HF_GROWN says
- * which library it gets.
+ * A program of today with a later library. The program is built with today's headers. It runs with
+ * a libholdfast.so whose structs have more fields, and that writes into the words which are
+ * reserved today (lib.cmake builds that library). It also runs with today's library; the macro
+ * HF_GROWN tells which one it gets.
  */
 #include "lib_clients.h"
 
@@ -20,7 +20,7 @@ static void setup(void)
     clients_create(LONG_TTL_NS);
 }
 
-/* Behind the struct that the library fills in is a field of the program. */
+/* A field of the program follows the struct that the library writes. */
 struct guarded_hold {
     struct hf_hold hold;
     unsigned char guard[64];
@@ -58,7 +58,7 @@ START_TEST(holds_and_events_are_as_they_were)
     hf_lock *locks[2] = {NULL, NULL};
     ck_assert_int_eq(hf_open(client, "a", NULL, &locks[0]), 0);
     ck_assert_int_eq(hf_open(client, "b", NULL, &locks[1]), 0);
-    for (int i = 0; i < 3; i++) { /* the slow path first, then the fast one */
+    for (int i = 0; i < 3; i++) { /* first the slow path, then the fast path */
         struct guarded_hold got;
         memset(&got, 0x5a, sizeof(got));
         ck_assert_int_eq(hf_acquire(locks[0], HF_EXCLUSIVE, 0, &got.hold), 0);
@@ -77,7 +77,7 @@ START_TEST(holds_and_events_are_as_they_were)
     ck_assert_int_ge(hf_event_fd(client), 0);
     ck_assert(agent_evict(&agent, "a", 0));
     agent_send(&agent, &poke);
-    do { /* the loop ends: the test has a guard */
+    do { /* ends: the test has a guard */
         memset(&got, 0x5a, sizeof(got));
     } while (hf_next_event(client, &got.event) != 1);
     ck_assert_int_eq(got.event.kind, HF_EVENT_LOST);
@@ -88,8 +88,8 @@ START_TEST(holds_and_events_are_as_they_were)
 }
 END_TEST
 
-/* Of a struct that begins with its size, the library reads no more than that. What lies behind it
- * is the program's, and is not 0. */
+/* Of a struct that begins with its size, the library reads only that many bytes. The bytes behind
+ * them belong to the program, and are not 0 here. */
 START_TEST(options_are_read_to_their_ends)
 {
     struct {
@@ -169,8 +169,8 @@ static int see_fact(const struct hf_fact *fact, void *arg)
 
 START_TEST(lists_are_read_to_their_ends)
 {
-    static const char *const names[] = {"a", "b", "c", "d", "e"}; /* more names than a page of the
-                                                                   * listing has */
+    /* more names than one page of a listing has */
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
     int seen = 0;
     for (size_t i = 0; i < 5; i++) {
         hf_lock *lock = NULL;

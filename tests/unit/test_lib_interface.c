@@ -1,4 +1,4 @@
-/* libholdfast: the parts of holdfast.h that let it grow. */
+/* libholdfast: the rules by which holdfast.h can grow, and how exact its clocks are. */
 #include "lib_clients.h"
 
 #include <string.h>
@@ -6,10 +6,10 @@
 
 #include "../suite_main.h"
 
-/* The clocks as the library reads them. The test counts readings of the exact clock, and can stop
- * the coarse clock, as if the processor that keeps the time were stalled. */
+/* Replaces the clocks that the library reads. The test counts readings of the exact clock, and can
+ * stop the coarse clock, as a stalled processor does that should advance it. */
 static _Atomic uint64_t exact_reads;
-static _Atomic int64_t coarse_stands_at_ns; /* 0: it runs */
+static _Atomic int64_t coarse_stands_at_ns; /* 0: the coarse clock runs */
 
 int clock_gettime(clockid_t clock, struct timespec *out)
 {
@@ -45,9 +45,8 @@ static bool are_zero(const uint64_t *words, size_t count)
     return true;
 }
 
-/* If the library did not write the reserved words, a program of a later version would read what an
- * unset variable had in it. The first acquire of a thread takes the slow path, the second one the
- * fast path. */
+/* A program for a later version reads the reserved words, so the library must set them. The first
+ * acquire of a thread takes the slow path, the second one the fast path. */
 START_TEST(reserved_words_of_a_hold_are_zero)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -77,7 +76,7 @@ START_TEST(reserved_words_of_an_event_are_zero)
     ck_assert(agent_evict(&agent, "a", 0));
     struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
     agent_send(&agent, &poke);
-    do { /* the loop ends: the test has a guard */
+    do { /* ends: the test has a guard */
         memset(&event, 0x5a, sizeof(event));
     } while (hf_next_event(client, &event) != 1);
     ck_assert_int_eq(event.kind, HF_EVENT_LOST);
@@ -86,7 +85,7 @@ START_TEST(reserved_words_of_an_event_are_zero)
 }
 END_TEST
 
-/* Compares the whole struct, so that a later field is covered, too. */
+/* Compares whole structs, so the test also covers fields that are added later. */
 START_TEST(initialisers_set_the_size_and_nothing_else)
 {
     struct hf_options options = HF_OPTIONS_INIT;
@@ -118,8 +117,8 @@ START_TEST(options_without_their_size_are_refused_with_a_text)
 }
 END_TEST
 
-/* hf_connect writes the line whatever its result: a program prints it without having set the
- * buffer. */
+/* hf_connect() sets `why` whatever its result is, because a program prints the buffer without
+ * having initialised it. */
 START_TEST(why_is_written_by_every_connect_that_can_read_its_options)
 {
     char why[200];
@@ -159,7 +158,7 @@ START_TEST(an_event_leads_to_the_programs_own_object)
     ck_assert(agent_evict(&agent, "a/b", 0));
     struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
     agent_send(&agent, &poke);
-    while (hf_next_event(client, &event) != 1) { /* the loop ends: the test has a guard */
+    while (hf_next_event(client, &event) != 1) { /* ends: the test has a guard */
     }
     ck_assert_ptr_eq(hf_lock_data(event.lock), &object);
     ck_assert_ptr_null(hf_lock_name(NULL));
@@ -168,7 +167,7 @@ START_TEST(an_event_leads_to_the_programs_own_object)
 }
 END_TEST
 
-/* Past the deadline the result is 0, and not the time since then. */
+/* After the deadline the remaining time is 0, not negative. */
 START_TEST(remaining_is_a_duration)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -182,12 +181,13 @@ START_TEST(remaining_is_a_duration)
 }
 END_TEST
 
-/* Releases while more than half of a ttl is left. */
+/* If more than half of a ttl is left, a release reads only the coarse clock. */
 START_TEST(a_release_reads_no_exact_clock_far_from_the_deadline)
 {
     hf_lock *lock = open_lock(client, "a");
     atomic_store(&agent.renews, false);
-    for (int i = 0; i < 3; i++) { /* the last round has a lane, and the offset for this lease */
+    /* by the last round, the handle has a lane and the offset of the clocks for this lease */
+    for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
         ck_assert_int_eq(hf_release(lock), 0);
     }
@@ -198,8 +198,8 @@ START_TEST(a_release_reads_no_exact_clock_far_from_the_deadline)
 }
 END_TEST
 
-/* The lease is half of a ttl long, and is over when the lock is released. The coarse clock stood
- * still meanwhile. */
+/* The lease lasts half of a ttl, and has ended when the lock is released. The coarse clock stood
+ * still meanwhile, so the release must read the exact clock. */
 START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -212,7 +212,7 @@ START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
     agent_publish(&agent, 400 * MS);
     int64_t over_ns = now_ns() + 400 * MS;
     int taken = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
-    int released = hf_release(lock); /* this notes the clocks' offset for this lease */
+    int released = hf_release(lock); /* stores the offset of the clocks for this lease */
     ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse), 0);
     atomic_store(&coarse_stands_at_ns, coarse.tv_sec * S + coarse.tv_nsec);
     int again = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
@@ -226,7 +226,7 @@ START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
 }
 END_TEST
 
-/* The pattern that holdfast.h shows: both threads of it. */
+/* The pattern of holdfast.h for stopping a waiting thread, with its two threads. */
 struct stopped {
     hf_lock *lock;
     _Atomic bool about_to_wait;
@@ -239,7 +239,7 @@ static void *wait_until_stopped(void *arg)
     struct stopped *stopped = arg;
     while (!atomic_load(&stopped->stop)) {
         atomic_store(&stopped->about_to_wait, true);
-        sleep_ms(20); /* the first hf_cancel() comes here, before the wait has begun */
+        sleep_ms(20); /* the first hf_cancel() comes now, before the wait begins */
         if (hf_acquire(stopped->lock, HF_EXCLUSIVE, HF_FOREVER, NULL) == 0) {
             hf_release(stopped->lock);
         }
@@ -253,11 +253,11 @@ START_TEST(a_thread_that_is_about_to_wait_is_stopped)
     hf_lock *theirs = open_lock(other, "a");
     struct stopped stopped = {.lock = open_lock(client, "a")};
     pthread_t thread;
-    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* held for ever */
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0); /* never released */
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_until_stopped, &stopped), 0);
     AWAIT(atomic_load(&stopped.about_to_wait));
     atomic_store(&stopped.stop, true);
-    while (!atomic_load(&stopped.done)) { /* the loop ends: the test has a guard */
+    while (!atomic_load(&stopped.done)) { /* ends: the test has a guard */
         ck_assert_int_eq(hf_cancel(stopped.lock), 0);
         sleep_ms(5);
     }

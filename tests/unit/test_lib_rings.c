@@ -1,6 +1,6 @@
 /*
- * libholdfast: rings. Any thread sends one over the client's connection, without a lock: also while
- * the connection is lost and made again, or full, and never into anything else.
+ * libholdfast: rings. Any thread can send a ring on the client's connection without taking a lock,
+ * even while the connection is lost, made again, or full. A ring never goes to another descriptor.
  */
 #include "lib_clients.h"
 
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../suite_main.h"
-#include "client.h" /* a private header of libholdfast, for the descriptor's number */
+#include "client.h" /* libholdfast's own header, for the descriptor's number */
 
 enum { STRANGERS = 32, RINGS = 2000, RINGERS = 3, RESTARTS = 15, UNREAD_MAX = 64 };
 
@@ -27,7 +27,7 @@ static void teardown(void)
     clients_destroy();
 }
 
-/* Opens a lock of which each release rings. */
+/* Opens a lock whose every release rings. */
 static hf_lock *open_watched(const char *name)
 {
     hf_lock *lock = NULL;
@@ -53,8 +53,8 @@ static int ask(void)
     return REACHED(hf_status(client, ignore_status, NULL));
 }
 
-/* While the connection is lost, no other file gets its descriptor's number. The next connection
- * gets it. */
+/* While the connection is lost, no other file gets the number of its descriptor. The next
+ * connection gets that number. */
 START_TEST(no_ring_goes_to_a_stranger)
 {
     int ends[STRANGERS][2];
@@ -65,8 +65,9 @@ START_TEST(no_ring_goes_to_a_stranger)
     ring(lock);
     AWAIT(atomic_load(&agent.rings) > before);
     agent_stop(&agent);
-    for (int i = 0; i < STRANGERS; i++) { /* these take every free number */
-        ring(lock);                       /* before and after the library notices the loss */
+    for (int i = 0; i < STRANGERS; i++) { /* take every free descriptor number */
+        /* some rings before the library notices the loss, some after */
+        ring(lock);
         if (i == STRANGERS / 2) {
             ck_assert_int_eq(hf_status(client, ignore_status, NULL), HF_ENOAGENT);
         }
@@ -136,7 +137,7 @@ static void *open_another(void *arg)
     return NULL;
 }
 
-/* The agent reads nothing: a ring does not block, and few rings stay unread. */
+/* The agent reads nothing. A ring does not block, and only few rings are queued. */
 START_TEST(a_full_socket_keeps_nobody_waiting)
 {
     pthread_t thread;
@@ -144,7 +145,7 @@ START_TEST(a_full_socket_keeps_nobody_waiting)
     uint32_t asked = atomic_load(&agent.requests);
     pthread_mutex_lock(&agent.mutex);
     ck_assert_int_eq(pthread_create(&thread, NULL, open_another, NULL), 0);
-    AWAIT(atomic_load(&agent.requests) > asked); /* the thread waits for the mutex */
+    AWAIT(atomic_load(&agent.requests) > asked); /* the thread now waits for the mutex */
     uint32_t before = atomic_load(&agent.rings);
     errno = 4711;
     for (int i = 0; i < RINGS; i++) {
@@ -159,7 +160,8 @@ START_TEST(a_full_socket_keeps_nobody_waiting)
 }
 END_TEST
 
-/* The child has the same connection, and may not end it. */
+/* A child has the same connection after a fork, and its disconnect must not end it for the
+ * parent. */
 START_TEST(a_forked_child_that_disconnects_leaves_the_connection)
 {
     hf_lock *lock = open_watched("a");
@@ -181,7 +183,7 @@ START_TEST(a_forked_child_that_disconnects_leaves_the_connection)
 }
 END_TEST
 
-/* Returns how often the descriptor is readable in so many milliseconds. */
+/* Returns how often the descriptor becomes readable within lasts_ms. */
 static unsigned wakes(int fd, int lasts_ms)
 {
     struct pollfd waits = {.fd = fd, .events = POLLIN};
@@ -195,7 +197,8 @@ static unsigned wakes(int fd, int lasts_ms)
     return count;
 }
 
-/* The library does not watch a lost connection any more, even if a child still has its socket. */
+/* The library does not watch a lost connection any more, even if a child still has the socket
+ * open. */
 START_TEST(a_lost_connection_wakes_nobody)
 {
     int ends[2];
@@ -206,7 +209,7 @@ START_TEST(a_lost_connection_wakes_nobody)
     if (child == 0) {
         char byte;
         close(ends[1]);
-        (void)!read(ends[0], &byte, 1); /* until the test ends */
+        (void)!read(ends[0], &byte, 1); /* until the test closes its end */
         _exit(0);
     }
     (void)wakes(fd, 100);
@@ -221,15 +224,15 @@ START_TEST(a_lost_connection_wakes_nobody)
 }
 END_TEST
 
-/* A thread that rings in vain and then waits connects again: otherwise the agent that was started
- * meanwhile would look at its lock only in its next pass, a fifth of a session_ttl later. */
+/* A thread whose ring was lost connects again before it waits. Otherwise the next agent would look
+ * at its lock only in its regular pass, up to a fifth of a session_ttl later. */
 START_TEST(a_waiter_that_rang_in_vain_connects_again)
 {
     hf_lock *waiter = NULL;
     atomic_store(&agent.ungranted, true);
     ck_assert_int_eq(hf_open(client, "a", NULL, &waiter), 0);
     ck_assert_int_eq(hf_acquire(waiter, HF_EXCLUSIVE, 10 * MS, NULL), HF_ETIMEDOUT);
-    agent_stop(&agent); /* the waiter has its seat, so it needs no agent to queue */
+    agent_stop(&agent); /* the waiter has its seat, so it can queue without an agent */
     agent_start(&agent, true);
     uint32_t requests = atomic_load(&agent.requests);
     ck_assert_int_eq(hf_acquire(waiter, HF_EXCLUSIVE, 1000 * MS, NULL), HF_ETIMEDOUT);

@@ -1,11 +1,11 @@
 /*
- * Threads that share handles, in the fast path and out of it at once: the claims and lanes of
- * libclient/client.h. Every thread acts at random: tries, waits briefly, shares, downgrades,
- * cancels. The lock protects plain memory, so that ThreadSanitizer sees a hold that does not
- * exclude. All handles are of one client, because ThreadSanitizer cannot see races through two
- * mappings of a region.
+ * Threads that share handles, on the fast path and on the slow path at the same time: the claims
+ * and lanes of libclient/client.h. Every thread acts at random: it tries, waits briefly, holds
+ * shared, downgrades, cancels. The lock protects plain memory, so that ThreadSanitizer reports
+ * holds that do not exclude each other. All handles belong to one client, because ThreadSanitizer
+ * cannot see races through two mappings of a region.
  *
- * HF_TORTURE=N in the environment does N times as much.
+ * With HF_TORTURE=N in the environment, the test does N times as much.
  */
 #include "lib_agent.h"
 
@@ -23,15 +23,15 @@ static hf_client *client;
 
 struct storm {
     hf_lock *locks[2];
-    uint64_t written; /* written under the lock */
+    uint64_t written; /* the lock protects this field and the next one */
     uint64_t copy;
-    _Atomic uint64_t holds; /* exclusive holds */
+    _Atomic uint64_t holds; /* how many exclusive holds there were */
     _Atomic uint64_t lost;
     _Atomic uint32_t wrong;
-    _Atomic uint32_t first_wrong; /* the line of the first wrong result */
+    _Atomic uint32_t first_wrong; /* the source line of the first wrong result */
     _Atomic uint32_t running;
     _Atomic bool evicts;
-    _Atomic uint8_t seen[TOKENS]; /* by token: the lap in which a thread got it */
+    _Atomic uint8_t seen[TOKENS]; /* by token: the lap in which a thread got that token */
 };
 
 struct runner {
@@ -85,7 +85,8 @@ static void read_guarded(struct storm *storm)
     expect(storm, storm->written == storm->copy);
 }
 
-/* Does one thread's work with a hold. If evicts is set, the hold may be taken away. */
+/* Works with a hold, and releases it. If storm->evicts is set, the hold may be taken away
+ * meanwhile. */
 static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode mode,
                              const struct hf_hold *hold)
 {
@@ -116,8 +117,8 @@ static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode 
     atomic_fetch_add(&storm->lost, result == HF_ELOST);
 }
 
-/* Returns whether this thread goes on: it does for so many rounds, and then until a hold was taken
- * away. (The thread that takes them away may wait for a processor until all others have ended.) */
+/* Returns whether this thread continues. It does for ROUNDS rounds, and longer if holds are to be
+ * evicted and none was yet: the evicting thread may get no processor before that. */
 static bool goes_on(const struct runner *runner, uint64_t round)
 {
     const struct storm *storm = runner->storm;
@@ -218,7 +219,8 @@ START_TEST(no_token_twice_when_holds_are_taken_away)
 {
     struct storm *storm = storm_run(true, ROUNDS * torture());
     ck_assert_uint_gt(atomic_load(&storm->lost), 0);
-    int result = hf_release(storm->locks[0]); /* the release of a round has ended a lost hold */
+    /* the release in each round ended its hold, lost or not */
+    int result = hf_release(storm->locks[0]);
     ck_assert_int_eq(result, HF_ENOTHELD);
     storm_end(storm);
 }
@@ -228,8 +230,8 @@ END_TEST
 struct duel {
     hf_lock *lock;
     _Atomic uint32_t round;   /* odd: both threads release now */
-    _Atomic uint32_t arrived; /* of two */
-    _Atomic uint32_t ended;   /* releases that returned 0 */
+    _Atomic uint32_t arrived; /* how many of the two threads have arrived */
+    _Atomic uint32_t ended;   /* how many releases returned 0 */
     _Atomic uint32_t wrong;
     uint32_t rounds;
 };
@@ -274,8 +276,7 @@ START_TEST(one_of_two_releases_ends_the_hold)
 }
 END_TEST
 
-/* A thread that gets no lane of a handle, because all lanes are taken, can take the handle's lock
- * all the same. */
+/* A thread that gets no lane, because all lanes are taken, can still take the handle's lock. */
 static void *take_once(void *arg)
 {
     hf_lock *lock = arg;
@@ -296,7 +297,7 @@ START_TEST(more_threads_than_lanes)
     for (int i = 0; i < 32; i++) {
         void *result = NULL;
         pthread_join(threads[i], &result);
-        /* a handle holds once: a thread that meets another one's hold gets HF_EALREADY */
+        /* a handle holds once: if another thread holds by it, the call returns HF_EALREADY */
         ck_assert(result == NULL || (intptr_t)result == HF_EALREADY);
     }
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);

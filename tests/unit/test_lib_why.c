@@ -1,4 +1,4 @@
-/* Tests of libholdfast: hf_why(), the reason that a lock is not had. */
+/* libholdfast: hf_why(), the reason why a lock is not had. */
 #include "lib_clients.h"
 
 #include <stdatomic.h>
@@ -103,8 +103,8 @@ static void *ask(void *arg)
     return NULL;
 }
 
-/* The agent does not answer, for seconds. Another thread reads events meanwhile, as a program does
- * that watches over its holds. */
+/* The agent does not answer hf_why() for seconds. Meanwhile another thread reads events, as a
+ * program does that watches its holds. */
 START_TEST(events_do_not_wait_for_the_answer)
 {
     struct question question = {.lock = open_lock(client, "a")};

@@ -1,5 +1,5 @@
-/* A page of LISTED: a built page is read back; a part that does not fit is cut, and the page says
- * so. */
+/* A page of LISTED: the cursor reads what was built. Parties that do not fit are left out, and the
+ * page says so. */
 #include "frame_samples.h"
 
 #include <check.h>
@@ -41,7 +41,7 @@ static void ck_assert_text_eq(struct hfi_text text, const char *expected)
     ck_assert_mem_eq(text.bytes, expected, text.size);
 }
 
-/* Fills in parties whose pid is their index. */
+/* Fills in parties; the pid of each is its index. */
 static void fill_parties(const char *command)
 {
     for (size_t i = 0; i < 2 * MANY; i++) {
@@ -103,7 +103,7 @@ START_TEST(test_read_back)
 }
 END_TEST
 
-/* Parties that nobody asks for are passed over. */
+/* The cursor skips parties that the caller does not read. */
 START_TEST(test_skip_parties)
 {
     struct hfi_lock_frame added = lock_named("a");
@@ -139,7 +139,8 @@ START_TEST(test_page_is_full)
 }
 END_TEST
 
-/* A lock that does not fit behind others is left out whole, and the page is as it was. */
+/* A lock that does not fit behind others is left out, with all its parties, and the page stays
+ * unchanged. */
 START_TEST(test_left_out_whole)
 {
     struct hfi_lock_frame added = lock_named("n");
@@ -160,7 +161,7 @@ START_TEST(test_left_out_whole)
 }
 END_TEST
 
-/* The first lock of a page always fits: its parties are cut from the end. */
+/* The first lock of a page always fits: the last parties are left out until it does. */
 START_TEST(test_first_always_fits)
 {
     struct hfi_lock_frame added = lock_named("n");
@@ -177,7 +178,8 @@ START_TEST(test_first_always_fits)
     finish_and_decode(false);
     ck_assert(hfi_listed_next_lock(&cursor, &lock));
     ck_assert(lock.more_parties);
-    ck_assert_uint_gt(lock.holder_count + lock.waiter_count, 15); /* room for 20 or so */
+    /* there is room for about 20 parties */
+    ck_assert_uint_gt(lock.holder_count + lock.waiter_count, 15);
     ck_assert_uint_eq(lock.holder_count, _i < 16 ? (uint32_t)_i : lock.holder_count);
     while (hfi_listed_next_party(&cursor, &party)) {
         ck_assert_int_eq(party.pid, told);
@@ -208,7 +210,8 @@ START_TEST(test_too_many_parties)
 }
 END_TEST
 
-/* Bytes in a region or a command line that other processes could write are made presentable. */
+/* Bytes that other processes could write, in a region or a command line, are made fit for a
+ * frame. */
 START_TEST(test_made_to_fit)
 {
     struct hfi_lock_frame added = lock_named("n");
@@ -240,11 +243,12 @@ START_TEST(test_made_to_fit)
     ck_assert_text_eq(party.command, "a?[2J?\xc3\xa4?");
     ck_assert(hfi_listed_next_party(&cursor, &party));
     ck_assert_int_eq(party.pid, -1);
-    ck_assert_uint_eq(party.command.size, HFI_FRAME_COMMAND_MAX - 1); /* no half character */
+    /* the cut leaves no half character */
+    ck_assert_uint_eq(party.command.size, HFI_FRAME_COMMAND_MAX - 1);
 }
 END_TEST
 
-/* A packet that changes under the cursor ends the reading. */
+/* If a packet changes while the cursor reads it, the reading ends. */
 START_TEST(test_changed_packet)
 {
     size_t size = sample_page(2, page);

@@ -1,7 +1,7 @@
 /*
- * The order of a lock's queue while it is being looked through. The lock word's protocol is built
- * as the simulator builds it (tests/sim/shim.h): before each of its atomic operations it calls
- * sim_point(). At one of these calls, each in turn, two other processes join the queue.
+ * The order of a lock's queue while a process looks through it. The lock word's code is built as
+ * for the simulator (tests/sim/shim.h): it calls sim_point() before each atomic operation. The test
+ * repeats the scan, and each time lets two other processes join at another one of these calls.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -15,14 +15,17 @@ enum { POINTS_MAX = 200, RELEASER = 1, FIRST = 2, SECOND = 3, READER = 4 };
 static const int64_t second_ns = INT64_C(1000000000);
 
 static struct hfi_region region;
-static int points;  /* operations so far; -1: they are not counted */
+static int points;  /* how many operations there were; -1: they are not counted */
 static int join_at; /* the two processes join before the operation with this number */
 static uint32_t first_seat = 2, second_seat = 5;
-static uint64_t second_kind; /* flags of its cell */
-static bool spoils;          /* before each, a process writes a deadline long past into seat 0 */
-static bool rewrites;        /* before each, a process clears the reader's cell of seat 0 */
-static uint64_t flips;       /* if not 0: before each, a process changes two flags of the word */
-static uint64_t operations;  /* so far */
+static uint64_t second_kind; /* flags of the second process's cell */
+/* before each operation, a process writes a deadline long past into seat 0 */
+static bool spoils;
+/* before each operation, a process clears the reader's cell in seat 0 */
+static bool rewrites;
+/* if not 0: before each operation, a process changes two flags of the word */
+static uint64_t flips;
+static uint64_t operations;  /* how many operations there were */
 
 static void join(uint32_t seat, uint32_t holder, uint64_t kind)
 {
@@ -42,7 +45,7 @@ void sim_point(void)
     }
     operations++;
     if (flips != 0) {
-        uint64_t flags = flips++ % 4 << 62; /* bargers and watched */
+        uint64_t flags = flips++ % 4 << 62; /* the flags "bargers" and "watched" */
         region.words[0].word = (region.words[0].word & ~(HFI_W_BARGERS | HFI_W_WATCHED)) | flags;
     }
     if (points >= 0 && points++ == join_at) {
@@ -104,7 +107,8 @@ static void *region_make(void)
     return region_make_with(1);
 }
 
-/* No waiter is named before a waiter that was in the queue earlier, wherever the two join. */
+/* Wherever the two processes join, the scan never names a waiter before an earlier waiter of the
+ * queue. */
 START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 {
     int served = 0;
@@ -117,7 +121,7 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
         points = -1;
         hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 1000);
         ck_assert_int_eq(hfi_try_exclusive(&releaser, &request, &held), HFI_HELD);
-        region.words[0].word |= HFI_W_WAITERS; /* set by a waiter that has left since */
+        region.words[0].word |= HFI_W_WAITERS; /* set by a waiter that has left */
         points = 0;
         ck_assert_int_eq(hfi_release(&releaser, 0, held.token), HFI_RELEASED);
         uint32_t holder = hfi_word_holder(region.words[0].word);
@@ -125,7 +129,7 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
         served += holder == FIRST;
         int reached = points;
         free(memory);
-        if (reached <= join_at) { /* the end was reached before any process joined */
+        if (reached <= join_at) { /* the scan ended before the processes joined */
             ck_assert_int_gt(served, 0);
             return;
         }
@@ -134,8 +138,8 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 }
 END_TEST
 
-/* A waiting reader is let in. A writer and then another reader that come meanwhile, to any cells,
- * are not let in, because that second reader would pass the writer. */
+/* A waiting reader is let in. Meanwhile a writer and then another reader join, in any two seats.
+ * The second reader is not let in, because it would pass the writer. */
 START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 {
     first_seat = _i == 0 ? 2 : 5;
@@ -159,7 +163,7 @@ START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
                       join_at, (unsigned)region.slots[0].admit);
         int reached = points;
         free(memory);
-        if (reached <= join_at) { /* the end was reached before any process joined */
+        if (reached <= join_at) { /* the scan ended before the processes joined */
             ck_assert_int_gt(join_at, 0);
             return;
         }
@@ -168,9 +172,9 @@ START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 }
 END_TEST
 
-/* A process wrote a reader's cell with a ticket that was never drawn. That reader is first in the
- * queue and can never be let in. The releasing process gives up after a while and asks the agent,
- * with tokens left. */
+/* A process wrote a ticket that was never drawn into a reader's cell. This reader is first in the
+ * queue and can never be let in. After a while the releasing process stops trying and asks the
+ * agent, with tokens left. */
 START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 {
     void *memory = region_make();
@@ -194,9 +198,9 @@ START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 }
 END_TEST
 
-/* A process wrote a time long past over the deadline of a hold with a limit. If it does so once,
- * the hand-over mends it. If it does so again and again, a waiter never gets a hold that counts,
- * and its wait ends at its deadline. */
+/* A process overwrites the deadline of a hold with a limit by a time long past. If it does so once,
+ * the hand-over repairs it. If it does so again and again, the waiter never gets a hold that
+ * counts, and its wait ends at its timeout. */
 START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 {
     void *memory = region_make();
@@ -221,8 +225,8 @@ START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 }
 END_TEST
 
-/* A reader would be let in, but a process clears its cell again and again. The reader never gets
- * in, and its wait ends at the deadline. */
+/* A reader should be let in, but a process clears its cell again and again. The reader never gets
+ * in, and its wait ends at its timeout. */
 START_TEST(a_cell_written_over_does_not_keep_a_reader_for_ever)
 {
     void *memory = region_make();
@@ -245,7 +249,8 @@ START_TEST(a_cell_written_over_does_not_keep_a_reader_for_ever)
 }
 END_TEST
 
-/* Calls of the agent that look for waiters and swap the word. Each is one step of the agent. */
+/* The agent's calls that look for waiters and change the word. The agent makes each of them within
+ * one step. */
 static void evict_for_a_second(const struct hfi_actor *agent)
 {
     hfi_evict(agent, 0, FIRST, 5, 2 * second_ns);
@@ -274,8 +279,8 @@ static void (*const steps[])(const struct hfi_actor *) = {evict_for_a_second, ev
 enum { STEPS = sizeof(steps) / sizeof(steps[0]), BLOCKS = 200, STEP_MAX = 100000 };
 
 /* The lock has 1,400 seats, and a process changes the word before each operation of the agent, so
- * that none of the agent's swaps succeeds. The agent does not look through the whole queue again
- * and again for that: it has done with the lock after some tens of looks. */
+ * that each of the agent's swaps fails. The agent does not look through the whole queue each time:
+ * it leaves the lock after some tens of looks. */
 START_TEST(a_word_that_always_changes_does_not_keep_the_agent)
 {
     void *memory = region_make_with(BLOCKS);

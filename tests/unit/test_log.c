@@ -1,4 +1,4 @@
-/* The log's lines: escaping, bounds, the limit on what strangers cause. */
+/* The log's lines: escaping, sizes, and the limit on lines that strangers cause. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void tear_down(void)
     close(ends[1]);
 }
 
-/* Returns the lines written since the last call. */
+/* Returns the lines that were written since the previous call. */
 static const char *written(void)
 {
     static char text[16 * LOG_LINE_MAX];
@@ -59,10 +59,10 @@ START_TEST(what_would_break_a_line_is_escaped)
     log_text(&line, "f", "gr\xc3\xbc\xc3\x9f");
     log_text(&line, "g",
              "a\xe2\x80\xae"
-             "b"); /* U+202E writes from right to left */
+             "b"); /* U+202E, which writes from right to left */
     log_text(&line, "h",
              "a\xc3"
-             "b\xc2\x85"); /* no UTF-8, and a control character */
+             "b\xc2\x85"); /* a byte that is not UTF-8, and a control character */
     log_end(&line);
     ck_assert_str_eq(written(),
                      "level=warn event=x a=\"two words\" b=\"\" c=\"q\\\"b\\\\n\\nt\\te\\x1b[31m\" "
@@ -111,7 +111,7 @@ START_TEST(a_flood_is_cut_and_counted)
                       start_ns + LOG_INTERVAL_MS * INT64_C(1000000));
     log_end(&line);
     ck_assert_str_eq(written(), "level=warn event=rules left_out=950\n");
-    /* After a quiet time a burst is possible again, no larger than the first. */
+    /* After a quiet time another burst is possible, not larger than the first one. */
     for (unsigned i = 0; i < 1000; i++) {
         log_begin_limited(&line, LOG_LEVEL_WARN, "rules", &limit, start_ns + 3600000000000);
         log_end(&line);
@@ -134,7 +134,7 @@ START_TEST(a_time_stands_before_it_if_asked_for)
 }
 END_TEST
 
-/* The agent must not block when the reader of its log does not read. */
+/* If the reader of its log does not read, the agent loses lines, but it does not block. */
 START_TEST(a_full_pipe_costs_lines_not_time)
 {
     char text[LOG_LINE_MAX / 2 + 1] = {0};

@@ -1,4 +1,4 @@
-/* Limits of lines about each agent or user. */
+/* The limits on log lines about each agent or user. */
 #include <check.h>
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ static int64_t now_ns;
 static void setup(void)
 {
     limits = (struct log_limits){0};
-    now_ns = 1; /* a host that was booted just now */
+    now_ns = 1; /* the time of a host that has just booted */
 }
 
 static uint32_t add(unsigned which)
@@ -34,7 +34,7 @@ START_TEST(one_hides_nothing_of_another)
     now_ns += 60 * second_ns - 1;
     ck_assert_uint_eq(add(1), 0);
     now_ns++;
-    ck_assert_uint_eq(add(1), 102); /* how many lines were added */
+    ck_assert_uint_eq(add(1), 102); /* the number of lines that were left out, plus this one */
     ck_assert_uint_eq(add(1), 0);
     ck_assert_uint_eq(add(2), 2);
 }
@@ -74,7 +74,7 @@ START_TEST(names_that_are_invented_hide_no_voter)
     now_ns += 60 * second_ns;
     ck_assert_uint_eq(add_voter(0), 2);
     ck_assert_uint_eq(add_voter(0), 0);
-    ck_assert_uint_eq(add(LOG_LIMIT_AGENTS), 1); /* voters do not use up these entries either */
+    ck_assert_uint_eq(add(LOG_LIMIT_AGENTS), 1); /* voters do not take these entries */
 }
 END_TEST
 

@@ -1,4 +1,4 @@
-/* Membership: which store votes, which is refused, and how one starts over. */
+/* Membership: which store votes, which store is refused, and how a voter starts over. */
 #include <check.h>
 #include <string.h>
 
@@ -38,14 +38,14 @@ static void kill_all(void)
     }
 }
 
-/* Gets a grant through the node's coordinator. Returns its first token. */
+/* Gets a grant through the name's coordinator. Returns its first token. */
 static uint64_t use(const char *name, uint64_t id)
 {
     uint32_t owner = cell_coordinator(cell, name);
     cell->nodes[owner].inbox_count = 0;
     cell_acquire(cell, owner, owner, name, id, 1, MESSAGE_MODE_EXCLUSIVE, 0);
-    /* A voter that starts over takes every partition's ballot from its owner, which is notified of
-     * it now. */
+    /* A voter that starts over takes the ballot of every partition from its owner. The owner learns
+     * of this now. */
     cell_run(cell, 500 * CELL_MS);
     const struct message *grant = cell_got(cell, owner, MESSAGE_GRANT);
     ck_assert_ptr_nonnull(grant);
@@ -95,7 +95,8 @@ START_TEST(after_a_restart_of_all_they_vote)
 }
 END_TEST
 
-/* A voter alone does not know whether its store is an old copy. */
+/* A single voter does not know whether its store is an old copy, so it needs a majority after a
+ * start. */
 START_TEST(needs_a_majority_after_a_start)
 {
     cell_start_all(cell);
@@ -128,8 +129,8 @@ static void restore(const struct cell_disk *copy, const struct quorum_register *
     memcpy(own, registers, copy->register_count * sizeof(*own));
 }
 
-/* The copy is refused even if the voter is started again and again: the commits of its starts do
- * not make the copy look new. */
+/* An old copy of a store is refused even if its voter starts again and again: the commits of these
+ * starts do not make the copy look new. */
 START_TEST(old_copy_of_a_disk_is_refused)
 {
     static struct cell_disk copy;
@@ -157,12 +158,12 @@ START_TEST(old_copy_of_a_disk_is_refused)
         cell_kill(cell, 0);
     }
     cell_run(cell, 1000 * CELL_MS);
-    use("a", 100); /* the other voters go on */
+    use("a", 100); /* the other voters still serve */
 }
 END_TEST
 
-/* Starts that are killed before they ask another voter do not make the copy look new either; a few
- * commits would be enough for that. */
+/* Starts that are killed before they ask another voter do not make the copy look new, either. A few
+ * commits would be enough to look new. */
 START_TEST(old_copy_whose_starts_are_killed_is_refused)
 {
     static struct cell_disk copy;
@@ -173,7 +174,8 @@ START_TEST(old_copy_whose_starts_are_killed_is_refused)
     save(&copy, registers, 0);
     use("a", 10);
     use("b", 30);
-    cell_run(cell, 2500 * CELL_MS); /* the other voters store which commits they saw */
+    /* meanwhile the other voters store which commits of this voter they saw */
+    cell_run(cell, 2500 * CELL_MS);
     uint64_t seen = cell->nodes[1].disk.seen[0].commit;
     ck_assert_uint_gt(seen, copy.commits);
     cell_kill(cell, 0);
@@ -187,7 +189,7 @@ START_TEST(old_copy_whose_starts_are_killed_is_refused)
 }
 END_TEST
 
-/* The copy is refused even if it is from before the first commit that the store ever made. */
+/* A copy from before the first commit of its store is refused, too. */
 START_TEST(old_copy_without_a_commit_is_refused)
 {
     static struct cell_disk copy;
@@ -198,13 +200,15 @@ START_TEST(old_copy_without_a_commit_is_refused)
     cell_run(cell, 2500 * CELL_MS);
     expect_voting();
     use("a", 1);
-    cell_run(cell, 2500 * CELL_MS); /* the other voters store which commits they saw */
+    /* meanwhile the other voters store which commits of this voter they saw */
+    cell_run(cell, 2500 * CELL_MS);
     uint64_t seen = cell->nodes[1].disk.seen[0].commit;
     ck_assert_uint_gt(seen, 0);
     cell_kill(cell, 0);
     restore(&copy, registers, 0);
     cell_start_killed(cell, 0);
-    cell->nodes[0].disk.commits = seen + 2; /* that start made more than one of these commits */
+    /* this start made more commits than the others have seen */
+    cell->nodes[0].disk.commits = seen + 2;
     cell_start_killed(cell, 0);
     cell_start(cell, 0);
     cell_run(cell, 1000 * CELL_MS);
@@ -212,7 +216,7 @@ START_TEST(old_copy_without_a_commit_is_refused)
 }
 END_TEST
 
-/* In the copy the store has not voted yet, but it has voted since. */
+/* In the copy the store has not voted yet, but the store has voted since. */
 START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 {
     static struct cell_disk copy;
@@ -238,8 +242,8 @@ START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 }
 END_TEST
 
-/* The others have the voter's line of the record, and the voter has not, as if its disk lost the
- * last commit of its first start. */
+/* The other voters have the line of a voter that the voter's own disk lacks, as if the disk lost
+ * the last commit of its first start. The voter starts over with that line. */
 START_TEST(starts_over_with_the_line_that_the_others_have)
 {
     static struct cell_disk copy;
@@ -282,7 +286,7 @@ START_TEST(lost_store_is_refused_until_it_starts_over)
     for (uint32_t node = 0; node < 3; node++) {
         ck_assert_uint_eq(cell->nodes[node].disk.members[2].generation, 2);
     }
-    /* The voter that started over has every register, and still votes after a restart. */
+    /* The voter that started over has every register, and still votes after another restart. */
     ck_assert_uint_eq(cell->nodes[2].disk.register_count, cell->nodes[0].disk.register_count);
     kill_all();
     cell_start_all(cell);
@@ -291,7 +295,7 @@ START_TEST(lost_store_is_refused_until_it_starts_over)
 }
 END_TEST
 
-/* If the old store turns up again, it does not count any more. */
+/* The replaced store is refused if it appears again. */
 START_TEST(store_that_was_replaced_is_refused)
 {
     static struct cell_disk copy;
@@ -313,8 +317,8 @@ START_TEST(store_that_was_replaced_is_refused)
 }
 END_TEST
 
-/* A value that the lost store helped to choose must be found: only one other voter has the newest
- * value. */
+/* Only one other voter has the newest value, which the lost store helped to choose. Starting over
+ * must find that value. */
 START_TEST(starting_over_forgets_nothing)
 {
     cell_start_all(cell);
@@ -324,12 +328,12 @@ START_TEST(starting_over_forgets_nothing)
     uint32_t away = (owner + 2) % 3;
     cell_kill(cell, away);
     cell_run(cell, 1000 * CELL_MS);
-    uint64_t first = use("a", 1); /* `owner` and `lost` chose this grant */
+    uint64_t first = use("a", 1); /* `owner` and `lost` chose the value of this grant */
     cell_kill(cell, lost);
     cell_wipe(cell, lost, true);
     cell_start(cell, lost);
     cell_run(cell, 3000 * CELL_MS);
-    ck_assert_int_eq(status(lost), MESSAGE_STATUS_REJOINING); /* it needs both others */
+    ck_assert_int_eq(status(lost), MESSAGE_STATUS_REJOINING); /* it needs both other voters */
     cell_start(cell, away);
     cell_run(cell, 5000 * CELL_MS);
     expect_voting();
@@ -339,7 +343,7 @@ START_TEST(starting_over_forgets_nothing)
 }
 END_TEST
 
-/* The requests of voter 2, by kind, and how far its new line has got by then. */
+/* Which steps voter 2 has begun: its new line in the record, its PREPARE, its SYNC. */
 static struct {
     bool line, prepare, sync;
 } begun;
@@ -355,10 +359,10 @@ static void note_begun(void *arg, uint32_t from, uint32_t to, const struct messa
 #define KIND(kind) (UINT64_C(1) << (kind))
 
 /*
- * Each step of starting over needs N/2 + 1 of the others: in a cell of three, both. One of them (_i
- * / 4) cannot be reached in that step (_i % 4 is what voter 2 needs of it: 0 its record, 1 its
- * report that it has the new line, 2 its promises, 3 its registers), and the next step does not
- * begin, however long that lasts. Then it can be reached, and all goes on.
+ * Each step of starting over needs N/2 + 1 of the other voters: in a cell of three, both. In one
+ * step (_i % 4) one of them (_i / 4) cannot be reached. In step 0 voter 2 needs its record, in step
+ * 1 its report that it has the new line, in step 2 its promises, in step 3 its registers. The next
+ * step does not begin while that voter cannot be reached, and begins afterwards.
  */
 START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
 {
@@ -377,8 +381,8 @@ START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
     while (step == 1 && cell->nodes[2].disk.members[2].generation == 0) {
         cell_run(cell, CELL_MS / 100);
     }
-    if (step == 1) { /* the line is on its way: this voter gets neither the line nor voter 1's
-                      * message */
+    /* the voter `away` is down when the line is sent, and gets it from no voter afterwards */
+    if (step == 1) {
         cell_kill(cell, away);
         cell->cut[2][away] = cell->cut[1 - away][away] = true;
         cell_run(cell, 100 * CELL_MS);
@@ -405,8 +409,9 @@ static void told_dead(void *arg, uint32_t from, uint32_t to, const struct messag
     }
 }
 
-/* One voter alone has marked a session that lives with the two others. When one of these two starts
- * over, it takes over that mark, and two voters have it. */
+/* One voter alone has marked a session that still lives with the two others. When one of these
+ * starts over, it takes over the mark, so two voters have the mark. Still, a session that lives is
+ * not ended. */
 START_TEST(starting_over_ends_no_session_that_lives)
 {
     int64_t first_ns = 0;
@@ -475,7 +480,7 @@ START_TEST(two_different_configurations)
 }
 END_TEST
 
-/* The store of a cell of one host is used in a cell of three. */
+/* A store of a cell of one host is used in a cell of three. */
 START_TEST(used_store_without_a_record)
 {
     struct cell_disk *disk = &cell->nodes[0].disk;
@@ -509,7 +514,7 @@ START_TEST(loss_and_reordering)
 }
 END_TEST
 
-/* An empty store takes no record that names another one in its place. */
+/* An empty store does not accept a record that names another store for its voter. */
 START_TEST(record_of_another_store_is_not_taken)
 {
     cell_start_all(cell);
@@ -527,8 +532,7 @@ START_TEST(record_of_another_store_is_not_taken)
 }
 END_TEST
 
-/* Returns the order under which a node has a name on its disk; ballot 0: the disk does not have
- * it. */
+/* Returns the order of a name's row on the node's disk; its ballot is 0 if there is no row. */
 static struct message_order row_of(uint32_t node, const struct message_name *name)
 {
     const struct cell_disk *disk = &cell->nodes[node].disk;
@@ -540,8 +544,8 @@ static struct message_order row_of(uint32_t node, const struct message_name *nam
     return (struct message_order){0};
 }
 
-/* Before a voter votes for the first time it has all registers and marks of the others (more marks
- * than one answer to a PULL has). */
+/* Before its first vote, a voter that starts over has all registers and marks of the others. There
+ * are more marks than one answer to a PULL has room for. */
 enum { MARKS = MESSAGE_SYNC_BATCH + 8 };
 START_TEST(who_starts_over_votes_with_everything)
 {
@@ -572,13 +576,13 @@ START_TEST(who_starts_over_votes_with_everything)
     }
     ck_assert_uint_eq(disk->mark_count, MARKS);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        ck_assert_uint_ne(disk->promised[p], 0); /* the other voters' promises to it */
+        ck_assert_uint_ne(disk->promised[p], 0); /* the other voters have promised it */
     }
 }
 END_TEST
 
-/* The voters that voter 2 has asked for the registers of each partition, by bit, and how many
- * partitions it has asked each voter for. */
+/* voters: the voters (bits) that voter 2 has asked for the registers of each partition. count: for
+ * how many partitions it has asked each voter. */
 static struct {
     uint8_t voters[MESSAGE_PARTITIONS];
     uint32_t count[CELL_NODES];
@@ -596,8 +600,8 @@ static void note_read(void *arg, uint32_t from, uint32_t to, const struct messag
     *voters |= (uint8_t)(1u << to);
 }
 
-/* A voter that starts over reads all voters that promised at once, eight partitions of each, and no
- * partition from two of them. When answers arrive, it reads the rest. */
+/* A voter that starts over reads from all voters that promised at the same time: eight partitions
+ * from each, and no partition from two of them. It reads further partitions as answers arrive. */
 START_TEST(who_starts_over_reads_the_others_at_once)
 {
     cell_destroy(cell);
@@ -637,7 +641,7 @@ START_TEST(who_starts_over_reads_the_others_at_once)
 }
 END_TEST
 
-static struct message kept; /* the last promise that host-b gave host-a */
+static struct message kept; /* the latest promise of host-b to host-a */
 
 static void keep_promise(void *arg, uint32_t from, uint32_t to, const struct message *message)
 {
@@ -665,7 +669,7 @@ START_TEST(vote_under_another_record_does_not_count)
     expect_voting();
     ck_assert_int_eq(kept.kind, MESSAGE_PROMISE);
     message_copy(&other, &kept);
-    other.membership += 1u << 8; /* in this message host-b's line has another generation */
+    other.membership += 1u << 8; /* host-b's line in this message has another generation */
     deliver(0, &other);
     cell_run(cell, 1000 * CELL_MS);
     ck_assert(!quorum_ready(cell->nodes[0].quorum));
@@ -675,7 +679,7 @@ START_TEST(vote_under_another_record_does_not_count)
 }
 END_TEST
 
-/* The rules of an agent that sends none do not match. */
+/* A renewal of an agent that sends no rules is refused: its rules do not match. */
 START_TEST(renewal_without_rules_is_refused)
 {
     struct message message;
@@ -698,7 +702,7 @@ START_TEST(renewal_without_rules_is_refused)
 }
 END_TEST
 
-/* An idle cell does not write only to store which commits its voters saw. */
+/* In an idle cell no voter makes a commit only to store which commits of others it saw. */
 START_TEST(idle_cell_writes_nothing)
 {
     cell_start_all(cell);

@@ -1,4 +1,4 @@
-/* message_valid() accepts every kind in its good form, and none with one bad field. */
+/* message_valid() accepts a good message of every kind, and refuses it with any one bad field. */
 #include <check.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static struct message accept_grant(void)
     return message;
 }
 
-/* Sets a field of a good message to a bad value. */
+/* Checks that message_valid() refuses a good message after one field is set to a bad value. */
 #define BAD(good, field, bad)                                                                      \
     do {                                                                                           \
         struct message message = good();                                                           \
@@ -84,7 +84,7 @@ START_TEST(value_fields)
     BAD(accept_grant, as.accept.value.lock_delay_ms, MESSAGE_LOCK_DELAY_MAX_MS + 1);
     BAD(accept_grant, as.accept.value.permits, 2);
     BAD(accept_grant, as.accept.value.mode, 3);
-    BAD(accept_grant, as.accept.value.mode, MESSAGE_MODE_NONE); /* an owner without a grant */
+    BAD(accept_grant, as.accept.value.mode, MESSAGE_MODE_NONE); /* an owner must have a grant */
     BAD(accept_grant, as.accept.value.closing, 1);
 }
 END_TEST
@@ -115,11 +115,13 @@ START_TEST(share_fields)
     BAD(accept_shares, as.accept.value.share_count, 0);
     BAD(accept_shares, as.accept.value.share_count, MESSAGE_SHARES_MAX + 1);
     BAD(accept_shares, as.accept.value.shares[0].agent.length, 0);
-    BAD(accept_shares, as.accept.value.shares[1].agent.text[5], 'a'); /* twice the same host */
+    BAD(accept_shares, as.accept.value.shares[1].agent.text[5], 'a'); /* two shares of one host */
     BAD(accept_shares, as.accept.value.shares[1].epoch, 0);
     BAD(accept_shares, as.accept.value.shares[1].version.sequence, 0);
-    BAD(accept_shares, as.accept.value.shares[0].version.sequence, 5); /* above the value's */
-    BAD(accept_shares, as.accept.value.shares[1].version.sequence, 2); /* nobody has the value's */
+    /* above the value's version */
+    BAD(accept_shares, as.accept.value.shares[0].version.sequence, 5);
+    /* no share has the value's version */
+    BAD(accept_shares, as.accept.value.shares[1].version.sequence, 2);
     BAD(accept_shares, as.accept.value.token_last, 8);
     BAD(accept_shares, as.accept.value.token_first, 0);
     BAD(accept_shares, as.accept.value.owner.length, 6);
@@ -234,8 +236,8 @@ START_TEST(fields_between_voters)
     BAD(hello, as.hello.rules.voter_count, MESSAGE_VOTERS_MAX + 1);
     BAD(hello, as.hello.rules.voters[0].length, 0);
     BAD(hello, as.hello.advertise[MESSAGE_ADDRESS_MAX - 1], 'x');
-    BAD(hello, commit, MESSAGE_COMMIT_LIMIT); /* otherwise it would be stored, and could not be read
-                                               * again */
+    /* such a commit would be stored, but could not be loaded */
+    BAD(hello, commit, MESSAGE_COMMIT_LIMIT);
     BAD(hello, as.hello.seen_commit, MESSAGE_COMMIT_LIMIT);
     BAD(hello, as.hello.seen.generation, MESSAGE_GENERATION_LIMIT);
     BAD(hello, as.hello.members[0].generation, MESSAGE_GENERATION_LIMIT);
@@ -307,7 +309,7 @@ static struct message owner(void)
 
 START_TEST(fields_for_hosts)
 {
-    BAD(grant, as.grant.token_last, 6); /* readers show one token */
+    BAD(grant, as.grant.token_last, 6); /* a shared grant has only one token */
     BAD(grant, as.grant.token_first, 0);
     BAD(grant, as.grant.mode, MESSAGE_MODE_NONE);
     BAD(grant, as.grant.version.sequence, 0);
@@ -328,7 +330,7 @@ START_TEST(fields_for_hosts)
 }
 END_TEST
 
-/* Only requests of hosts and their answers can be passed on to another agent. */
+/* Only requests of hosts and their answers have an envelope, so that a voter can pass them on. */
 START_TEST(envelopes)
 {
     BAD(acquire, to.length, MESSAGE_AGENT_MAX + 1);

@@ -1,4 +1,4 @@
-/* Figures as text: as Prometheus reads them, and docs/METRICS.md has every metric. */
+/* The metrics as text: Prometheus can read them, and docs/METRICS.md names every one of them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static struct driver_counts driver;
 static struct histogram durations;
 static struct judgement judgement;
 
-/* Fills in all metrics, with the longest possible numbers. */
+/* Fills in all metrics with the longest possible numbers. */
 static struct metrics filled(void)
 {
     struct metrics metrics = {.version = "0.1.0",
@@ -49,7 +49,7 @@ static struct metrics filled(void)
     return metrics;
 }
 
-/* The name of a sample without what a histogram adds to it. */
+/* Copies a sample's name without a histogram's ending. */
 static void family_of(const char *line, char out[128])
 {
     static const char *const endings[] = {"_bucket", "_sum", "_count"};
@@ -65,7 +65,8 @@ static void family_of(const char *line, char out[128])
     }
 }
 
-/* Names, in the order of the text. Each line is a HELP, the TYPE of the same, or its sample. */
+/* Collects the names in the order of the text. Each line must be a HELP, the TYPE of the same name,
+ * or a sample of that name. */
 static size_t parse(char names[NAMES_MAX][128])
 {
     size_t count = 0;
@@ -170,7 +171,7 @@ START_TEST(a_duration_falls_into_the_bucket_that_ends_at_it_or_above)
 }
 END_TEST
 
-/* The text of a reason stands in no list of messages; its name leads to its row. */
+/* docs/METRICS.md has a row for each reason, found by the reason's name. */
 START_TEST(every_reason_is_in_the_documentation)
 {
     static char page[PAGE_MAX];
@@ -202,7 +203,8 @@ START_TEST(an_observer_tells_nothing_of_votes)
 }
 END_TEST
 
-/* The page has the judgement and its reasons; what comes from outside cannot add to it. */
+/* The page shows the judgement and its reasons. A text from outside is escaped, so that it adds
+ * nothing to the page. */
 START_TEST(the_page_says_how_the_agent_is)
 {
     struct metrics metrics = filled();
@@ -246,7 +248,7 @@ START_TEST(the_page_shows_the_session)
     metrics.session = RENEWAL_JEOPARDY;
     metrics.remaining_ns = -1500000000;
     check_page(&metrics, "jeopardy, epoch");
-    metrics.was_safe = false; /* a session after the lost one */
+    metrics.was_safe = false; /* a new session after a lost one */
     metrics.remaining_ns = 0;
     host.sessions_lost = 1;
     check_page(&metrics, "lost</td>");

@@ -45,9 +45,9 @@ static const struct {
     {"\xff", 1, HF_EINVAL},
     {"\x80", 1, HF_EINVAL},
     {"a\xbf", 2, HF_EINVAL},
-    {"\xc3", 1, HF_EINVAL},         /* cut */
-    {"\xe2\x82", 2, HF_EINVAL},     /* cut */
-    {"\xf0\x9f\x98", 3, HF_EINVAL}, /* cut */
+    {"\xc3", 1, HF_EINVAL},         /* cut off */
+    {"\xe2\x82", 2, HF_EINVAL},     /* cut off */
+    {"\xf0\x9f\x98", 3, HF_EINVAL}, /* cut off */
     {"\xc3(", 2, HF_EINVAL},
     {"\xe2(\xa1", 3, HF_EINVAL},
     {"\xe2\x82(", 3, HF_EINVAL},
@@ -71,7 +71,7 @@ START_TEST(test_name_length)
     ck_assert_int_eq(hfi_name_check(name, 256), HF_ENAMETOOLONG);
     ck_assert_int_eq(hfi_prefix_check(name, 255), 0);
     ck_assert_int_eq(hfi_prefix_check(name, 256), HF_ENAMETOOLONG);
-    /* The character that would cross the end of the 255 bytes. */
+    /* A character must not cross the end of the 255 bytes. */
     memcpy(name + 254, "\xc3\xa4", 2);
     ck_assert_int_eq(hfi_name_check(name, 255), HF_EINVAL);
 }

@@ -1,4 +1,5 @@
-/* Names: found, counted, reused, and within the memory that the design gives them. */
+/* The table of names: names are found, counted and reused, and take no more memory than the design
+ * says. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +48,7 @@ START_TEST(found_until_dropped)
 }
 END_TEST
 
-/* A table that was made for an expected number of names behaves like any other, whatever the
- * number. */
+/* A table behaves the same whatever number of names it was told to expect. */
 START_TEST(more_or_fewer_than_expected)
 {
     static const uint64_t EXPECTED[] = {0, 1, 2, 3, 5, 64, 999, 1000, 1001, UINT64_MAX};
@@ -61,7 +61,7 @@ START_TEST(more_or_fewer_than_expected)
         for (uint32_t i = 0; i < 1000; i++) {
             ids[i] = names_hold(names, text, number_name(text, i, 9 + i % 40));
             ck_assert_uint_ne(ids[i], NAMES_NONE);
-            names_expect(names, 1000); /* this call comes too late */
+            names_expect(names, 1000); /* too late: the table already has names */
         }
         for (uint32_t i = 0; i < 1000; i += 2) {
             names_drop(names, ids[i]);
@@ -94,7 +94,7 @@ START_TEST(full_is_an_answer)
 }
 END_TEST
 
-/* The table is compared with a plain one, while names of all lengths come and go. */
+/* While names of all lengths come and go, the table has the same contents as a simple array. */
 START_TEST(survives_churn)
 {
     enum { COUNT = 4000, STEPS = 60000 };
@@ -135,8 +135,8 @@ START_TEST(survives_churn)
 }
 END_TEST
 
-/* The space of deleted names is used for names of the same size, and for shorter ones if there is
- * no other space: forty tables full of names, one after the other, fit in the space of one. */
+/* The space of a deleted name serves a name of the same size, or a shorter one if there is no other
+ * space. So forty full tables, one after the other, fit into the space of one. */
 START_TEST(space_is_used_again)
 {
     void *memory = NULL;
@@ -158,7 +158,8 @@ START_TEST(space_is_used_again)
 }
 END_TEST
 
-/* 100,000 names of 32 bytes touch at most 56 bytes each, and about 4 of the bucket table. */
+/* 100,000 names of 32 bytes touch at most 56 bytes each, plus about 4 bytes each in the bucket
+ * table. */
 START_TEST(costs_what_the_design_gives)
 {
     enum { COUNT = 100000 };
@@ -182,7 +183,7 @@ END_TEST
 
 START_TEST(partition_never_changes)
 {
-    /* Fixed values: every host of every version must compute the same ones. */
+    /* Fixed values: every host with any version must compute the same partition. */
     ck_assert_uint_eq(names_partition("default", 7), 192);
     ck_assert_uint_eq(names_partition("orders/2024-11-21", 17), 171);
     uint32_t counts[256] = {0};

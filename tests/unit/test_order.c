@@ -1,4 +1,4 @@
-/* The index of names in byte order, against a sorted array. */
+/* The index of names in byte order, compared with a sorted array. */
 #include <check.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ static const uint8_t *name_of(const void *arg, uint32_t entry, size_t *size)
     return (const uint8_t *)names[entry];
 }
 
-/* Finds the first name in the index that is behind the given name, or at it if `from`, by a look at
- * all names. */
+/* Finds, by a look at all names, the first name in the index after the given name; if `from`, the
+ * given name itself counts, too. */
 static uint32_t slow(const char *name, bool from)
 {
     uint32_t best = 0;
@@ -77,7 +77,7 @@ START_TEST(test_bytes)
 {
     ck_assert_int_lt(order_compare("a", 1, "ab", 2), 0);
     ck_assert_int_gt(order_compare("b", 1, "ab", 2), 0);
-    ck_assert_int_gt(order_compare("\xc3\xbc", 2, "z", 1), 0); /* unsigned */
+    ck_assert_int_gt(order_compare("\xc3\xbc", 2, "z", 1), 0); /* bytes compare as unsigned */
     ck_assert_int_eq(order_compare("", 0, NULL, 0), 0);
 }
 END_TEST

@@ -1,4 +1,4 @@
-/* Tests of measured round trips and clock rates: the bounds are true, whatever the network did. */
+/* Measured round trips and clock rates: the computed bounds hold whatever the network does. */
 #include <check.h>
 #include <stdint.h>
 
@@ -15,8 +15,8 @@ static void setup(void)
     pace = (struct pace){.incarnation = 0};
 }
 
-/* Renews each second: delays come from a small generator; the voter's clock is ahead by 1000 s and
- * runs faster by ppm. */
+/* Adds a reading each second. The delays are pseudo-random. The voter's clock is ahead by 1000 s,
+ * and faster by ppm. */
 static void play(int64_t ppm, int64_t delay_max_ms, int64_t seconds)
 {
     uint32_t draw = 1;
@@ -44,8 +44,8 @@ START_TEST(the_rate_lies_between_the_bounds)
     ck_assert(pace.measured);
     ck_assert_int_le(pace.low_ppm, rates_ppm[_i] + 1);
     ck_assert_int_ge(pace.high_ppm, rates_ppm[_i] - 1);
-    /* Each of the two readings is uncertain by a round trip of at most 40 ms, and they are at least
-     * 30 s apart: 2,700 ppm of a clock that runs up to three times as fast. */
+    /* Each of two readings is uncertain by a round trip of at most 40 ms, and the readings are at
+     * least 30 s apart. This makes 2,700 ppm, for a clock that runs up to three times as fast. */
     ck_assert_int_le(pace.high_ppm - pace.low_ppm, 3 * 2700);
     ck_assert_int_le(recent_worst_ns(&pace.round_trip), 40 * MS);
     ck_assert_int_ge(recent_worst_ns(&pace.round_trip), 20 * MS);
@@ -68,7 +68,7 @@ START_TEST(what_makes_no_sense_is_left_out)
     int64_t low_ppm = pace.low_ppm;
     struct pace_reading back = {
         .sent_ns = 600 * SECOND, .received_ns = 600 * SECOND + MS, .there_ns = SECOND};
-    pace_add(&pace, 7, &back); /* its clock went back: no rate follows */
+    pace_add(&pace, 7, &back); /* the voter's clock went back, so no rate follows */
     ck_assert_int_eq(pace.low_ppm, low_ppm);
 }
 END_TEST
@@ -107,7 +107,7 @@ START_TEST(a_bad_minute_is_forgotten)
 }
 END_TEST
 
-/* Looks at the report for people each second, from second `from` until just before second `to`. */
+/* Calls the report for people each second, from second `from` to second `to` - 1. */
 static struct pace_watch watch;
 static unsigned differ, well;
 
@@ -131,11 +131,11 @@ START_TEST(a_clock_that_is_off_is_told_once)
 {
     set_rate(100001, 300000);
     look(0, 10, true);
-    ck_assert_uint_eq(differ, 0); /* there is no report at its first reading */
+    ck_assert_uint_eq(differ, 0); /* the first reading alone causes no report */
     look(10, 100, true);
     ck_assert_uint_eq(differ, 1);
     set_rate(-300000, -100001);
-    look(100, 200, true); /* the difference of the clocks was reported */
+    look(100, 200, true); /* the difference of the clocks was already reported */
     ck_assert_uint_eq(differ, 1);
     ck_assert_uint_eq(well, 0);
     set_rate(-300000, -100000);
@@ -151,14 +151,14 @@ START_TEST(who_does_not_answer_is_neither_off_nor_well)
 {
     set_rate(200000, 300000);
     look(0, 5, true);
-    look(5, 100, false); /* the agent is gone, and its last reading stays */
+    look(5, 100, false); /* the agent is gone, but its last reading stays */
     ck_assert_uint_eq(differ, 0);
     look(100, 110, true);
     ck_assert_uint_eq(differ, 0);
     look(110, 111, true);
     ck_assert_uint_eq(differ, 1);
     look(111, 200, false);
-    pace.measured = false; /* another process with the same clock */
+    pace.measured = false; /* another process of the agent, with the same clock */
     look(200, 202, true);
     ck_assert_uint_eq(well, 0);
     set_rate(200000, 300000);

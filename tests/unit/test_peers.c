@@ -1,7 +1,7 @@
 /*
- * The comparison's own tools (tests/bench/peers): a histogram against sorted values, the check of
- * exclusion on locks that exclude and on locks that do not, results, and the comparison of two
- * runs.
+ * The tools of the comparison (tests/bench/peers): the histogram against sorted values, the check
+ * of exclusion with locks that exclude and locks that do not, the results, and the comparison of
+ * two runs.
  */
 #include <check.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ START_TEST(shares_are_those_of_the_sorted_values)
 }
 END_TEST
 
-/* ---- locks that do not lock ---- */
+/* ---- locks that do not exclude ---- */
 
 static int fake_start(struct peer_run *run)
 {
@@ -95,14 +95,14 @@ static int fake_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, uin
     (void)lock;
     (void)mode;
     (void)timeout_ns;
-    *out_token = 7; /* a token that never rises */
+    *out_token = 7; /* this token never rises */
     return PEER_OK;
 }
 
 static int fake_release(void *lock)
 {
     (void)lock;
-    usleep(1); /* so that others run in between */
+    usleep(1); /* lets other workers run in between */
     return PEER_OK;
 }
 
@@ -116,7 +116,8 @@ static int hasty_release(void *lock)
     .hosts = 1, .start = fake_start, .stop = fake_stop, .connect = fake_connect,                   \
     .disconnect = fake_leave, .open = fake_open, .close = fake_leave, .acquire = fake_acquire
 
-/* Makes so many pairs that two processors read and write the sums at the same time. */
+/* A lock that does not exclude and does not sleep. It makes so many pairs that two processors read
+ * and write the sums at the same time. */
 static const struct peer_kind hasty = {
     .name = "hasty",
     .title = "a lock that does not lock, and does nothing else either",
@@ -145,8 +146,8 @@ static struct load_result *run_given(const struct peer_kind *kind, const struct 
     return result;
 }
 
-/* On a busy machine the workers may not run at all in their fifth of a second. The test tries at
- * most this often until they have run. */
+/* On a busy machine a worker may not run at all in its fifth of a second. The test then repeats the
+ * load, at most this often. */
 enum { TRIES_MAX = 50 };
 
 static struct load_result *run_load(const struct peer_kind *kind, uint32_t readers, double rate)
@@ -226,7 +227,7 @@ START_TEST(an_alternating_load_does_not_keep_the_lock)
 }
 END_TEST
 
-/* Checks the text of each finding of the guard, one at a time. */
+/* The guard counts each kind of broken rule: two inside at once, in any modes. */
 START_TEST(a_stranger_inside_is_seen)
 {
     struct guard guard = {0};
@@ -236,17 +237,17 @@ START_TEST(a_stranger_inside_is_seen)
     guard_enter(&guard, 1, PEER_EXCLUSIVE, 2, &findings);
     ck_assert_uint_eq(findings.strangers, 0);
     ck_assert_uint_eq(findings.handovers, 1);
-    guard_enter(&guard, 2, PEER_EXCLUSIVE, 3, &findings); /* beside the exclusive holder 1 */
+    guard_enter(&guard, 2, PEER_EXCLUSIVE, 3, &findings); /* the exclusive holder 1 is inside */
     ck_assert_uint_eq(findings.strangers, 1);
-    guard_leave(&guard, 1, PEER_EXCLUSIVE, &findings); /* finds 2 */
+    guard_leave(&guard, 1, PEER_EXCLUSIVE, &findings); /* leaves while worker 2 is inside */
     ck_assert_uint_eq(findings.strangers, 2);
     guard = (struct guard){0};
     guard_enter(&guard, 0, PEER_SHARED, 0, &findings);
     guard_enter(&guard, 1, PEER_SHARED, 0, &findings);
     ck_assert_uint_eq(findings.strangers, 2);
-    guard_enter(&guard, 2, PEER_EXCLUSIVE, 1, &findings); /* beside readers */
+    guard_enter(&guard, 2, PEER_EXCLUSIVE, 1, &findings); /* readers are inside */
     ck_assert_uint_eq(findings.strangers, 3);
-    guard_leave(&guard, 0, PEER_SHARED, &findings); /* beside a writer */
+    guard_leave(&guard, 0, PEER_SHARED, &findings); /* a writer is inside */
     ck_assert_uint_eq(findings.strangers, 4);
     ck_assert_uint_eq(findings.tokens_not_rising, 0);
 }
@@ -267,8 +268,8 @@ END_TEST
 
 START_TEST(a_lost_update_is_seen)
 {
-    uint64_t lost = sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 1 : 0; /* with one processor there may be no
-                                                                * lost update */
+    /* one processor alone may lose no update, so nothing is checked there */
+    uint64_t lost = sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 1 : 0;
     for (int tries = 0; tries < TRIES_MAX && lost == 0; tries++) {
         struct load_result *result = run_load(&hasty, 0, 0);
         lost = result->lost_updates;
@@ -280,7 +281,7 @@ END_TEST
 
 /* ---- results ---- */
 
-/* Writes a run with three values of a quantity that is better when lower. */
+/* Writes a run with three values of a quantity for which lower is better. */
 static void write_run(char path[], double a, double b, double c)
 {
     struct results *results = results_create();
@@ -297,7 +298,7 @@ static void write_run(char path[], double a, double b, double c)
     results_destroy(results);
 }
 
-/* Returns the output of the comparison of two such runs, to be freed. */
+/* Returns the output of the comparison of two such runs. The caller frees it. */
 static char *compare_texts(const char *before, const char *after, int expected)
 {
     char *text = NULL;
@@ -362,7 +363,7 @@ END_TEST
 
 /* ---- targets ---- */
 
-/* Adds three repetitions of a quantity of a peer. */
+/* Adds three repetitions of a peer's quantity. */
 static void add_three(struct results *results, const char *name, const char *peer,
                       const char *quantity, enum results_better better, const double values[3])
 {
@@ -372,7 +373,7 @@ static void add_three(struct results *results, const char *name, const char *pee
     }
 }
 
-/* Returns the printed targets, to be freed. */
+/* Returns the printed targets. The caller frees them. */
 static char *print_targets(const struct results *results)
 {
     char *text = NULL;
@@ -403,10 +404,12 @@ START_TEST(a_target_is_met_by_the_median_of_paired_repetitions)
     add_three(results, "leader", ours, "longest wait", BETTER_LOWER, THREE(1e6, 2e6, 3e6));
     add_three(results, "leader", "etcd3", "longest wait", BETTER_LOWER, THREE(9e6, 2e7, 4e7));
     char *text = print_targets(results);
-    /* Ratios of 6, 4 and 5: the median 5 is enough. Ratios of 6, 4 and 4: the median 4 is not. */
+    /* The ratios 6, 4 and 5 have the median 5, which meets the target. The ratios 6, 4 and 4 have
+     * the median 4, which does not. */
     ck_assert_ptr_nonnull(strstr(text, "three members | 5 x (4 to 6): 600/s beside 125/s | yes |"));
     ck_assert_ptr_nonnull(strstr(text, "three servers | 4 x (4 to 6): 600/s beside 125/s | no |"));
-    /* Times of 0.5, 0.52 and 0.5 of the peer with a disk, and five times those of the other. */
+    /* Holdfast takes 0.5, 0.52 and 0.5 of the time of the peer with a disk, and five times that of
+     * the peer in memory. */
     ck_assert_ptr_nonnull(
         strstr(text, "always | 0.500 x (0.500 to 0.520): 600/s beside 300/s | y"));
     ck_assert_ptr_nonnull(strstr(text, "in memory | 5 x: 600/s beside 3.00 k/s | - |"));

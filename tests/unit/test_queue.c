@@ -1,4 +1,4 @@
-/* The queue of a name: order of arrival, also across a take-over; repeats; recalls; breaks. */
+/* The queue of a name: the order of arrival, even across a take-over; repeats; recalls; breaks. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static struct message_grant granted(struct cell *cell, uint32_t node, uint64_t i
     return cell_got(cell, node, MESSAGE_GRANT)->as.grant;
 }
 
-/* Asks a voter for "a", by a request that has been waiting for so long. */
+/* Asks voter `to` for a name, with a request that has already waited for waited_ms. */
 static void ask_for(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
                     enum message_mode mode, uint32_t waited_ms)
 {
@@ -67,7 +67,7 @@ START_TEST(who_has_waited_longer_is_first)
     ask(cell, hosts[0], to, 1, X, 0);
     cell_settle(cell);
     struct message_order version = granted(cell, hosts[0], 1).version;
-    static const uint32_t waited_ms[4] = {0, 500, 90, 3000}; /* cell_settle() takes 20 */
+    static const uint32_t waited_ms[4] = {0, 500, 90, 3000}; /* cell_settle() takes 20 ms */
     for (uint32_t i = 1; i < 4; i++) {
         ask(cell, hosts[i], to, 1, X, waited_ms[i]);
         cell_settle(cell);
@@ -101,7 +101,7 @@ START_TEST(a_voter_knows_whether_it_decides_about_one_name_only)
     cell_settle(cell);
     struct message_order version = granted(cell, to, 1).version;
     ck_assert(decides_only(cell, to, "b"));
-    ask(cell, other, to, 1, X, 0); /* and waits for its turn */
+    ask(cell, other, to, 1, X, 0); /* this request has to wait */
     cell_settle(cell);
     ck_assert(decides_only(cell, to, "a") && !decides_only(cell, to, "b"));
     ck_assert(decides_only(cell, other, "b"));
@@ -112,7 +112,7 @@ START_TEST(a_voter_knows_whether_it_decides_about_one_name_only)
     }
     ask_for(cell, to, to, second, 3, X, 0);
     cell_settle(cell);
-    ask_for(cell, other, to, second, 3, X, 0); /* now two of its names have a waiter */
+    ask_for(cell, other, to, second, 3, X, 0); /* now two names of the partition have a waiter */
     cell_settle(cell);
     ck_assert(!decides_only(cell, to, "a") && !decides_only(cell, to, second));
     ck_assert(!decides_only(cell, to, "c"));
@@ -122,7 +122,8 @@ START_TEST(a_voter_knows_whether_it_decides_about_one_name_only)
 }
 END_TEST
 
-/* Trap: lost answer, then retry: no second place in the queue, no second grant. */
+/* Trap: an answer is lost and the host repeats its request. The repeat gets no second place in the
+ * queue, and no second grant. */
 START_TEST(asked_again_while_it_waits)
 {
     struct cell *cell = cell_ready(3);
@@ -130,8 +131,7 @@ START_TEST(asked_again_while_it_waits)
     uint32_t other = (to + 1) % 3;
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    for (uint32_t i = 0; i < 5; i++) { /* a repeat has the time it has waited, and gets no new
-                                        * place */
+    for (uint32_t i = 0; i < 5; i++) { /* a repeat has the time that it has waited so far */
         ask(cell, other, to, 1, X, i * 1000);
         cell_settle(cell);
     }
@@ -146,9 +146,8 @@ START_TEST(asked_again_while_it_waits)
 }
 END_TEST
 
-/* An agent was restarted twice, and its requests stand one behind the other. The grant is made for
- * the first while the second is there too, so it is fresh for both. For a later request it is not
- * fresh. */
+/* An agent was restarted twice, so two requests of its host wait. The grant is made for the first
+ * one while the second one waits, so it is fresh for both. It is not fresh for a later request. */
 START_TEST(a_grant_is_fresh_for_all_of_the_host_that_wait)
 {
     static const enum message_mode modes[] = {X, S};
@@ -174,8 +173,8 @@ START_TEST(a_grant_is_fresh_for_all_of_the_host_that_wait)
 }
 END_TEST
 
-/* Trap: a late repeat of a request whose grant was given back. It gets the same answer, causes no
- * recall and gets no new grant. */
+/* Trap: a late repeat of a request whose grant was given back. It gets the same answer as before.
+ * It causes no recall and no new grant. */
 START_TEST(asked_again_after_it_was_given_back)
 {
     struct cell *cell = cell_ready(3);
@@ -196,7 +195,7 @@ START_TEST(asked_again_after_it_was_given_back)
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
     ck_assert_ptr_null(cell_got(cell, other, MESSAGE_RECALL));
-    /* If the same host has a newer grant, the answer does not name the newer one. */
+    /* If the host has a newer grant by then, the answer does not name that one. */
     give_back(cell, other, to, 2, granted(cell, other, 1).version);
     ask(cell, to, to, 3, X, 0);
     cell_settle(cell);
@@ -221,7 +220,7 @@ START_TEST(asked_again_after_it_was_given_back)
 }
 END_TEST
 
-/* A give-back names its version. An old or late give-back ends nothing. */
+/* Sends an AMEND that asks for a longer lock-delay. */
 static void amend(struct cell *cell, uint32_t node, uint32_t to, uint64_t id,
                   struct message_order version, uint16_t lock_delay_ms)
 {
@@ -236,8 +235,8 @@ static void amend(struct cell *cell, uint32_t node, uint32_t to, uint64_t id,
     cell_send(cell, node, to, &message);
 }
 
-/* While a round is under way, an amendment and then the give-back of the same grant come. Both are
- * decided together. */
+/* While a round is under way, an amendment and then a give-back of the same grant arrive. The
+ * coordinator decides them together. */
 START_TEST(amended_and_given_back_at_once)
 {
     const enum message_mode mode = _i == 0 ? X : S;
@@ -254,7 +253,7 @@ START_TEST(amended_and_given_back_at_once)
     cell_give_back(cell, to, to, "a", 4, 1, version, 0);
     cell_settle(cell);
     cell->cut[to][(to + 1) % 3] = cell->cut[to][(to + 2) % 3] = false;
-    cell_run(cell, 250 * CELL_MS); /* the round is sent again */
+    cell_run(cell, 250 * CELL_MS); /* the coordinator sends the round again */
     const struct message *refused = cell_got(cell, to, MESSAGE_REFUSED);
     const struct message *given = cell_got(cell, to, MESSAGE_GIVE_BACK_ACK);
     ck_assert(refused != NULL && refused->as.refused.request_id == 3);
@@ -284,7 +283,8 @@ START_TEST(old_versions_given_back)
     for (uint32_t i = 0; i < 2; i++) {
         give_back(cell, to, to, 30 + i, versions[i]);
     }
-    cell_give_back(cell, other, to, "a", 40, 1, versions[2], 0); /* an old version, not its own */
+    /* an old version of a share of another host */
+    cell_give_back(cell, other, to, "a", 40, 1, versions[2], 0);
     ask(cell, other, to, 41, X, 0);
     cell_settle(cell);
     ck_assert(!has(cell, other, 41));
@@ -294,8 +294,8 @@ START_TEST(old_versions_given_back)
 }
 END_TEST
 
-/* One host had the lock, others waited. The first host that repeats its request at the new
- * coordinator is not served before a host that has waited longer. */
+/* One host had the lock, and others waited, when a new coordinator took over. The host that repeats
+ * its request first is not served before a host that has waited longer. */
 static void take_over(bool given_back_alone)
 {
     struct cell *cell = cell_ready(5);
@@ -347,8 +347,8 @@ static void ask_as(struct cell *cell, const char *agent, uint64_t id, uint32_t w
     cell_send(cell, 0, 0, &message);
 }
 
-/* The only voter is started anew. Its own host asks at once, while observers have to dial the voter
- * first. */
+/* The only voter is restarted. Its own host asks at once, while observers first have to connect to
+ * the voter. */
 START_TEST(order_survives_a_restart_of_the_only_voter)
 {
     struct cell *cell = cell_ready(1);
@@ -385,7 +385,8 @@ START_TEST(order_survives_a_take_over_with_nobody_queued)
 }
 END_TEST
 
-/* A name that no host had is granted without a wait for repeats. */
+/* If no host had the name before the take-over, a request is granted at once, without waiting for
+ * others to repeat theirs. */
 START_TEST(free_names_are_granted_at_once)
 {
     struct cell *cell = cell_ready(3);
@@ -418,7 +419,7 @@ static uint32_t recalls(struct cell *cell, uint32_t node, bool relayed)
     return count;
 }
 
-/* The owner is asked again and again, every second time through another voter. */
+/* The coordinator repeats a recall, and sends every second one through another voter. */
 START_TEST(recalls_go_two_ways)
 {
     struct cell *cell = cell_ready(3);
@@ -431,7 +432,7 @@ START_TEST(recalls_go_two_ways)
     cell_run(cell, 2250 * CELL_MS);
     ck_assert_uint_eq(recalls(cell, owner, false), 3);
     ck_assert_uint_eq(recalls(cell, owner, true), 2);
-    /* A host that this voter cannot reach directly gets the recall all the same. */
+    /* So a host that the coordinator cannot reach directly gets the recall. */
     cell->cut[to][owner] = true;
     uint32_t before = recalls(cell, owner, true);
     cell_run(cell, 1000 * CELL_MS);
@@ -440,7 +441,8 @@ START_TEST(recalls_go_two_ways)
 }
 END_TEST
 
-/* If a host gets the lock while others wait, it gets a recall at once, not with the next repeat. */
+/* A host that gets the lock while others wait gets a recall at once, not only with the next
+ * repeat. */
 START_TEST(each_next_owner_is_recalled_at_once)
 {
     struct cell *cell = cell_ready(5);
@@ -464,7 +466,7 @@ START_TEST(each_next_owner_is_recalled_at_once)
 }
 END_TEST
 
-/* A waiting request is answered on the way on which it came last. */
+/* A waiting request is answered on the way by which its latest copy came. */
 START_TEST(answered_by_the_latest_way)
 {
     struct cell *cell = cell_ready(3);
@@ -476,7 +478,7 @@ START_TEST(answered_by_the_latest_way)
     ask(cell, host, to, 1, X, 0);
     cell_settle(cell);
     cell->cut[to][host] = true;
-    cell_run(cell, 250 * CELL_MS); /* a host waits for so long before it goes another way */
+    cell_run(cell, 250 * CELL_MS); /* a host waits for so long before it tries another way */
     ask(cell, host, other, 1, X, 290);
     cell_run(cell, 5 * CELL_MS);
     give_back(cell, to, to, 2, granted(cell, to, 1).version);
@@ -485,8 +487,8 @@ START_TEST(answered_by_the_latest_way)
 }
 END_TEST
 
-/* The request's way changes while the round goes on: a recall on the old way would overtake the
- * grant. */
+/* If a request's way changes during the round, recall and grant still go the same way. Otherwise
+ * the recall could overtake the grant. */
 START_TEST(a_recall_goes_the_way_of_its_grant)
 {
     struct cell *cell = cell_ready(3);
@@ -507,7 +509,7 @@ START_TEST(a_recall_goes_the_way_of_its_grant)
     cell_run(cell, 5 * CELL_MS);
     cell->cut[to][host] = true;
     cell->drop[other][to] = 0;
-    cell_run(cell, 100 * CELL_MS); /* the round is sent again */
+    cell_run(cell, 100 * CELL_MS); /* the coordinator sends the round again */
     granted(cell, host, 1);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_RECALL));
     cell_destroy(cell);
@@ -540,8 +542,8 @@ START_TEST(breaks_go_to_the_owners)
     cell_settle(cell);
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    break_lock(cell, other, owner, 8); /* sent to another voter than the coordinator, which gets the
-                                        * break from that one */
+    /* sent to another voter than the coordinator, to which that voter passes it on */
+    break_lock(cell, other, owner, 8);
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
     ck_assert(hold->as.break_lock.request_id == 8 && hold->as.break_lock.now);
@@ -550,13 +552,13 @@ START_TEST(breaks_go_to_the_owners)
                      0);
     ck_assert_uint_eq(cell_got_count(cell, other, MESSAGE_BROKEN), 1);
     ck_assert_uint_eq(cell_got_count(cell, to, MESSAGE_BREAK_HOLD), 0);
-    ck_assert(!has(cell, to, 1)); /* only the owner's hold is broken */
+    ck_assert(!has(cell, to, 1)); /* the break ends only the owner's hold */
     cell_destroy(cell);
 }
 END_TEST
 
-/* The outcome got lost, or the owner gave the lock back by itself. The break is repeated, but by
- * then another host has the lock, and its hold must not be broken. */
+/* The outcome of a break got lost, or the owner gave the lock back by itself. When the break is
+ * repeated, another host has the lock, whose hold it must not end. */
 START_TEST(a_repeated_break_does_not_hit_the_next_owner)
 {
     const enum message_mode mode = _i == 0 ? X : S;
@@ -571,7 +573,7 @@ START_TEST(a_repeated_break_does_not_hit_the_next_owner)
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
     ck_assert(message_order_equal(hold->as.break_lock.version, version));
-    break_lock(cell, to, to, 7); /* the outcome did not arrive, so the break is sent again */
+    break_lock(cell, to, to, 7); /* the break is sent again, as if its outcome got lost */
     ck_assert_uint_eq(cell_got_count(cell, owner, MESSAGE_BREAK_HOLD), 2);
     ask(cell, next, to, 1, mode, 0);
     cell_settle(cell);
@@ -588,8 +590,8 @@ START_TEST(a_repeated_break_does_not_hit_the_next_owner)
 }
 END_TEST
 
-/* The accept that ends the broken hold also grants the lock to another host. That host's hold is
- * not broken. */
+/* The same ACCEPT ends the broken hold and grants the lock to another host. The break does not end
+ * that host's hold. */
 START_TEST(a_break_does_not_hit_the_next_owner)
 {
     struct cell *cell = cell_ready(3);
@@ -601,7 +603,8 @@ START_TEST(a_break_does_not_hit_the_next_owner)
     struct message_order version = granted(cell, owner, 1).version;
     ask(cell, next, to, 1, X, 0);
     cell_settle(cell);
-    /* The voters are slow: all this is decided together, when the round on the way is over. */
+    /* The other voters get nothing for a while, so the coordinator decides all these messages
+     * together after its present round. */
     for (uint32_t i = 0; i < 3; i++) {
         cell->cut[to][i] = i != to;
     }
@@ -632,7 +635,8 @@ START_TEST(a_break_does_not_hit_the_next_owner)
 }
 END_TEST
 
-/* Many requests of many names in one voter: all are answered, in few steps. */
+/* Many requests for many names at one voter: each slot is used again, and each request is
+ * answered. */
 START_TEST(every_slot_is_used_again)
 {
     struct cell *cell = cell_ready(1);
@@ -658,14 +662,13 @@ START_TEST(every_slot_is_used_again)
         cell->nodes[0].inbox_count = 0;
     }
     cell_run(cell, 1000 * CELL_MS);
-    ck_assert_int_eq(quorum_next_tick_ns(cell->nodes[0].quorum), INT64_MAX); /* nothing is left to
-                                                                              * do */
+    /* nothing is left to do */
+    ck_assert_int_eq(quorum_next_tick_ns(cell->nodes[0].quorum), INT64_MAX);
     cell_destroy(cell);
 }
 END_TEST
 
-/* Many operations wait, for different times, and end in any order: each is looked at in its
- * time. */
+/* Many operations wait, and end in another order than they began: each is looked at in time. */
 START_TEST(many_wait_for_their_times)
 {
     struct cell *cell = cell_ready(1);
@@ -688,7 +691,7 @@ START_TEST(many_wait_for_their_times)
         name[2] = (char)('0' + i % 10);
         cell_other_give_back(cell, "holder", 0, name, 100 + i, 1, versions[i]);
         cell_settle(cell);
-        bool served = false; /* perhaps even earlier, if the holder's session ends meanwhile */
+        bool served = false; /* it may have been served earlier, if the holder's session ended */
         for (uint32_t at = 0; at < cell->nodes[0].inbox_count; at++) {
             const struct message *message = &cell->nodes[0].inbox[at];
             served = served ||
@@ -704,7 +707,7 @@ START_TEST(many_wait_for_their_times)
 }
 END_TEST
 
-/* A name that waits for the end of a session is looked at when the session has ended. */
+/* A name that waits for the end of a session is served as soon as the session has ended. */
 START_TEST(served_as_soon_as_it_is_dead)
 {
     struct cell *cell = cell_ready(3);
@@ -722,8 +725,8 @@ START_TEST(served_as_soon_as_it_is_dead)
 }
 END_TEST
 
-/* A waiter that sends no repeats any more would be granted the lock in vain. A host that asks
- * again, however seldom, keeps its place. */
+/* A waiting request that is not repeated any more is dropped: a grant would be useless. A host that
+ * repeats its request, however seldom, keeps its place. */
 START_TEST(who_is_not_heard_of_any_more_has_no_place)
 {
     const uint32_t each_s = _i == 0 ? 100 : 8;
@@ -746,15 +749,15 @@ START_TEST(who_is_not_heard_of_any_more_has_no_place)
         cell_run(cell, 1000 * CELL_MS);
     }
     give_back(cell, owner, to, 2, version);
-    granted(cell, other, 1); /* before that grant, the host's session is ended */
+    granted(cell, other, 1); /* before this grant, the session of the host "gone" has to end */
     ck_assert((cell_other_got(cell, "gone", MESSAGE_GRANT) != NULL) == (_i == 1));
     quorum_check_invariants(cell->nodes[to].quorum);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A mark that only the coordinator's own voter has ends no session: otherwise a host would be
- * refused for good while the other voters keep its session alive. */
+/* A mark that only the coordinator's own voter has does not end a session. Otherwise that voter
+ * would refuse the host for ever, while the other voters keep its session alive. */
 START_TEST(marked_by_a_minority_is_served)
 {
     struct cell *cell = cell_ready(3);
@@ -787,14 +790,14 @@ START_TEST(breaks_of_the_dead)
     break_lock(cell, to, to, 7);
     ck_assert_ptr_null(cell_got(cell, owner, MESSAGE_BREAK_HOLD));
     ck_assert_ptr_nonnull(cell_got(cell, to, MESSAGE_BROKEN));
-    ck_assert(!has(cell, to, 1)); /* the lock-delay of the lock has not passed yet */
+    ck_assert(!has(cell, to, 1)); /* the lock-delay has not passed yet */
     cell_destroy(cell);
 }
 END_TEST
 
-/* Node 1 has a name, accepted as the third value of a ballot. Node 2 has a checkpoint as of that
- * order, and does not have the name. Node 0 is down. The coordinator gets a request for the name
- * before it knows everything. */
+/* Node 1 has a value of a name, the third one accepted in a ballot. Node 2 has a checkpoint up to
+ * sequence checkpoint_sequence of that ballot, but not the name. Node 0 is down. The coordinator
+ * gets a request for the name before it is complete. Returns the first token of its grant. */
 static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, bool found)
 {
     struct cell *cell = cell_ready(3);
@@ -836,9 +839,11 @@ static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, 
 START_TEST(deleted_is_what_the_highest_checkpoint_says)
 {
     for (uint32_t coordinator = 1; coordinator < 3; coordinator++) {
-        ck_assert_uint_eq(first_token(coordinator, 3, true), 100); /* deleted */
+        /* the checkpoint deleted the value */
+        ck_assert_uint_eq(first_token(coordinator, 3, true), 100);
         ck_assert_uint_eq(first_token(coordinator, 4, true), 100);
-        ck_assert_uint_eq(first_token(coordinator, 2, true), 50); /* newer than the checkpoint */
+        /* the value is newer than the checkpoint */
+        ck_assert_uint_eq(first_token(coordinator, 2, true), 50);
         ck_assert_uint_eq(first_token(coordinator, 3, false), 100);
     }
 }

@@ -1,4 +1,5 @@
-/* The coordinator with its voters: a host's requests and their answers, alone and among three. */
+/* The coordinator with its voters: the requests of a host and their answers, with one voter and
+ * with three. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ START_TEST(asked_twice_answered_the_same)
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 2);
     ck_assert_int_eq(memcmp(granted(cell, 0, 1), &first, sizeof(first)), 0);
     ck_assert(first.fresh);
-    /* After its restart the coordinator gives the same answer, except that it does not know for
+    /* After its restart the coordinator gives the same answer, but it does not know any more for
      * which request the grant was made. */
     first.fresh = false;
     cell_kill(cell, to);
@@ -67,8 +68,8 @@ START_TEST(asked_twice_answered_the_same)
 }
 END_TEST
 
-/* A request is repeated after its grant was given back: the repeated answer is as fresh as the
- * first one was. */
+/* A request is repeated after its grant was given back. The repeated answer is as fresh as the
+ * first answer was. */
 START_TEST(told_again_a_grant_is_as_fresh_as_it_was)
 {
     struct cell *cell = cell_ready(1);
@@ -102,7 +103,7 @@ START_TEST(given_back_says_how_many_tokens)
     cell_settle(cell);
     ck_assert_uint_eq(granted(cell, 0, 3)->token_first, 42);
     ck_assert(message_order_before(version, granted(cell, 0, 3)->version));
-    /* The old give-back comes again: it is acknowledged, and the new grant stays. */
+    /* A late copy of the first give-back is acknowledged, and the new grant stays. */
     cell_give_back(cell, 0, 0, "a", 2, 1, version, 41);
     cell_settle(cell);
     ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GIVE_BACK_ACK), 2);
@@ -157,8 +158,8 @@ START_TEST(amended_keeps_its_version)
 }
 END_TEST
 
-/* docs/TIMEOUTS.md, "How long tokens last": a lost range costs at most a quarter of what was used
- * before, and 13,312. */
+/* docs/TIMEOUTS.md, "How long tokens last": a lost range costs at most a quarter of the tokens used
+ * before, plus 13,312. */
 START_TEST(ranges_grow_while_they_are_used_up)
 {
     static const uint64_t sizes[] = {4096, 8192, 16384, 20480, 25600, 32000};
@@ -176,10 +177,10 @@ START_TEST(ranges_grow_while_they_are_used_up)
         amend(cell, &grant, id, 0, grant.token_last, MESSAGE_MODE_NONE);
         grant = cell_got(cell, 0, MESSAGE_AMENDED)->as.grant;
     }
-    ck_assert_uint_eq(grant.token_last - grant.token_first + 1, 1 << 24); /* and ranges do not grow
-                                                                           * further */
+    /* ranges do not grow beyond that */
+    ck_assert_uint_eq(grant.token_last - grant.token_first + 1, 1 << 24);
     ck_assert_uint_lt(id, 50);
-    /* The unused rest is leased again, and the next grant begins small. */
+    /* The unused tokens are leased again, and the next grant gets a small range. */
     cell_give_back(cell, 0, 0, "a", id, 1, grant.version, grant.token_first + 9);
     cell_acquire(cell, 0, 0, "a", id + 1, 1, X, 0);
     cell_settle(cell);
@@ -189,7 +190,8 @@ START_TEST(ranges_grow_while_they_are_used_up)
 }
 END_TEST
 
-/* The top 11 bits of a token are the generation, which only an operator begins. */
+/* The top 11 bits of a token are its generation; only an operator begins a new one. So no range
+ * crosses into the next generation. */
 START_TEST(no_range_leaves_its_generation)
 {
     struct cell *cell = cell_ready(1);
@@ -212,7 +214,7 @@ START_TEST(no_range_leaves_its_generation)
     cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 4)->reason, MESSAGE_REFUSED_TOKENS);
     cell_acquire(cell, 0, 0, "a", 5, 1, MESSAGE_MODE_SHARED,
-                 0); /* readers need no token of their own */
+                 0); /* readers need no new token */
     cell_settle(cell);
     ck_assert_uint_eq(granted(cell, 0, 5)->token_first, MESSAGE_TOKEN_GENERATION - 1);
     amend(cell, granted(cell, 0, 5), 6, 0, MESSAGE_TOKEN_GENERATION - 1, X);
@@ -301,7 +303,7 @@ START_TEST(first_come_first_served)
 }
 END_TEST
 
-/* The lock-delay begins when the coordinator knows that the session has expired, and is counted
+/* The lock-delay begins when the coordinator knows that the session has expired. It is counted
  * long. */
 START_TEST(dead_session_then_lock_delay_then_next)
 {
@@ -320,7 +322,7 @@ START_TEST(dead_session_then_lock_delay_then_next)
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
     cell_run(cell, 1000 * CELL_MS);
     ck_assert_uint_eq(granted(cell, 1, 1)->token_first, last + 1);
-    /* If the agent of the expired session comes back, it is notified that its session is over. */
+    /* If the agent of the expired session comes back, it learns that its session has ended. */
     cell_acquire(cell, 0, to, "a", 3, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 3)->reason, MESSAGE_REFUSED_SESSION);
@@ -328,14 +330,14 @@ START_TEST(dead_session_then_lock_delay_then_next)
 }
 END_TEST
 
-/* The host of a dead holder may have the slowest clock, and the coordinator the fastest. Still nine
- * tenths of the lock-delay pass on the host's clock before the lock opens. By then `holdfast lock`
- * has killed its command. */
+/* The dead holder's host may have the slowest clock, and the coordinator the fastest one. Even so,
+ * nine tenths of the lock-delay pass on the host's clock before the lock opens. By then `holdfast
+ * lock` has killed its command. */
 START_TEST(a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock)
 {
     static const struct {
         uint32_t drift;
-        int64_t closed_ms; /* of 2000 */
+        int64_t closed_ms; /* the time in ms that a lock-delay of 2000 ms takes */
     } rows[] = {{0, 2000}, {10, 2200}, {20, 2700}, {50, 5400}};
     struct cell *cell = cell_create(3, 1);
     cell->config.max_drift_percent = rows[_i].drift;
@@ -357,8 +359,8 @@ START_TEST(a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock)
 }
 END_TEST
 
-/* The lock stays closed while the coordinator's clock is off, and for a whole lock-delay after
- * that. */
+/* While the coordinator's clock is off, the lock stays closed. Afterwards a whole lock-delay
+ * follows. */
 START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
 {
     struct cell *cell = cell_ready(3);
@@ -367,7 +369,7 @@ START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
     cell_settle(cell);
     granted(cell, 0, 1);
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
-    cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS); /* the session has expired by then */
+    cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS); /* by then the session has expired */
     cell_step(cell, to, (struct quorum_event){.kind = QUORUM_ASTRAY, .now_ns = cell->now_ns});
     cell_run(cell, 2100 * CELL_MS);
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
@@ -377,7 +379,7 @@ START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
 }
 END_TEST
 
-/* Trap: a session that is renewed is never ended, even if others wait. */
+/* Trap: a session that its agent renews is never ended, even if other hosts wait. */
 START_TEST(living_session_keeps_its_grant)
 {
     struct cell *cell = cell_ready(3);
@@ -387,7 +389,7 @@ START_TEST(living_session_keeps_its_grant)
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
     for (uint32_t round = 0; round < 20; round++) {
         cell->nodes[0].inbox_count = 0;
-        for (uint32_t i = 0; i < 2; i++) { /* a majority is enough */
+        for (uint32_t i = 0; i < 2; i++) { /* a majority of the voters is enough */
             cell_extend(cell, 0, i, 1);
         }
         cell_run(cell, 1000 * CELL_MS);
@@ -397,7 +399,8 @@ START_TEST(living_session_keeps_its_grant)
 }
 END_TEST
 
-/* Trap (Curator 1121): the grant of a host's own dead session is not the host's own. */
+/* Trap (Curator 1121): a grant of an earlier session of the same host does not belong to the host's
+ * present session. */
 START_TEST(older_epoch_of_the_same_agent)
 {
     struct cell *cell = cell_ready(1);
@@ -421,8 +424,8 @@ START_TEST(older_epoch_of_the_same_agent)
 }
 END_TEST
 
-/* A newer session causes the marks of older ones without a waiter, so that no host has to wait for
- * them later. */
+/* A new session makes the voters mark older sessions of the agent even if no host waits for them,
+ * so that no host has to wait later. */
 START_TEST(superseded_epoch_is_marked)
 {
     struct cell *cell = cell_ready(1);
@@ -459,7 +462,7 @@ START_TEST(full_tables_are_answers)
 }
 END_TEST
 
-/* An agent sends more requests for one lock than may wait there: the surplus is refused. */
+/* An agent sends more requests for one lock than may wait. The surplus is refused. */
 START_TEST(too_many_requests)
 {
     struct cell *cell = cell_ready(3);
@@ -483,7 +486,7 @@ START_TEST(too_many_requests)
 }
 END_TEST
 
-/* Makes a name of that coordinator, another one for each number. */
+/* Makes a name that the coordinator `to` coordinates; each number gives another name. */
 static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char name[16])
 {
     uint32_t found = 0;
@@ -493,14 +496,15 @@ static void name_of(const struct cell *cell, uint32_t to, uint32_t number, char 
     }
 }
 
-/* Hosts flood a coordinator, with names or with waiters of one lock, one after the other: every
- * other host finds the places that are guaranteed to it, and the flooding host can still give
- * back. */
+/* Hosts flood a coordinator, one after the other, with requests for many names or with waiters of
+ * one lock. Every other host still finds the entries that it is guaranteed, and a flooding host can
+ * still give back. */
 START_TEST(a_flood_keeps_nobody_else_out)
 {
     const bool names = _i == 1;
     struct cell *cell = cell_create(3, 1);
-    cell->config.limits.agents = 8; /* 64 places: 2 for acquires, 2 for others of each, 32 more */
+    /* 64 entries: for each agent 2 for acquires and 2 for other requests, and 32 more */
+    cell->config.limits.agents = 8;
     cell->config.limits.registers = 200;
     cell_start_all(cell);
     cell_run_ready(cell);
@@ -509,7 +513,7 @@ START_TEST(a_flood_keeps_nobody_else_out)
     cell_other_acquire(cell, "flood-0", to, "a", 1, 1, X);
     cell_settle(cell);
     struct message_grant first = cell_other_got(cell, "flood-0", MESSAGE_GRANT)->as.grant;
-    /* Rounds cannot end: requests for names of their own wait too. */
+    /* No round can end, so even requests for other names wait. */
     cell->drop[(to + 1) % 3][to] = cell->drop[(to + 2) % 3][to] = UINT64_C(1) << MESSAGE_ACCEPTED;
     for (uint32_t host = 0; host < 4; host++) {
         char agent[] = {'f', 'l', 'o', 'o', 'd', '-', (char)('0' + host), 0};
@@ -539,8 +543,9 @@ START_TEST(a_flood_keeps_nobody_else_out)
 }
 END_TEST
 
-/* A majority is asked: the coordinator and, if it votes, the host that gets the lock, which has a
- * row of its own to write. The others get the chosen value later, and answer nothing. */
+/* A round asks only a majority: the coordinator and, if it is a voter, the host that gets the lock,
+ * which has to write a row anyway. The other voters get the chosen value later, and send no
+ * answer. */
 START_TEST(a_round_asks_a_majority)
 {
     struct cell *cell = cell_ready(3);
@@ -567,7 +572,7 @@ START_TEST(a_round_asks_a_majority)
     ck_assert_uint_eq(cell->later[third], 0);
     cell_give_back(cell, third, owner, "a", 2, 1, granted(cell, third, 1)->version, 5);
     cell_settle(cell);
-    /* The round can do without the dead voter, and only without that one. */
+    /* The round can do without the dead voter, but needs each other voter. */
     memset(cell->later, 0, sizeof(cell->later));
     cell_kill(cell, host);
     cell_settle(cell);
@@ -580,7 +585,8 @@ START_TEST(a_round_asks_a_majority)
 }
 END_TEST
 
-/* If an asked voter does not answer, the other voters are asked after a moment. */
+/* If a voter that was asked does not answer, the coordinator asks the other voters after a
+ * moment. */
 START_TEST(a_round_that_takes_long_asks_all)
 {
     struct cell *cell = cell_ready(3);
@@ -596,14 +602,14 @@ START_TEST(a_round_that_takes_long_asks_all)
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], asked + 3);
     granted(cell, host, 1);
     for (uint32_t i = 0; i < 3; i++) {
-        ck_assert_uint_eq(cell->later[i], 0); /* every message to this voter was urgent: its answer
-                                               * was awaited */
+        /* no message to this voter could be delayed, because its answer was needed */
+        ck_assert_uint_eq(cell->later[i], 0);
     }
     cell_destroy(cell);
 }
 END_TEST
 
-/* A voter's proposals for one name: how many values, and the order of the first. */
+/* A voter's proposals for one name: their number, and the orders of the first and the last one. */
 struct proposals {
     uint32_t voter;
     uint32_t count;
@@ -623,8 +629,8 @@ static void note_proposal(void *arg, uint32_t from, uint32_t to, const struct me
     }
 }
 
-/* Trap: a grant to one host and a grant to another one, both made from the same free value. While a
- * value is on its way nothing is proposed beside it, for no host. */
+/* Trap: the coordinator makes grants to two hosts from the same free value. So while a value is
+ * under way, it proposes no other value for the name. */
 START_TEST(a_name_has_one_value_on_its_way)
 {
     struct cell *cell = cell_ready(3);
@@ -652,8 +658,8 @@ START_TEST(a_name_has_one_value_on_its_way)
 }
 END_TEST
 
-/* A majority without the coordinator's own acceptor does not end a round: the next value is made
- * from what that acceptor has. */
+/* A round does not end by a majority without the coordinator's own acceptor: the coordinator makes
+ * its next value from that acceptor's value. */
 START_TEST(a_round_ends_when_the_own_acceptor_has_its_value)
 {
     struct cell *cell = cell_ready(3);
@@ -676,8 +682,8 @@ START_TEST(a_round_ends_when_the_own_acceptor_has_its_value)
 }
 END_TEST
 
-/* The asked voter passes the request on, and the answer comes back the same way. So a host is
- * served although it and the coordinator cannot reach each other. */
+/* A voter that is not the coordinator passes a request on, and the answer comes back through it. So
+ * a host is served even if it and the coordinator cannot reach each other. */
 START_TEST(passed_on_to_the_coordinator)
 {
     struct cell *cell = cell_ready(3);
@@ -702,7 +708,7 @@ START_TEST(passed_on_to_the_coordinator)
 }
 END_TEST
 
-/* A message from a voter that passed it on is not passed on again. */
+/* A voter does not pass on a message that another voter has passed on. */
 START_TEST(not_the_owner_names_it)
 {
     struct cell *cell = cell_ready(3);
@@ -722,7 +728,7 @@ START_TEST(not_the_owner_names_it)
     ck_assert_uint_eq(no->reason, MESSAGE_REFUSED_NOT_OWNER);
     ck_assert_int_eq(memcmp(&no->owner, &cell->config.voters[owner], sizeof(no->owner)), 0);
     ck_assert_ptr_null(cell_got(cell, host, MESSAGE_GRANT));
-    /* A stranger may not ask for another host, either. */
+    /* Nor may a stranger ask in the name of another host. */
     cell->nodes[host].inbox_count = 0;
     message_agent_set(&message.from, "stranger", 8);
     cell_send(cell, owner, owner, &message);
@@ -732,8 +738,8 @@ START_TEST(not_the_owner_names_it)
 }
 END_TEST
 
-/* Another voter takes the partitions over from one that is cut off: the grant stays under its
- * version, and the first voter knows the new coordinator when it is back. */
+/* Another voter takes over the partitions of a voter that is cut off. A grant keeps its version,
+ * and the first voter learns of the new coordinator when it is reachable again. */
 START_TEST(taken_over_by_a_higher_ballot)
 {
     struct cell *cell = cell_ready(3);
@@ -758,15 +764,15 @@ START_TEST(taken_over_by_a_higher_ballot)
     cell_settle(cell);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_RECALL));
     cell_give_back(cell, host, owner, "a", 5, 1, version, 0);
-    cell_run(cell, 100 * CELL_MS); /* the voter that was taken over from asks after those that
-                                    * waited before */
+    /* the first voter tells hosts that waited there who coordinates now */
+    cell_run(cell, 100 * CELL_MS);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
     granted(cell, owner, 4);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A commit that fails has sent nothing, and its round is not used again. */
+/* A failed commit has sent nothing, and its round is not used again. */
 START_TEST(failed_commit_sends_nothing)
 {
     struct cell *cell = cell_ready(1);

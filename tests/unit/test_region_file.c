@@ -1,6 +1,6 @@
 /*
- * A region's memory: all of it is there from the start, or one line says what is missing. Adoption
- * of a region with holes; the causes of a missing page.
+ * A region's memory: either all of it is allocated from the start, or one line says what is
+ * missing. The tests adopt regions with holes, and check the reported cause of a missing page.
  */
 #include "io/region.h"
 
@@ -53,7 +53,7 @@ static void teardown(void)
     region_file_drop(&file, folder_fd);
     region_file_close(&file);
     ck_assert_int_eq(close(folder_fd), 0);
-    ck_assert_int_eq(rmdir(folder), 0); /* the folder has nothing else */
+    ck_assert_int_eq(rmdir(folder), 0); /* so nothing else is in the folder */
 }
 
 static void create(void)
@@ -78,11 +78,11 @@ static void is_not_made(const char *why)
              (unsigned long long)hfi_region_size(&sizes));
     ck_assert_msg(strstr(error, bytes) != NULL && strstr(error, why) != NULL, "%s", error);
     region_own_name("space", identity.incarnation, name);
-    ck_assert_int_eq(faccessat(folder_fd, name, F_OK, 0), -1); /* nothing is left */
+    ck_assert_int_eq(faccessat(folder_fd, name, F_OK, 0), -1); /* no file is left */
     ck_assert_int_eq(errno, ENOENT);
 }
 
-/* Punches a hole at the end, where nothing was used yet. */
+/* Punches a hole at the end of the region, which was not used yet. */
 static void punch(void)
 {
     off_t at = (off_t)(file.region.size - HOLE) & ~(off_t)(PAGE - 1);
@@ -105,7 +105,7 @@ START_TEST(a_region_has_all_its_memory)
 }
 END_TEST
 
-/* Each region lies alone in a folder, whose name has the region's incarnation. */
+/* Each region is in its own folder, whose name contains the region's incarnation. */
 START_TEST(each_region_has_a_folder)
 {
     struct stat status;
@@ -117,14 +117,14 @@ START_TEST(each_region_has_a_folder)
         fstatat(folder_fd, "space.0000000000000abc/region", &status, AT_SYMLINK_NOFOLLOW), 0);
     ck_assert_uint_eq(status.st_mode, S_IFREG | 0600);
     region_file_close(&file);
-    identity.incarnation++; /* this names another region */
+    identity.incarnation++; /* the incarnation of another region */
     ck_assert(!region_file_adopt(&file, folder_fd, &sizes, &identity, error));
     identity.incarnation--;
     adopt();
 }
 END_TEST
 
-/* Memory behind a region's end is found, whether an agent runs or not. */
+/* Memory allocated behind a region's end is found, whether an agent runs or not. */
 START_TEST(a_region_that_swells)
 {
     create();
@@ -198,14 +198,14 @@ START_TEST(a_limit_of_descriptors_is_told)
 }
 END_TEST
 
-/* Returns false if this process may not have a /dev/shm of its own. */
+/* Mounts a /dev/shm of this process's own. Returns false if the process may not do that. */
 static bool own_shared_memory(const char *size)
 {
     return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount("tmpfs", "/dev/shm", "tmpfs", 0, size) == 0;
 }
 
-/* From now on the folder with which the test began is out of sight. */
+/* Moves to a new /dev/shm, in which the test's first folder is not visible. */
 static bool move_to_own_memory(const char *size)
 {
     char before[48];
@@ -238,7 +238,7 @@ START_TEST(no_room_is_told)
 }
 END_TEST
 
-/* If there is no room to fill the hole, the region is adopted with it. */
+/* If there is no room to fill a hole, the region is adopted with the hole. */
 START_TEST(a_hole_that_cannot_be_filled)
 {
     if (!move_to_own_memory("size=8M")) {

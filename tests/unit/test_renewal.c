@@ -1,5 +1,5 @@
-/* The host's side of its session: until when the lease counts. Trap (etcd's Go client): the lease
- * counts from the sending, never from the answer. */
+/* The host's side of its session: until when its lease counts. Trap (etcd's Go client): the lease
+ * counts from the sending of a renewal, never from the arrival of its answer. */
 #include <check.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define MS INT64_C(1000000)
 
 static const int64_t TTL = 3000 * MS;
-static const int64_t LEASE = 2700 * MS; /* short by 10 % */
+static const int64_t LEASE = 2700 * MS; /* shorter than the ttl by 10 % */
 static const int64_t GRACE = 1000 * MS;
 
 static struct renewal renewal;
@@ -43,7 +43,8 @@ static void start(uint32_t voters, bool adopted)
     renewal_start(&renewal, 4, adopted, now, 12345, &actions);
 }
 
-/* Returns the id of the renewal that was last sent to a voter; 0: none was. Empties the list. */
+/* Returns the id of the latest renewal to a voter, or 0 if there is none. Empties the list of
+ * actions. */
 static uint64_t sent(uint32_t voter)
 {
     uint64_t id = 0;
@@ -133,9 +134,9 @@ START_TEST(lease_is_what_a_majority_extended)
     ck_assert_int_eq(second_ns, first_ns + TTL / 3);
     ack(2, second, true);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
-    ack(2, second, true); /* an answer of the same voter again makes no majority */
+    ack(2, second, true); /* a second answer of the same voter makes no majority */
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
-    ack(1, second, false); /* received, but the session was not extended */
+    ack(1, second, false); /* this voter received the renewal, but did not extend the session */
     ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
     ack(0, second, true);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), second_ns + LEASE);
@@ -146,7 +147,7 @@ START_TEST(who_is_not_safe_tries_more_often)
 {
     start(3, false);
     int64_t first_ns = now;
-    (void)next_round(0); /* the other voters were not connected yet */
+    (void)next_round(0); /* the other voters are not connected yet */
     ck_assert_int_eq(now, first_ns + TTL / 12);
     ack(0, sent(0), true);
     ack(1, sent(1), true);
@@ -170,7 +171,7 @@ START_TEST(strange_answers_count_for_nothing)
 }
 END_TEST
 
-/* A voter that never extends the lease gets at most one early renewal a round. */
+/* A voter that never extends the lease gets at most one early renewal in each round. */
 START_TEST(hurries_once_a_round)
 {
     start(1, false);
@@ -189,8 +190,8 @@ START_TEST(hurries_once_a_round)
 }
 END_TEST
 
-/* A voter that connects again may be another process, which knows no session and no observer's
- * address. So it gets a renewal at once, and not a third of a ttl later. It gets only one in a
+/* A voter that connects again may be a new process, which knows no session and no observer's
+ * address. So it gets a renewal at once, not a third of a ttl later. It gets only one in each
  * round: a link that comes and goes must not displace the other renewals under way. */
 START_TEST(who_is_connected_anew_is_renewed_with)
 {
@@ -210,9 +211,10 @@ START_TEST(who_is_connected_anew_is_renewed_with)
         ck_assert_uint_eq(actions.count, 2);
         do {
             (void)next_round(1);
-        } while (actions.count != 3); /* before that, only this voter is asked */
+        /* before the round with all three, only this voter gets a renewal */
+        } while (actions.count != 3);
     }
-    /* In jeopardy all voters are asked, as soon as any voter is connected. */
+    /* In jeopardy all voters get a renewal as soon as any voter connects. */
     now = renewal_deadline_ns(&renewal);
     actions.count = 0;
     renewal_tick(&renewal, now, &actions);
@@ -224,8 +226,8 @@ START_TEST(who_is_connected_anew_is_renewed_with)
 }
 END_TEST
 
-/* An answer from before the present connection says nothing of the voter that is connected now.
- * That voter is up when it answers. It is asked soon and often, but not for ever. */
+/* An answer from before the present connection does not show that the voter is up. After it
+ * connects, the host soon and repeatedly sends it a renewal, but not for ever. */
 START_TEST(up_is_who_answered_since_it_was_connected)
 {
     start(3, false);
@@ -241,14 +243,15 @@ START_TEST(up_is_who_answered_since_it_was_connected)
     ck_assert(renewal_voter_up(&renewal, 2, now));
     for (int64_t count = 1; now + TTL / 12 < round_ns; count++) {
         ck_assert_uint_ne(next_round(1), 0);
-        ck_assert_uint_eq(actions.count, 1); /* and sent to no other voter */
+        ck_assert_uint_eq(actions.count, 1); /* no other voter gets one */
         ck_assert_int_eq(now, connected_ns + count * TTL / 12);
     }
     ck_assert(!renewal_voter_up(&renewal, 1, now));
     ack(1, sent(1), true);
     ck_assert(renewal_voter_up(&renewal, 1, now));
     ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), round_ns);
-    /* A voter that never answers is asked for a ttl. A voter that is gone is not asked at all. */
+    /* A voter that never answers gets early renewals for one ttl. A voter that is not connected
+     * gets none. */
     renewal_link(&renewal, 1, true, now, &actions);
     connected_ns = now;
     uint32_t alone = 0;
@@ -286,7 +289,7 @@ START_TEST(jeopardy_ends_in_time_or_never)
     ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
     id = next_round(0);
     now = renewal_deadline_ns(&renewal) + GRACE;
-    ack(0, id, true); /* too late: it extends nothing */
+    ack(0, id, true); /* the answer comes too late, and extends nothing */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
     actions.count = 0;
     renewal_tick(&renewal, now + TTL, &actions);
@@ -305,7 +308,7 @@ START_TEST(dead_when_a_majority_says_so)
     id = next_round(0);
     ack_as(0, id, false, 4, 4);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
-    ack_as(1, id, false, 3, 4); /* an older epoch is marked */
+    ack_as(1, id, false, 3, 4); /* this mark is of an older epoch */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
     ack_as(1, id, false, 4, 4);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
@@ -324,7 +327,7 @@ START_TEST(adopted_session_is_lost_if_nobody_renews_it)
 END_TEST
 
 /* Trap: an agent whose store was lost, or is an old copy, begins a session with the epoch of an
- * earlier one. */
+ * earlier session. So it first asks a majority for the highest epoch. */
 START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
 {
     asks_epoch = true;
@@ -332,16 +335,16 @@ START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
     uint64_t id = sent(0);
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 0);
     ack_as(0, id, false, 4, 0);
-    ack_as(0, id, false, 9, 0); /* the same voter again makes no majority */
+    ack_as(0, id, false, 9, 0); /* a second answer of the same voter makes no majority */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
-    ack_as(1, id, true, 0, 4); /* not an answer to that question */
+    ack_as(1, id, true, 0, 4); /* this does not answer that question */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     ack_as(2, id, false, 1, 0);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
     ck_assert_uint_eq(renewal_epoch(&renewal), 9);
     actions.count = 0;
-    renewal_start(&renewal, 10, false, now, 1, &actions); /* it began in this process, so there is
-                                                           * no need to ask */
+    /* this process began the epoch, so it need not ask */
+    renewal_start(&renewal, 10, false, now, 1, &actions);
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 10);
     asks_epoch = false;
 }
@@ -352,7 +355,7 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
     asks_epoch = true;
     start(3, false);
     ack_as(0, sent(0), false, 3, 0);
-    uint64_t id = next_round(2); /* no other voter answered, so it asks again */
+    uint64_t id = next_round(2); /* no other voter answered, so the host asks again */
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 0);
     actions.count = 0;
     ack_as(2, id, false, 2, 0);
@@ -368,8 +371,7 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
 }
 END_TEST
 
-/* Trap: a clock whose rate is beyond the bound by which leases are counted must not count a
- * lease. */
+/* Trap: a lease counts by a clock whose rate is outside of max_drift. */
 START_TEST(a_clock_that_is_astray_ends_the_lease)
 {
     start(1, false);
@@ -382,7 +384,7 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), now);
     ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), now);
-    id = next_round(0); /* voters still receive its renewals */
+    id = next_round(0); /* the voters still get its renewals */
     ck_assert_uint_ne(id, 0);
     actions.count = 0;
     now += 10 * MS;
@@ -391,7 +393,7 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
     id = next_round(0);
     renewal_clock(&renewal, false, now + 10 * MS);
     now += 20 * MS;
-    ack(0, id, true); /* that renewal was sent before */
+    ack(0, id, true); /* that renewal was sent before the clock was well again */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     id = next_round(0);
     int64_t sent_ns = now;

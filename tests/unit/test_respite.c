@@ -1,4 +1,5 @@
-/* How long a namespace waits when its region is given up again and again. */
+/* How long a namespace waits before its next region, if its regions are given up again and
+ * again. */
 #include <check.h>
 
 #include "../suite_main.h"
@@ -9,7 +10,7 @@
 static int64_t now_ns;
 static struct respite respite;
 
-/* Returns the wait, in s, for a region that is given up a while after the wait before. */
+/* Lets time pass after the previous wait, then gives the region up. Returns the next wait in s. */
 static int64_t give_up_after(int64_t seconds)
 {
     now_ns += seconds * SECOND;
@@ -47,7 +48,7 @@ START_TEST(a_day_forgets)
 }
 END_TEST
 
-/* 60 days of a region that is spoilt as soon as it is there: the number of regions has a bound. */
+/* For 60 days each new region is given up at once. The number of regions is bounded. */
 START_TEST(an_attack_without_end_costs_24_regions_a_day)
 {
     int64_t end_ns = now_ns + 60 * 24 * 3600 * SECOND;

@@ -1,5 +1,5 @@
 /*
- * The cost of a user's rings (io/rings.h), and the log's lines about a turn that took long
+ * The limit on the time that a user's rings cost (io/rings.h), and the log's lines about slow turns
  * (agent/observe/turns.h).
  */
 #include <check.h>
@@ -20,9 +20,9 @@
 
 enum { COST_US = 30 };
 
-/* Rings as soon as the previous ring is answered, for so long. Returns the part of the time that
- * the rings took, in thousandths. *longest_ns: the longest time without an answer. every: one ring
- * in so many has a cause; 0: none has. */
+/* Rings for lasts_ns, each time gap_ns after the previous ring was answered. One ring in `every`
+ * has a cause; 0: none has. Returns the share of the time that the rings took, in thousandths.
+ * *longest_ns: the longest time without an answer. */
 static int64_t ring_for(struct rings *rings, int64_t lasts_ns, unsigned every, int64_t gap_ns,
                         int64_t *longest_ns)
 {
@@ -44,7 +44,7 @@ static int64_t ring_for(struct rings *rings, int64_t lasts_ns, unsigned every, i
             now_ns = resume_ns;
             waits = waits || rings_resume(rings, now_ns) != 0;
         }
-        if (waits) { /* ck_assert() would take too long here */
+        if (waits) { /* ck_assert() in each round would take too long */
             ck_abort_msg("it waits, or something does");
         }
         now_ns += gap_ns;
@@ -59,7 +59,7 @@ START_TEST(rings_without_end_cost_little)
     rings_init(&rings);
     int64_t thousandths = ring_for(&rings, 60 * S, 0, 0, &longest_ns);
     ck_assert_int_le(thousandths, RINGS_NOTHING_PERCENT * 10 * 3 / 2);
-    ck_assert_int_ge(thousandths, 5); /* the rings are answered */
+    ck_assert_int_ge(thousandths, 5); /* rings are still answered */
     ck_assert_int_le(longest_ns, (RINGS_DEBT_MS - RINGS_BURST_MS / 2) * MS);
     ck_assert(rings_are_to_be_told(&rings, 1060 * S));
     rings_told(&rings, 1060 * S);
@@ -71,7 +71,8 @@ START_TEST(rings_without_end_cost_little)
 }
 END_TEST
 
-/* Every second ring has no cause, as when the agent saw its lock already at the previous ring. */
+/* With `every` = 2, every second ring has no cause: the agent saw the lock's change at the previous
+ * ring. */
 START_TEST(honest_rings_are_never_late)
 {
     struct rings rings;
@@ -85,8 +86,8 @@ START_TEST(honest_rings_are_never_late)
 }
 END_TEST
 
-/* However often and from however many connections the user rings in a pause, the pause gets no
- * longer, and there is one answer, for every region. */
+/* However often a user rings during a pause, and on however many connections, the pause gets no
+ * longer. After it, one answer serves all these rings, in all regions. */
 START_TEST(rings_in_a_pause_are_answered_together)
 {
     struct rings rings;
@@ -104,13 +105,13 @@ START_TEST(rings_in_a_pause_are_answered_together)
     ck_assert_uint_eq(rings_resume(&rings, resume_ns), 7);
     ck_assert(!rings_owe(&rings, resume_ns));
     ck_assert(!rings_wait(&rings, 1, resume_ns));
-    /* The user's rings in the pause were read, so they are not free either. */
+    /* The rings during the pause were read, which costs time, so the next answer is not free. */
     ck_assert_int_gt(rings_answered(&rings, resume_ns, 0, 2, 2), resume_ns);
 }
 END_TEST
 
-/* The connections are read again one by one. Until the last one was read, all that they can have
- * rung for is looked at in time. */
+/* After a pause the connections are read again one by one. Until the last one is read, the agent
+ * looks in time at every lock for which they may have rung. */
 START_TEST(many_connections_are_read_seldom)
 {
     struct rings rings;
@@ -141,11 +142,11 @@ START_TEST(many_connections_are_read_seldom)
 }
 END_TEST
 
-/* ---- turns ---- */
+/* ---- slow turns ---- */
 
 static char logged[4096];
 
-/* Reads the log's lines since the last call. */
+/* Reads the lines that were logged since the previous call. */
 static void take_log(int fd)
 {
     ssize_t got = read(fd, logged, sizeof(logged) - 1);
@@ -178,7 +179,8 @@ START_TEST(a_slow_turn_names_what_took_it_and_for_whom)
     turns_part(&turns, TURN_USERS);
     burn(30 * MS);
     turns_part(&turns, TURN_END);
-    /* The machine itself is busy: the test acts as if only this turn had taken the time. */
+    /* The machine itself may be busy. The test makes it look as if this turn had used the
+     * processor. */
     turns.cpu_ns -= S;
     turns_end(&turns, clock_boottime_ns(), 20 * MS, user);
     take_log(ends[0]);
@@ -186,7 +188,7 @@ START_TEST(a_slow_turn_names_what_took_it_and_for_whom)
     ck_assert_msg(strstr(logged, " part=users ") != NULL, "%s", logged);
     ck_assert_msg(strstr(logged, " uid=4711 ") != NULL, "%s", logged);
     ck_assert_uint_eq(turns.slow, 1);
-    /* The next slow turn follows too soon for a line, and is counted. */
+    /* The next slow turn follows so soon that it is only counted, without a line. */
     turns_part(&turns, TURN_USERS);
     burn(30 * MS);
     turns_end(&turns, clock_boottime_ns(), 20 * MS, user);
@@ -196,7 +198,7 @@ START_TEST(a_slow_turn_names_what_took_it_and_for_whom)
 }
 END_TEST
 
-/* The process was stopped, got no processor, or waited for the disk. */
+/* If the process was stopped, got no processor, or waited for the disk, the line blames no part. */
 START_TEST(a_turn_in_which_it_did_not_run_blames_nobody)
 {
     struct turns turns = {0};

@@ -1,6 +1,6 @@
 /*
- * The powers that the agent gives up (io/sandbox.h): each is tried in a process of its own that has
- * given them up, from the thread that did it, and from threads made before and after it.
+ * The rights that the agent gives up (io/sandbox.h). Each is tried in a process that has given it
+ * up, on the thread that did so, and on threads that were made before and after.
  */
 #include "io/sandbox.h"
 
@@ -36,7 +36,7 @@ static void confine(void)
     }
 }
 
-/* Runs try() in a process that is confined. Returns its status as waitpid() has it. */
+/* Runs try() in a confined process. Returns its status, as waitpid() reports it. */
 static int confined(void (*try)(void))
 {
     int status = 0;
@@ -72,7 +72,7 @@ static void start_a_program(void)
 {
     char name[] = "true";
     char *arguments[] = {name, NULL};
-    (void)execv("/bin/true", arguments); /* which would exit with success */
+    (void)execv("/bin/true", arguments); /* without confinement, this would exit with success */
 }
 
 static void start_a_program_by_descriptor(void)
@@ -170,7 +170,7 @@ static void try_powers(void)
         (void)sscanf(line, "CapBnd: %llx", &bounding);
     }
     fclose(status);
-    require((effective & ~(1ULL << 10)) == 0); /* but CAP_NET_BIND_SERVICE */
+    require((effective & ~(1ULL << 10)) == 0); /* all but CAP_NET_BIND_SERVICE */
     require(geteuid() != 0 || (bounding & ~(1ULL << 10)) == 0);
     require(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
     require(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
@@ -189,7 +189,7 @@ static void *wait_and_start_a_program(void *arg)
     return arg;
 }
 
-/* The thread was started before the process was confined. */
+/* A thread that was started before the process was confined is confined, too. */
 START_TEST(threads_of_before_are_bound_too)
 {
     int status = 0;
@@ -219,7 +219,7 @@ int main(void)
     waitpid(pid, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_CONFINED) {
         printf("no filter of system calls can be set here\n");
-        return 77; /* a skip */
+        return 77; /* the exit status of a skipped test */
     }
     TCase *tests = tcase_create("sandbox");
     tcase_add_test(tests, what_it_never_does_ends_it);

@@ -1,4 +1,5 @@
-/* Sequencers: written and read back, one spelling each, everything else refused. */
+/* Sequencers: a written one can be read back, each has only one spelling, and everything else is
+ * refused. */
 #include "holdfast/holdfast.h"
 #include "proto/frame.h"
 #include "proto/region.h"
@@ -83,13 +84,13 @@ START_TEST(test_longest_fits)
     sequencer.holder = HFI_HOLDER_MAX;
     sequencer.seat = (1 << 20) * HFI_BLOCK_SEATS - 1;
     sequencer.cell_word = UINT64_MAX;
-    memset(sequencer.name, ' ', 255); /* each space is an escape */
+    memset(sequencer.name, ' ', 255); /* each space needs an escape */
     sequencer.name_size = 255;
     check_both_ways(&sequencer, NULL);
 }
 END_TEST
 
-/* Members out of their range are not written. */
+/* Fields out of their range are not written. */
 START_TEST(test_format_refuses)
 {
     struct hfi_sequencer bad[13];
@@ -100,7 +101,7 @@ START_TEST(test_format_refuses)
     }
     bad[0].cell[0] = '\0';
     bad[1].cell[0] = 'A';
-    memset(bad[2].cell, 'c', sizeof bad[2].cell); /* without a final zero */
+    memset(bad[2].cell, 'c', sizeof bad[2].cell); /* has no final zero */
     bad[3].agent[0] = '.';
     bad[4].token = 0;
     bad[5].token = (uint64_t)INT64_MAX + 1;
@@ -175,7 +176,7 @@ START_TEST(test_parse_refuses)
 }
 END_TEST
 
-/* A name may have 255 bytes, not 256. The size counts, not a zero in the text. */
+/* A name may have 255 bytes, but not 256. Its size counts, not a zero byte in the text. */
 START_TEST(test_parse_lengths)
 {
     char text[2048] = "hf1/prod/x/17/a.3.12/";
@@ -192,7 +193,7 @@ START_TEST(test_parse_lengths)
 }
 END_TEST
 
-/* A sequencer with one changed byte, or cut anywhere, is refused, or is the only spelling of
+/* A sequencer that is cut off, or has one changed byte, is refused, or is the only spelling of
  * another sequencer. */
 START_TEST(test_one_spelling)
 {

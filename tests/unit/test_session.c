@@ -1,4 +1,4 @@
-/* The voter's side of sessions: how one is extended, and how it ends. */
+/* The voter's side of sessions: how a session is extended, and how it ends. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static const struct message_renew_ack *renew(struct cell *cell, uint32_t epoch, 
     return &message->as.renew_ack;
 }
 
-/* What node 0, a voter, answers when node 2, a coordinator, asks about node 1's session. */
+/* The answer of voter 0 when coordinator 2 asks about the session of node 1. */
 struct asked {
     bool answered;
     struct message_session_answer answer;
@@ -56,7 +56,7 @@ static struct asked ask(struct cell *cell, enum message_kind kind, uint32_t epoc
             asked.answer = action->as.send.message.as.session_answer;
             ck_assert_uint_eq(action->as.send.to, 2);
         } else {
-            /* A mark is durable before it is sent. */
+            /* a mark is durable before it is sent */
             ck_assert_int_eq(action->kind, ACTION_PERSIST_MARK);
             ck_assert(!asked.answered);
             voter->disk.marks[0] = action->as.mark;
@@ -73,7 +73,7 @@ static void stalled(struct cell *cell)
     cell_step(cell, 0, event);
 }
 
-/* Trap: a voter whose clock runs away would end sessions, and lock-delays, before their time. */
+/* Trap: a voter whose clock runs too fast ends sessions and lock-delays too early. */
 START_TEST(a_clock_that_is_astray_marks_nobody)
 {
     struct cell *cell = start();
@@ -98,7 +98,7 @@ START_TEST(only_a_fresh_echo_extends)
     ack = renew(cell, 1, 2, first);
     ck_assert(ack->extended);
     struct message_echo second = ack->echo;
-    ck_assert(!renew(cell, 1, 3, first)->extended); /* that renewal was counted before */
+    ck_assert(!renew(cell, 1, 3, first)->extended); /* that renewal was already counted */
     ck_assert(!renew(cell, 1, 4, none)->extended);
     struct message_echo strange = second;
     strange.incarnation += 2;
@@ -107,7 +107,7 @@ START_TEST(only_a_fresh_echo_extends)
     future.issued_ns += 1000 * CELL_MS;
     ck_assert(!renew(cell, 1, 6, future)->extended);
     ck_assert(renew(cell, 1, 7, second)->extended);
-    /* This echo is a ttl old. */
+    /* this echo is a ttl old */
     struct message_echo old = renew(cell, 1, 8, none)->echo;
     cell_run(cell, CELL_TTL_NS);
     ck_assert(!renew(cell, 1, 9, old)->extended);
@@ -115,7 +115,7 @@ START_TEST(only_a_fresh_echo_extends)
 }
 END_TEST
 
-/* A restarted voter knows none of its earlier stamps. */
+/* A restarted voter does not know its earlier echoes. */
 START_TEST(echo_of_an_earlier_process)
 {
     struct cell *cell = start();
@@ -127,8 +127,8 @@ START_TEST(echo_of_an_earlier_process)
 }
 END_TEST
 
-/* A renewal of epoch 0 asks which epochs the voter knows: from renewals, marks and grants, and from
- * marks and grants also after a restart. */
+/* A renewal of epoch 0 asks for the highest epoch that the voter knows: from renewals, marks and
+ * grants. After a restart the voter knows it from marks and grants. */
 START_TEST(the_highest_epoch_is_told_to_who_asks)
 {
     struct cell *cell = start();
@@ -138,27 +138,27 @@ START_TEST(the_highest_epoch_is_told_to_who_asks)
     ck_assert(renew(cell, 6, 3, echo)->extended);
     ck_assert_uint_eq(renew(cell, 0, 4, none)->dead_epoch, 6);
     ck_assert(!renew(cell, 0, 5, echo)->extended);
-    cell_run(cell, 1000 * CELL_MS); /* by then coordinators are there */
+    cell_run(cell, 1000 * CELL_MS); /* by then coordinators exist */
     for (uint32_t to = 0; to < 3; to++) {
         cell_acquire(cell, 1, to, "granted", 1, 6, MESSAGE_MODE_EXCLUSIVE, 100);
     }
     cell_run(cell, 500 * CELL_MS);
     cell_kill(cell, 0);
     cell_start(cell, 0);
-    cell_run(cell, 1000 * CELL_MS); /* by then it votes again */
+    cell_run(cell, 1000 * CELL_MS); /* by then the voter votes again */
     ck_assert_uint_eq(renew(cell, 0, 6, none)->dead_epoch, 6);
     cell_destroy(cell);
 }
 END_TEST
 
-/* Trap: renewals arrive, answers do not: such a host's session ends. */
+/* Trap: the renewals of a host arrive, but their answers do not. Such a host's session must end. */
 START_TEST(one_way_link)
 {
     struct cell *cell = start();
     struct message_echo echo = renew(cell, 1, 1, (struct message_echo){0})->echo;
     ck_assert(renew(cell, 1, 2, echo)->extended);
     for (uint64_t id = 3; id < 9; id++) {
-        renew(cell, 1, id, echo); /* it never gets a newer echo */
+        renew(cell, 1, id, echo); /* the host never gets a newer echo */
         cell_run(cell, CELL_TTL_NS / 3);
     }
     ck_assert(ask(cell, MESSAGE_POLL, 1).answer.yes);
@@ -181,7 +181,7 @@ START_TEST(lapses_long_after_it_was_heard)
 }
 END_TEST
 
-/* Trap: a poll finds the session lapsed, then comes a renewal, then the mark. The mark is
+/* Trap: a poll finds the session lapsed, then a renewal arrives, then the mark. The mark is
  * refused. */
 START_TEST(marked_only_if_lapsed_at_that_instant)
 {
@@ -214,18 +214,18 @@ START_TEST(marked_is_dead_for_ever)
     ack = renew(cell, 4, 5, (struct message_echo){0});
     ck_assert_uint_eq(ack->dead_epoch, 4);
     ck_assert(!renew(cell, 4, 6, ack->echo)->extended);
-    ck_assert(ask(cell, MESSAGE_MARK, 3).answer.yes); /* asked again at once */
+    ck_assert(ask(cell, MESSAGE_MARK, 3).answer.yes); /* the coordinator asks again at once */
     echo = renew(cell, 5, 7, (struct message_echo){0})->echo;
     ck_assert(renew(cell, 5, 8, echo)->extended);
     cell_destroy(cell);
 }
 END_TEST
 
-/* Trap (etcd 15247): a voter that started or stood still ends no session for a ttl. */
+/* Trap (etcd 15247): a voter that has just started, or stood still, ends no session for one ttl. */
 START_TEST(start_and_stall_renew_everybody)
 {
     struct cell *cell = start();
-    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes); /* the voter does not know the session */
+    ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes); /* the voter does not know the session yet */
     cell_run(cell, LONG_TTL_NS - 2 * CELL_MS);
     ck_assert(!ask(cell, MESSAGE_MARK, 9).answer.yes);
     stalled(cell);
@@ -237,7 +237,7 @@ START_TEST(start_and_stall_renew_everybody)
 }
 END_TEST
 
-/* Like renew(), by another agent of the same name. Returns NULL if there is no answer. */
+/* Renews as another agent of the same name. Returns the answer, or NULL if there is none. */
 static const struct message *renew_as_twin(struct cell *cell, uint32_t epoch,
                                            struct message_echo echo)
 {
@@ -257,8 +257,8 @@ static const struct message *renew_as_twin(struct cell *cell, uint32_t epoch,
     return cell_got(cell, 1, MESSAGE_RENEW_ACK);
 }
 
-/* A configuration was copied to a second host: otherwise both hosts would be granted the same
- * lock. */
+/* A configuration was copied to a second host. Only one of the two agents gets a session; otherwise
+ * both hosts could be granted one lock. */
 START_TEST(two_agents_of_one_name_do_not_share_a_session)
 {
     struct cell *cell = start();
@@ -274,8 +274,8 @@ START_TEST(two_agents_of_one_name_do_not_share_a_session)
 }
 END_TEST
 
-/* A process that speaks in an agent's name and does not receive the voter's answers cannot end that
- * agent's session, by any epoch, and cannot keep the agent out of its next one. */
+/* A process uses an agent's name, but does not get the voter's answers. It cannot end the agent's
+ * session with any epoch, and cannot keep the agent from its next session. */
 START_TEST(a_blind_liar_ends_no_session)
 {
     struct cell *cell = start();
@@ -293,7 +293,8 @@ START_TEST(a_blind_liar_ends_no_session)
 }
 END_TEST
 
-/* Invented names fill no table: a new agent finds room, and agents with a session keep it. */
+/* Invented names do not fill the table of agents: a new agent finds room, and an agent with a
+ * session keeps its entry. */
 START_TEST(invented_names_fill_no_table)
 {
     struct cell *cell = start();
@@ -326,12 +327,13 @@ START_TEST(invented_names_fill_no_table)
     }
     echo = renew(cell, 6, 3, none)->echo;
     ck_assert(renew(cell, 6, 4, echo)->extended);
-    ck_assert_uint_eq(renew(cell, 0, 5, none)->dead_epoch, 6); /* the epoch is not forgotten */
+    /* the voter has not forgotten the epoch */
+    ck_assert_uint_eq(renew(cell, 0, 5, none)->dead_epoch, 6);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A new epoch neither ends the older ones nor keeps them alive. */
+/* A new epoch neither ends older epochs nor keeps them alive. */
 START_TEST(older_epoch_lapses_on_its_own)
 {
     struct cell *cell = start();

@@ -1,4 +1,4 @@
-/* Shared grants: each host has a share, which has a version and an end of its own. */
+/* Shared grants: each host has a share with its own version and its own end. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static bool waits(struct cell *cell, uint32_t node, uint64_t id)
     return message == NULL || message->as.grant.request_id != id;
 }
 
-/* Reads the coordinator's register of a name. */
+/* Returns the coordinator's value of a name. */
 static struct message_value look(struct cell *cell, const char *name)
 {
     struct cell_node *node = &cell->nodes[cell_coordinator(cell, name)];
@@ -65,7 +65,7 @@ START_TEST(many_hosts_read_at_once)
     for (uint32_t i = 0; i < 3; i++) {
         grants[i] = acquire(cell, i, 10 + i, S);
         ck_assert_uint_eq(grants[i].mode, S);
-        /* All shares show the last token that was used. */
+        /* every share has the last token that was used */
         ck_assert(grants[i].token_first == 41 && grants[i].token_last == 41);
     }
     ck_assert(!message_order_equal(grants[0].version, grants[1].version));
@@ -81,7 +81,8 @@ START_TEST(many_hosts_read_at_once)
 }
 END_TEST
 
-/* A name that was never used exclusively: its readers show 1, the first writer gets 2. */
+/* If a name was never held exclusively, its readers get token 1, and its first writer gets token
+ * 2. */
 START_TEST(first_token_of_readers)
 {
     struct cell *cell = cell_ready(1);
@@ -96,7 +97,8 @@ START_TEST(first_token_of_readers)
 }
 END_TEST
 
-/* Readers that waited behind one writer are granted together, in one accept, with its release. */
+/* Readers that waited behind one writer are granted together, by the same ACCEPT that ends its
+ * grant. */
 START_TEST(a_run_of_readers_goes_together)
 {
     struct cell *cell = cell_ready(3);
@@ -114,7 +116,7 @@ START_TEST(a_run_of_readers_goes_together)
 }
 END_TEST
 
-/* Trap: readers starve writers. A reader that comes after a waiting writer waits behind it. */
+/* Trap: readers starve a writer. So a reader that comes after a waiting writer waits behind it. */
 START_TEST(a_waiting_writer_is_not_starved)
 {
     struct cell *cell = cell_ready(3);
@@ -135,8 +137,8 @@ START_TEST(a_waiting_writer_is_not_starved)
 }
 END_TEST
 
-/* Each host with a share is recalled; the writer comes when all are given back. A give-back of one
- * version ends no other. */
+/* Each host with a share gets a recall. The writer gets the lock when all shares are given back. A
+ * give-back of one version ends no other share. */
 START_TEST(every_share_is_recalled)
 {
     struct cell *cell = cell_ready(3);
@@ -151,8 +153,8 @@ START_TEST(every_share_is_recalled)
     }
     give_back(cell, 0, 2, first.version);
     ck_assert(waits(cell, 2, 1));
-    give_back(cell, 0, 2, first.version);  /* a late copy of the same message */
-    give_back(cell, 0, 3, second.version); /* the version of another host's share */
+    give_back(cell, 0, 2, first.version);  /* a late copy of the same give-back */
+    give_back(cell, 0, 3, second.version); /* a version of another host's share */
     ck_assert(waits(cell, 2, 1));
     give_back(cell, 1, 2, second.version);
     granted(cell, 2, 1);
@@ -160,7 +162,7 @@ START_TEST(every_share_is_recalled)
 }
 END_TEST
 
-/* A share that the host got anew is not ended by a give-back of the previous share. */
+/* A give-back of a host's previous share does not end its present share. */
 START_TEST(old_versions_of_a_share)
 {
     struct cell *cell = cell_ready(3);
@@ -176,8 +178,7 @@ START_TEST(old_versions_of_a_share)
 }
 END_TEST
 
-/* The share of an expired session ends when its lock-delay is over; the other hosts' shares
- * stay. */
+/* The share of an expired session ends after its lock-delay. The shares of other hosts stay. */
 START_TEST(a_share_ends_with_its_session)
 {
     struct cell *cell = cell_ready(3);
@@ -202,7 +203,7 @@ START_TEST(a_share_ends_with_its_session)
 }
 END_TEST
 
-/* Two sessions expire together: their lock-delays run at the same time. */
+/* Two sessions expire together, and their lock-delays run at the same time. */
 START_TEST(lock_delays_of_shares_run_together)
 {
     struct cell *cell = cell_ready(3);
@@ -217,7 +218,7 @@ START_TEST(lock_delays_of_shares_run_together)
 }
 END_TEST
 
-/* Writers wait for the lock-delay of an expired session; readers do not. */
+/* After a session expired, writers wait for its lock-delay, but readers do not. */
 START_TEST(a_dead_reader_keeps_no_reader_out)
 {
     struct cell *cell = cell_ready(3);
@@ -248,7 +249,8 @@ START_TEST(a_dead_reader_keeps_no_reader_out)
 }
 END_TEST
 
-/* A host's present grant is the answer, for any mode; another mode takes a give-back first. */
+/* A host that has a grant gets this grant as the answer to a request of any mode. For another mode
+ * it must first give the grant back. */
 START_TEST(the_same_host_asks_for_the_other_mode)
 {
     struct cell *cell = cell_ready(3);
@@ -267,7 +269,7 @@ START_TEST(the_same_host_asks_for_the_other_mode)
 }
 END_TEST
 
-/* Which token an AMEND names, and as what. */
+/* The token fields of an AMEND for a downgrade, by release of the host. */
 struct naming {
     uint64_t token_last;
     uint64_t token_used;
@@ -315,7 +317,8 @@ START_TEST(only_share_becomes_exclusive)
     const struct message *answer = amend(cell, 0, 2, &first, X, first.token_last);
     ck_assert_uint_eq(answer->kind, MESSAGE_REFUSED);
     ck_assert_uint_eq(answer->as.refused.reason, MESSAGE_REFUSED_VERSION);
-    /* The other host may have its share without using it: then it is to give it back. */
+    /* The other host may have its share without a reader. So it gets a recall to give back an idle
+     * share. */
     const struct message *recall = cell_got(cell, 1, MESSAGE_RECALL);
     ck_assert_ptr_nonnull(recall);
     ck_assert_uint_eq(recall->as.version.recall, MESSAGE_RECALL_IF_IDLE);
@@ -335,8 +338,8 @@ START_TEST(only_share_becomes_exclusive)
 }
 END_TEST
 
-/* A process that waits for an upgrade makes its host ask 20 times a second. The other hosts are
- * asked for their shares at once, and then every RECALL_MS. */
+/* A process that waits for an upgrade makes its host send 20 requests a second. The other hosts get
+ * a recall at once, and further ones every RECALL_MS. */
 START_TEST(an_upgrade_that_waits_recalls_shares_now_and_then)
 {
     enum { ASK_MS = 50, TIMES = 40, RECALL_MS = 500 };
@@ -351,7 +354,7 @@ START_TEST(an_upgrade_that_waits_recalls_shares_now_and_then)
         cell_run(cell, ASK_MS * CELL_MS);
     }
     uint32_t got = cell_got_count(cell, 1, MESSAGE_RECALL);
-    ck_assert_uint_ge(got, 2); /* the share may have become idle meanwhile */
+    ck_assert_uint_ge(got, 2); /* repeated, because the share may have become idle meanwhile */
     ck_assert_int_le(got, (cell->now_ns - began_ns) / (RECALL_MS * CELL_MS) + 1);
     ck_assert_uint_eq(cell_got(cell, 1, MESSAGE_RECALL)->as.version.request_id, 0);
     give_back(cell, 1, 2, second.version);
@@ -361,7 +364,7 @@ START_TEST(an_upgrade_that_waits_recalls_shares_now_and_then)
 }
 END_TEST
 
-/* Only a host whose reader could have the lock if the others were not there is an upgrade. */
+/* An AMEND for an upgrade recalls other shares only if its host still has a share. */
 START_TEST(an_amend_of_a_share_that_is_gone_recalls_nothing)
 {
     struct cell *cell = cell_ready(3);
@@ -375,7 +378,7 @@ START_TEST(an_amend_of_a_share_that_is_gone_recalls_nothing)
 }
 END_TEST
 
-/* Readers show the last token that was used; the rest of the range is leased again. */
+/* A share has the last token that was used. The other tokens of the range are leased again. */
 START_TEST(a_share_has_the_last_token_that_was_used)
 {
     struct cell *cell = cell_ready(3);
@@ -388,7 +391,7 @@ START_TEST(a_share_has_the_last_token_that_was_used)
     ck_assert(answer->as.grant.token_first == used && answer->as.grant.token_last == used);
     struct message_grant other = granted(cell, 1, 1);
     ck_assert(other.token_first == used && other.token_last == used);
-    answer = share(cell, 0, 2, &grant, used); /* a repeat: the grant is shared already */
+    answer = share(cell, 0, 2, &grant, used); /* a repeat: the grant is already shared */
     ck_assert(answer->as.grant.mode == S && answer->as.grant.token_first == used);
     give_back(cell, 1, 2, other.version);
     answer = amend(cell, 0, 3, &grant, X, used);
@@ -399,8 +402,8 @@ START_TEST(a_share_has_the_last_token_that_was_used)
 }
 END_TEST
 
-/* The grant is made exclusive again, and then the old request comes once more. It changes nothing,
- * though its range may end where the new range does. */
+/* The grant is made exclusive again, and then a late copy of the downgrade arrives. It changes
+ * nothing, even if its range ends where the new range ends. */
 START_TEST(a_late_downgrade_changes_nothing)
 {
     struct cell *cell = cell_ready(3);
@@ -420,7 +423,8 @@ START_TEST(a_late_downgrade_changes_nothing)
 }
 END_TEST
 
-/* The host is of an earlier release: its whole range counts as used. */
+/* The host is of an earlier release, which does not say which tokens were used. So its whole range
+ * counts as used. */
 START_TEST(exclusive_becomes_a_share)
 {
     struct cell *cell = cell_ready(3);
@@ -430,12 +434,11 @@ START_TEST(exclusive_becomes_a_share)
     const struct message *answer = amend(cell, 0, 2, &grant, S, grant.token_last);
     ck_assert_uint_eq(answer->as.grant.mode, S);
     ck_assert(message_order_equal(answer->as.grant.version, grant.version));
-    ck_assert_uint_eq(answer->as.grant.token_first, grant.token_last); /* above all tokens that it
-                                                                        * handed out */
+    /* not below any token that it handed out */
+    ck_assert_uint_eq(answer->as.grant.token_first, grant.token_last);
     struct message_grant other = granted(cell, 1, 1);
     give_back(cell, 1, 2, other.version);
-    /* The grant is made exclusive again, and the old request comes once more: it changes nothing
-     * any more. */
+    /* The grant is made exclusive again. A late copy of the downgrade then changes nothing. */
     answer = amend(cell, 0, 3, &grant, X, grant.token_last);
     ck_assert_uint_eq(answer->as.grant.mode, X);
     answer = amend(cell, 0, 2, &grant, S, grant.token_last);
@@ -453,9 +456,9 @@ static const char *reader(uint32_t index)
     return name;
 }
 
-/* A lock has as many shares as it can have. The step that recalls them all, and the break that goes
- * to them all, are within the limits of a step (cell_step checks that). The hosts give back one by
- * one. */
+/* A lock has as many shares as it can have. The step that recalls all of them, and the one that
+ * breaks all of them, stay within the limits of a step (cell_step() checks this). The hosts give
+ * back one by one. */
 START_TEST(as_many_shares_as_there_may_be)
 {
     struct cell *cell = cell_ready(5);
@@ -485,7 +488,7 @@ START_TEST(as_many_shares_as_there_may_be)
     message.as.break_lock.agent = message.from;
     message_name_set(&message.as.break_lock.name, "a", 1);
     cell->other_count = 0;
-    /* A round is under way meanwhile, so that all these requests are decided together. */
+    /* A round is under way meanwhile, so the coordinator decides all these requests together. */
     for (uint32_t i = 0; i < 5; i++) {
         cell->cut[to][i] = i != to;
     }
@@ -509,7 +512,7 @@ START_TEST(as_many_shares_as_there_may_be)
 }
 END_TEST
 
-/* The sessions of all hosts with a share end at once. The writer gets the lock after that. */
+/* The sessions of all hosts with a share expire at once. Then the writer gets the lock. */
 START_TEST(all_sharers_die)
 {
     struct cell *cell = cell_ready(1);
@@ -529,7 +532,8 @@ START_TEST(all_sharers_die)
 }
 END_TEST
 
-/* One share too many is refused. The existing shares can be given back and used again. */
+/* A request for one share too many is refused. Existing shares can be given back, and their entries
+ * are used again. */
 START_TEST(a_full_pool_is_an_answer)
 {
     struct cell *cell = cell_ready(1);
@@ -562,7 +566,7 @@ START_TEST(a_full_pool_is_an_answer)
 }
 END_TEST
 
-/* The next coordinator has the grants of the previous one, with the same versions. */
+/* After a take-over the next coordinator has the same grants, with the same versions. */
 START_TEST(shares_survive_a_take_over)
 {
     struct cell *cell = cell_ready(3);
