@@ -6,9 +6,10 @@
 struct delays {
     _Atomic uint16_t *notes_ms; /* outside of the host core's memory */
     uint32_t count;
-    bool stale;                           /* some notes may say too much */
-    uint16_t settled_ms[HOST_DELAYS_MAX]; /* of the handles that are counted */
-    uint32_t hand; /* the first that is not counted yet; 0: no count is under way */
+    bool stale; /* some notes may say too much */
+    /* by note: the longest lock-delay of the handles counted so far */
+    uint16_t settled_ms[HOST_DELAYS_MAX];
+    uint32_t hand; /* the first handle that is not counted yet; 0: no count is under way */
 };
 
 struct delays *delays_lay_out(struct arena *arena)
@@ -38,8 +39,8 @@ uint32_t delay_noted_ms(const struct host *host, struct lock_ref at)
     if (host->delays->count == 0 || !lock_is_named(host, at)) {
         return LOCK_DELAY_UNKNOWN_MS;
     }
-    /* seq_cst: no other process reads the note while this one lives. It only has to be there before
-     * the client has its answer. */
+    /* seq_cst: no other process reads the note while this process lives. The note only has to be
+     * written before the client has its answer. */
     uint32_t noted_ms = atomic_load(&host->delays->notes_ms[note_of(host, at)]);
     noted_ms = noted_ms < MESSAGE_LOCK_DELAY_MAX_MS ? noted_ms : MESSAGE_LOCK_DELAY_MAX_MS;
     return noted_ms > LOCK_DELAY_UNKNOWN_MS ? noted_ms : LOCK_DELAY_UNKNOWN_MS;

@@ -18,10 +18,11 @@ enum {
 };
 
 struct grants {
-    /* By namespace: from then on, a reader that wants to write may make this host ask for that
-     * again. One namespace's readers do not take the turns of another's. */
+    /* By namespace: the time from which readers that want to write may make this host ask for an
+     * upgrade again. Each namespace has its own time, so its readers do not take the turns of
+     * another's. */
     int64_t upgrade_due_ns[HOST_NAMESPACES_MAX];
-    /* Until then, a grant that is made shared names the last token of its range. */
+    /* Until this time, a grant that is made shared names the last token of its range. */
     int64_t whole_until_ns;
 };
 
@@ -54,8 +55,8 @@ uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uin
     return (uint16_t)longest_ms;
 }
 
-/* Handles count too that clients of the previous agent have not opened again. A process that has
- * one may take the lock as soon as it is granted. */
+/* Also counts the handles that clients of the previous agent have not opened again. A process with
+ * such a handle may take the lock as soon as the lock is granted. */
 uint16_t grant_longest_delay_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
     uint32_t unknown_ms = clients_unknown(host) ? delay_noted_ms(host, at) : 0;
@@ -86,21 +87,22 @@ bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 void grant_was_in_force(struct host *host, struct lock_ref at)
 {
     struct message_order version = lock_version(host, at);
-    /* Lower than any version, but not 0: that would mean that no version is known. */
+    /* Lower than any version, but not 0, which would mean that no version is known. */
     version.sequence = 1;
     lock_set_version(host, at, version);
 }
 
 void grant_has_returned(struct host *host, struct lock_ref at, struct message_order version)
 {
-    /* If there was none: lower than any version, but not 0. */
+    /* If no version was returned: lower than any version, but not 0. */
     version.sequence += version.ballot == 0 && version.sequence == 0;
     lock_set_version(host, at, version);
 }
 
 /* ---- asking, amending, giving back ---- */
 
-/* The mode that the first process of the lock's queue needs; `otherwise` if no process waits. */
+/* Returns the mode that the first process of the lock's queue needs; `otherwise` if no process
+ * waits. */
 static uint8_t wanted_mode(const struct host *host, struct lock_ref at, uint8_t otherwise)
 {
     enum hfi_grant wanted = HFI_GRANT_NONE;
@@ -112,9 +114,9 @@ static uint8_t wanted_mode(const struct host *host, struct lock_ref at, uint8_t 
                                         : MESSAGE_MODE_EXCLUSIVE;
 }
 
-/* A namespace asks for so many grants that other namespaces might find no room at the coordinators.
- * Coordinators know hosts only, not namespaces. So this host refuses the request as a coordinator
- * would. */
+/* Refuses the lock's request: its namespace asks for so many grants that other namespaces might
+ * find no room at the coordinators. Coordinators know only hosts, not namespaces, so this host
+ * refuses the request as a coordinator would. */
 static void ask_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     lock_set_full(host, at, true); /* the lock asks again after the next renewal */
@@ -185,8 +187,8 @@ void grant_is_in_use(struct host *host, struct request *request, struct host_act
     request_refuse_tries(host, request);
     pending_give_up(host, at);
     if (!only || lock_state(host, at) != LOCK_ASKING || request_is_behind(host, request)) {
-        /* Processes wait, or the coordinator may take the request for one of processes that wait.
-         * Sending it again tells the coordinator what is so now. */
+        /* Processes wait, or the coordinator may believe that they do. Sending the request again
+         * tells the coordinator what the queue wants now. */
         request_send(host, request, actions);
         return;
     }
@@ -278,8 +280,9 @@ void grant_give_back_unknown(struct host *host, const struct message_name *name,
 /* ---- a grant that is here ---- */
 
 /*
- * When the lock may be given back after a lock-delay. The next holder's host may have another clock
- * than this one. So this host counts the lock-delay longer by as much as two clocks may differ.
+ * Returns when the lock may be given back after a lock-delay. The next holder's host may have
+ * another clock than this host. So this host counts the lock-delay longer by as much as two clocks
+ * may differ.
  */
 static int64_t return_due_ns(const struct host *host, struct lock_ref at)
 {
@@ -391,8 +394,8 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
     return GRANT_IN_USE;
 }
 
-/* Returns whether no process waits to write: those that want to write only try, and readers are
- * inside. */
+/* Returns whether no process waits to write, and processes that try to write have to be refused
+ * because readers are inside. */
 static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
 {
     const struct hfi_region *region = space_region(host, at.space);
@@ -402,9 +405,9 @@ static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
 
 /*
  * A shared grant. Readers are served; a writer needs another grant. A reader inside that wants to
- * write as well (hfi_upgrade) says so in its seat, and rings. It cannot leave for that, so the
- * grant is changed, if no other host shares it. The grant is not changed if the next tokens need
- * another slot: a hold cannot move there.
+ * write as well (hfi_upgrade) says so in its seat, and rings. It cannot leave the lock first, so
+ * the grant is changed instead, if no other host shares it. The grant is not changed if the next
+ * tokens need another slot: a hold cannot move there.
  */
 static void attend_shared(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
@@ -435,9 +438,9 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
         return; /* the grant is not in force before it covers every handle's lock-delay */
     }
     if (hfi_word_mode(word) == HFI_GRANT_NONE) {
-        /* This grant is not in force yet either: there was no lease to amend it under, and the
-         * handle that it did not cover may be gone by now. (Or a process wrote over the word.) The
-         * answer to this AMEND says where the grant's tokens begin. */
+        /* This grant is not in force yet either. There was no lease to amend it under, and
+         * meanwhile the handle that it did not cover may be gone. (Or a process wrote over the
+         * word.) The answer to this AMEND says where the grant's tokens begin. */
         grant_amend(host, at, 0, false, actions);
         return;
     }
@@ -445,7 +448,8 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
         hfi_recall(actor, at.slot, 0);
         word |= HFI_W_RECALL;
     }
-    /* An AMEND was refused, or there was no lease to ask under. */
+    /* The grant does not cover some handle's lock-delay: an AMEND was refused, or there was no
+     * lease to ask under. */
     if (!(word & HFI_W_RECALL) && grant_lacks_delay(host, at)) {
         grant_amend(host, at, 0, false, actions);
         return;

@@ -28,9 +28,9 @@
  * Rule 11: in a session that goes on, the previous agent may have returned a grant by a message
  * that is still on its way. If this agent put that grant in force, the lock would go to another
  * host when the message arrives. So if a lock was not in force when this agent came, its first
- * grant is taken only if it is fresh: made for this agent's own request, or for one that this agent
- * continues (kept.h). Any other grant goes back, and the host asks anew. The same holds for the
- * locks of a namespace that was begun anew in this session (regions.h).
+ * grant is taken only if it is fresh: made for this agent's own request, or for a request that this
+ * agent continues (kept.h). Any other grant goes back, and the host asks anew. The same holds for
+ * the locks of a namespace that was begun anew in this session (regions.h).
  *
  * A shared grant lets local readers in. If a process waits to write, the host gives the shared
  * grant back and asks for an exclusive one. If an exclusive grant is recalled while readers are
@@ -41,9 +41,9 @@
  * that token, and it becomes the token of the readers of all hosts. So no reader has a lower token
  * than an earlier one, whichever host it is on, and whether or not this host has the answer yet.
  * The AMEND may be repeated, or arrive after the end of this process. So a word that was made
- * shared is made exclusive again only with tokens above that one: if the quorum still takes the
- * grant for exclusive, the host asks again to make it shared (stays_shared()); if an agent comes
- * and finds such a word that is not in force any more, the grant goes back.
+ * shared is made exclusive again only with tokens above the named token. If the quorum still takes
+ * the grant for exclusive, the host asks again to make it shared (stays_shared()). If a new agent
+ * finds such a word, and the word is not in force any more, the grant goes back.
  *
  * In a cell that is being upgraded, the coordinator, or a voter that passed the message on, may be
  * of the previous release. It does not know what the AMEND says, and leaves the grant exclusive.
@@ -51,8 +51,8 @@
  * when its readers have left.) For a while after that, the host makes grants shared in the older
  * way: the word's token becomes the last one of its range, and the AMEND names that token. A range
  * is never named in both ways. Otherwise a range that was made shared with a token within it could
- * be followed by a range that ends at the same token, and a late message would make that one shared
- * while this host writes.
+ * be followed by a range that ends at the same token, and a late message would make the grant
+ * shared while this host writes.
  */
 #ifndef HOST_GRANTS_H
 #define HOST_GRANTS_H
@@ -66,9 +66,9 @@ struct request;
 /* how often a recalled lock may still be handed over within this host */
 enum { GRANT_HANDOVERS = 16 };
 
-/* The last used token that a give-back names if this process has not put the grant in force: the
- * last token there is. An earlier process may have used any of the grant's tokens, and this one
- * cannot know. There are tokens enough for that. */
+/* A give-back names this token as the last used one if this process has not put the grant in force.
+ * It is the last token there is. An earlier process may have used any of the grant's tokens, and
+ * this process cannot know which. There are enough tokens for that. */
 static const uint64_t GRANT_TOKENS_ALL = MESSAGE_TOKEN_LIMIT - 1;
 
 /* Which token an AMEND names: none; the last of the range; or the last one that was used. */
@@ -82,7 +82,8 @@ struct grants *grants_lay_out(struct arena *arena);
 /* Asks for the grant, if it is not here and was not asked for. */
 void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
                struct host_actions *actions);
-/* A request is under way. If the queue wants another mode by now, changes the request's mode. */
+/* For a lock whose request is under way. If the queue wants another mode by now, changes the
+ * request's mode. */
 void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Asks the quorum that the grant cover at least lock_delay_ms; if `tokens`, also for the next range
  * of tokens. */
@@ -100,21 +101,22 @@ void grant_give_back_unknown(struct host *host, const struct message_name *name,
                              struct message_order version, struct host_actions *actions);
 /* Serves, gives back or amends a grant that is here. */
 void grant_attend(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Gives the grant back, or makes it shared, as soon as that can be. Another host, or the agent
- * itself, wants it back. */
+/* For a grant that another host, or the agent itself, wants back. Gives the grant back, or makes it
+ * shared, as soon as that is possible. */
 void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Returns whether processes of this host have the lock or want it, or it is closed. That does not
- * depend on its grant. */
+/* Returns whether processes of this host have the lock or want it, or the lock is closed. The
+ * result does not depend on the lock's grant. */
 bool grant_is_used(const struct host *host, struct lock_ref at);
-/* Another host only tries the lock. If the grant is idle, gives it back. If that host wants to
- * read, and only readers are inside, makes the grant shared. Otherwise the grant stays as it is. */
+/* For a lock that another host only tries. If the grant is idle, gives it back. If that host wants
+ * to read, and only readers are inside, makes the grant shared. Otherwise the grant stays as it
+ * is. */
 enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_read,
                               struct host_actions *actions);
-/* The coordinator answers that the lock is in use on other hosts. Refuses the processes that only
- * try it. Ends the request unless processes wait. */
+/* Call it when the coordinator answers that the lock is in use on other hosts. Refuses the
+ * processes that only try the lock. Ends the request if no process waits. */
 void grant_is_in_use(struct host *host, struct request *request, struct host_actions *actions);
-/* Makes grants shared in the older way for a while. A coordinator of an earlier release did not
- * understand a token that was named. */
+/* Call it when a coordinator of an earlier release did not understand an AMEND that names the last
+ * used token. For a while, grants are made shared in the older way. */
 void grants_name_whole_ranges(struct host *host);
 
 /* Adoption: notes that the word was in force, so the previous agent had not given the grant back.
@@ -122,9 +124,8 @@ void grants_name_whole_ranges(struct host *host);
 void grant_was_in_force(struct host *host, struct lock_ref at);
 /* Adoption: notes that the previous agent had returned that version, and none above it. */
 void grant_has_returned(struct host *host, struct lock_ref at, struct message_order version);
-/* Returns whether the previous agent may have returned a grant that is not fresh, or one may have
- * been put in force in a region that was given up. Then nothing is known here of any grant of that
- * lock. */
+/* Returns whether a grant of the lock that is not fresh may be one that the previous agent
+ * returned, or one that was in force in a region that was given up. */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at);
 /* Return the longest lock-delay that any handle of the lock asks for, but at least at_least_ms.
  * grant_longest_delay_ms() also counts what the previous agent's clients may have open;

@@ -45,16 +45,16 @@ void handle_leave(struct host *host, uint32_t handle);
 /* Returns the handle's lock. After handle_leave() the slot is NONE. */
 struct lock_ref handle_lock(const struct host *host, uint32_t handle);
 uint32_t handle_client(const struct host *host, uint32_t handle);
-/* Returns and sets the handle's holder id. It is set once. */
+/* Return and set the handle's holder id. It is set once. */
 uint32_t handle_holder(const struct host *host, uint32_t handle);
 void handle_set_holder(struct host *host, uint32_t handle, uint32_t holder);
 /* Returns the handle's seat, or HFI_SEAT_NONE. */
 uint32_t handle_seat(const struct host *host, uint32_t handle);
 void handle_set_seat(struct host *host, uint32_t handle, uint32_t seat);
-/* Returns and sets the lock-delay that the handle was opened with. */
+/* Return and set the lock-delay that the handle was opened with. */
 uint32_t handle_delay_ms(const struct host *host, uint32_t handle);
 void handle_set_delay_ms(struct host *host, uint32_t handle, uint32_t delay_ms);
-/* Returns and sets how long a hold by this handle may last; 0: as long as the session. */
+/* Return and set how long a hold by this handle may last; 0: as long as the session. */
 uint32_t handle_limit_ms(const struct host *host, uint32_t handle);
 void handle_set_limit_ms(struct host *host, uint32_t handle, uint32_t limit_ms);
 /* Return, set and clear the handle's HANDLE_... flags. No other call changes them. */

@@ -5,7 +5,7 @@ struct host_action *hub_emit(struct host_actions *actions, enum host_action_kind
 {
     HF_CHECK(actions->count < actions->capacity);
     struct host_action *action = &actions->items[actions->count++];
-    /* everything but the room for shares in a message, which no request has */
+    /* The room for shares in a message is not zeroed: no message of the host core uses it. */
     memset(action, 0, offsetof(struct host_action, as.send.message) + MESSAGE_BASE_SIZE);
     action->kind = kind;
     return action;

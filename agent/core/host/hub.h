@@ -46,10 +46,11 @@ enum {
     HUB_HOLDER_IDS = 65535, /* ids 1 .. 65534 */
     HUB_PIECE_ACTIONS = 24, /* the room that one piece of work may need */
     HUB_PIECE_OUTPUT = 1024,
-    /* The bound of the pieces from one tick to the next, for each kind of work and each namespace.
-     * It is needed since a turn of the loop may have thousands of steps. */
+    /* The most pieces that are done from one tick to the next, for each kind of work and each
+     * namespace. The bound is needed because a turn of the loop may have thousands of steps. */
     HUB_PIECES_MAX = 4096,
-    HUB_WALK_MAX = 1 << 20, /* handles to walk over from one tick to the next: some milliseconds */
+    /* how many handles are looked at from one tick to the next, in some milliseconds */
+    HUB_WALK_MAX = 1 << 20,
     HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX, /* this many handles count as one piece */
 };
 
@@ -68,7 +69,7 @@ struct host {
     bool started;
     struct host_lease lease; /* its epoch is that of the grants */
     struct host_counts counts;
-    uint64_t last_request; /* the number of the last message that is to be answered */
+    uint64_t last_request; /* the number of the last message that expects an answer */
     uint32_t walked;       /* handles and seats that work has looked at since the last tick */
     struct work *work;
     struct spaces *spaces;
@@ -113,9 +114,9 @@ bool hub_lease_is_safe(const struct host *host);
 uint32_t hub_session(const struct host *host);
 /* Returns by how much longer a lock-delay is counted, because another host's clock may differ. */
 int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
-/* Returns the number of pieces for which a piece of work counts that has just ended. `before` is
- * host->walked as it was when the piece began. Sets host->walked back to that, since the handles
- * are counted as pieces now. */
+/* Call it when a piece of work has ended. Returns for how many pieces it counts. `before` is
+ * host->walked when the piece began. Sets host->walked back to that, because the handles are
+ * counted as pieces now. */
 uint32_t hub_pieces(struct host *host, uint32_t before);
 /* Returns the size of a text: it ends with a zero byte, or after `max` bytes. */
 uint32_t hub_text_size(const char *text, size_t max);

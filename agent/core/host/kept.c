@@ -2,7 +2,7 @@
 #include "kept.h"
 
 enum {
-    SLOT_MASK = (1 << 23) - 1, /* a region has at most 2^22 */
+    SLOT_MASK = (1 << 23) - 1, /* a region has at most 2^22 slots */
     ID_LOWER_BITS = 48,
 };
 static const uint64_t ID_LOWER = (UINT64_C(1) << ID_LOWER_BITS) - 1;
@@ -26,7 +26,7 @@ void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count)
 void kept_write(struct host *host, uint32_t index, const struct kept_note *from)
 {
     if (index >= host->kept->count) {
-        return; /* the next agent could not use such a time */
+        return; /* there is no room for a note of this request */
     }
     struct host_kept *note = &host->kept->notes[index];
     /* seq_cst: no other process reads the note while this one lives. If a kill comes at any point,
@@ -57,7 +57,7 @@ bool kept_read(const struct host *host, uint32_t index, struct kept_note *out)
 {
     const struct host_kept *note = &host->kept->notes[index];
     int64_t since_ns = atomic_load(&note->since_ns); /* seq_cst: see kept_write() */
-    /* The note has an id if these bits are not 0. */
+    /* Without `known`, the note has an id if the bits for it are not 0. */
     bool has_id = !note->known && note->ballot != 0;
     *out = (struct kept_note){
         .since_ns = since_ns,

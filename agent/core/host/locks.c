@@ -22,8 +22,8 @@ _Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
 /* The agent's own knowledge of the lock's word. No process sees it. */
 struct guard {
     uint64_t floor : 40;
-    /* The time until which the lock is closed, in units that wrap (see below). 0: it is not
-     * closed. */
+    /* The time until which the lock is closed, in units that wrap (see closed_units()). 0: it is
+     * not closed. */
     uint64_t closed : 21;
     uint64_t in_force : 1;
     uint64_t cells : 1;
@@ -37,7 +37,7 @@ struct locks_space {
     struct guard *guards;
     uint64_t *token_first;
     uint32_t end;
-    uint32_t free; /* slot + 1, 0 none */
+    uint32_t free; /* the first free slot + 1; 0: none is free */
     uint32_t free_count;
 };
 
@@ -53,7 +53,7 @@ struct locks {
 static const uint8_t transitions[] = {
     [LOCK_FREE] = TO(LOCK_IDLE) | TO(LOCK_RETIRED),
     [LOCK_IDLE] = TO(LOCK_FREE) | TO(LOCK_ASKING) | TO(LOCK_RETURNING) |
-                  TO(LOCK_GRANTED) | /* before START: the own store knows it */
+                  TO(LOCK_GRANTED) | /* before START: this agent's own store knows the grant */
                   TO(LOCK_ADOPTED),
     [LOCK_ASKING] = TO(LOCK_IDLE) | TO(LOCK_GRANTED) | TO(LOCK_RETURNING) | TO(LOCK_RETIRED),
     [LOCK_GRANTED] = TO(LOCK_IDLE) | TO(LOCK_AMENDING) | TO(LOCK_RETURNING),

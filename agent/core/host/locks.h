@@ -11,7 +11,7 @@
  * Beside the lock stands a guard: what this agent knows of the lock's word. A process can write
  * anything into a word; words.c compares the word with the guard and puts the word right.
  *
- * Invariants: a lock costs 32 bytes, its guard 8 and the begin of its token range 8. A name has one
+ * Invariants: a lock costs 32 bytes, its guard 8 and the first token of its range 8. A name has one
  * slot. Slots that are free form a list; slots from locks_end() on were never used.
  */
 #ifndef HOST_LOCKS_H
@@ -51,7 +51,7 @@ bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct
 
 /* ---- Slots ---- */
 
-/* Returns a bound: slots from that one on were never used. */
+/* Returns how many slots were ever used: slots from that number on never were. */
 uint32_t locks_end(const struct host *host, uint32_t space);
 /* Returns the number of free slots below locks_end(). */
 uint32_t locks_free(const struct host *host, uint32_t space);
@@ -60,8 +60,8 @@ uint32_t locks_free(const struct host *host, uint32_t space);
 uint32_t lock_take_slot(struct host *host, uint32_t space);
 /* Makes an IDLE lock of that name in the slot. From now on lock_find() finds it. */
 void lock_make(struct host *host, struct lock_ref at, uint32_t name);
-/* Moves the name to the slot `to`, with all that is known of its lock but its handles and tokens.
- * The lock in `to` is IDLE afterwards. The caller then closes the word in `from`, and calls
+/* Moves the name to the slot `to`, with all that is known of its lock, except the handles and
+ * tokens. The lock in `to` is IDLE afterwards. The caller then closes the word in `from`, and calls
  * lock_retire() for it. */
 void lock_move(struct host *host, struct lock_ref from, struct lock_ref to);
 /* Makes the lock RETIRED, after lock_move(). */
@@ -72,7 +72,7 @@ void lock_free(struct host *host, struct lock_ref at);
 void lock_adopt_free(struct host *host, struct lock_ref at);
 /* Adoption: notes that the previous agent retired the slot. */
 void lock_adopt_retired(struct host *host, struct lock_ref at);
-/* Puts the lock back to what it was before there was a region. The region was given up. */
+/* For a region that was given up: puts the lock back to what it was before there was a region. */
 void lock_leave(struct host *host, struct lock_ref at);
 /* Puts all slots of the namespace back, after lock_leave() for each. */
 void locks_leave(struct host *host, uint32_t space);
@@ -85,37 +85,37 @@ enum lock_state lock_state(const struct host *host, struct lock_ref at);
 void lock_set_state(struct host *host, struct lock_ref at, enum lock_state to);
 bool lock_is_named(const struct host *host, struct lock_ref at);
 bool lock_is_granted(const struct host *host, struct lock_ref at);
-/* Returns and sets the lock's first handle; NONE: it has none. handles.c keeps the list. */
+/* Return and set the lock's first handle; NONE: it has none. handles.c keeps the list. */
 uint32_t lock_handles(const struct host *host, struct lock_ref at);
 void lock_set_handles(struct host *host, struct lock_ref at, uint32_t handle);
-/* Returns and sets the request that is under way for the lock, index + 1; 0: none is. requests.c
- * keeps the requests. */
+/* Return and set the request that is under way for the lock, as its index + 1; 0: none is.
+ * requests.c keeps the requests. */
 uint32_t lock_request(const struct host *host, struct lock_ref at);
 void lock_set_request(struct host *host, struct lock_ref at, uint32_t request);
 
 /* ---- Its grant ---- */
 
-/* Returns and sets the grant's version. If the lock is not granted, that is the last version that
+/* Return and set the grant's version. If the lock is not granted, that is the last version that
  * was returned. */
 struct message_order lock_version(const struct host *host, struct lock_ref at);
 void lock_set_version(struct host *host, struct lock_ref at, struct message_order version);
 /* Returns false if this agent knows of no version. */
 bool lock_has_version(const struct host *host, struct lock_ref at);
-/* Returns and sets the grant's mode. */
+/* Return and set the grant's mode. */
 enum hfi_grant lock_mode(const struct host *host, struct lock_ref at);
 void lock_set_mode(struct host *host, struct lock_ref at, enum hfi_grant mode);
-/* Returns and sets the longest lock-delay that the grant covers. */
+/* Return and set the longest lock-delay that the grant covers. */
 uint32_t lock_covered_ms(const struct host *host, struct lock_ref at);
 void lock_set_covered_ms(struct host *host, struct lock_ref at, uint32_t delay_ms);
 /* Return and set the grant's range of tokens. */
 uint64_t lock_token_first(const struct host *host, struct lock_ref at);
 uint64_t lock_token_last(const struct host *host, struct lock_ref at);
 void lock_set_tokens(struct host *host, struct lock_ref at, uint64_t first, uint64_t last);
-/* Returns and sets whether the lock stops asking until the next renewal of the session: no slot was
+/* Return and set whether the lock stops asking until the next renewal of the session: no slot was
  * left for its next tokens, or a request was refused. */
 bool lock_is_full(const struct host *host, struct lock_ref at);
 void lock_set_full(struct host *host, struct lock_ref at, bool full);
-/* Returns and sets whether the quorum wants the grant back. */
+/* Return and set whether the quorum wants the grant back. */
 bool lock_is_recalled(const struct host *host, struct lock_ref at);
 void lock_set_recalled(struct host *host, struct lock_ref at, bool recalled);
 
@@ -127,21 +127,22 @@ _Atomic uint64_t *lock_word(const struct host *host, struct lock_ref at);
 const struct hfi_actor *lock_actor(const struct host *host, struct lock_ref at);
 /* Forgets all that is known of the word. */
 void lock_forget_word(struct host *host, struct lock_ref at);
-/* Returns and sets whether the lock is granted and its word says so. */
+/* Return and set whether the lock is granted and its word says so. */
 bool lock_in_force(const struct host *host, struct lock_ref at);
 void lock_set_in_force(struct host *host, struct lock_ref at, bool in_force);
-/* Returns and sets the lowest value that the low bits of the word's token may have while the lock
+/* Return and set the lowest value that the low bits of the word's token may have while the lock
  * is in force. The highest is that of the range's last token. */
 uint64_t lock_floor(const struct host *host, struct lock_ref at);
 void lock_set_floor(struct host *host, struct lock_ref at, uint64_t floor);
-/* Returns and sets whether a reader may have a seat. From then on the word says so. */
+/* lock_has_cells() returns whether a reader may have a seat. lock_set_cells() notes that a reader
+ * may, which stays so. The word has a bit for it. */
 bool lock_has_cells(const struct host *host, struct lock_ref at);
 void lock_set_cells(struct host *host, struct lock_ref at);
-/* Returns and sets whether the word has the bit of watches. */
+/* Return and set whether the word has the bit of watches. */
 bool lock_is_watched(const struct host *host, struct lock_ref at);
 void lock_set_watched(struct host *host, struct lock_ref at, bool watched);
-/* Takes the word out of use, whatever process holds it: see hfi_revoke(). why is noted for the
- * processes that hold it (proto/ending.h); HFI_ENDING_NONE: none can. */
+/* Takes the word out of use, whatever process holds the lock: see hfi_revoke(). `why` is noted for
+ * the processes that hold it (proto/ending.h); HFI_ENDING_NONE: no process can hold it. */
 void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode,
                  enum hfi_ending_kind why);
 

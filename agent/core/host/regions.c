@@ -7,36 +7,37 @@
  *
  * A process that maps the old region may count a hold there until the last deadline D that was
  * published in it, and its work may go on for its lock-delay. So the namespace is *barred* until T,
- * which is D and the longest lock-delay that a holder there may have, counted long:
+ * which is D plus the longest lock-delay that a holder there may have, counted long:
  *
- *   its region's lease is not extended: the space is not in use from then on;
- *   nothing is asked for or given back for a name of that namespace, and no word about one is
- *   answered that lets the quorum, or this host, pass it on: recalls and late grants are ignored
- *   (the quorum repeats what it wants), whether this host knows the name or not, since it may have
- *   known it in the old region; a break is not answered, a check is answered with "not known";
- *   nothing of the namespace is opened.
+ *   - The lease of its region is not extended: the space is not in use any more.
+ *   - The host asks for nothing, and gives nothing back, for a name of that namespace. It ignores
+ *     recalls and late grants of such names, and the quorum repeats what it wants. It also ignores
+ *     them for names that it does not know, because it may have known them in the old region. It
+ *     does not answer a break, and it answers a check with "not known".
+ *   - No lock of the namespace is opened.
  *
- * What this host was granted stays its own with the quorum meanwhile, under a session that goes on.
- * If that session ends, its end alone frees it: that is after the session's last deadline, which is
- * D or later, and waits out the grant's lock-delay.
+ * With the quorum, the grants of this host remain its own meanwhile, because the session goes on.
+ * If the session ends, only that end frees the grants. It comes after the session's last deadline,
+ * which is D or later, and each grant's lock-delay follows it.
  *
- * D is this agent's own number, or that of the lease page, which no client maps: never the
- * region's. The lock-delay is the longest that is noted (delays.c). A lock that was closed behind a
- * holder that died is in no handle any more, so the end of each closing is noted as well, before
- * the word is closed (holds.h): T is no earlier.
+ * D is this agent's own number, or the number of the lease page, which no client maps. It is never
+ * the region's number. The lock-delay is the longest that is noted (delays.c). If a lock is closed
+ * behind a dead holder, no handle shows its lock-delay any more. So the end of each closing is
+ * noted as well, before the word is closed (holds.h), and T is not before any such end.
  *
  * That a namespace was given up is noted before anything else is done, in memory that outlives the
- * agent. The next one does not look at such a region, whatever it says by then, and bars the
- * namespace from its own, later D: longer, never shorter, for T is noted as well.
+ * agent. The next agent does not look at such a region, whatever the region contains by then. It
+ * bars the namespace too, counted from its own D. It never bars the namespace for a shorter time,
+ * because T is noted as well.
  *
- * Behind T a fresh region is made, with nothing in it, and nothing is known here of what was
- * granted under the old one: its tokens may have been used, a request for it or its give-back may
- * be on its way. That is what an agent meets that adopted a region of a larger cell and has no
- * word in force, and the same rule answers it (grants.c, "doubtful"): a grant that is not fresh
- * goes back with all its tokens used, and the lock is asked for anew. It holds for the rest of
- * that session, also if this very agent began it, and in a cell of one voter, whose store knows
- * the grant and not what became of it. Case by case, for what was under way when the region was
- * given up:
+ * After T a fresh region is made, with nothing in it. This host no longer knows what became of a
+ * grant that it had under the old region: the tokens may have been used, and a request for the
+ * grant, or its give-back, may be on its way. An agent that adopts a region with a word that is not
+ * in force knows as little. So the same rule holds for both (grants.c, "doubtful"): a grant that is
+ * not fresh goes back with all its tokens used, and the lock is asked for anew. The rule holds for
+ * the rest of that session, even if this very agent began the session. It also holds in a cell of
+ * one voter, whose store knows the grant but not what became of it. Case by case, for what was
+ * under way when the region was given up:
  *
  *   ACQUIRE    its grant comes for nobody: it is ignored while the namespace is barred, and goes
  *              back when it is repeated or recalled afterwards. The next request for that name has
@@ -46,19 +47,20 @@
  *              version of its own, in which nothing was handed out
  *   GIVE_BACK  was sent when the region was sound, with the word out of use: it may arrive. It
  *              names its version, so it frees nothing that is granted later. If the next request
- *              overtakes it, that is answered with the same version, which goes back again: the
- *              rule "a host asks again only after its give-back was acknowledged" is kept by the
- *              second one
+ *              overtakes it, the request is answered with the same version, which goes back
+ *              again: the rule "a host asks again only after its give-back was acknowledged" is
+ *              kept by the second give-back
  *
- * An answer that tells a client of its place in the old region may wait for a row of the store
- * meanwhile, until another region is there. It is not sent then (host_reply_is_late).
+ * An answer about a seat or slot of the old region may wait for a row of the store until another
+ * region is there. Then it is not sent (host_reply_is_late()).
  *
  * What is read in a region while it becomes rubbish must not let a lock go either: the SIGBUS
  * handler shows zeros where a holder's own mapping may still show its hold. So before a give-back,
  * or an amendment that lets other hosts in, is sent, the driver is asked whether the region is
- * sound. It looks after the word was read, so zeros that were read are found out. The same holds
- * for what is written there for a process before it is told (a seat, the bit that has writers look
- * for readers): it may have gone into the handler's pages.
+ * sound. The driver looks after the word was read, so it notices if zeros were read. The driver is
+ * also asked before a process is told of something that was written into the region for it (a seat,
+ * the bit that makes writers look for readers), because the write may have gone into the handler's
+ * pages.
  */
 #include "regions.h"
 
@@ -154,7 +156,7 @@ bool host_region_is_left(const struct host *host, uint32_t space)
     return space_is_given_up(host, space) && !space_is_leaving(host, space);
 }
 
-/* ---- leaving it: what is known here of its locks goes, bit by bit ---- */
+/* ---- leaving: what is known here of its locks is forgotten, slot by slot ---- */
 
 /* Puts the namespace back to what it was before there was a region. */
 static void leave_space(struct host *host, uint32_t space)

@@ -10,9 +10,10 @@ enum {
     INDEX_BITS = 16,
     FIRST_PAUSE_MS = 250,
     PAUSE_MS = 500,
-    WAITING_PAUSE_MS = 1000, /* of an ACQUIRE that seems to wait for others */
+    WAITING_PAUSE_MS = 1000, /* the pause of an ACQUIRE that seems to wait for other hosts */
     WAITING_TRIES = 3,
-    REDIRECTS_MAX = 4, /* sent at once to another voter that was named; then at the next pause */
+    /* how often a redirected request is sent at once; after that it waits for its pause */
+    REDIRECTS_MAX = 4,
 };
 
 struct requests *requests_lay_out(struct arena *arena, const struct host_config *config)
@@ -291,7 +292,7 @@ bool request_is_behind(const struct host *host, const struct request *request)
 
 /*
  * Notes what the processes in the lock's queue want. If the queue is empty, an OPEN may wait for an
- * idle grant, or the processes that waited have left. In both cases the request ends where it would
+ * idle grant, or the processes that waited have left. In both cases the request ends if it would
  * have to wait. A try that begins while an answer is under way is not answered by that answer,
  * since the lock may have become free in between. For such a try the request is sent again.
  */
@@ -432,7 +433,7 @@ void requests_voters_up(struct host *host, uint32_t voters)
     for (uint32_t index = 0; index < host->requests->used && voters != 0; index++) {
         struct request *request = &host->requests->table[index];
         /* A request that was sent just now is not sent again for a link that comes and goes.
-         * Otherwise the other ways would never have their turns. */
+         * Otherwise its other routes would never have their turns. */
         bool is_new = request->tries <= 1;
         if (request->id != 0 && !is_new && !request_is_kept(host, request) &&
             (voters >> route_owner(host, request->partition) & 1)) {

@@ -27,12 +27,12 @@ struct request;
 
 /* What a request asks. */
 struct request_terms {
-    struct message_order version; /* AMEND, GIVE_BACK: of the grant that it is about */
+    struct message_order version; /* AMEND, GIVE_BACK: the version of the grant */
     uint64_t token; /* GIVE_BACK: the last token that was handed out; AMEND: see message_amend */
     uint16_t lock_delay_ms;
     uint8_t mode;  /* enum message_mode */
     bool has_used; /* AMEND: its token is token_used */
-    /* ACQUIRE: what was sent last. Each copy that is sent says anew what the lock's queue wants. */
+    /* ACQUIRE: what its last copy said. Each copy says anew what the lock's queue wants. */
     uint8_t tries; /* enum message_tries */
     bool asks;     /* an answer to tries is awaited; if has_try, it is for the tries up to ticket
                     * last_try */
@@ -57,7 +57,8 @@ const struct request_terms *request_terms(const struct request *request);
 /* Makes an ACQUIRE that is under way ask for another mode from now on. It is sent by the first
  * route again. */
 void request_set_mode(struct request *request, uint8_t mode);
-/* Notes an ACQUIRE for the next agent. known: the lock's version is the last that went back. */
+/* Notes an ACQUIRE for the next agent. `known` says that the lock's version is the last one that
+ * went back. */
 void request_keep_note(struct host *host, const struct request *request, bool known);
 void request_send(struct host *host, struct request *request, struct host_actions *actions);
 /* Returns whether the lock's queue wants something that the ACQUIRE under way does not ask for:
@@ -92,21 +93,22 @@ void request_inherit(struct host *host, struct lock_ref at);
 /* Sends the request to another voter, which coordinates its name. */
 void request_redirect(struct host *host, struct request *request, const struct message_agent *owner,
                       struct host_actions *actions);
-/* That voter coordinates these partitions from now on. Sends it the requests that wait. */
+/* Notes that `owner` coordinates these partitions from now on, and sends it the requests that
+ * wait. */
 void requests_owner(struct host *host, const struct message_partitions *partitions,
                     const struct message_agent *owner);
-/* These voters, bit by index, can be reached again. What was sent to them may be lost, and a voter
- * that was started again knows of no waiter; so requests are sent again. A request whose first
- * pause is not over waits for the end of that pause. */
+/* Call it when these voters (bit by index) can be reached again. What was sent to them may be lost,
+ * and a voter that was started again knows of no waiter. So requests are sent to them again. A
+ * request whose first pause is not over waits for the end of that pause. */
 void requests_voters_up(struct host *host, uint32_t voters);
 uint32_t requests_count(const struct host *host);
 int64_t requests_due_ns(const struct host *host);
 void requests_tick(struct host *host, struct host_actions *actions);
 
-/* Continues an ACQUIRE that the previous agent began at since_ns, under the index that it
- * had there. Indexes rise from call to call, and no other request was begun before. id: the id that
- * it had; with 0, or an id of another index, it gets a new one. Only grant_ask() sends it. NULL: no
- * room. */
+/* Continues an ACQUIRE that the previous agent began at since_ns, under the index that the request
+ * had there. Indexes rise from call to call, and no other request was begun before. `id` is the id
+ * that the request had; with 0, or an id of another index, the request gets a new id. Only
+ * grant_ask() sends the request. Returns NULL if there is no room. */
 struct request *request_keep(struct host *host, struct lock_ref at, uint32_t index, uint64_t id,
                              int64_t since_ns);
 /* Returns whether request_keep() made the request and it was not sent yet. */

@@ -5,8 +5,8 @@
 #include "core/base/heap.h"
 #include "requests.h"
 
-/* The most grants that one namespace asks for at a time, if there are others: a third of what a
- * host may ask for. */
+/* The most grants that one namespace asks for at a time, if there are other namespaces: a third of
+ * what a host may ask for. */
 enum { ASKS_MAX = 8192 };
 
 struct request {
@@ -20,7 +20,7 @@ struct request {
     uint8_t kind; /* enum message_kind */
     uint8_t partition;
     uint8_t sent_to;   /* the voter to which it was sent last */
-    uint8_t redirects; /* since its last pause */
+    uint8_t redirects; /* how often it was redirected since its last pause */
     bool asks;         /* the request is counted in its namespace's asks */
 };
 
@@ -29,8 +29,8 @@ struct requests {
     struct heap heap; /* requests under way, by the time at which they are sent again */
     uint32_t capacity;
     uint32_t used;                      /* requests from this index on were never used */
-    uint32_t free;                      /* index + 1 */
-    uint32_t orphans;                   /* index + 1 of the first */
+    uint32_t free;                      /* index + 1 of the first free request */
+    uint32_t orphans;                   /* index + 1 of the first orphan */
     bool starved;                       /* a request found no room */
     uint32_t asks[HOST_NAMESPACES_MAX]; /* the grants that each namespace asks for now */
 };

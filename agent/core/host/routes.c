@@ -7,7 +7,7 @@ struct routes {
     /* by partition: the voter that is taken for its coordinator */
     uint8_t owner[MESSAGE_PARTITIONS];
     uint32_t up;    /* bit by voter */
-    uint32_t heard; /* those that people are shown as up */
+    uint32_t heard; /* the voters that people see as up */
     uint32_t refused;
 };
 
@@ -73,7 +73,7 @@ bool route_is_up(const struct host *host, uint32_t voter)
     return voter == host->config.self || (host->routes->up >> voter & 1);
 }
 
-/* Returns another voter that is up (with `self`, also this agent), a different one each turn; NONE:
+/* Returns another voter that is up (this agent too, if `self`), a different one each turn; NONE:
  * there is none. */
 static uint32_t route_other(const struct host *host, uint32_t voter, uint32_t turn, bool self)
 {

@@ -18,7 +18,8 @@ static uint32_t slot_take(struct host *host, uint32_t index)
         return NONE;
     }
     struct hfi_slot *shared = &space_region(host, index)->slots[at.slot];
-    /* A plain reset, seq_cst: no process has the slot open, and none learns of it before this. */
+    /* seq_cst, though no order is needed: no process has the slot open, and none learns of it
+     * before this reset. */
     atomic_store(lock_word(host, at), 0);
     lock_forget_word(host, at);
     atomic_store(&shared->token_top, 0);
@@ -141,7 +142,7 @@ void slots_known(struct host *host)
 
 /*
  * The new tokens have other high bits than the slot's, so the name gets another slot. A process
- * that waits in the old one finds that used up, and opens the name again.
+ * that waits in the old slot finds it retired, and opens the name again.
  */
 bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *actions)
 {
@@ -154,7 +155,8 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     uint64_t hash = lock_hash(host, *at);
     publish_gone(host, *at);
     listing_remove(host, *at);
-    lock_move(host, *at, to); /* the lock is IDLE then: a grant with these tokens goes back */
+    /* the lock in `to` is IDLE, so a grant with the new tokens goes back */
+    lock_move(host, *at, to);
     hfi_index_remove(region, at->slot, hash);
     hfi_index_put(region, slot, hash);
     listing_add(host, to);

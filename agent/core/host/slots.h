@@ -3,8 +3,8 @@
  * that makes the lock, and loses it when the grant has gone back and no process has the lock open.
  *
  * Invariants: a name has at most one slot. The index of the region and the listing have exactly the
- * locks with a name. A slot that a client of the previous agent may still name becomes no other
- * lock's. The tokens of one slot have the same high bits: a name whose next tokens have other high
+ * locks with a name. A slot that a client of the previous agent may still name is given to no other
+ * lock. The tokens of one slot have the same high bits: a name whose next tokens have other high
  * bits moves to another slot, and the old slot is retired until no process has it open.
  */
 #ifndef HOST_SLOTS_H
@@ -23,18 +23,19 @@ bool slot_load(struct host *host, struct lock_ref at, const uint8_t *name, size_
 void slot_adopt_unnamed(struct host *host, struct lock_ref at);
 /* Notes durably which slot the name has. */
 void slot_persist(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Gives the name another slot, and sets *at to it. Processes that wait in the old slot find it used
- * up, and open the name again. Returns false if no slot is free. */
+/* Gives the name another slot, and sets *at to it. Processes that wait in the old slot find it
+ * retired, and open the name again. Returns false if no slot is free. */
 bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *actions);
 /* Takes the slot from its name, and frees it. */
 void slot_unmake(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Called when a handle of the slot ended. If no process has the slot open: frees the slot if it is
  * retired, else frees its seats. */
 void slot_unused(struct host *host, struct lock_ref at);
-/* Called after the start, and whenever all that a survivor has open is known. Once that is so for
- * all survivors, does what slot_unused() does for the slots that no client opened again. */
+/* Call it after the start, and whenever all handles of one more survivor are known. Once they are
+ * known for all survivors, it does for the slots that no client opened again what slot_unused()
+ * does. */
 void slots_known(struct host *host);
-/* Forgets what is known of that slot. The namespace's region was given up. */
+/* For a region that was given up: forgets what is known of that slot. */
 void slot_leave(struct host *host, struct lock_ref at, struct host_actions *actions);
 
 #endif

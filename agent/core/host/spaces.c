@@ -124,8 +124,8 @@ bool space_mend_lease(struct host *host, uint32_t space)
 bool space_give_up(struct host *host, uint32_t space, int64_t until_ns)
 {
     struct space *own = space_at(host, space);
-    /* seq_cst: the last store tells the next agent that the others were made, if this one is killed
-     * in between */
+    /* seq_cst: if this agent is killed in between, the last store tells the next agent that the
+     * stores before it were made */
     atomic_store(&own->note->closed_ns, until_ns);
     atomic_store(&own->note->anew_epoch, hub_session(host));
     atomic_store(&own->note->given_up, 1);
@@ -169,14 +169,15 @@ void space_has_left(struct host *host, uint32_t space)
 
 int64_t space_closed_until_ns(const struct host *host, uint32_t space)
 {
-    return atomic_load(&space_at(host, space)->note->closed_ns); /* seq_cst: as below */
+    /* seq_cst: as in space_note_closing() */
+    return atomic_load(&space_at(host, space)->note->closed_ns);
 }
 
 void space_note_closing(const struct host *host, uint32_t space, int64_t until_ns)
 {
     struct host_region_note *note = space_at(host, space)->note;
-    /* seq_cst: no other process reads the note while this one lives. It only has to be there before
-     * the word is closed. */
+    /* seq_cst: no other process reads the note while this process lives. The note only has to be
+     * written before the word is closed. */
     if (atomic_load(&note->closed_ns) < until_ns) {
         atomic_store(&note->closed_ns, until_ns);
     }

@@ -28,7 +28,7 @@ void spaces_init(struct host *host);
 /* Puts the space in use, with that region. */
 void space_begin(struct host *host, uint32_t space, const struct hfi_region *region, bool adopted,
                  const struct hfi_kernel *kernel);
-/* The region in use lies at another address now: see host_move_region(). */
+/* Notes that the region in use lies at another address now: see host_move_region(). */
 void space_move(struct host *host, uint32_t space, const struct hfi_region *region);
 bool space_is_used(const struct host *host, uint32_t space);
 /* Returns whether the region was there before this agent. */
@@ -39,7 +39,8 @@ const struct hfi_actor *space_actor(const struct host *host, uint32_t space);
 uint64_t space_incarnation(const struct host *host, uint32_t space);
 /* Returns the number of regions that the space has had with this agent. */
 uint32_t space_birth(const struct host *host, uint32_t space);
-/* Returns whether what was read in that region was there: see host_set_sound(). */
+/* Returns whether the region is sound, so that what was read there can be relied on: see
+ * host_set_sound(). */
 bool space_is_sound(const struct host *host, uint32_t space);
 
 /* ---- The lease that the region shows ---- */
@@ -48,8 +49,8 @@ bool space_is_sound(const struct host *host, uint32_t space);
 uint64_t space_lease(const struct host *host, uint32_t space);
 /* Publishes the session's lease. */
 void space_publish(struct host *host, uint32_t space);
-/* If the region shows another lease than the one published last: publishes that one again. Returns
- * whether it did. */
+/* If the region shows another lease than the one published last, publishes the latter again.
+ * Returns whether it did so. */
 bool space_mend_lease(struct host *host, uint32_t space);
 
 /* ---- Giving up ---- */
@@ -59,7 +60,7 @@ bool space_mend_lease(struct host *host, uint32_t space);
 bool space_give_up(struct host *host, uint32_t space, int64_t until_ns);
 bool space_is_given_up(const struct host *host, uint32_t space);
 bool space_is_leaving(const struct host *host, uint32_t space);
-/* Returns a bound: slots below it are forgotten. 0: the space is not leaving. */
+/* Returns how many slots are forgotten, counted from the first; 0 if the space is not leaving. */
 uint32_t space_left_slots(const struct host *host, uint32_t space);
 /* Returns the next slot to forget, and counts it as forgotten. */
 uint32_t space_leave_slot(struct host *host, uint32_t space);
@@ -67,8 +68,8 @@ uint32_t space_leave_slot(struct host *host, uint32_t space);
 void space_has_left(struct host *host, uint32_t space);
 /* Returns the latest time until which a lock of the namespace may be closed, as noted. */
 int64_t space_closed_until_ns(const struct host *host, uint32_t space);
-/* Notes that a lock of the namespace may be closed until until_ns. The caller has not yet changed
- * the lock's word. */
+/* Notes that a lock of the namespace may be closed until until_ns. Call it before the lock's word
+ * is changed. */
 void space_note_closing(const struct host *host, uint32_t space, int64_t until_ns);
 
 /* ---- What the grants of a namespace are worth ---- */

@@ -9,13 +9,13 @@
 #include "watches.h"
 
 enum {
+    /* for so long after a lock-delay, its end may still delay a give-back */
     WORD_MARGIN_MS = 10 * 1000
-}; /* for so long after a lock-delay, its end may still delay a give-back */
+};
 
 struct words {
-    uint64_t
-        /* by namespace: how many repairs there were since the count was reset */
-        repairs[HOST_NAMESPACES_MAX];
+    /* by namespace: how many repairs there were since the count was reset */
+    uint64_t repairs[HOST_NAMESPACES_MAX];
 };
 
 struct words *words_lay_out(struct arena *arena)
@@ -86,8 +86,8 @@ static void repair_token(struct host *host, struct lock_ref at, struct host_acti
     }
 }
 
-/* A lock is closed if the agent closed it, and for as long as the agent's own number says. Puts the
- * word and the region right accordingly. */
+/* The agent's own number says until when the lock is closed. Corrects the word and the region
+ * accordingly. */
 static void repair_closing(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     _Atomic uint64_t *told = &space_region(host, at.space)->slots[at.slot].closed_until_ns;
@@ -97,8 +97,9 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
     int64_t now_ns = ringing_clock_ns(host); /* the clock that hfi_evict() uses */
     bool closed = until_ns > now_ns;
     if (told_ns != until_ns && (closed || told_ns > now_ns)) {
-        /* The region may have a time although the closed bit is not set, if a hold ended by itself
-         * before it could be closed. seq_cst: written before the bit. */
+        /* The region may have a time although the word's closed bit is not set: a hold may have
+         * ended by itself before the lock could be closed behind it. seq_cst: the time is written
+         * before the bit. */
         atomic_store(told, (uint64_t)until_ns);
         if (word & HFI_W_CLOSED) {
             word_mended(host, at);
@@ -121,7 +122,7 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
     }
 }
 
-/* Sets the bits that stay for ever, or until this agent takes them away. */
+/* Sets the bits that the word must have for good, or until this agent clears them. */
 static void repair_bits(struct host *host, struct lock_ref at)
 {
     uint64_t bits = (lock_has_cells(host, at) ? HFI_W_CELLS : 0) |
@@ -145,7 +146,7 @@ void word_repair(struct host *host, struct lock_ref at, struct host_actions *act
     }
     if (mode == HFI_GRANT_NONE || mode == HFI_GRANT_RETIRED) {
         if (hfi_word_mode(word) != mode || (word & HFI_W_HOLDER)) {
-            /* no process can hold the lock then */
+            /* in these modes no process can hold the lock */
             lock_revoke(host, at, mode, HFI_ENDING_DAMAGE);
             word_mended(host, at);
         }
@@ -199,7 +200,7 @@ void word_put_in_force(struct host *host, struct lock_ref at, uint64_t token_fir
     hfi_grant(lock_actor(host, at), at.slot, lock_mode(host, at), token_first,
               lock_token_last(host, at));
     lock_set_in_force(host, at, true);
-    /* There is no floor yet. An adopted holder keeps its token, which is of the range before. */
+    /* There is no floor yet. An adopted holder keeps its token, which is of the earlier range. */
     lock_set_floor(host, at, 0);
     word_repair(host, at, actions);
 }

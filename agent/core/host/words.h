@@ -22,7 +22,7 @@ struct words;
 
 struct words *words_lay_out(struct arena *arena);
 
-/* Puts right what the lock's word says. */
+/* Corrects the lock's word where it contradicts what the agent knows. */
 void word_repair(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Adoption: takes over what only the region knows of the lock. A lock-delay that runs ends within
  * delay_ms. */
