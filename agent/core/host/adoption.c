@@ -91,7 +91,8 @@ void host_load_grant(struct host *host, const struct message_name *name,
     struct message_order version;
     if (!own_grant(host, value, &version) || !lock_find(host, name->bytes, name->length, &at) ||
         !space_grants_are_known(host, at.space)) {
-        return; /* in a larger cell, the own acceptor's value need not be the chosen one */
+        /* in a larger cell the value of this agent's own acceptor need not be the chosen one */
+        return;
     }
     uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
     if (top != 0 && top >> HFI_TOKEN_LOW_BITS != value->token_last >> HFI_TOKEN_LOW_BITS) {
@@ -122,10 +123,10 @@ const char *host_check_region(struct host *host, uint32_t index)
 }
 
 /*
- * The client record of an id that no living process has. With the record, the id's seats end like
- * those of any dead client. Without one, the id would be given to another client while its seats
- * are still there. All such ids share one record, since after many deaths the table may have no
- * room for one each. *ghost is the record's first id (0: there is none yet).
+ * Returns the client record for an id that no living process has. With the record, the id's seats
+ * end like those of any dead client. Without one, the id would be given to another client while its
+ * seats are still there. All such ids share one record, because after many deaths the table may
+ * have no room for a record each. *ghost is the record's first id (0: there is none yet).
  */
 static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 {
@@ -168,9 +169,9 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
 }
 
 /*
- * A lock of a session that goes on. The agent has to ask the quorum which grant the lock has. If
- * the lock's word is in force, no new hold begins until the quorum has answered. If no hold is
- * inside, the agent asks when a process wants the lock.
+ * Adopts a lock in a session that goes on. The agent has to ask the quorum which grant the lock
+ * has. If the lock's word is in force, no new hold begins until the quorum has answered. If no hold
+ * is inside, the agent asks when a process wants the lock.
  */
 static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost,
                           struct host_actions *actions)
@@ -180,7 +181,7 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     lock_set_state(host, at, LOCK_ADOPTED);
     mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
     lock_set_mode(host, at, mode);
-    /* The longest one possible, until the grant's own lock-delay is known. */
+    /* The longest lock-delay there is, until the grant's own lock-delay is known. */
     lock_set_covered_ms(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
     word_adopt(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
     if (mode != HFI_GRANT_NONE) {

@@ -22,7 +22,7 @@
 
 #include "hub.h"
 
-/* Adopts all of that. Called once, when the session starts. */
+/* Adopts what the previous agent left. Called once, when the session starts. */
 void adoption_start(struct host *host, struct host_actions *actions);
 
 #endif

@@ -71,7 +71,8 @@ static void grant_elsewhere(struct host *host, struct lock_ref at,
     grant_attend(host, at, actions);
 }
 
-/* Another host waits: from now on only so many hand-overs more are allowed. */
+/* For a lock that another host waits for: limits how often it may still be handed over within this
+ * host. */
 static void recall_word(struct host *host, struct lock_ref at)
 {
     hfi_recall(lock_actor(host, at), at.slot,
@@ -80,8 +81,8 @@ static void recall_word(struct host *host, struct lock_ref at)
 
 /*
  * Returns whether the quorum takes a grant for exclusive that this agent, or the previous one, has
- * made shared. Then the message that makes it shared may still arrive. The token that this message
- * names was used, and is of this range.
+ * made shared. Then the AMEND that makes the grant shared may still arrive. The token that this
+ * AMEND names was used, and is in this range.
  */
 static bool stays_shared(const struct host *host, struct lock_ref at,
                          const struct message_grant *grant)
@@ -125,8 +126,8 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
     }
     if (grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at)) {
         /* A hold must not begin under a grant that does not cover its lock-delay. So the agent asks
-         * for more, and if the word is not open yet, the answer opens it. While the lease does not
-         * last, the next look at the lock asks. */
+         * the quorum to cover more. If the word is not open yet, the answer opens it. If the lease
+         * does not last now, the next look at the lock asks. */
         grant_amend(host, at, 0, false, actions);
         if (grant_lacks_delay(host, at)) {
             return;
@@ -164,9 +165,10 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
 
 /*
  * An adopted lock is closed for the longest lock-delay there is. This grant says how long it has to
- * be closed at most. It covers every handle under which the lock was taken, for two reasons: a word
- * is opened only if its grant covers all handles, and a longer lock-delay is asked for before the
- * OPEN is answered. The same holds for a found hold whose client has not opened it again.
+ * be closed at most. The grant covers every handle under which the lock was taken, for two reasons:
+ * a word is opened only if its grant covers all handles, and a longer lock-delay is asked for
+ * before the OPEN is answered. The same holds for a found hold whose client has not opened it
+ * again.
  */
 static void closing_hasten(struct host *host, struct lock_ref at, const struct message_grant *grant)
 {
@@ -192,7 +194,8 @@ static void grant_confirm(struct host *host, struct lock_ref at, const struct me
     uint64_t word = atomic_load(lock_word(host, at));
     closing_hasten(host, at, grant);
     if (grant->mode == MESSAGE_MODE_SHARED && (word & HFI_W_HOLDER)) {
-        lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_DAMAGE); /* somebody wrote over it */
+        /* a shared word has no holder, so a process wrote over it */
+        lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_DAMAGE);
     }
     grant_apply(host, at, grant, GRANT_NAMES_USED, actions);
 }
@@ -208,11 +211,11 @@ static void granted(struct host *host, const struct message_grant *grant,
     struct request *request = request_answered(host, grant->request_id, MESSAGE_ACQUIRE,
                                                &grant->name);
     if (!is_of_session(host, grant->epoch)) {
-        return; /* of a session that is over: its end ends the grant */
+        return; /* the grant is of a session that is over, and ended with it */
     }
     if (request == NULL) {
-        /* The answer is late. If the lock is asked for or granted, that settles the grant.
-         * Otherwise no process here wants it, and it goes back. */
+        /* The answer is late. If this host asks for the lock, or has it, that settles the late
+         * grant. Otherwise no process here wants the grant, and it goes back. */
         struct lock_ref at = {0};
         if (!lock_find(host, grant->name.bytes, grant->name.length, &at) ||
             lock_state(host, at) == LOCK_IDLE) {
@@ -262,7 +265,7 @@ static void amended(struct host *host, const struct message_grant *grant,
     }
 }
 
-/* The quorum no longer has the version that was given back. */
+/* Handles an acknowledgement: the quorum no longer has the version that was given back. */
 static void returned(struct host *host, struct request *request, struct host_actions *actions)
 {
     struct lock_ref at = request_lock(request);
@@ -292,8 +295,8 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
     } else if (lock_state(host, at) == LOCK_ADOPTED && request != NULL &&
                message_order_before(lock_version(host, at), recall->version)) {
         /* The recall is about the grant that the request under way has brought or will bring. It
-         * came by a shorter way than that answer. If the grant is fresh, or is not doubtful, this
-         * host has its turn with it. Otherwise the grant goes back when the answer is here. */
+         * arrived before the answer to that request. If the grant is fresh, or is not doubtful,
+         * this host has its turn with it. Otherwise the grant goes back when the answer is here. */
         return;
     } else if (lock_state(host, at) == LOCK_ASKING && !lock_is_recalled(host, at) &&
                message_order_before(lock_version(host, at), recall->version)) {
@@ -312,8 +315,8 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
         if (!counted) {
             host->counts.recalls++;
             HF_PROBE2(recalled, recall->name.bytes, recall->name.length);
-            /* If the word is not in force yet, grant_apply() sets the bit later. If it were set
-             * now, no process would get the lock, and the grant would go back unused. */
+            /* If the word is not in force yet, grant_apply() sets the recall bit later. If the bit
+             * were set now, no process would get the lock, and the grant would go back unused. */
             if (hfi_word_mode(atomic_load(lock_word(host, at))) != HFI_GRANT_NONE) {
                 recall_word(host, at);
             }
@@ -476,9 +479,9 @@ void answers_message(struct host *host, const struct message *message, struct ho
     const struct message_version *version = &message->as.version;
     struct request *request = NULL;
     if (host->lease.deadline_ns == 0) {
-        /* No majority has renewed this session's epoch yet. The epoch may turn out to be another
-         * store's, under which processes still hold locks (docs/PROTOCOL.md, rule 19). So nothing
-         * is given back. */
+        /* No majority has renewed this session's epoch yet. An earlier store of this agent may have
+         * used the same epoch, and processes may still hold locks under it (docs/PROTOCOL.md, rule
+         * 19). So nothing is given back. */
         return;
     }
     switch ((int)message->kind) {

@@ -3,8 +3,8 @@
  * takes the hold from a holder that cannot hold, asks for a grant, serves it or gives it back, and
  * notifies watchers.
  *
- * All that processes changed by themselves comes in here. The modules above (burials, answers,
- * remote, repair, opens) end their own changes of a lock with attend_lock().
+ * Here the agent takes notice of what processes changed by themselves. The modules above (burials,
+ * answers, remote, repair, opens) end their own changes of a lock with attend_lock().
  */
 #ifndef HOST_ATTEND_H
 #define HOST_ATTEND_H
@@ -15,7 +15,7 @@
 struct attend;
 
 struct attend *attend_lay_out(struct arena *arena);
-/* Forgets what is known of the namespace's slots. Its region was given up. */
+/* For a region that was given up: forgets what is known of the namespace's slots. */
 void attend_leave(struct host *host, uint32_t space);
 
 void attend_lock(struct host *host, struct lock_ref at, struct host_actions *actions);
@@ -23,8 +23,8 @@ void attend_lock(struct host *host, struct lock_ref at, struct host_actions *act
  * also counts pending OPENs. */
 bool attend_word_is_awaited(const struct host *host, struct lock_ref at);
 bool attend_is_awaited(const struct host *host, struct lock_ref at);
-/* Asks for the grant if a process waits for it; else frees the slot if no process has it open. The
- * lock's grant is back with the quorum. */
+/* For a lock whose grant is back with the quorum. Asks for the grant if a process waits for it;
+ * otherwise frees the slot if no process has it open. */
 void attend_unwanted(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Opens a closed lock whose time is over. */
 void attend_opening(struct host *host, struct lock_ref at, struct host_actions *actions);

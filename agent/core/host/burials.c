@@ -25,7 +25,7 @@ struct burials {
     int64_t sweep_due_ns;
     uint32_t done;          /* pieces since the last tick */
     uint32_t hand;          /* the client whose pieces are the next step's first */
-    struct id_set *named;   /* by namespace: ids that its records name (scratch) */
+    struct id_set *named;   /* by namespace: the ids that its holder records name (scratch) */
     struct lock_ref *scans; /* by client: where its scan goes on */
 };
 
@@ -68,8 +68,8 @@ void burial_free(struct host *host, uint32_t handle)
     }
 }
 
-/* Returns whether the handle can be forgotten at once: it never was in the queue, or is known to be
- * out. */
+/* Returns whether the handle can be forgotten at once: it never was in the queue, or is known to
+ * have left it. */
 static bool handle_is_clear(const struct host *host, uint32_t handle)
 {
     const struct hfi_region *region = space_region(host, handle_lock(host, handle).space);
@@ -137,7 +137,7 @@ void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint
                     struct host_actions *actions)
 {
     uint32_t handle = handle_new(host, client, at);
-    if (handle == NONE) { /* no room to note that: the seat and its id stay taken */
+    if (handle == NONE) { /* no room for a handle: the seat and its id stay taken */
         hfi_bury_waiter(space_actor(host, at.space), seat);
         return;
     }
@@ -169,9 +169,9 @@ void burial_close(struct host *host, uint32_t handle, struct host_actions *actio
 }
 
 /*
- * Collects the ids that the holder records of one region name. A process that such a record is of
- * may still act on the handle with that id. The records of a region count for its own namespace
- * only, so they keep no handle of another namespace.
+ * Collects the ids that the holder records of one region name. The process that owns such a record
+ * may still act on the handle with the named id. The records of a region count for its own
+ * namespace only, so they keep no handle of another namespace.
  */
 static void collect_named_ids(struct host *host, uint32_t space)
 {
@@ -192,8 +192,8 @@ static void collect_named_ids(struct host *host, uint32_t space)
     }
 }
 
-/* Returns whether the lock's word still names a handle that is about to be forgotten; heals it
- * then. */
+/* Returns whether the lock's word still names a handle that is about to be forgotten. If it does,
+ * heals the lock. */
 static bool zombie_is_named(struct host *host, uint32_t handle, struct host_actions *actions)
 {
     struct lock_ref at = handle_lock(host, handle);
@@ -321,8 +321,8 @@ void burial_resumed(struct host *host, uint32_t client)
     }
 }
 
-/* For a survivor that has opened everything again, or died before that. Looks at a piece of all
- * slots for what is under its ids and has no handle. */
+/* Looks at the next slots for what a survivor's ids still have there without a handle. The survivor
+ * has opened everything again, or died before that. */
 static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
     struct lock_ref *scan = &host->burials->scans[client];
@@ -353,7 +353,7 @@ static void burial_piece(struct host *host, uint32_t client, struct host_actions
         scan_piece(host, client, actions);
         return;
     }
-    uint32_t handle = handles_walk_next(host, client); /* burying may free it */
+    uint32_t handle = handles_walk_next(host, client); /* burying may free the handle */
     if (handle != NONE) {
         burial_of_handle(host, handle, actions);
         return;

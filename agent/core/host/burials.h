@@ -37,8 +37,8 @@ void burials_init(struct host *host);
 void burial_hangup(struct host *host, uint32_t client);
 /* Begins the client's end: its process is dead, or it said goodbye. */
 void burial_death(struct host *host, uint32_t client);
-/* Takes away what else is left under the client's ids. The client has opened again all that it had
- * open (RESUMED). */
+/* For a client that has opened again all that it had open (RESUMED): takes away what else is left
+ * under its ids. */
 void burial_resumed(struct host *host, uint32_t client);
 /* Frees the client's record and ids, if the client is gone and nothing names it any more. */
 void burial_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions);
@@ -46,18 +46,18 @@ void burial_forget_if_done(struct host *host, uint32_t client, struct host_actio
 void burial_client_known(struct host *host, uint32_t client);
 /* Ends a handle that its own client closes (CLOSE). */
 void burial_close(struct host *host, uint32_t handle, struct host_actions *actions);
-/* Takes away what the handle held and waited for. It was closed, or its client is gone. */
+/* For a handle that was closed, or whose client is gone: takes away what it held and waited for. */
 void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *actions);
-/* Takes away what a client held and waited for in this seat. The client's handles are not known. */
+/* For a client whose handles are not known: takes away what it held and waited for in this seat. */
 void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint32_t seat,
                     struct host_actions *actions);
-/* Frees a handle, and removes every note of it. Nothing can name the handle any more. */
+/* Frees a handle that nothing can name any more, and removes every note of it. */
 void burial_free(struct host *host, uint32_t handle);
 /* Takes the handle from its lock, whose region was given up. No process can name the handle. */
 void burial_region_left(struct host *host, uint32_t handle);
 /* Buries clients in pieces, from where the last step stopped, and sends POKEs. */
 void burials_work(struct host *host, struct host_actions *actions);
-/* Allows burials_work() the number of pieces of a new tick. */
+/* Begins a new tick, in which burials_work() may do HUB_PIECES_MAX pieces again. */
 void burials_tick(struct host *host);
 /* Returns when burials_sweep() is due. */
 int64_t burials_due_ns(const struct host *host);

@@ -72,7 +72,7 @@ bool client_may_use_closed(const struct host *host, uint32_t client)
     return !(flags & CLIENT_DEAD) && (!(flags & CLIENT_CONNECTED) || (flags & CLIENT_OPENING));
 }
 
-/* The highest id that every region has a record for. */
+/* Returns the highest id that every region has a record for. */
 static uint32_t id_limit(const struct host *host)
 {
     uint32_t limit = HUB_HOLDER_IDS;
@@ -93,7 +93,7 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
     if (who->id == 0) {
         who->id = (uint16_t)id;
         host->clients->ids[id].next = 0;
-    } else { /* after the first */
+    } else { /* behind the client's first id */
         host->clients->ids[id].next = host->clients->ids[who->id].next;
         host->clients->ids[who->id].next = (uint16_t)id;
     }
@@ -101,8 +101,8 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (space_is_used(host, i) && !(who->flags & CLIENT_SURVIVOR) &&
             id < space_region(host, i)->holder_count) {
-            /* The last owner of this id may have died in a hand-over. That was healed, so its notes
-             * can go. */
+            /* The last owner of this id may have died in a hand-over. That hand-over was finished
+             * since, so its notes can go. */
             struct hfi_holder *record = &space_region(host, i)->holders[id];
             for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
                 atomic_store(&record->handing_to[entry], 0);
@@ -111,7 +111,8 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
     }
 }
 
-/* The lowest free id, so that few pages of the records are ever touched. 0: none. */
+/* Returns the lowest free id, so that few pages of the records are ever touched; 0: none is
+ * free. */
 static uint32_t id_find_free(const struct host *host)
 {
     uint32_t limit = id_limit(host);
@@ -142,7 +143,7 @@ static struct share share_of(const struct host *host, int64_t account)
     return share;
 }
 
-/* The share of one user other than root, so that no user can keep all others out. */
+/* Returns how much one user other than root may have, so that no user can keep all others out. */
 static uint32_t half(uint32_t room)
 {
     return (room + 1) / 2;

@@ -46,7 +46,8 @@ void client_disconnected(struct host *host, uint32_t client);
 bool client_is_known_now(struct host *host, uint32_t client);
 /* Frees the client's record. Its ids are leaving from now on. */
 void client_forget(struct host *host, uint32_t client, struct host_actions *actions);
-/* Frees the ids of a client, given its first id. The driver has carried out the client's FORGET. */
+/* Frees the ids of a client, given its first id. Call it when the driver has carried out the
+ * client's FORGET. */
 void client_forgotten(struct host *host, uint32_t id);
 
 /* Return, set and clear the client's CLIENT_... flags. No other call changes them. */
@@ -87,7 +88,7 @@ uint64_t client_regions(const struct host *host, uint32_t client);
 bool client_region_sent(struct host *host, uint32_t client, uint32_t space);
 /* Makes the region be sent again when the client asks for it next. */
 void client_region_forget(struct host *host, uint32_t client, uint32_t space);
-/* Sets and returns the request that the next REGION belongs to. */
+/* Set and return the request that the next REGION belongs to. */
 void client_set_region_request(struct host *host, uint32_t client, uint64_t request);
 uint64_t client_region_request(const struct host *host, uint32_t client);
 

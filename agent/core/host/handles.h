@@ -38,8 +38,8 @@ void handles_init(struct host *host);
 uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at);
 /* Frees the handle. The caller, burial_free(), has removed every other note of it. */
 void handle_free(struct host *host, uint32_t handle);
-/* Takes the handle out of its lock's list, and takes its slot and its seat away. The lock's region
- * was given up. */
+/* For a handle whose region was given up: takes it out of its lock's list, and takes its slot and
+ * its seat away. */
 void handle_leave(struct host *host, uint32_t handle);
 
 /* Returns the handle's lock. After handle_leave() the slot is NONE. */
@@ -65,11 +65,11 @@ void handle_clear(struct host *host, uint32_t handle, uint32_t flags);
 /* Returns whether the handle's process may take the lock by it: the handle is not closed, and its
  * client is not dead. */
 bool handle_may_take(const struct host *host, uint32_t handle);
-/* Returns the longest lock-delay that the handle's process may go by. A zombie may have been made
- * for a found hold, with the longest lock-delay possible; then the note (delays.h), if lower,
- * counts. */
+/* Returns the longest lock-delay that the handle's process may rely on. A zombie may have been made
+ * for a found hold, with the longest lock-delay possible. Then the note (delays.h) counts if it is
+ * lower. */
 uint32_t handle_noted_delay_ms(const struct host *host, uint32_t handle);
-/* Returns `handle` if it is a handle of that client's which the client may use; else NONE. */
+/* Returns `handle` if the client has that handle and may use it; else NONE. */
 uint32_t handle_check_own(const struct host *host, uint32_t client, uint32_t handle);
 
 /* ---- The handles of a lock ---- */

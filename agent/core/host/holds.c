@@ -24,7 +24,8 @@ struct cause {
     const struct hold_breaker *by;
 };
 
-/* The reason in the log. (A table of strings would be a variable, which the core has none of.) */
+/* Returns the reason in the log. This is no table of strings, because a table would be a writable
+ * variable, and the core has none. */
 static const char *reason_of(enum host_loss why)
 {
     switch (why) {
@@ -51,7 +52,7 @@ static const enum hfi_ending_kind ending_kinds[HOST_LOSS_COUNT] = {
     [HOST_LOSS_LAPSE] = HFI_ENDING_SESSION, [HOST_LOSS_DAMAGE] = HFI_ENDING_DAMAGE,
 };
 
-/* The note for the hold's own process. */
+/* Returns the note for the hold's own process. */
 static struct hfi_ending ending_of(const struct host *host, const struct cause *cause)
 {
     struct hfi_ending ending = {.kind = ending_kinds[cause->why], .at_ns = host->now_ns, .uid = -1};
@@ -84,7 +85,8 @@ static void log_loss(struct host *host, struct lock_ref at, const struct cause *
 static void closing_note(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     if (delays_are_noted(host) && delay_noted_ms(host, at) < delay_ms) {
-        /* The lock's grant may cover more than any handle asked for. */
+        /* The lock's grant may cover more than any handle asked for, so the noted lock-delay is
+         * enough. */
         delay_ms = delay_noted_ms(host, at);
     }
     if (delay_ms > 0) {
@@ -195,7 +197,7 @@ bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *
     const struct hfi_ending ending = ending_of(host, &cause);
     int64_t until_ns = closing_end(host, at, delay_ms);
     uint64_t before = atomic_load(lock_word(host, at));
-    /* Of a word that is in order nothing is lost, so nobody reads the note. */
+    /* If the word's token is in the range, no hold is lost, and no note is needed. */
     if ((before & HFI_W_HOLDER) &&
         ((before & HFI_W_TOKEN) < range->floor || (before & HFI_W_TOKEN) > range->last)) {
         hfi_ending_note(space_region(host, at.space), at.slot, before, &ending);

@@ -2,10 +2,10 @@
  * Holds: taking a hold away from its process, and closing the lock behind it.
  *
  * Rule 20 (docs/PROTOCOL.md): a lock whose holder did not release it itself stays closed for the
- * lock-delay that the holder's handle asked for. If the holder has no handle, that is the longest
- * lock-delay that the grant covers. Before a word is closed, the time at which the lock opens again
- * is noted in memory that outlives the agent: a region that is given up is not begun anew before
- * that time (rule 32; regions.h).
+ * lock-delay that the holder's handle asked for. If the holder has no handle, the lock stays closed
+ * for the longest lock-delay that the grant covers. Before a word is closed, the time at which the
+ * lock opens again is noted in memory that outlives the agent: a region that is given up is not
+ * begun anew before that time (rule 32; regions.h).
  *
  * Before a hold is taken away, the reason is noted in the region for the hold's own process
  * (proto/ending.h). Nothing depends on that note.

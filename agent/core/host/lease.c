@@ -21,7 +21,7 @@
 enum {
     IDLE_AGE_MS = HOST_IDLE_AGE_MS,
     IDLE_AGES = 10, /* a grant that no process has open goes back after so many ages */
-    IDLE_MAX = 64,  /* the most grants at one look at all locks */
+    IDLE_MAX = 64,  /* the most grants that go back at one look at all locks */
 };
 
 struct lease {
@@ -60,8 +60,8 @@ static bool lock_is_held(const struct host *host, struct lock_ref at)
             hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE));
 }
 
-/* The session is over: nothing that was granted is granted any more. Returns how many holds ended,
- * as HOST_LOSS_LAPSE counts them. */
+/* Ends all grants of the session, which is over. Returns how many holds ended, as HOST_LOSS_LAPSE
+ * counts them. */
 static uint64_t revoke_all(struct host *host)
 {
     uint64_t before = host->counts.losses[HOST_LOSS_LAPSE];
@@ -87,7 +87,8 @@ static uint64_t revoke_all(struct host *host)
     return host->counts.losses[HOST_LOSS_LAPSE] - before;
 }
 
-/* A grant that no process has had open for long goes back, so that its register can be deleted. */
+/* Returns whether no process has had the lock open for long. Then the grant goes back, so that its
+ * register can be deleted. */
 static bool grant_is_idle(struct host *host, struct lock_ref at, uint32_t ages)
 {
     uint8_t *idle = &host->lease_state->idle[at.space][at.slot];

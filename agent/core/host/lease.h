@@ -15,14 +15,14 @@
 struct lease;
 
 struct lease *lease_lay_out(struct arena *arena, const struct host_config *config);
-/* Takes the lease of START over. From now on the time for which grants are idle counts. */
+/* Takes over the lease of START. The time for which grants are idle counts from now on. */
 void lease_start(struct host *host, const struct host_lease *lease);
 /* Takes over a lease that was renewed, began anew, or was lost. */
 void lease_changed(struct host *host, const struct host_lease *lease, struct host_actions *actions);
 /* Passes over all locks. Asks for a look at each lock that has waiters, and at some that no process
  * has had open for long. */
 void lease_mark_wanted(struct host *host);
-/* Forgets what is known of the lock. The region of its slot was given up. */
+/* For a slot whose region was given up: forgets what is known of its lock. */
 void lease_leave(struct host *host, struct lock_ref at);
 
 #endif

@@ -37,7 +37,7 @@ void limit_forget(struct host *host, uint32_t handle)
     }
 }
 
-/* Notes that the handle has to be looked at by then. */
+/* Notes that the handle has to be looked at by due_ns. */
 static void limit_due(struct host *host, uint32_t handle, int64_t due_ns)
 {
     int64_t *group_ns = &host->limits->group_due_ns[handle / LIMITED_GROUP];
@@ -60,10 +60,10 @@ void limit_begin(struct host *host, uint32_t handle)
 }
 
 /*
- * The time until which the hold in the handle's seat may last, as the seat says. The process stored
- * it before it took the lock, so it lies at most a limit ahead of now. A time that lies farther
- * ahead is overwritten with the latest one that is possible. If each look only counted it as that
- * time, the hold would never end.
+ * Returns until when the hold in the handle's seat may last, as the seat says. The process stored
+ * that time before it took the lock, so it lies at most a limit ahead of now. A time that lies
+ * farther ahead is overwritten with the latest one that is possible. If each look only counted it
+ * as the latest time, the hold would never end.
  */
 static int64_t limit_of_seat(const struct host *host, uint32_t handle)
 {

@@ -43,7 +43,8 @@ void opening_add(struct host *host, struct lock_ref at, int64_t due_ns)
 }
 
 /* Takes out of the heap each lock for which stays() returns false. Empties the heap, and puts the
- * others back; the entries put back never reach the one that is read next. */
+ * other locks back. An entry that is put back never overwrites an entry that is still to be
+ * read. */
 static void openings_filter(struct host *host,
                             bool stays(const struct host *, struct lock_ref, uint32_t),
                             uint32_t space)

@@ -17,7 +17,7 @@
 #include "spaces.h"
 
 struct opens {
-    struct id_set named; /* ids that something of one lock has (scratch) */
+    struct id_set named; /* ids that the handles and seats of one lock have (scratch) */
 };
 
 struct opens *opens_lay_out(struct arena *arena)
@@ -25,7 +25,7 @@ struct opens *opens_lay_out(struct arena *arena)
     return arena_take(arena, 1, sizeof(struct opens));
 }
 
-/* Returns whether the client may have one more handle, and there is one. */
+/* Returns whether the client may have one more handle, and one is free. */
 static bool handle_is_left(const struct host *host, uint32_t client)
 {
     return handles_may_open(host, client) && handles_count(host) < host->config.limits.handles;
@@ -171,8 +171,8 @@ void opens_tick(struct host *host, struct host_actions *actions)
         if (!lock_is_granted(host, at)) {
             pending_set_ready(host, i, open.error); /* the client waits for the grant itself */
         } else if (hub_has_room(actions)) {
-            /* A hold must not begin under a grant that does not cover its lock-delay; this was
-             * not asked for if the lease was not safe then. */
+            /* A hold must not begin under a grant that does not cover its lock-delay. The AMEND was
+             * not sent if the lease was not safe then. */
             grant_amend(host, at, handle_delay_ms(host, open.handle), false, actions);
         }
     }
@@ -254,7 +254,7 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
     return 0;
 }
 
-/* Returns the error for which no lock of the namespace can be opened, or 0. */
+/* Returns the error that keeps locks of the namespace from being opened; 0: they can be opened. */
 static int32_t space_error(const struct host *host, uint32_t index)
 {
     bool served = !space_is_given_up(host, index) &&
@@ -375,7 +375,8 @@ void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *fram
         /* seq_cst: set before the answer; from now on writers look for readers */
         atomic_fetch_or(lock_word(host, at), HFI_W_CELLS);
     }
-    if (!space_is_sound(host, at.space)) { /* otherwise writers need not look for this reader */
+    /* in a region that is not sound, writers may miss this reader */
+    if (!space_is_sound(host, at.space)) {
         client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
         return;
     }

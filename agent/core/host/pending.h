@@ -42,7 +42,7 @@ void pending_forget(struct host *host, uint32_t handle);
 /* Makes OPENs of this lock ready: with error 0 those whose lock-delay the grant covers, with
  * another error all. */
 void pending_resolve(struct host *host, struct lock_ref at, int32_t error);
-/* Makes the OPENs of this lock ready without its grant, which does not come for now. */
+/* For a lock whose grant does not come for now: makes its OPENs ready without the grant. */
 void pending_give_up(struct host *host, struct lock_ref at);
 /* Returns whether an OPEN of that lock is pending and not ready. */
 bool pending_is_for(const struct host *host, struct lock_ref at);

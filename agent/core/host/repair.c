@@ -15,16 +15,16 @@
 enum {
     PASSES = 5,         /* in each session_ttl */
     PIECE_MS = 5,       /* between two pieces of a pass */
-    PIECE_SLOTS = 2048, /* slots, or seats of one slot, looked at in a piece, at least */
+    PIECE_SLOTS = 2048, /* how many slots, or seats of one slot, a piece looks at, at least */
     PIECES_MAX = 64,    /* the most pieces of a pass over all slots */
-    ENTRY_SHIFT = 3,    /* so many entries of the index (its logarithm) cost as much as a slot */
+    ENTRY_SHIFT = 3,    /* 1 << ENTRY_SHIFT entries of the index cost as much as a slot */
 };
 
 struct repair {
     int64_t due_ns;
-    int64_t began_ns;     /* the pass over all locks that is under way */
+    int64_t began_ns;     /* when the pass that is under way began */
     struct lock_ref hand; /* where the pass continues */
-    uint32_t block;       /* block + 1 of that slot; 0: from its first */
+    uint32_t block;       /* where it continues in that slot: block + 1; 0: with the first block */
     uint32_t entry;       /* the next entry of the index, once all slots are done */
 };
 
@@ -69,7 +69,7 @@ static void repair_slot(struct host *host, struct lock_ref at)
 /* What the seats of a lock show, all taken together. */
 struct queued {
     bool any;
-    uint32_t ticket; /* the last */
+    uint32_t ticket; /* the last ticket */
     uint64_t bits;   /* the bits that the word has to have */
 };
 
@@ -85,8 +85,8 @@ static void look_at_place(struct queued *queued, uint64_t wait)
     queued->bits |= wait & HFI_WAIT_BARGING ? HFI_W_BARGERS : HFI_W_WAITERS;
 }
 
-/* Returns whether no reader can have the cell: it names a session that is not the present one, or
- * no reader writes such a value. */
+/* Returns whether no reader can have written the cell: it names a session that is not the present
+ * one, or has a value that no reader writes. */
 static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_t cell)
 {
     uint64_t epoch = cell >> HFI_CELL_EPOCH_SHIFT;
@@ -95,7 +95,7 @@ static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_
                                            !host->lease.lost && epoch != hfi_lease_epoch(lease));
 }
 
-/* A seat that is free, or whose process is dead: no process waits or reads there. */
+/* Corrects a seat that is free, or whose process is dead: no process waits or reads there. */
 static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t seat,
                               struct host_actions *actions)
 {
@@ -133,7 +133,7 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
         return;
     }
     uint64_t cell = atomic_load(&shared->reader);
-    /* With this cell, the reader of the seat has lost its hold. */
+    /* A reader with such a cell has lost its hold. */
     if (cell_is_rubbish(host, at, cell)) {
         hold_evict_reader(host, at, seat, cell, hold_delay_ms(host, at, id), HOST_LOSS_DAMAGE,
                           actions);
@@ -148,8 +148,9 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
 }
 
 /*
- * Puts right at most so many seats of a lock, from that block on (0: from its first). Returns the
- * block with which to continue; 0: all seats were looked at.
+ * Corrects seats of a lock, from that block on (0: from its first). Stops at the end of a block
+ * after at least `most` seats. Returns the block with which to continue; 0: all seats were looked
+ * at.
  */
 static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t block, uint32_t most,
                              struct queued *queued, struct host_actions *actions)
@@ -178,7 +179,7 @@ static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t blo
     return walk.next_block;
 }
 
-/* Sets what the places in the queue demand of the word and the slot. */
+/* Corrects the word and the slot so that they fit the seats in the queue. */
 static void repair_queue(struct host *host, struct lock_ref at, const struct queued *queued)
 {
     if (!queued->any) {
@@ -192,7 +193,8 @@ static void repair_queue(struct host *host, struct lock_ref at, const struct que
          * process may be about to set the bit, or may have left the queue. If it has left, the next
          * release clears the bit needlessly, which does no harm. */
         atomic_fetch_or(lock_word(host, at), queued->bits);
-        hfi_rouse(lock_actor(host, at), at.slot); /* the lock may have been free while they slept */
+        /* the lock may have been free while the waiters slept */
+        hfi_rouse(lock_actor(host, at), at.slot);
     }
 }
 
@@ -251,7 +253,7 @@ static void repair_header(struct host *host, uint32_t space)
     }
 }
 
-/* Looks at a lock, or at a piece of one with many seats. Returns what that cost. */
+/* Looks at a lock, or at a part of a lock with many seats. Returns what that cost. */
 static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct queued queued = {0};
@@ -260,7 +262,7 @@ static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_act
     uint32_t first = host->repair->block;
     host->repair->block = 0;
     if (!lock_is_named(host, at)) {
-        /* the slot is used up: processes that have it open have to open its name again */
+        /* the word of a retired slot must say so, for processes to open the name again */
         word_repair(host, at, actions);
         host->repair->hand.slot++;
         return cost;

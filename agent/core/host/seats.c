@@ -12,7 +12,7 @@ struct seats_space {
     uint16_t *seat_holder;
     uint32_t *seat_handle; /* by seat: its handle, or NONE */
     uint32_t blocks_used;
-    uint32_t free_block; /* block + 1 */
+    uint32_t free_block; /* the first free block + 1; 0: none is free */
 };
 
 struct seats {

@@ -21,7 +21,7 @@ struct seats *seats_lay_out(struct arena *arena, const struct host_config *confi
 void seats_attach(struct host *host, uint32_t space, struct hfi_region *region);
 /* Rebuilds the chains of an adopted region. Returns false if they make no sense. */
 bool seats_adopt(struct host *host, uint32_t space);
-/* Forgets all seats of the namespace, or of one slot. The region was given up. */
+/* For a region that was given up: forget all seats of the namespace, or of one slot. */
 void seats_leave(struct host *host, uint32_t space);
 void seats_forget_slot(struct host *host, struct lock_ref at);
 
@@ -29,8 +29,8 @@ void seats_forget_slot(struct host *host, struct lock_ref at);
 struct seat_walk {
     const struct host *host;
     uint32_t space;
-    uint32_t seat;       /* where it is; HFI_SEAT_NONE: before the first */
-    uint32_t next_block; /* block + 1, 0 none */
+    uint32_t seat;       /* where the walk is; HFI_SEAT_NONE: before the first seat */
+    uint32_t next_block; /* the next block + 1; 0: none */
     uint32_t blocks_left;
 };
 struct seat_walk seats_of(const struct host *host, struct lock_ref at);
@@ -52,9 +52,9 @@ void seat_take_back(struct host *host, uint32_t space, uint32_t seat);
  * agent gave such a seat; its client has not opened the handle again, or never learned of it. */
 uint32_t seat_orphan(const struct host *host, struct lock_ref at, uint32_t holder);
 
-/* Returns the first block of the lock's chain, block + 1; 0: it has none. */
+/* Returns the first block of the lock's chain, plus 1; 0: the lock has no block. */
 uint32_t seats_first_block(const struct host *host, struct lock_ref at);
-/* Notes in host->walked that a piece of work goes through all seats of the lock, so often. */
+/* Notes in host->walked that a piece of work goes `times` times through all seats of the lock. */
 void seats_count_walks(struct host *host, struct lock_ref at, uint32_t times);
 /* Returns whether that block (block + 1) is one of the lock's. */
 bool seats_block_is_of(const struct host *host, struct lock_ref at, uint32_t block);
@@ -62,7 +62,7 @@ bool seats_block_is_of(const struct host *host, struct lock_ref at, uint32_t blo
 bool seats_are_empty(const struct host *host, struct lock_ref at);
 /* Frees the slot's blocks. No handle has a seat in them. */
 void seats_release(struct host *host, struct lock_ref at);
-/* Returns the number of blocks of the namespace's region that are no lock's. */
+/* Returns the number of blocks of the namespace's region that belong to no lock. */
 uint64_t seats_free_blocks(const struct host *host, uint32_t space);
 void seats_check(const struct host *host, uint32_t space);
 
