@@ -2,14 +2,14 @@
  * The log of history.h and its check.
  *
  * An append reserves a record by one addition, fills it and publishes it by storing its kind last.
- * The check copies the published records, sorts them by actor and time, walks each actor's events
- * into holds with a certain beginning and a certain end, and then looks at each lock's holds in
- * the order of their beginnings.
+ * The check copies the published records, sorts them by actor and time, and turns each actor's
+ * events into holds with a certain beginning and a certain end. After that it looks at each lock's
+ * holds in the order of their beginnings.
  *
- * Two moments at which two different holds certainly held show which of the holds was first. So a
- * hold takes part in the order (overlap and rising tokens) only if it certainly still held when its
- * ACQUIRED was logged: it was released while held, or its deadline was still ahead. That a token
- * was given twice is wrong whatever the order.
+ * The beginnings of two holds show which hold was first only if each process certainly held the
+ * lock at that time. So a hold takes part in the checks of order (overlap and rising tokens) only
+ * if it still counted when its ACQUIRED was logged: it was released while held, or its deadline was
+ * still ahead. A token that was given twice is wrong in any order.
  */
 #include "history.h"
 
@@ -28,13 +28,14 @@
 #include <unistd.h>
 
 struct record {
-    _Atomic uint32_t published; /* 0, or the event's kind */
+    _Atomic uint32_t published; /* 0 until the event is complete, then the event's kind */
     struct history_event event;
 };
 
 struct history {
     uint64_t capacity;
-    _Atomic uint64_t next; /* may exceed the capacity: the events above it were dropped */
+    _Atomic uint64_t next; /* the next free record; above the capacity it counts the dropped
+                            * events */
     struct record records[];
 };
 
@@ -103,11 +104,11 @@ void history_add(struct history *history, struct history_event event)
 {
     if (event.time_ns == 0) {
         struct timespec now;
-        /* the real clock, not the one that faults.h changes */
+        /* a direct call, so that faults.h cannot change the time */
         syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
         event.time_ns = (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     }
-    /* relaxed: it only hands out positions */
+    /* relaxed: the addition only hands out positions */
     uint64_t place = atomic_fetch_add_explicit(&history->next, 1, memory_order_relaxed);
     if (place >= history->capacity) {
         return;
@@ -120,7 +121,7 @@ void history_add(struct history *history, struct history_event event)
 
 size_t history_count(const struct history *history)
 {
-    /* relaxed: it only counts reserved records */
+    /* relaxed: the value is only a count */
     uint64_t next = atomic_load_explicit(&history->next, memory_order_relaxed);
     return next < history->capacity ? next : history->capacity;
 }
@@ -129,7 +130,7 @@ size_t history_count(const struct history *history)
 
 enum { OPEN_MAX = 64 };
 
-/* An event and its position in the log, which orders events of the same nanosecond. */
+/* An event and its position in the log. The position orders events of the same nanosecond. */
 struct step {
     struct history_event event;
     size_t place;
@@ -140,30 +141,31 @@ struct hold {
     uint32_t pid;
     enum history_mode mode;
     uint64_t token;
-    int64_t attempt_ns; /* when ATTEMPT was */
-    int64_t begin_ns;   /* when ACQUIRED was logged */
-    int64_t end_ns;     /* until when the hold certainly lasted */
-    /* no other process may hold before this: end_ns, or later after a holder that vanished */
+    int64_t attempt_ns; /* the time of ATTEMPT */
+    int64_t begin_ns;   /* the time at which ACQUIRED was logged */
+    int64_t end_ns;     /* the hold certainly lasted until this time */
+    /* no other process may hold before this: end_ns, or later if the holder vanished */
     int64_t closed_ns;
     bool ordered; /* the process certainly held at begin_ns */
     uint8_t host;
-    size_t top; /* among its lock's ordered holds up to this one, in the order of their beginnings:
-                 * the one with the highest token; NO_HOLD: there is none */
+    size_t top; /* the index of the ordered hold with the highest token, among the holds of this
+                 * lock that began no later than this one; NO_HOLD: there is none */
 };
 
 static const size_t NO_HOLD = SIZE_MAX;
 
 enum stage { STAGE_NONE, STAGE_WAITING, STAGE_HOLDING, STAGE_RELEASED };
 
-/* The state of one actor at one lock. */
+/* what one actor does at one lock */
 struct relation {
     uint32_t lock;
     enum stage stage;
     int64_t attempt_ns;
-    int64_t sure_ns;     /* the last time at which it certainly held, whatever ended the hold */
+    int64_t sure_ns;     /* the last time at which the actor certainly held, whatever ended the
+                          * hold */
     int64_t deadline_ns; /* 0: not known */
     int64_t delay_ns;
-    int64_t logged_ns; /* when the holder said that it was done; INT64_MAX: it did not */
+    int64_t logged_ns; /* when the holder logged that it had finished; INT64_MAX: it did not */
     bool firm;
     struct hold hold;
 };
@@ -209,8 +211,8 @@ static void emit_hold(struct check *check, struct relation *relation, int64_t en
     relation->stage = STAGE_NONE;
 }
 
-/* A release that no LOST contradicted is a clean one. (One that LOST contradicts may still be what
- * ended the hold: see history.h.) */
+/* Ends a released hold. No LOST followed the release, so the release found the lock held. (A
+ * release that LOST follows may still be what ended the hold: see history.h.) */
 static void settle_release(struct check *check, struct relation *relation)
 {
     if (relation->stage == STAGE_RELEASED) {
@@ -218,7 +220,8 @@ static void settle_release(struct check *check, struct relation *relation)
     }
 }
 
-/* Returns the relation of the current actor to that lock, or NULL if the actor has too many. */
+/* Returns the current actor's relation to that lock, or NULL if the actor has relations to too many
+ * locks. */
 static struct relation *find_relation(struct check *check, uint32_t lock)
 {
     struct actor *actor = &check->actor;
@@ -233,7 +236,8 @@ static struct relation *find_relation(struct check *check, uint32_t lock)
     }
     for (size_t i = 0; i < OPEN_MAX && relation == NULL; i++) {
         struct relation *old = &actor->relations[i];
-        settle_release(check, old); /* many other locks were used since, and no LOST came */
+        settle_release(check, old); /* no LOST came while the actor used many other locks, so
+                                     * none will come */
         relation = old->stage == STAGE_NONE ? old : NULL;
     }
     if (relation != NULL) {
@@ -266,8 +270,8 @@ static void on_acquired(struct check *check, struct relation *relation,
     };
 }
 
-/* Returns until when a hold that its holder did not release certainly lasted. until_ns: when the
- * loss was reported, or when the record ended. */
+/* Returns the time until which a hold that its holder did not release certainly lasted. until_ns is
+ * the time when the loss was reported, or the end of the record. */
 static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 {
     int64_t end_ns = relation->sure_ns;
@@ -278,9 +282,9 @@ static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 }
 
 /*
- * To be called when the actor was killed: its waits are over, and its holds lasted at least until
- * the kill was sent. A release proves nothing if the actor may have died in it, or before it could
- * log LOST.
+ * Must be called when the actor was killed. Its waits are over, and its holds lasted at least until
+ * the kill was sent. A RELEASED event proves nothing, because the actor may have died within the
+ * call, or before it could log LOST.
  */
 static void on_killed(struct check *check)
 {
@@ -288,7 +292,7 @@ static void on_killed(struct check *check)
     for (size_t i = 0; i < actor->relation_count; i++) {
         struct relation *relation = &actor->relations[i];
         if (relation->stage == STAGE_RELEASED) {
-            relation->delay_ns = 0; /* and the holder did not vanish */
+            relation->delay_ns = 0; /* no lock-delay: the holder may have released */
             emit_hold(check, relation, relation->sure_ns, false);
         } else if (relation->stage == STAGE_HOLDING) {
             int64_t end_ns = actor->kill_sent ? actor->kill_sent_ns : relation->sure_ns;
@@ -463,13 +467,13 @@ static void report_token(struct check *check, const struct hold *first, const st
           second->host, second->token, second->begin_ns);
 }
 
-/* The holds before the present one, in the order of their beginnings, on one lock. */
+/* The earlier holds of one lock, in the order of their beginnings. */
 struct sweep {
-    const struct hold *last_exclusive; /* the one that ends last */
-    const struct hold *last_shared;    /* the one that ends last */
-    const struct hold *last_closed;    /* the one that keeps the lock closed longest */
-    const struct hold *top_exclusive;  /* with the highest token */
-    const struct hold *top_any;        /* with the highest token */
+    const struct hold *last_exclusive; /* the exclusive hold that ends last */
+    const struct hold *last_shared;    /* the shared hold that ends last */
+    const struct hold *last_closed;    /* the hold that keeps the lock closed longest */
+    const struct hold *top_exclusive;  /* the exclusive hold with the highest token */
+    const struct hold *top_any;        /* the hold of any mode with the highest token */
 };
 
 static void sweep_hold(struct check *check, struct sweep *sweep, const struct hold *hold)
@@ -524,20 +528,21 @@ static void check_order(struct check *check)
 }
 
 /*
- * No hold may have a lower token than a hold whose acquire had returned before this one's acquire
- * was called. check_order has already checked exclusive holds more strictly. The holds are in the
- * order of their beginnings.
+ * Reports a hold with a lower token than an earlier hold. The earlier hold's acquire returned
+ * before the later hold's acquire was called. check_order() has already checked exclusive holds
+ * more strictly. The holds must be in the order of their beginnings.
  */
 static void check_calls(struct check *check)
 {
-    size_t first = 0; /* the first hold of the lock */
+    size_t first = 0; /* the index of the lock's first hold */
     for (size_t i = 0; i < check->hold_count; i++) {
         struct hold *hold = &check->holds[i];
         first = i > 0 && hold->lock == hold[-1].lock ? first : i;
         size_t top = i > first ? hold[-1].top : NO_HOLD;
         bool higher = top == NO_HOLD || hold->token > check->holds[top].token;
         hold->top = hold->ordered && higher ? i : top;
-        size_t low = first; /* the first hold that began after the call */
+        size_t low = first; /* the index of the first hold that began after the call of this
+                             * acquire */
         for (size_t high = i; low < high;) {
             size_t middle = low + (high - low) / 2;
             bool before = check->holds[middle].begin_ns < hold->attempt_ns;
@@ -547,20 +552,22 @@ static void check_calls(struct check *check)
         top = low > first ? check->holds[low - 1].top : NO_HOLD;
         if (hold->ordered && hold->mode == HISTORY_SHARED && top != NO_HOLD &&
             hold->token < check->holds[top].token &&
-            check->holds[top].mode == HISTORY_SHARED) { /* otherwise check_order has reported it */
+            check->holds[top].mode == HISTORY_SHARED) { /* other pairs are reported by
+                                                         * check_order() */
             report_token(check, &check->holds[top], hold);
         }
     }
 }
 
-/* This check needs no order, so it also covers the holds that check_order leaves out. */
+/* Reports an exclusive token that two holds have. This needs no order, so it also covers the holds
+ * that check_order() leaves out. */
 static void check_given_twice(struct check *check)
 {
     qsort(check->holds, check->hold_count, sizeof(check->holds[0]), compare_holds_by_token);
     for (size_t i = 1; i < check->hold_count; i++) {
         const struct hold *first = &check->holds[i - 1];
         const struct hold *second = &check->holds[i];
-        /* in that case check_order has reported it */
+        /* check_order() has reported a pair of ordered holds */
         bool both_ordered = first->ordered && second->ordered;
         if (first->lock == second->lock && first->mode == HISTORY_EXCLUSIVE &&
             second->mode == HISTORY_EXCLUSIVE && first->token == second->token && !both_ordered) {
@@ -569,12 +576,13 @@ static void check_given_twice(struct check *check)
     }
 }
 
-/* The holds are in the order of their tokens: those of a lock, exclusive ones first. */
+/* Counts the shared holds whose token no exclusive hold of the lock has. The holds must be sorted
+ * by lock and mode, exclusive ones first, and by token. */
 static size_t count_apart(const struct check *check)
 {
     size_t apart = 0;
-    size_t next = 0; /* the exclusive hold that is compared with */
-    size_t last = 0; /* behind the exclusive holds of the lock */
+    size_t next = 0; /* the index of the next exclusive hold to compare with */
+    size_t last = 0; /* the index after the lock's last exclusive hold */
     for (size_t i = 0; i < check->hold_count; i++) {
         const struct hold *hold = &check->holds[i];
         next = i == 0 || hold->lock != hold[-1].lock ? i : next;
@@ -635,7 +643,7 @@ int history_check(const struct history *history, struct history_report *report)
         for (size_t i = 0; i < check.hold_count; i++) {
             report->exclusive_holds += check.holds[i].mode == HISTORY_EXCLUSIVE ? 1 : 0;
         }
-        /* relaxed: no process appends any more */
+        /* relaxed: no process appends now */
         uint64_t next = atomic_load_explicit(&history->next, memory_order_relaxed);
         report->dropped = next - history_count(history);
         if (report->dropped > 0 && report->first[0] == '\0') {

@@ -1,8 +1,8 @@
 /*
- * Clients that break the rules of a real agent, in one way at a time: each hurts only itself. After
+ * Clients break the rules of a real agent, in one way at a time. Each harms only itself: after
  * every attack an honest client takes and releases a lock, and the agent has no more descriptors
- * than before. The attacks with descriptors are tried again as on a kernel that has no option to
- * refuse them.
+ * than before. The attacks with descriptors are repeated with an agent whose kernel seems to have
+ * no option to refuse descriptors.
  */
 #include <check.h>
 #include <dirent.h>
@@ -29,12 +29,12 @@
 #include "require.h"
 
 enum { DESCRIPTORS_MAX = 253, SILENT = 100, FLOOD = 20000, LINGERING = 40 };
-/* SOCKET_GREETING_MAX_PER_USER of io/socket.h */
+/* the value of SOCKET_GREETING_MAX_PER_USER in io/socket.h */
 enum { PER_USER = 128 };
 
 static struct agent_process agent;
 static unsigned descriptors_before;
-static bool refuses; /* the kernel refuses to send the agent descriptors */
+static bool refuses; /* the kernel refuses to pass descriptors to the agent */
 
 /* Checks that an honest client is served. */
 static void honest(void)
@@ -71,7 +71,7 @@ static void set_up_older(void)
     start_without(WITHOUT_PEERPIDFD | WITHOUT_PASSRIGHTS);
 }
 
-/* Checks that the agent lives, serves, and kept nothing of the attack. */
+/* Checks that the agent lives, serves an honest client, and keeps no descriptor of the attack. */
 static void tear_down(void)
 {
     honest();
@@ -102,7 +102,7 @@ static int own_pidfd(void)
     return (int)syscall(SYS_pidfd_open, getpid(), 0);
 }
 
-/* Sends one packet with those descriptors. */
+/* Sends one packet with `count` descriptors. */
 static ssize_t send_all(int fd, const void *bytes, size_t size, const int *with, unsigned count)
 {
     static union {
@@ -123,7 +123,7 @@ static ssize_t send_all(int fd, const void *bytes, size_t size, const int *with,
     return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* Returns whether a packet with descriptors was sent. */
+/* Returns whether the packet with descriptors was sent. It must not be if `refuses` is set. */
 static bool is_sent(ssize_t sent)
 {
     if (refuses) {
@@ -156,7 +156,8 @@ static size_t hello_of(unsigned char *bytes, uint32_t version)
     return size;
 }
 
-/* Returns the agent's answer: the error of a DONE; 1: another frame; 0: the agent hung up. */
+/* Returns the agent's answer: the error of a DONE, or 1 for another frame, or 0 if the agent hung
+ * up. */
 static int answer(int fd, uint64_t *request)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -176,7 +177,7 @@ static int answer(int fd, uint64_t *request)
     return frame.kind == HFI_FRAME_DONE ? frame.error : 1;
 }
 
-/* Checks that the client gets that error, and nothing more. */
+/* Checks that the client gets that error, and that the agent then hangs up. */
 static void is_refused(int fd, int error)
 {
     ck_assert_int_eq(answer(fd, NULL), error);
@@ -184,7 +185,7 @@ static void is_refused(int fd, int error)
     close(fd);
 }
 
-/* Makes a connection that is welcomed. */
+/* Returns a connection on which the agent has sent WELCOME. */
 static int greeted(void)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -224,7 +225,7 @@ START_TEST(a_packet_that_is_too_large)
 }
 END_TEST
 
-/* The agent answers as if there were no descriptor, or hangs up. It never receives the
+/* The agent answers as if the packet had no descriptor, or hangs up. It never receives the
  * descriptor. */
 START_TEST(a_hello_with_a_descriptor)
 {
@@ -243,7 +244,7 @@ START_TEST(a_hello_with_a_descriptor)
 }
 END_TEST
 
-/* An older or newer library may send anything behind the version. */
+/* An older or newer library may send any bytes after the version. */
 START_TEST(another_protocol_version)
 {
     static const struct {
@@ -299,7 +300,7 @@ START_TEST(a_frame_that_only_an_agent_sends)
 }
 END_TEST
 
-/* Sends many descriptors, before and after HELLO. tear_down() counts the agent's. */
+/* Sends many descriptors, before and after HELLO. tear_down() counts the agent's descriptors. */
 START_TEST(descriptors_that_nobody_asked_for)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -318,7 +319,7 @@ START_TEST(descriptors_that_nobody_asked_for)
             ck_assert_int_eq(answer(fd, NULL), 0);
         }
         close(fd);
-        /* The agent never reads these packets. */
+        /* The agent hangs up because of the packet "x", so it never reads the next packets. */
         fd = greeted();
         ck_assert_int_gt(send(fd, "x", 1, 0), 0);
         for (unsigned j = 0; j < 5; j++) {
@@ -330,12 +331,12 @@ START_TEST(descriptors_that_nobody_asked_for)
 }
 END_TEST
 
-/* ---- descriptors whose close waits ---- */
+/* ---- descriptors whose close blocks ---- */
 
 enum way { ALONE, EMPTY, SECOND, ONE_OF_MANY, BOTH_ENDS, UNREAD, BEHIND_EMPTY, REFUSED, WAYS };
 
-/* Sends a descriptor whose close lingers, and closes it here. The agent must stand still meanwhile,
- * so that it gets the last reference. Returns the connection. */
+/* Sends a descriptor whose close lingers, and closes its own copy. The agent must be stopped at
+ * that time, so that it gets the last reference. Returns the connection. */
 static int send_last_lingering(enum way way, int *reader)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -350,13 +351,13 @@ static int send_last_lingering(enum way way, int *reader)
     if (way == UNREAD || way == BEHIND_EMPTY) {
         ck_assert_int_eq(send(fd, "x", way == UNREAD, MSG_NOSIGNAL), way == UNREAD);
     }
-    if (way == BEHIND_EMPTY) { /* by the first packet the agent notices that the client hung up */
+    if (way == BEHIND_EMPTY) { /* the agent takes an empty packet for the client's hang-up */
         ck_assert_int_eq(send(fd, "", 0, MSG_NOSIGNAL), 0);
     }
     all[count - 1] = lingering(reader);
     all[0] = way == BOTH_ENDS ? *reader : all[0];
     if (!is_sent(send_all(fd, bytes, way == EMPTY ? 0 : size, all, count))) {
-        close(*reader); /* otherwise the test itself would wait */
+        close(*reader); /* otherwise the test's own close would linger */
         *reader = -1;
     }
     if (way == BOTH_ENDS && *reader >= 0) {
@@ -385,7 +386,7 @@ static hf_lock *hold_by(const struct hf_options *options, hf_client **client)
     return lock;
 }
 
-/* Takes another client's hold, which must last meanwhile. */
+/* Takes a lock with another client. Its hold must outlive the attack. */
 static hf_lock *hold(hf_client **client)
 {
     struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
@@ -400,7 +401,7 @@ static void still_holds(hf_client *client, hf_lock *lock)
     hf_disconnect(client);
 }
 
-/* The agent waits for none of these closes. */
+/* The agent waits for none of these closes to finish. */
 START_TEST(descriptors_whose_close_waits)
 {
     static const int errors[WAYS] = {[UNREAD] = HF_EPROTO, [REFUSED] = HF_EFULL};
@@ -413,7 +414,8 @@ START_TEST(descriptors_whose_close_waits)
             silent[i] = dial();
         }
         int fd = send_lingering(way, &readers[way]);
-        if (errors[way] != 0) { /* the answer and the end come long before all sockets are closed */
+        if (errors[way] != 0) { /* the agent answers and hangs up long before all sockets are
+                                 * closed */
             ck_assert_int_eq(answer(fd, NULL), errors[way]);
         }
         if (errors[way] != 0 || way == BEHIND_EMPTY || !refuses) {
@@ -432,8 +434,8 @@ START_TEST(descriptors_whose_close_waits)
 }
 END_TEST
 
-/* More closes than may be under way at a time. Other clients are served, and the agent ends and is
- * back at once: no hold is lost. */
+/* More closes block than the closer can have under way. Other clients are served, the agent ends at
+ * once and its successor serves at once, and no hold is lost. */
 START_TEST(too_many_descriptors_whose_close_waits)
 {
     hf_client *client;
@@ -467,7 +469,7 @@ START_TEST(too_many_descriptors_whose_close_waits)
 }
 END_TEST
 
-/* Finds the agent's child process of that name that has not ended. */
+/* Finds a living child process of the agent with that name. */
 static pid_t find_closer(void)
 {
     char line[256];
@@ -496,7 +498,7 @@ static pid_t find_closer(void)
     return found;
 }
 
-/* Sends a descriptor, for which the agent hangs up. */
+/* Sends HELLO with a descriptor, for which the agent hangs up. */
 static void give_descriptor(int other)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -508,7 +510,7 @@ static void give_descriptor(int other)
     honest();
 }
 
-/* The agent logs that the closer was killed, and closes sockets by itself. */
+/* The closer is killed. The agent logs that, and closes sockets by itself. */
 START_TEST(the_process_that_closes_is_killed)
 {
     char path[64];
@@ -521,7 +523,7 @@ START_TEST(the_process_that_closes_is_killed)
     ck_assert(file != NULL && fgets(name, sizeof(name), file) != NULL);
     fclose(file);
     ck_assert_str_eq(name, "holdfastd-close");
-    /* like a signal to all processes of a terminal or a service */
+    /* these signals may go to all processes of a terminal or a service */
     ck_assert_int_eq(kill(closer, SIGTERM), 0);
     ck_assert_int_eq(kill(closer, SIGINT), 0);
     give_descriptor(other);
@@ -543,7 +545,7 @@ START_TEST(the_process_that_closes_is_killed)
 }
 END_TEST
 
-/* Waits until the process is idle, and has closed everything. */
+/* Waits until the agent is idle, and has closed its former descriptors. */
 static void await_idle(void)
 {
     char path[64];
@@ -558,14 +560,16 @@ static void await_idle(void)
     }
 }
 
-/* Allows the agent so many further descriptors; -1: as many as before. */
+/* Allows the agent so many more descriptors. -1 restores its former limit. */
 static void allow_descriptors(int more)
 {
     char path[64];
     struct rlimit limit;
     await_idle();
     ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* each free descriptor number counts */
+    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* the limit is the lowest number that a
+                                                     * descriptor may not have, so each free
+                                                     * number below it counts */
     for (int left = more; left >= 0 && limit.rlim_cur < limit.rlim_max; limit.rlim_cur++) {
         snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)agent.pid, (unsigned)limit.rlim_cur);
         if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && left-- == 0) {
@@ -575,17 +579,18 @@ static void allow_descriptors(int more)
     ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
-/* The agent reports that it lacks descriptors, and not that a client broke the rules: in its log,
- * and to the client, which used to get "no agent answers". */
+/* If the agent lacks descriptors, its log and the client's error report that. They must not report
+ * that the client broke the rules, or that no agent answers. */
 START_TEST(without_descriptors_nobody_is_blamed)
 {
-    allow_descriptors(_i); /* 0: none; 1: one for the connection, and none for its process */
+    allow_descriptors(_i); /* 0: none; 1: one for the connection, but none for the client's pidfd */
     pid_t stranger = fork_tied();
-    if (stranger == 0) { /* the agent does not know this client's process yet */
+    if (stranger == 0) { /* a process that the agent does not know yet */
         struct hf_options options = {
             .size = sizeof(options), .socket = agent.socket, .connect_timeout_ns = 500 * MS};
         hf_client *client;
-        int heard = HF_ENOAGENT; /* the agent may have had no time for it yet */
+        int heard = HF_ENOAGENT; /* this error comes if the agent had no time for the connection
+                                  * yet */
         for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
              heard == HF_ENOAGENT && boottime_now() < end_ns;) {
             heard = hf_connect(&options, &client);
@@ -605,9 +610,9 @@ START_TEST(without_descriptors_nobody_is_blamed)
 }
 END_TEST
 
-/* A process that comes back while the agent has no descriptor to look at it keeps its holds, and is
- * asked to try again. It cannot come back earlier, for the socket's path is hidden while the agent
- * starts. */
+/* A client connects again while the agent has no descriptor for its pidfd. The client keeps its
+ * holds, and the agent asks it to try again. To make sure that the client connects only then, the
+ * test hides the socket's path while the agent starts. */
 START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
 {
     char way[128];
@@ -621,7 +626,8 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
     agent_kill(&agent);
     ck_assert_int_eq(unlink(way), 0);
     agent_start(&agent);
-    allow_descriptors(0); /* the agent knows its process from the record, and needs none for it */
+    allow_descriptors(0); /* the agent knows the process from its record, and needs no descriptor
+                           * for that */
     ck_assert_int_eq(symlink(agent.socket, way), 0);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
     while (heard != 0) {
@@ -632,7 +638,7 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
         }
         heard = hf_open(client, "another", NULL, &other);
     }
-    /* The agent did not take the client for another process, and lets it in as soon as there is a
+    /* The agent did not take the client for another process. It admits the client once it has a
      * descriptor. */
     ck_assert(agent_logged(&agent, "event=connection_refused"));
     ck_assert(!agent_logged(&agent, "event=record_failed"));
@@ -642,7 +648,7 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
 }
 END_TEST
 
-/* A clock that does not count time in which the agent or this process waits for a processor. */
+/* Returns the time without that in which the agent or this process waited for a processor. */
 static int64_t served_now(void)
 {
     return boottime_now() - process_unserved_ns(agent.pid) - process_unserved_ns(getpid());
@@ -691,7 +697,7 @@ START_TEST(too_many_silent_connections)
     }
     sleep_ms(300);
     unsigned ended = hung_up(fds, 3 * SILENT);
-    /* After five seconds the agent closes the others as well. */
+    /* After five seconds the agent closes the other connections, too. */
     ck_assert(ended == TOO_MANY || boottime_now() - begin_ns >= 4500 * MS);
     for (unsigned i = 0; i < 3 * SILENT; i++) {
         close(fds[i]);
@@ -700,7 +706,8 @@ START_TEST(too_many_silent_connections)
 }
 END_TEST
 
-/* The agent closes a client that sends requests and never reads, and does not keep its answers. */
+/* The agent closes a client that sends requests and never reads. It does not keep that client's
+ * answers. */
 START_TEST(a_client_that_does_not_read)
 {
     unsigned char bytes[64];
@@ -713,7 +720,7 @@ START_TEST(a_client_that_does_not_read)
         size_t size = hfi_frame_encode(&frame, bytes, sizeof(bytes));
         hung_up = send(fd, bytes, size, MSG_NOSIGNAL) < 0;
         if (i % 1000 == 0) {
-            honest(); /* other clients are served meanwhile */
+            honest(); /* the agent serves other clients at the same time */
         }
     }
     ck_assert(hung_up);
@@ -722,8 +729,8 @@ START_TEST(a_client_that_does_not_read)
 }
 END_TEST
 
-/* The agent reads the client's request after the client has gone: the answer has no receiver, and
- * nothing else happens. */
+/* The agent reads a request after its client has gone. The answer has no receiver, and the agent
+ * logs no offence. */
 START_TEST(a_client_that_ends_while_the_agent_stands_still)
 {
     unsigned char bytes[64];
@@ -734,24 +741,24 @@ START_TEST(a_client_that_ends_while_the_agent_stands_still)
     ck_assert_int_eq(send(fd, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
     close(fd);
     agent_continue(&agent);
-    honest(); /* its request comes later, so the earlier one has been read */
+    honest(); /* the agent reads requests in order, so now it has read the earlier one, too */
     ck_assert(!agent_logged(&agent, "client_hung_up"));
 }
 END_TEST
 
-/* A client of a namespace truncates the region under all processes that map it. */
+/* A client truncates its namespace's region, which other processes map, too. */
 START_TEST(a_truncated_region)
 {
     char path[512];
     agent_region_path(&agent, "default", path, sizeof(path));
-    pid_t attacker = fork_tied(); /* it may die of its own attack */
+    pid_t attacker = fork_tied(); /* the attack may kill the attacker itself */
     if (attacker == 0) {
         hf_client *client;
         hf_lock *lock;
         struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
         REQUIRE(hf_connect(&options, &client) == 0, "connect");
         REQUIRE(truncate(path, 0) == 0, "truncate");
-        (void)!hf_open(client, "any", NULL, &lock); /* the agent then uses its region */
+        (void)!hf_open(client, "any", NULL, &lock); /* makes the agent use the region */
         _exit(0);
     }
     (void)wait_for(attacker);
@@ -760,12 +767,12 @@ START_TEST(a_truncated_region)
         sleep_ms(50);
     }
     ck_assert(agent_logged(&agent, "region_rubbish"));
-    int fd = greeted(); /* the agent goes on */
+    int fd = greeted(); /* the agent still serves */
     close(fd);
     /* The next agent makes a new region. */
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_start(&agent);
-    honest(); /* the agent knows its process from now on */
+    honest(); /* from here on the agent has a record of this process */
     sleep_ms(200);
     descriptors_before = agent_descriptors(&agent);
 }

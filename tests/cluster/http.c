@@ -1,7 +1,6 @@
 /*
- * The agents' answers by HTTP: counters that move when locks do, health that depends on the
- * majority. A process that may connect can neither stop these answers nor use up the agent's
- * descriptors.
+ * The agents' answers by HTTP: counters move when locks do, and health depends on the majority. A
+ * process that may connect can neither stop these answers nor use up the agent's descriptors.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -30,11 +29,13 @@ enum {
 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[2 * HOSTS]; /* of the agents, then of their HTTP servers */
+static unsigned ports[2 * HOSTS]; /* ports of the agents, and after them those of their HTTP
+                                   * servers */
 
 static void stop(unsigned hosts)
 {
-    for (unsigned i = hosts; i > 0; i--) { /* each janitor has the pipes of the earlier ones */
+    for (unsigned i = hosts; i > 0; i--) { /* in reverse order, because each janitor has
+                                            * inherited the pipes of the earlier ones */
         agent_destroy(&agents[i - 1]);
     }
 }
@@ -59,7 +60,8 @@ static int dial(unsigned host)
     return connect_to(host, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
-/* Sends these bytes and returns the whole answer; "" if the agent does not run. Static buffer. */
+/* Sends these bytes and returns the whole answer, in a static buffer. Returns "" if the agent does
+ * not run. */
 static const char *exchange(unsigned host, const char *request, size_t size)
 {
     static char output[OUTPUT];
@@ -86,7 +88,7 @@ static const char *get(unsigned host, const char *path)
     return exchange(host, request, (size_t)size);
 }
 
-/* Returns the value of a sample, or -1 if it is missing. */
+/* Returns the value of a metric's sample, or -1 if the page has no such sample. */
 static double metric(unsigned host, const char *sample)
 {
     char line[160];
@@ -237,7 +239,8 @@ static void expect(const char *where, const char *text, const char *expected)
     ck_assert_msg(strstr(text, expected) != NULL, "%s: no %s in %s", where, expected, text);
 }
 
-/* The page, /healthz, the metrics, status and doctor have one judgement, in the same words. */
+/* The page, /healthz, the metrics, `status` and `doctor` report the same state, in the same
+ * words. */
 START_TEST(a_refused_voter_is_told_everywhere_in_the_same_words)
 {
     static const char reason[] = "it does not vote: its store is not the one that the cell knows, "
@@ -277,7 +280,7 @@ START_TEST(a_refused_voter_is_told_everywhere_in_the_same_words)
 }
 END_TEST
 
-/* Returns a socket that has the HTTP port of that host. */
+/* Returns a socket that is bound to the HTTP port of that host. */
 static int take_port(unsigned host)
 {
     const int on = 1;
@@ -291,7 +294,8 @@ static int take_port(unsigned host)
     return fd;
 }
 
-/* The agent serves locks meanwhile, says what is missing, and takes the port once it is free. */
+/* Another process has the agent's HTTP port. The agent serves locks without it, reports what is
+ * missing, and takes the port once it is free. */
 START_TEST(a_port_that_is_taken_is_tried_again)
 {
     start(1);
@@ -303,7 +307,7 @@ START_TEST(a_port_that_is_taken_is_tried_again)
            "listen: ");
     expect("doctor", command(0, "doctor"), "warn   http         [http] does not listen: ");
     await_logged(0, "event=judgement_changed state=degraded reasons=http_down");
-    sleep_ms(3000); /* the agent tries again meanwhile, and logs the failure once */
+    sleep_ms(3000); /* in this time the agent tries again, but logs the failure only once */
     ck_assert_uint_eq(agent_logged(&agents[0], "event=http_failed"), 1);
     close(fd);
     await_health(0, "HTTP/1.1 200 ", "\r\n\r\nwell\n");
@@ -313,8 +317,8 @@ START_TEST(a_port_that_is_taken_is_tried_again)
 }
 END_TEST
 
-/* The session goes on within the grace period. While no agent ran, no agent could report the
- * interruption. */
+/* A lease ran out while no agent ran, and the session goes on within the grace period. The next
+ * agent counts the interruption. */
 START_TEST(a_lease_that_ran_out_without_an_agent_is_counted)
 {
     start(1);
@@ -325,8 +329,8 @@ START_TEST(a_lease_that_ran_out_without_an_agent_is_counted)
     agent_start(&agents[0]);
     await_health(0, "HTTP/1.1 200 ", "\r\n\r\nwell\n");
     ck_assert(metric(0, "holdfast_session_interruptions_total") == 1 ||
-              metric(0, "holdfast_session_epoch") > epoch); /* this happens if the start took so
-                                                             * long */
+              metric(0, "holdfast_session_epoch") > epoch); /* if the start took too long, there
+                                                             * is a new session instead */
     stop(1);
 }
 END_TEST
@@ -347,7 +351,8 @@ START_TEST(what_is_no_request_for_a_page_is_refused)
         {"GET metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "},
         {"rubbish\n\n", "HTTP/1.1 400 "},
         {"\n\n", "HTTP/1.1 400 "},
-        /* A foreign page whose name was made to resolve to this host. */
+        /* A browser sends this from a foreign page, whose host name resolves to this host's
+         * address. */
         {"GET / HTTP/1.1\r\nHost: evil.example:7412\r\n\r\n", "HTTP/1.1 421 "},
         {"GET / HTTP/1.1\r\nA: b\r\nhost:  127.0.0.1.evil.example\r\n\r\n", "HTTP/1.1 421 "},
         {"HEAD / HTTP/1.1\r\nHost: \r\n\r\n", "HTTP/1.1 421 "},
@@ -386,7 +391,8 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
     ck_assert_uint_le(agent_descriptors(&agents[0]), before + CONNECTIONS_MAX);
     for (unsigned i = 0; i < SILENT; i++) {
         char byte;
-        ck_assert_int_le(recv(silent[i], &byte, 1, 0), 0); /* the server closes them one by one */
+        ck_assert_int_le(recv(silent[i], &byte, 1, 0), 0); /* the server closes the silent
+                                                            * connections one by one */
         close(silent[i]);
     }
     await_health(0, "HTTP/1.1 200 ", "well");
@@ -395,11 +401,11 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
 }
 END_TEST
 
-/* The metrics count lines of the log that any limit left out, also those about an agent that is
- * stopped and continued all the time. */
+/* The metrics count the lines that any limit kept out of the log. Some of these lines are about an
+ * agent that the test stops and continues again and again. */
 START_TEST(lines_that_are_left_out_are_counted)
 {
-    /* the log has the same text of one process only once */
+    /* The log takes the same text of one process only once. */
     enum { OFFENCES = 10, TOLD = 1, STOPS = 120 };
     static const char missing[] = "holdfast_log_lines_missing_total{reason=\"limit\"}";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -425,7 +431,7 @@ START_TEST(lines_that_are_left_out_are_counted)
 }
 END_TEST
 
-/* Returns the processor time of the agent's first thread, its loop, in ns. */
+/* Returns the processor time of the agent's first thread, which runs its loop, in ns. */
 static int64_t loop_spent_ns(void)
 {
     char name[64];
@@ -439,8 +445,8 @@ static int64_t loop_spent_ns(void)
     return spent_ns;
 }
 
-/* A client watches its end of the connection by many epoll entries, which the kernel walks in each
- * thread that sends to it. The loop must not be that thread. */
+/* A client watches its end of the connection by many epoll entries. The kernel walks them in each
+ * thread that sends to the client. That thread must not be the agent's loop. */
 START_TEST(who_watches_its_end_often_costs_the_loop_nothing)
 {
     static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -451,7 +457,7 @@ START_TEST(who_watches_its_end_often_costs_the_loop_nothing)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     start(1);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    for (unsigned i = 0; i < COPIES; i++) { /* an epoll set takes each only once */
+    for (unsigned i = 0; i < COPIES; i++) { /* an epoll set takes each descriptor only once */
         copies[i] = dup(fd);
         ck_assert_int_ge(copies[i], 0);
     }

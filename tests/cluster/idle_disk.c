@@ -1,13 +1,13 @@
 /*
- * An idle agent writes nothing to its disk, for embedded hosts have flash. The locks are held and
- * at rest, in a cell of one host and in one of three, while sessions are renewed.
+ * An idle agent writes nothing to its disk, because embedded hosts have flash. Locks are held and
+ * not used, in a cell of one host and in a cell of three, while sessions are renewed.
  *
  * The test counts the bytes that the kernel charges to the agent (write_bytes in /proc/PID/io,
- * which includes pages of mapped files), and changes in the state folder. On a busy machine a cell
- * may rightly write now and then (a host stood still, a coordinator was suspected), so one window
- * without a write is enough: a write with each renewal would be in every window. With
- * HOLDFAST_TEST_MINUTES=N all writes of N minutes are counted and printed, of a thousand locks
- * held.
+ * which includes pages of mapped files), and looks for changes in the state folder. On a busy
+ * machine a cell may rightly write now and then, because a host stood still or a coordinator was
+ * suspected. So the test passes when one window has no write: a write with each renewal would be in
+ * every window. With HOLDFAST_TEST_MINUTES=N it counts and prints all writes of N minutes, while a
+ * thousand locks are held.
  */
 #include "../suite_main.h"
 #include "agent_process.h"
@@ -39,11 +39,11 @@ struct file {
     char name[256];
     ino_t inode;
     off_t size;
-    int64_t changed_ns; /* by the wall clock */
+    int64_t changed_ns; /* wall-clock time */
 };
 
 struct written {
-    uint64_t bytes[HOSTS]; /* charged to each agent */
+    uint64_t bytes[HOSTS]; /* write_bytes of each agent */
     unsigned count;
     struct file files[FILES];
 };
@@ -92,7 +92,8 @@ static void start_cell(void)
 
 static void stop(void)
 {
-    for (unsigned i = hosts; i-- > 0;) { /* a janitor holds the pipes of the earlier ones */
+    for (unsigned i = hosts; i-- > 0;) { /* in reverse order, because each janitor has inherited
+                                          * the pipes of the earlier ones */
         agent_destroy(&agents[i]);
     }
 }
@@ -114,7 +115,7 @@ static uint64_t charged(const struct agent_process *agent)
     return bytes;
 }
 
-/* Adds the files of the state folder. Files in the folders below it change only with clients. */
+/* Adds the files of the state folder itself. Files in its subfolders change only with clients. */
 static void look_at_files(unsigned host, struct written *written)
 {
     char path[96];
@@ -158,7 +159,7 @@ static const struct file *find(const struct written *written, const struct file 
     return NULL;
 }
 
-/* Returns whether the file is unchanged; if not, prints what has changed. */
+/* Returns whether the file is unchanged. Otherwise prints what has changed. */
 static bool same_file(const struct file *before, const struct file *after)
 {
     if (after == NULL) {
@@ -176,7 +177,7 @@ static bool same_file(const struct file *before, const struct file *after)
     return false;
 }
 
-/* Returns whether nothing was written in between; if something was, prints it. */
+/* Returns whether nothing was written between the two looks. Otherwise prints what was written. */
 static bool same(const struct written *before, const struct written *after)
 {
     bool is_same = true;
@@ -202,8 +203,8 @@ static bool same(const struct written *before, const struct written *after)
     return is_same;
 }
 
-/* Makes pages clean: only the first write to a clean page of a mapped file is charged, and changes
- * the file's time. */
+/* Makes the pages of mapped files clean, because only the first write to a clean page is charged
+ * and changes the file's time. */
 static void clean_pages(void)
 {
     int fd = open(agents[0].folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -211,7 +212,8 @@ static void clean_pages(void)
     close(fd);
 }
 
-/* Looks again and again, so that the time of each write can be compared with the agents' logs. */
+/* Looks again every LOOK_MS, so that a person can compare the time of each write with the agents'
+ * logs. */
 static void count_long(unsigned how_long)
 {
     static struct written looks[2];
@@ -243,21 +245,22 @@ static void nothing_is_written(void)
     static struct written after;
     unsigned windows = 0;
     if (minutes() > 0) {
-        sleep_ms(10000); /* until the work of the start is over */
+        sleep_ms(10000); /* by then the start's own writes are over */
         count_long(minutes());
         return;
     }
     do {
         REQUIRE(windows++ < WINDOWS, "idle agents write to their disks all the time");
-        look(&before); /* before pages are made clean, so that no write in between is missed */
+        look(&before); /* this look comes first, so that a write during clean_pages() is not
+                        * missed */
         clean_pages();
-        sleep_ms(WINDOW_MS); /* at least two renewals */
+        sleep_ms(WINDOW_MS); /* long enough for two renewals */
         look(&after);
     } while (!same(&before, &after));
     printf("%u agents idle: nothing written in window %u\n", hosts, windows);
 }
 
-/* The first host's clients hold them, and no other client wants them. */
+/* A client of the first host holds the locks, and no other client wants them. */
 static void with_locks_held(void)
 {
     unsigned count = minutes() > 0 ? LOCKS_LONG : LOCKS;
@@ -299,7 +302,7 @@ int main(void)
     Suite *suite = suite_create("idle_disk");
     TCase *one = tcase_create("one host");
     TCase *cell = tcase_create("three hosts");
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a test that fails ends without a flush */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a test that fails ends its process without a flush */
     double guard_s = 240 + 120.0 * minutes();
     tcase_add_checked_fixture(one, start_one, stop);
     tcase_add_checked_fixture(cell, start_cell, stop);

@@ -1,8 +1,8 @@
 /*
- * Tests of the kernel's locks that a hostile process keeps for as long as it likes, with a system
- * call on memory that never comes (fuse_page.h). A client keeps the lock of a region that it has.
- * Any user can keep the lock of /dev/shm, and of the folders on the way to the agent's own. It
- * needs root, and has a /dev/shm of its own.
+ * Tests of kernel locks that a hostile process keeps for as long as it likes, by a system call on
+ * memory that never comes (fuse_page.h). A client can keep the lock of its region. Any user can
+ * keep the lock of /dev/shm, and of the folders above the agent's own. The tests need root, and
+ * make a /dev/shm of their own.
  */
 #include <check.h>
 #include <dirent.h>
@@ -49,8 +49,8 @@ static pid_t start_culprit(void (*act)(int), int fd)
     return pid;
 }
 
-/* Writes a page behind the region's end, and then memory that never comes: the region's size has
- * changed by then, and its lock is kept. */
+/* Writes a page after the region's end, and then memory that never comes. The first page changes
+ * the region's size. The second write keeps the region's lock. */
 static void write_behind(int fd)
 {
     static char good[PAGE];
@@ -60,7 +60,8 @@ static void write_behind(int fd)
     (void)!pwritev(fd, parts, 2, (status.st_size + PAGE - 1) / PAGE * PAGE);
 }
 
-/* Writes memory that never comes into the region, whose size stays. */
+/* Writes memory that never comes into the region, which keeps the region's lock. The region's size
+ * does not change. */
 static void write_into(int fd)
 {
     const struct iovec part = {page.memory, PAGE};
@@ -96,7 +97,7 @@ static int open_region(const char *space)
     return fd;
 }
 
-/* A client of bad, which has the region's descriptor, spoils the region and keeps its lock. */
+/* A client of the namespace bad spoils its region and keeps the region's lock. */
 static void spoil_and_keep(void)
 {
     struct stat before;
@@ -115,8 +116,8 @@ static void spoil_and_keep(void)
     close(fd);
 }
 
-/* Keeps the lock of that folder, with a second process that waits for it: then even a process that
- * only looks at the folder waits. */
+/* Keeps the lock of that folder. A second process waits for the lock, so that even a process that
+ * only looks something up in the folder waits. */
 static void keep_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -194,7 +195,7 @@ static void stop_and_start(bool killed)
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
 }
 
-/* Returns whether a process is of this test, which has a mount namespace of its own. */
+/* Returns whether the process belongs to this test, which has a mount namespace of its own. */
 static bool is_ours(const char *pid)
 {
     char path[300];
@@ -205,7 +206,7 @@ static bool is_ours(const char *pid)
            readlink(path, its, sizeof(its) - 1) > 0 && strcmp(own, its) == 0;
 }
 
-/* Returns the number of this test's removing processes that wait for a lock. */
+/* Returns the number of removing processes of this test's agents that wait for a lock. */
 static unsigned count_waiting(void)
 {
     unsigned count = 0;
@@ -228,7 +229,8 @@ static unsigned count_waiting(void)
     return count;
 }
 
-/* One that works for its agent may wait for a moment, too. */
+/* Checks the number of waiting removers. A remover that works for its agent may wait for a moment,
+ * so the test looks again for a while. */
 static void expect_waiting_at_most(unsigned most)
 {
     unsigned count = count_waiting();
@@ -248,7 +250,7 @@ START_TEST(a_region_is_given_up_whose_lock_is_kept)
     await_log("event=region_begun_anew namespace=bad", 1);
     neighbour_is_well();
     bad_is_served();
-    ck_assert_uint_eq(count_regions("bad"), 2); /* the old one cannot be removed */
+    ck_assert_uint_eq(count_regions("bad"), 2); /* the old region cannot be removed yet */
     stop_and_start(_i == 1);
     bad_is_served();
     end_culprits();
@@ -258,8 +260,8 @@ START_TEST(a_region_is_given_up_whose_lock_is_kept)
 }
 END_TEST
 
-/* The lock is kept while no agent runs, and a page of the region that nobody uses is missing. The
- * next agent adopts the region, which has that page again. */
+/* The region's lock is kept while no agent runs, and a page of the region that no process uses is
+ * missing. The next agent adopts the region, and allocates that page again. */
 START_TEST(a_region_is_adopted_whose_lock_is_kept)
 {
     struct stat before;
@@ -283,8 +285,8 @@ START_TEST(a_region_is_adopted_whose_lock_is_kept)
 }
 END_TEST
 
-/* Each time the namespace begins anew, its region is spoilt and kept again. Only a few regions may
- * wait for removal, and then the namespace waits. */
+/* Each time the agent makes a new region for the namespace, a client spoils that one and keeps its
+ * lock, too. When PER_SPACE regions wait for removal, the agent makes no further one. */
 START_TEST(a_region_is_given_up_again_and_again)
 {
     for (unsigned i = 1; i <= PER_SPACE; i++) {
@@ -300,7 +302,8 @@ START_TEST(a_region_is_given_up_again_and_again)
     neighbour_is_well();
     for (unsigned i = 1; i <= 3; i++) {
         agent_kill(&agent);
-        agent_start(&agent); /* it finds them all; only removals that wait for a lock stay */
+        agent_start(&agent); /* the agent finds all these regions; only removers that wait for a
+                              * lock stay */
         ck_assert_uint_eq(agent_logged(&agent, "event=session_continued"), i);
     }
     sleep_ms(TTL_MS + DELAY_MS);
@@ -315,7 +318,7 @@ START_TEST(a_region_is_given_up_again_and_again)
 }
 END_TEST
 
-/* ---- memory behind a region's end ---- */
+/* ---- memory after a region's end ---- */
 
 START_TEST(memory_behind_the_end)
 {
@@ -334,14 +337,14 @@ START_TEST(memory_behind_the_end)
         sleep_ms(10);
         ck_assert_int_eq(fstat(fd, &status), 0);
     }
-    ck_assert_int_le(status.st_blocks * 512, PAGE); /* all memory was given back */
+    ck_assert_int_le(status.st_blocks * 512, PAGE); /* the agent has given all memory back */
     bad_is_served();
     close(fd);
 }
 END_TEST
 
-/* Memory is put behind the end while no agent runs. The next agent touches nothing of such a
- * region. */
+/* A process puts memory after the region's end while no agent runs. The next agent does not touch
+ * anything in such a region. */
 START_TEST(memory_behind_the_end_before_a_start)
 {
     struct stat status;
@@ -389,15 +392,15 @@ static void first_start_fails(void)
     ck_assert_int_lt(boottime_now() - began_ns, GUARD_MS * MS);
 }
 
-/* An agent without a folder in /dev/shm waits for a while and logs that, then ends with the reason.
- * Many such starts leave one waiting process, not many. */
+/* An agent that has no folder in /dev/shm waits for a while and logs that, and then ends with the
+ * reason. Many such starts leave one waiting process, and not many. */
 START_TEST(somebody_lists_shared_memory_at_the_first_start)
 {
     actor_end(&holder);
     ck_assert_int_eq(agent_stop(&agent), 0);
     char folder[300];
     snprintf(folder, sizeof(folder), "%s.moved", memory);
-    ck_assert_int_eq(rename(memory, folder), 0); /* as after a boot */
+    ck_assert_int_eq(rename(memory, folder), 0); /* the agent finds no folder, as after a boot */
     keep_folder("/dev/shm");
     first_start_fails();
     ck_assert_uint_eq(agent_logged(&agent, "event=memory_locked"), 1);
@@ -416,7 +419,7 @@ START_TEST(somebody_lists_shared_memory_at_the_first_start)
 }
 END_TEST
 
-/* ---- the lock of a folder on the way ---- */
+/* ---- the lock of a folder above the agent's own ---- */
 
 START_TEST(somebody_lists_what_the_folders_are_in)
 {

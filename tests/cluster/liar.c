@@ -1,18 +1,21 @@
 /*
- * A peer that lies. Three real agents on the loopback are one cell; their messages go through this
- * process, which carries them faithfully, and lies on connections of its own, as a process with a
- * certificate of the cell could: it repeats old packets, and sends packets of another cell or in
- * the name of invented agents; ballots, epochs and generations so high that none could follow;
- * renewals for others; rubbish, frames without an end, and floods of large packets.
+ * A peer that lies. Three real agents on the loopback are one cell. Their messages go through this
+ * process, which passes them on unchanged. On connections of its own it lies, as a process with a
+ * certificate of the cell could:
  *
- * Meanwhile processes on all three hosts take locks and record that: no two exclusive holds
+ *   - It repeats old packets.
+ *   - It sends packets of another cell, or in the name of invented agents.
+ *   - It sends ballots, epochs and generations so high that no number can follow.
+ *   - It sends renewals for other agents, rubbish, unfinished frames, and floods of large packets.
+ *
+ * At the same time processes on all three hosts take locks and record that: no two exclusive holds
  * overlap, and tokens rise. No agent ends, exceeds its bound of memory, or logs without end. When
  * the lies stop, every host is served.
  *
- * Another test alters a bit of carried packets. The result may be a voter's lie, against which
- * Paxos does not protect, so there the agents only have to stay alive and answer their clients.
- * Another test has an agent without a vote that has voters pass on a give-back of another host's
- * lock.
+ * Another test alters a bit of passed packets. The result may be a voter's lie, against which Paxos
+ * does not protect. So there the agents only have to stay alive and answer their clients. In a
+ * third test an agent without a vote sends voters a give-back for another host's lock, to be passed
+ * on.
  */
 #include <check.h>
 #include <errno.h>
@@ -56,22 +59,22 @@ struct packet {
     unsigned char bytes[WIRE_PACKET_MAX];
 };
 
-/* From one agent to another. */
+/* The way of packets from one agent to another. */
 struct way {
     unsigned from, to;
     int listener;
-    int own; /* the connection for lies; -1: there is none */
+    int own; /* the connection for lies, or -1 */
     uint64_t random;
     unsigned kept;
-    struct packet *now; /* the packet that is carried now */
-    struct packet *old; /* an earlier packet, from which a lie is made */
+    struct packet *now; /* the packet that is passed on now */
+    struct packet *old; /* the earlier packet that a lie is made of */
     struct packet *lie;
-    pthread_mutex_t lock; /* protects `kept` and `before`: */
+    pthread_mutex_t lock; /* protects `kept` and `before` */
     struct packet *before[KEPT];
 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[HOSTS + WAYS]; /* of the agents, then of the ways */
+static unsigned ports[HOSTS + WAYS]; /* ports of the agents, and after them those of the ways */
 static struct way ways[WAYS];
 static struct history *history;
 static uint64_t rules_digest; /* a hash of the cell's configuration, which the liar knows */
@@ -80,11 +83,9 @@ static uint64_t rules_digest; /* a hash of the cell's configuration, which the l
 static struct {
     _Atomic int lies;
     _Atomic bool end;
-    _Atomic uint64_t told; /* the number of lies */
+    _Atomic uint64_t told; /* the number of lies that were sent */
     _Atomic uint64_t turns[HOSTS][WORKERS];
 } * shared;
-
-/* ---- bytes ---- */
 
 static bool read_all(int fd, void *out, size_t size)
 {
@@ -124,7 +125,7 @@ static int dial(unsigned port, bool lies)
     const struct timeval patience = {.tv_usec = 500000};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    if (lies) { /* this agent seems to be on another host */
+    if (lies) { /* connects from an address that belongs to no agent */
         struct sockaddr_in elsewhere = {.sin_family = AF_INET,
                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
         (void)bind(fd, (struct sockaddr *)&elsewhere, sizeof(elsewhere));
@@ -136,7 +137,7 @@ static int dial(unsigned port, bool lies)
     return fd;
 }
 
-/* Connects, and greets as an agent does. */
+/* Connects, and sends the greeting of an agent. */
 static int dial_and_greet(unsigned port)
 {
     unsigned char greeting[16] = "holdfast\0\0\0\1\0\0\0";
@@ -171,7 +172,7 @@ static void name(struct message_agent *out, const char *text)
     message_agent_set(out, text, strlen(text));
 }
 
-/* Makes a message that a voter might send, with a number so high that none could follow. */
+/* Makes a message that a voter might send, with a number so high that no number can follow. */
 static void impossible(struct way *way, struct message *message)
 {
     const uint64_t ballot = (uint64_t)UINT32_MAX << 16 | (way->from + 1);
@@ -230,7 +231,7 @@ static void renewal(struct way *way, struct wire_header *header, struct message 
     renew->echo.issued_ns = (int64_t)draw(way, INT64_MAX);
 }
 
-/* Invents a packet in way->lie, with the header of a carried one. */
+/* Makes a packet of its own in way->lie, with the header of way->old. */
 static bool invent(struct way *way)
 {
     static _Thread_local struct message message;
@@ -265,7 +266,7 @@ static bool invent(struct way *way)
     return fits;
 }
 
-/* Flips a few bits of the carried packet. */
+/* Flips a few bits of the packet way->old. */
 static void alter(struct way *way)
 {
     *way->lie = *way->old;
@@ -290,7 +291,7 @@ static void hang_up(struct way *way)
     way->own = -1;
 }
 
-/* Copies an earlier packet into way->old. Returns false if there is none yet. */
+/* Copies a random earlier packet into way->old. Returns false if there is none yet. */
 static bool choose(struct way *way)
 {
     pthread_mutex_lock(&way->lock);
@@ -304,7 +305,7 @@ static bool choose(struct way *way)
     return count > 0;
 }
 
-/* Makes a lie. Returns false if there is none this time. */
+/* Makes a lie in way->lie. Returns false if it made none. */
 static bool make(struct way *way)
 {
     uint64_t which = draw(way, 16);
@@ -312,7 +313,7 @@ static bool make(struct way *way)
         alter(way);
         return true;
     }
-    if (which < 6) { /* an earlier packet, unchanged */
+    if (which < 6) { /* repeats the earlier packet, unchanged */
         *way->lie = *way->old;
         return true;
     }
@@ -331,7 +332,7 @@ static void lie(struct way *way)
     if (way->own < 0 || !choose(way) || !make(way)) {
         return;
     }
-    if (draw(way, 64) == 0) { /* a frame that is too large, or never ends */
+    if (draw(way, 64) == 0) { /* a frame that is too large, or whose end never comes */
         uint32_t size = htonl(draw(way, 2) == 0 ? UINT32_MAX : WIRE_PACKET_MAX);
         (void)write_all(way->own, &size, sizeof(size));
         hang_up(way);
@@ -352,7 +353,7 @@ static void *run_lies(void *arg)
     return NULL;
 }
 
-/* ---- carrying packets ---- */
+/* ---- passing packets on ---- */
 
 static void keep(struct way *way)
 {
@@ -543,7 +544,7 @@ static void start_workers(pid_t pids[HOSTS * WORKERS])
     }
 }
 
-/* Waits until each worker has had so many more turns. */
+/* Waits until each worker has had `more` further turns. */
 static void await_turns(uint64_t more)
 {
     uint64_t before[HOSTS * WORKERS];
@@ -588,7 +589,7 @@ static bool any_logged(const char *text)
     return logged;
 }
 
-/* Waits until some lies were sent; a busy machine takes longer for that. */
+/* Waits until some lies were sent, because a busy machine needs more time for that. */
 static void await_lies(void)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -611,7 +612,7 @@ START_TEST(lies_harm_nobody)
     atomic_store(&shared->lies, LIES_ALL);
     sleep_ms(lie_for_ms());
     await_lies();
-    await_turns(3); /* while the lies are sent */
+    await_turns(3); /* the liar still lies at this time */
     look_at_agents(before_kb);
     atomic_store(&shared->lies, LIES_NONE);
     await_turns(5);
@@ -651,7 +652,7 @@ START_TEST(altered_packets_end_no_agent)
     await_lies();
     look_at_agents(before_kb);
     atomic_store(&shared->lies, LIES_NONE);
-    for (unsigned i = 0; i < HOSTS; i++) { /* its agent answers */
+    for (unsigned i = 0; i < HOSTS; i++) { /* each agent still answers its client */
         (void)hf_check_sequencer_local(clients[i], "hf1/liar/x/1/host-a.1.1/lock-0");
         hf_disconnect(clients[i]);
         ck_assert_int_eq(hf_connect(&(struct hf_options){.size = sizeof(struct hf_options),
@@ -664,9 +665,10 @@ START_TEST(altered_packets_end_no_agent)
 }
 END_TEST
 
-/* ---- an agent without a vote that sends in its own name ---- */
+/* ---- an agent without a vote that sends messages in its own name ---- */
 
-/* Adds give-backs of lock-0 in host-a's name, with every version that host-a may have. */
+/* Adds give-backs of lock-0 to a packet, in host-a's name, with every version that host-a may
+ * have. */
 static void add_give_backs(struct wire_writer *writer, unsigned to)
 {
     static struct message message;
@@ -686,7 +688,7 @@ static void add_give_backs(struct wire_writer *writer, unsigned to)
     }
 }
 
-/* Sends a voter give-backs that it is to pass on to `to`. */
+/* Sends a voter give-backs that the voter is to pass on to the agent `to`. */
 static void send_give_backs(struct way *way, unsigned to)
 {
     struct wire_reader reader;

@@ -1,11 +1,11 @@
 /*
- * The agent's knowledge of which clients live, however hostile they are, over kill -9 and restart.
- * A number that another process has now does not deceive it.
+ * What the agent knows of which clients live, even if they are hostile, across kill -9 and restarts
+ * of the agent. A process that got the pid of a dead client does not deceive the agent.
  *
- * An attacker splits one POSIX lock into many, which the kernel walks at every look at the file's
- * locks and at every close. It does so on each file that the agent can have, too: those that the
- * agent gave it, and its own pidfd. The test measures the processor time of the agent's loop, which
- * a busy machine does not change.
+ * An attacker splits one POSIX lock into many pieces, which the kernel walks whenever a process
+ * looks at the file's locks or closes the file. It does so on each file that it shares with the
+ * agent: those that the agent gave it, and its own pidfd. The test measures the processor time of
+ * the agent's loop, which does not depend on how busy the machine is.
  */
 #include <check.h>
 #include <errno.h>
@@ -31,20 +31,22 @@
 #include "require.h"
 
 enum {
-    PIECES = 100000,  /* pieces of a lock; one walk takes ten ms or more */
-    CONNECTIONS = 15, /* each gets files of its own, if the agent gives any */
+    PIECES = 100000,  /* pieces of a lock; one walk over them takes ten ms or more */
+    CONNECTIONS = 15, /* on each of them the attacker gets files of its own */
     RESUMES = 400,
     FILES_MAX = 64,
     CONNECTS = 500,
     DELAY_MS = 300,
-    /* Processor time of the loop, which would be several times as long if it walked the pieces. */
+    /* Limits of the loop's processor time. A loop that walked the pieces would take several times
+     * as long. */
     GREETINGS_MS_MAX = 1500,
     LOOKS_MS_MAX = 250,
 };
 
 static struct agent_process agent;
 
-/* older: this process plays a client of the previous release; its HELLO says so (see send()). */
+/* If `older` is set, this process acts as a client of the previous release, and its HELLO has that
+ * version (see send()). */
 static struct {
     _Atomic bool older;
 } * shared;
@@ -65,7 +67,7 @@ static void stop(void)
     munmap(shared, sizeof(*shared));
 }
 
-/* ---- a client that speaks for itself ---- */
+/* ---- a client without the library ---- */
 
 struct raw {
     int socket;
@@ -73,7 +75,7 @@ struct raw {
     uint64_t nonce;
 };
 
-/* The files that the agent gave this process. */
+/* the descriptors that the agent sent to this process */
 static int files[FILES_MAX];
 static unsigned file_count;
 
@@ -94,7 +96,7 @@ static void say(int fd, const struct hfi_frame *frame)
     REQUIRE(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size, "send: %s", strerror(errno));
 }
 
-/* Receives the next frame. Keeps descriptors that come with it, as far as there is room. */
+/* Receives the next frame. Stores descriptors that come with it in `files`, if there is room. */
 static void hear(int fd, struct hfi_frame *frame)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
@@ -144,7 +146,7 @@ static void greet(struct raw *raw)
     raw->nonce = frame.welcome.nonce;
 }
 
-/* Lets the agent send the region. */
+/* Makes the agent send the region. */
 static void map(const struct raw *raw)
 {
     struct hfi_frame frame = {
@@ -161,21 +163,23 @@ static void break_lock(int fd)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 1};
     if (fcntl(fd, F_SETLK, &lock) != 0) {
-        lock.l_type = F_WRLCK; /* only a file that is open for writing allows this */
+        lock.l_type = F_WRLCK; /* a write lock is possible only if the descriptor is open for
+                                * writing */
         if (fcntl(fd, F_SETLK, &lock) != 0) {
             return;
         }
     }
     lock.l_type = F_UNLCK;
     lock.l_len = 1;
-    for (off_t i = PIECES; i > 0; i--) { /* downwards, so that each piece is found at once */
+    for (off_t i = PIECES; i > 0; i--) { /* in descending order, because then the kernel finds
+                                          * each piece at once */
         lock.l_start = 2 * i;
         REQUIRE(fcntl(fd, F_SETLK, &lock) == 0, "unlock: %s", strerror(errno));
     }
 }
 
-/* A child of the attacker splits the locks and lives on. Then the attacker takes the lock that a
- * client of an older release takes, which the kernel finds only behind all pieces. */
+/* A child of the attacker splits the locks and lives on. After that the attacker takes the lock
+ * that a client of an older release takes. The kernel finds that lock only after all pieces. */
 static void break_locks(const struct raw *raws)
 {
     int ends[2];
@@ -184,7 +188,8 @@ static void break_locks(const struct raw *raws)
     pid_t attacker = getpid();
     if (fork_tied() == 0) {
         for (unsigned i = 0; i < CONNECTIONS; i++) {
-            close(raws[i].socket); /* the attacker itself hangs up */
+            close(raws[i].socket); /* so that the attacker's connections end when the attacker
+                                    * closes them */
         }
         int pidfd = (int)syscall(SYS_pidfd_open, attacker, 0);
         REQUIRE(pidfd >= 0, "pidfd: %s", strerror(errno));
@@ -203,7 +208,7 @@ static void break_locks(const struct raw *raws)
     }
 }
 
-/* The processor time of the agent's loop. */
+/* Returns the processor time of the agent's loop, in ns. */
 static int64_t loop_ns(void)
 {
     char path[64];
@@ -232,7 +237,8 @@ static void await(int fd)
     REQUIRE(poll(&ready, 1, 3 * GUARD_MS) == 1 && read(fd, &byte, 1) == 1, "nothing heard");
 }
 
-/* Reports when it is ready, attacks on request, reports that, and lives on. */
+/* Starts an attacker. It reports when it is ready, attacks on request, reports again, and lives
+ * on. */
 static struct attacker attack(void (*worst)(struct raw *raws))
 {
     struct attacker attacker;
@@ -311,7 +317,8 @@ START_TEST(clients_that_hang_up_and_live)
     int64_t before_ns = loop_ns();
     tell(attacker.fd);
     await(attacker.fd);
-    sleep_ms(6500); /* so long that it contains every quarter of the ttl */
+    sleep_ms(6500); /* long enough for the agent's check that it makes every quarter of
+                     * session_ttl */
     is_served();
     int64_t took_ns = loop_ns() - before_ns;
     printf("clients that hang up: %lld us of the agent's loop\n", (long long)took_ns / 1000);
@@ -320,7 +327,8 @@ START_TEST(clients_that_hang_up_and_live)
 }
 END_TEST
 
-/* Also prints how long the kernel takes to close the files of an agent that ends. */
+/* The agent is restarted while clients have hung up and live on. Also prints how long the kernel
+ * takes to close the files of an agent that ends. */
 START_TEST(a_restart_beside_clients_that_hang_up_and_live)
 {
     agent_kill(&agent);
@@ -344,8 +352,8 @@ END_TEST
 
 /* ---- files that a client keeps ---- */
 
-/* A process that connects again and again, and keeps all that it gets, keeps nothing on the file
- * system of the store, which would be full some time. */
+/* A process connects again and again, and keeps every descriptor that it gets. None of them may be
+ * on the store's file system, because they would fill it in time. */
 START_TEST(nothing_that_a_client_keeps_is_where_the_store_is)
 {
     char path[128];
@@ -383,7 +391,7 @@ START_TEST(nothing_that_a_client_keeps_is_where_the_store_is)
 }
 END_TEST
 
-/* ---- which process has a number ---- */
+/* ---- which process has a pid ---- */
 
 enum change { TRUE_INODE, OTHER_INODE, TRUE_START, OTHER_START, OTHER_BOOT, OLDER, CHANGES };
 
@@ -407,8 +415,8 @@ static bool begins(const char *line, const char *key)
     return strncmp(line, key, strlen(key)) == 0;
 }
 
-/* Rewrites the record of that process, with one thing changed. Returns false if the record has no
- * inode. */
+/* Rewrites the record of that process, with one field changed. Returns false if the record has no
+ * inode of a pidfd. */
 static bool forge(pid_t pid, enum change change)
 {
     char path[160];
@@ -455,8 +463,8 @@ static bool forge(pid_t pid, enum change change)
     return inode != 0;
 }
 
-/* If another process has the pid of a record now, the client is dead; otherwise the client goes
- * on. */
+/* If another process has the pid of a record, the agent treats the client as dead. Otherwise the
+ * client keeps its hold. */
 START_TEST(the_record_says_whose_number_it_was)
 {
     struct actor holder;
@@ -480,7 +488,7 @@ START_TEST(the_record_says_whose_number_it_was)
         ck_assert_int_eq(actor_acquire(&waiter, 0, HF_EXCLUSIVE, (int64_t)2 * DELAY_MS, NULL),
                          HF_ETIMEDOUT);
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
-        actor_kill(&holder); /* the agent watches it */
+        actor_kill(&holder); /* the agent watches the process and notices its death */
     }
     ck_assert_int_eq(actor_acquire(&waiter, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_le(lives ? 0 : actor_remaining(&holder, 0), 0);
@@ -489,7 +497,7 @@ START_TEST(the_record_says_whose_number_it_was)
 }
 END_TEST
 
-/* Makes a process with that pid. Returns false if that is not allowed here. */
+/* Forks a process with that pid. Returns false if this machine does not allow that. */
 static bool fork_as(pid_t pid, pid_t *made)
 {
     struct clone_args arguments = {
@@ -502,7 +510,8 @@ static bool fork_as(pid_t pid, pid_t *made)
     return *made == pid;
 }
 
-/* A holder dies while no agent runs. When the agent is back, another process has its number. */
+/* A holder dies while no agent runs. When the next agent starts, another process has the holder's
+ * pid. */
 START_TEST(a_number_that_is_used_again)
 {
     struct actor holder;
@@ -531,8 +540,8 @@ END_TEST
 
 /* ---- the previous release ---- */
 
-/* Replaces the library's send(). If this process plays a client of the previous release, HELLO gets
- * that release's version, its third item. */
+/* Replaces the library's send(). If this process acts as a client of the previous release, it
+ * writes that release's version into HELLO, as the third item. */
 ssize_t send(int fd, const void *bytes, size_t size, int flags)
 {
     unsigned char copy[HFI_FRAME_MAX];
@@ -549,8 +558,8 @@ ssize_t send(int fd, const void *bytes, size_t size, int flags)
     return syscall(SYS_sendto, fd, bytes, size, flags, NULL, 0);
 }
 
-/* A client of the previous release keeps its hold across the upgrade. When it releases the lock, or
- * dies, a waiter of this release is served. It cannot open new locks. */
+/* A client of the previous release keeps its hold across the upgrade, but cannot open new locks.
+ * When it releases the lock or dies, a waiter of this release is served. */
 START_TEST(clients_of_the_release_before)
 {
     struct actor holder;
@@ -560,7 +569,8 @@ START_TEST(clients_of_the_release_before)
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     agent_kill(&agent);
     (void)forge(holder.pid, OLDER);
-    atomic_store(&shared->older, true); /* from here on, in processes that have connected */
+    atomic_store(&shared->older, true); /* from here on, processes that have connected before act
+                                         * as the previous release */
     agent_start(&agent);
     ck_assert_int_eq(actor_open(&holder, 1, "another", DELAY_MS), HF_EVERSION);
     ck_assert(agent_logged(&agent, "found version 2 of the socket's protocol, expected 3"));

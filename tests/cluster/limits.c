@@ -1,7 +1,7 @@
 /*
- * Holds that end by themselves: a fixed lease, and max_stall, which ends the hold of a process that
- * hangs while it lives; hf_progress keeps it. The administrator's break. Each LOST is reported
- * once.
+ * Holds that end by themselves: a hold with a fixed lease, and a hold with max_stall, whose process
+ * hangs while it lives. hf_progress() keeps the latter. The administrator's break ends any hold.
+ * Each loss is reported by one LOST.
  */
 #include "actor.h"
 #include "require.h"
@@ -85,12 +85,14 @@ START_TEST(fixed_lease_ends_by_itself)
     struct actor_reply reply = served();
     ck_assert(reply.time_ns >= hold.deadline_ns + 200 * MS);
     ck_assert(reply.hold.token > hold.token);
-    /* if the agent has not ended the hold yet, a release would pass the lock on */
+    /* no release is tried first, because it would free the lock if the agent has not ended the hold
+     * yet */
     told_lost_once(hold.token);
 }
 END_TEST
 
-/* If the library or the agent sent heartbeats for the process, such a hold would last for ever. */
+/* The hold of a stopped process must end. If the library or the agent sent heartbeats for the
+ * process, the hold would last for ever. */
 START_TEST(stopped_holder_is_evicted_after_max_stall)
 {
     struct hf_hold hold = take_limited(0, 400, 100);
@@ -103,12 +105,12 @@ START_TEST(stopped_holder_is_evicted_after_max_stall)
 }
 END_TEST
 
-/* Reports progress for twice max_stall, then no more. Returns false if the test itself stood still
- * for so long that the hold ended before. */
+/* Reports progress for twice max_stall, and stops. Returns false if the test itself was delayed for
+ * so long that the hold ended before that. */
 static bool keep_by_progress(int64_t stall_ms)
 {
     enum { REPORTS = 16 };
-    int64_t told_ns = boottime_now(); /* the hold counts from this time, or later */
+    int64_t told_ns = boottime_now(); /* max_stall counts from this time or later */
     struct hf_hold hold = take_limited(0, stall_ms, 100);
     int result = 0;
     for (int i = 0; i < REPORTS && result == 0; i++) {
@@ -120,14 +122,16 @@ static bool keep_by_progress(int64_t stall_ms)
         told_ns = result == 0 ? telling_ns : told_ns;
     }
     ck_assert_int_ge(served().time_ns, told_ns + (stall_ms + 100) * MS);
-    /* if the agent has not evicted it yet, a release would pass the lock on */
+    /* no release is tried first, because it would free the lock if the agent has not ended the hold
+     * yet */
     told_lost_once(hold.token);
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
     ck_assert_int_eq(actor_do(&holder, &(struct actor_request){.kind = ACTOR_CLOSE}).result, 0);
     return result == 0;
 }
 
-/* If the machine is too busy for the test to report in time, all times are doubled. */
+/* Reports of progress keep a hold with max_stall. If the machine is too busy for the reports, the
+ * test is repeated with all times doubled. */
 START_TEST(progress_keeps_the_hold)
 {
     bool kept = false;
@@ -138,12 +142,12 @@ START_TEST(progress_keeps_the_hold)
 }
 END_TEST
 
-/* Reports progress until the lease is over. Returns false if the test stood still for so long that
- * max_stall may have ended the hold: then nothing is shown. */
+/* Reports progress until the lease is over. Returns false if the test was delayed for so long that
+ * max_stall may have ended the hold, because that proves nothing. */
 static bool outlasted_by_lease(int64_t lease_ms)
 {
     int64_t stall_ns = lease_ms / 8 * 7 * MS;
-    int64_t told_ns = boottime_now(); /* the hold counts from this time, or later */
+    int64_t told_ns = boottime_now(); /* max_stall counts from this time or later */
     struct hf_hold hold = take_limited(lease_ms, lease_ms / 8 * 7, 10);
     int64_t end_ns = hold.deadline_ns + lease_ms * MS / 2;
     int result = 0;
@@ -155,18 +159,19 @@ static bool outlasted_by_lease(int64_t lease_ms)
     }
     ck_assert_int_eq(result, HF_ELOST);
     int64_t lost_ns = boottime_now();
-    bool shown = lost_ns - told_ns < stall_ns; /* otherwise max_stall would have ended it, too */
+    bool shown = lost_ns - told_ns < stall_ns; /* otherwise max_stall may have ended the hold */
     ck_assert(!shown || lost_ns >= hold.deadline_ns);
     served();
-    /* if the agent has not evicted it yet, a release would pass the lock on */
+    /* no release is tried first, because it would free the lock if the agent has not ended the hold
+     * yet */
     told_lost_once(hold.token);
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
     ck_assert_int_eq(actor_do(&holder, &(struct actor_request){.kind = ACTOR_CLOSE}).result, 0);
     return shown;
 }
 
-/* Progress must not extend a lease. If the machine is too busy for reports, all times are
- * doubled. */
+/* Progress must not extend a lease. If the machine is too busy for the reports, the test is
+ * repeated with all times doubled. */
 START_TEST(progress_does_not_extend_a_lease)
 {
     bool shown = false;
@@ -177,7 +182,7 @@ START_TEST(progress_does_not_extend_a_lease)
 }
 END_TEST
 
-/* Only the eviction needs the agent; the holder itself knows when its lease ends. */
+/* The holder itself knows when its lease ends. Only to take the lock away, an agent must run. */
 START_TEST(lease_ends_without_an_agent)
 {
     struct hf_hold hold = take_limited(500, 0, 10);
@@ -186,7 +191,8 @@ START_TEST(lease_ends_without_an_agent)
     ck_assert_int_eq(reply.event.kind, HF_EVENT_LOST);
     ck_assert(reply.time_ns >= hold.deadline_ns);
     agent_start(&agent);
-    ck_assert(served().hold.token > hold.token); /* the holder made no call since */
+    ck_assert(served().hold.token > hold.token); /* the holder has made no call since its lease
+                                                  * ended */
     ck_assert_int_eq(actor_release(&holder, 0), HF_ELOST);
 }
 END_TEST

@@ -1,6 +1,6 @@
 /*
- * When a lock passes on: at once after a release; after the lock-delay when its holder vanished;
- * at once if the handle asked for no lock-delay.
+ * When the next waiter gets a lock: at once after a release; after the lock-delay if the holder
+ * vanished; at once if the holder's handle asked for no lock-delay.
  */
 #include "actor.h"
 #include "require.h"
@@ -33,7 +33,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* Makes `holder` hold the lock `name`, and the waiter wait for it. */
+/* `holder` takes the lock `name`, and `waiter` waits for it. Returns the hold. */
 static struct hf_hold held_and_awaited(const char *name, int64_t lock_delay_ms, enum hf_mode mode)
 {
     struct hf_hold hold;
@@ -53,7 +53,7 @@ static struct actor_reply served(void)
     return reply;
 }
 
-/* 0 is the default, one second: hf_open gets DELAYS in ms. */
+/* Lock-delays in ms. 0 selects the default of one second. */
 static const int64_t delays_ms[] = {0, 50, 700, 3000};
 
 START_TEST(dead_holders_lock_is_closed_for_its_lock_delay)
@@ -64,7 +64,7 @@ START_TEST(dead_holders_lock_is_closed_for_its_lock_delay)
     actor_kill(&holder);
     sleep_ms(delay_ms / 2);
     struct actor_show show = actor_show(&looker, "delay");
-    /* otherwise the machine was too slow for this check */
+    /* this check is possible only if the machine was fast enough */
     if (boottime_now() < died_ns + delay_ms * MS) {
         ck_assert_int_eq(show.state, HF_STATE_FREE);
         ck_assert_int_eq(show.holders, 0);
@@ -101,14 +101,15 @@ START_TEST(a_try_of_a_closed_lock_is_busy)
 }
 END_TEST
 
-/* The lock-delay is a minute: to wait it out would exceed the test's time limit. */
+/* The lock-delay is a minute, which exceeds the test's time limit. So the waiter does not wait for
+ * it. */
 START_TEST(a_release_passes_on_at_once)
 {
     struct hf_hold hold = held_and_awaited("delay", 60000, HF_EXCLUSIVE);
     ck_assert_int_eq(actor_release(&holder, 0), 0);
     ck_assert(served().hold.token > hold.token);
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
-    /* the lock is open, free, and this host's */
+    /* the lock is free, and this host has its grant */
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, 0, NULL), 0);
 }
 END_TEST
@@ -132,7 +133,8 @@ START_TEST(no_lock_delay_passes_on_at_a_death)
     actor_wait(&waiter, 0, HF_EXCLUSIVE);
     actor_await_waiters(&looker, "other", 1);
     actor_kill(&holder);
-    served(); /* long before the minute that other handles ask for has passed */
+    served(); /* this handle's own lock-delay counts, and not the minute that other handles ask
+               * for */
 }
 END_TEST
 
@@ -154,14 +156,14 @@ START_TEST(lock_stays_closed_over_a_restart)
 }
 END_TEST
 
-/* The process goes on as another program, which has none of its holds. */
+/* A process that calls exec() goes on as another program, and loses its holds. */
 START_TEST(exec_ends_the_hold_as_a_death_does)
 {
     held_and_awaited("delay", 300, HF_EXCLUSIVE);
     int64_t ended_ns = boottime_now();
     actor_send(&holder, &(struct actor_request){.kind = ACTOR_EXEC});
     ck_assert(served().time_ns >= ended_ns + 300 * MS);
-    ck_assert_int_eq(kill(holder.pid, 0), 0); /* the process lives */
+    ck_assert_int_eq(kill(holder.pid, 0), 0);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /*
- * A client that has its region mapped a million times, and punches a hole into it again and again:
- * the kernel walks all mappings each time, and a thread that touches the page meanwhile, here the
- * agent's loop, is blocked. The session goes on all the same, and no hold of another process ends.
+ * Clients map their region a million times, and punch a hole into it again and again. Each time the
+ * kernel walks all mappings. A thread that touches the page at that time is blocked, and here that
+ * is the agent's loop. The session must go on, and no hold of another process may end.
  */
 #include <check.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ enum {
     TTL_MS = 4000,
     DELAY_MS = 300,
     PAGE = 4096,
-    MAPPINGS = 60000, /* for each process; the kernel allows 65,530 */
+    MAPPINGS = 60000, /* mappings of each process, which the kernel limits to 65,530 */
     PROCESSES_MAX = 64,
     PUNCHERS = 4,
     ROUNDS_MS = 15000,
@@ -50,8 +50,8 @@ static void punch(int fd)
             strerror(errno));
 }
 
-/* Starts processes that each map the header's page MAPPINGS times, which a fork copies, and sleep.
- * The first one starts the others, and reports its progress through a pipe. */
+/* Maps the header's page MAPPINGS times, starts processes that share these mappings, and sleeps.
+ * Each fork copies the mappings. Writes a byte to the pipe when all processes have started. */
 static void map_often(int fd, int pipe_fd, unsigned processes)
 {
     for (unsigned i = 0; i < MAPPINGS; i++) {
@@ -133,7 +133,7 @@ START_TEST(no_hold_of_another_namespace_ends)
 }
 END_TEST
 
-/* The holes are punched while no agent runs, and when the next one starts. */
+/* The test punches holes while no agent runs, and goes on while the next agent starts. */
 START_TEST(the_next_agent_starts_in_time)
 {
     int fd = open_region("bad");

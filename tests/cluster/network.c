@@ -1,4 +1,4 @@
-/* See network.h: namespaces without names, a bridge, nftables for what gets lost. */
+/* See network.h: namespaces without names, a bridge, and nftables to drop packets. */
 #include "network.h"
 
 #include "agent_process.h"
@@ -31,7 +31,7 @@ static void write_text(const char *path, const char *text)
     REQUIRE(written, "%s: %s", path, strerror(errno));
 }
 
-/* Makes the user root in a user namespace, for everything that the test starts from now on. */
+/* Makes this process root in a user namespace of its own, in which all that it starts will run. */
 static bool become_root(void)
 {
     char map[64];
@@ -65,7 +65,7 @@ void network_need(void)
     }
 }
 
-/* Starts a process that keeps namespaces. */
+/* Starts a process that does nothing but keep its new namespaces alive. */
 static pid_t keep(void)
 {
     int ready[2];
@@ -77,7 +77,7 @@ static pid_t keep(void)
         REQUIRE(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount: %s",
                 strerror(errno));
         REQUIRE(write(ready[1], &byte, 1) == 1, "write");
-        for (;;) { /* until it is killed, or its parent is gone */
+        for (;;) { /* until the process is killed, or its parent ends */
             pause();
         }
     }
@@ -98,8 +98,8 @@ static void enter_one(pid_t keeper, const char *kind, int flag)
 
 void network_enter(pid_t keeper)
 {
-    /* A thread that shares its root and working folder with another may not enter a mount
-     * namespace. An emulator has such a second thread. */
+    /* A thread must not share its root and working folder when it enters a mount namespace. Under
+     * an emulator the process has a second thread, which shares them. */
     REQUIRE(unshare(CLONE_FS) == 0, "unshare: %s", strerror(errno));
     enter_one(keeper, "net", CLONE_NEWNET);
     enter_one(keeper, "mnt", CLONE_NEWNS);
@@ -178,7 +178,8 @@ void network_unmake(struct network *network)
     *network = (struct network){.hosts = 0};
 }
 
-/* Sets which arriving packets a host's filter drops. The table is replaced in one step. */
+/* Sets which arriving packets the filter of host `to` drops. It replaces the whole table in one
+ * step. */
 static void apply(struct network *network, unsigned to)
 {
     static const char *const words[] = {"nft", "-f", "-", NULL};
@@ -213,7 +214,8 @@ void network_cut(struct network *network, unsigned from, unsigned to)
     network_lose(network, from, to, CUT);
 }
 
-/* Changes every link of one host in both directions, or all links (host >= hosts). */
+/* Sets the loss on all links of one host in both directions. If host >= hosts, sets it on all
+ * links. */
 static void set_links(struct network *network, unsigned host, uint8_t percent)
 {
     bool all = host >= network->hosts;
@@ -248,7 +250,7 @@ void network_heal(struct network *network)
     network_delay(network, 0);
 }
 
-/* Uses the bridge if no link has a fault, else a relay. */
+/* Lets the bridge carry the packets if no link has a fault, and a relay otherwise. */
 static void carry_anew(struct network *network)
 {
     static const struct relay_link well;

@@ -1,4 +1,4 @@
-/* The cost of new locks: see new_locks.h. */
+/* See new_locks.h: what new locks cost the agent. */
 #include "new_locks.h"
 
 #include <check.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum {
-    SAMPLES = 100000, /* at most */
+    SAMPLES = 100000, /* the greatest number of samples */
     ENOUGH = 20,
     UNSERVED_MAX_MS = 5,
 };
@@ -15,7 +15,7 @@ enum {
 static int64_t costs_ns[SAMPLES];
 static int64_t waits_ns[SAMPLES];
 static unsigned count;
-static unsigned unserved; /* samples that do not count */
+static unsigned unserved; /* samples that do not count, because their reader had no processor */
 
 void new_locks_forget(void)
 {

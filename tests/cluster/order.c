@@ -1,12 +1,12 @@
 /*
- * First come, first served: a waiter that has its ticket is never overtaken.
+ * First come, first served: no later waiter overtakes a waiter that is in the queue.
  *
- * Precisely: if waiter B begins its call after hf_show() has shown A in the queue (its cell says
- * WAITING), then B's hold has a higher token than A's. The same holds for a process that only
- * tries: it must not get the lock before any waiter that was seen in the queue when the try began.
- * (A try that finds a range of tokens used up waits in the queue for the next range, so it may be
- * there before these waiters.) Waiters join one by one, each after the previous waiter was seen in
- * the queue; other processes try all the time.
+ * Precisely: waiter B begins its call after hf_show() has shown A in the queue (A's cell says
+ * WAITING). Then B's hold has a higher token than A's. The rule also covers a process that only
+ * tries. If waiters were seen in the queue when its try began, it must not get the lock before any
+ * of them. A try that finds a range of tokens used up waits in the queue for the next range, so
+ * such a try may be in the queue before these waiters. Waiters join one by one, each after the
+ * previous waiter was seen in the queue. Other processes try all the time.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -18,13 +18,13 @@
 
 enum { WAITERS = 8, TRIERS = 2, ROUNDS = 12, ROUNDS_DEEP = 200, TAKEN = 1 << 20 };
 
-/* The tokens of tries that succeeded. */
+/* The tries that succeeded. */
 struct taken {
     _Atomic uint32_t stop;
     _Atomic uint32_t count;
     _Atomic uint64_t tries;
     _Atomic uint64_t tokens[TAKEN];
-    _Atomic int64_t began_ns[TAKEN]; /* when that try began */
+    _Atomic int64_t began_ns[TAKEN]; /* when the try with this index began */
 };
 
 static struct agent_process agent;
@@ -84,16 +84,17 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* The holder takes the lock, to write or to read. Then all waiters join in turn. *first: the
- * holder's token. A try beside a reader is named by the word for a moment, and must not be shown as
- * a waiter. Returns when the first waiter was seen in the queue. */
+/* The holder takes the lock, exclusive or shared, and *first becomes its hold. Then all waiters
+ * join, one after another. Returns the time at which the first waiter was seen in the queue. (The
+ * word names a try beside a reader for a moment. Such a try must not be shown as a waiter.) */
 static int64_t join_all(unsigned round, struct hf_hold *first)
 {
     int64_t seen_ns = 0;
     enum hf_mode held = round % 3 == 1 ? HF_SHARED : HF_EXCLUSIVE;
     ck_assert_int_eq(actor_acquire(&holder, 0, held, GUARD_MS, first), 0);
     for (unsigned i = 0; i < WAITERS; i++) {
-        /* in every third round there are readers, which may share the lock but not pass a writer */
+        /* in every third round some waiters are readers, which may share the lock but must not pass
+         * a writer */
         enum hf_mode mode = round % 3 == 2 && i % 3 != 0 ? HF_SHARED : HF_EXCLUSIVE;
         actor_wait(&waiters[i], 0, mode);
         actor_await_waiter(&holder, "order", &waiters[i]);
@@ -132,7 +133,8 @@ START_TEST(nobody_is_overtaken)
                     (unsigned long long)token, (unsigned long long)first.token,
                     (unsigned long long)last);
         }
-        atomic_store(&taken->count, 0); /* an entry that comes late is judged by its token anyway */
+        atomic_store(&taken->count, 0); /* a try that is recorded after this is still checked by
+                                         * its token */
     }
     ck_assert_uint_gt(atomic_load(&taken->tries), 100);
     atomic_store(&taken->stop, 1);

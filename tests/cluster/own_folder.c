@@ -1,9 +1,9 @@
 /*
- * A process keeps the kernel's locks of its own folders in /proc: one thread of it lists them into
- * memory that never comes (fuse_page.h), another makes a file there, so even a process that only
- * looks something up waits. The agent does not block when such a process connects, nor when the
- * agent is started while that process is its client. As root, with a /proc of its own: a stranger
- * that looks at all processes would wait, too.
+ * A process keeps the kernel's locks of its own folders in /proc. One thread of it lists a folder
+ * into memory that never comes (fuse_page.h), and another wants to make a file there. So every
+ * process that looks something up in the folder waits. The agent must not block when the process
+ * connects, nor when an agent starts whose client the process already is. The test needs root. It
+ * has a /proc of its own, because any other program that looks at all processes would wait, too.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -30,14 +30,15 @@ enum { NOBODY = 65534, SETTLED_MS = 100 };
 
 static struct fuse_page page;
 static struct agent_process agent;
-static struct actor holder; /* of good/a */
+static struct actor holder; /* holds good/a */
 static pid_t culprit;
 
-static const char *const folders[] = {"", "/task"}; /* of /proc/PID */
+static const char *const folders[] = {"", "/task"}; /* folders below /proc/PID */
 
 enum { FOLDERS = sizeof(folders) / sizeof(folders[0]) };
 
-/* Starts children of the culprit that list that folder, and that want to make a file in it. */
+/* Starts a child that lists the folder into memory that never comes, and a child that wants to make
+ * a file in it. */
 static void keep_folder(pid_t pid, const char *folder)
 {
     char path[64];
@@ -57,7 +58,8 @@ static void keep_folder(pid_t pid, const char *folder)
     sleep_ms(SETTLED_MS);
 }
 
-/* A client that sends no command line, and then, if it is late, keeps its folder. */
+/* Acts as a client that sends no command line. It keeps its folder before it connects, or
+ * afterwards if `late` is set. */
 static void be_culprit(const char *folder, bool late, int told)
 {
     REQUIRE(setgid(NOBODY) == 0 && setuid(NOBODY) == 0, "setuid");
@@ -114,7 +116,7 @@ START_TEST(a_client_keeps_its_own_folder)
 }
 END_TEST
 
-/* Has the kernel forget what was looked up before, as it does when memory is short. */
+/* Makes the kernel forget the folders that were looked up before, as when memory is short. */
 static void forget_folders(void)
 {
     int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
@@ -122,7 +124,7 @@ static void forget_folders(void)
     close(fd);
 }
 
-/* The next agent looks for the process by its number. */
+/* The next agent looks for its client's process by the pid in the record. */
 START_TEST(a_client_of_before_keeps_its_own_folder)
 {
     start_culprit(folders[_i], true);
@@ -183,7 +185,7 @@ int main(void)
     pid_t pid = fork();
     REQUIRE(pid >= 0, "fork");
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* its parent has no number in this namespace */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the parent has no pid in this namespace */
         exit(run());
     }
     int status = 0;

@@ -1,7 +1,8 @@
 /*
- * A client with memory that never comes (fuse_page.h). With that memory it makes every possible
- * call on all that it has of the agent (docs/SECURITY.md, "Locks of the kernel that a client can
- * keep"). As root, which can have such memory and be another user; else skipped.
+ * A client has memory that never comes (fuse_page.h). With that memory it makes every possible call
+ * on each descriptor that it has of the agent (docs/SECURITY.md, "Locks of the kernel that a client
+ * can keep"). The test needs root, to have such memory and to become another user. Otherwise it is
+ * skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -28,7 +29,7 @@ enum { NOBODY = 65534, GOT_MAX = 4, CULPRITS_MAX = 64, SERVED_MS = 1500 };
 
 static struct fuse_page page;
 
-/* ---- the memory ---- */
+/* ---- the memory that never comes ---- */
 
 static pid_t start_writer(int to)
 {
@@ -40,7 +41,7 @@ static pid_t start_writer(int to)
     return pid;
 }
 
-/* A process that writes to it waits until it is killed, or until the server ends. */
+/* A process that writes from such memory waits until it is killed, or until the server ends. */
 START_TEST(such_memory_keeps_its_writer)
 {
     int status = 0;
@@ -60,10 +61,10 @@ START_TEST(such_memory_keeps_its_writer)
 }
 END_TEST
 
-/* ---- the descriptors that a client has of its agent ---- */
+/* ---- the descriptors that a client has from its agent ---- */
 
 static struct agent_process agent;
-/* The client's end of the connection, and the descriptors that it received. */
+/* the client's end of the connection, and the descriptors that it received */
 static int got[GOT_MAX];
 static unsigned got_count;
 
@@ -74,7 +75,7 @@ static void say(int fd, const struct hfi_frame *frame)
     REQUIRE(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size, "send: %s", strerror(errno));
 }
 
-/* Receives a frame and returns its kind. Descriptors that come with it go into got. */
+/* Receives a frame and returns its kind. Adds the descriptors that come with it to `got`. */
 static enum hfi_frame_kind hear(int fd)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
@@ -102,7 +103,7 @@ static enum hfi_frame_kind hear(int fd)
     return frame.kind;
 }
 
-/* Gets everything that a client can have, into got. */
+/* Connects, and fills `got` with every kind of descriptor that a client can have. */
 static void enter(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -173,7 +174,8 @@ static void call_ioctl(int fd)
     (void)!ioctl(fd, FIONREAD, page.memory);
 }
 
-/* Holds the lock of an epoll set, which has the descriptor, if that is allowed. */
+/* Keeps the lock of an epoll set that contains the descriptor. It returns if the set cannot contain
+ * it. */
 static void call_epoll(int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT};
@@ -186,7 +188,7 @@ static void call_epoll(int fd)
 static const struct {
     const char *name;
     void (*call)(int fd);
-    bool waits; /* the call waits on every descriptor */
+    bool waits; /* whether the call blocks on every descriptor */
 } calls[] = {{"write", call_write, true},        {"pwritev", call_pwritev, false},
              {"send", call_send, false},         {"sendmsg", call_sendmsg, false},
              {"sendfile", call_sendfile, false}, {"read", call_read, true},
@@ -195,8 +197,8 @@ static const struct {
 
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
-/* Starts a process of another user for each call on each descriptor. All calls are under way
- * then. */
+/* Starts a process of another user for each call on each descriptor. Returns when all these calls
+ * are under way. */
 static unsigned start_culprits(pid_t pids[CULPRITS_MAX])
 {
     unsigned count = 0;
@@ -217,7 +219,7 @@ static unsigned start_culprits(pid_t pids[CULPRITS_MAX])
     return count;
 }
 
-/* One process has everything, and its children make the calls from now on. */
+/* Starts a process that has every descriptor, and whose children make the calls all the time. */
 static pid_t start_client(void)
 {
     int ends[2];
@@ -259,8 +261,8 @@ static void expect_served(hf_client *honest)
     }
 }
 
-/* The client blocks only itself: the agent serves other clients and ends, and the next agent starts
- * and goes on with the holds of the others. */
+/* The client blocks only itself. The agent serves other clients and ends. The next agent starts and
+ * keeps the holds of the other clients. */
 START_TEST(it_keeps_nothing_from_the_agent)
 {
     hf_client *honest;

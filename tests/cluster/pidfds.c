@@ -1,8 +1,8 @@
 /*
- * A process watches its child, a client, by hundreds of thousands of epoll entries on pidfds of it,
- * and kills it. The kernel calls all entries while it holds the lock of that pidfd's queue, and the
- * agent's loop must never wait for that lock. The test also checks how soon the agent notices an
- * ordinary death. Needs root, for two users.
+ * A process watches its child, a client, by hundreds of thousands of epoll entries on pidfds of the
+ * child, and kills the child. The kernel calls all these entries while it holds the lock of the
+ * pidfd's queue. The agent's loop must never wait for that lock. The test also checks how soon the
+ * agent notices an ordinary death. It needs root, for two users.
  */
 #include <check.h>
 #include <signal.h>
@@ -24,14 +24,15 @@
 
 enum {
     NOBODY = 65534,
-    COPIES = 1000, /* copies of a pidfd: an epoll set takes each only once */
+    COPIES = 1000, /* copies of a pidfd, because an epoll set takes each descriptor only once */
     ENTRIES = 1000000,
     DEATHS = 16,
     TTL_MS = 2000,
     TURN_MAX_MS = TTL_MS / 20,
-    AFTER_MS = 200, /* after this time the agent has handled a death, unless it is late */
+    AFTER_MS = 200, /* by then the agent has handled a death, if it is in time */
     QUICK_DEATHS = 300,
-    QUICK_MAX_MS = 50, /* the limit for half of the deaths, as the machine may be busy */
+    QUICK_MAX_MS = 50, /* the limit for half of the deaths, because the machine may be busy at
+                        * the others */
 };
 
 static struct agent_process agent;
@@ -46,8 +47,8 @@ static void start(void)
     agent_start(&agent);
 }
 
-/* The processor time of the loop's thread. Time in which a thread spins for a lock counts as
- * running. */
+/* Returns the processor time of the loop's thread. It includes time in which the thread spins for a
+ * lock. */
 static int64_t loop_cpu_ns(void)
 {
     char path[64];
@@ -92,8 +93,8 @@ static void byte_from(int fd)
     REQUIRE(read(fd, &byte, 1) == 1, "read");
 }
 
-/* The client connects when it is watched already, so that the kernel calls the agent's entry
- * first. */
+/* The client connects only after the attacker watches it. So the kernel calls the agent's entry
+ * before the attacker's. */
 static void be_attacker(int orders, int answers)
 {
     int begin[2];
@@ -121,8 +122,8 @@ static void be_attacker(int orders, int answers)
     _exit(0);
 }
 
-/* Lets one such client die. Returns the processor time of the loop's thread from just before
- * that. */
+/* Lets one watched client die. Returns the processor time of the loop's thread just before the
+ * death. */
 static int64_t die_watched(void)
 {
     int orders[2];
@@ -172,7 +173,7 @@ START_TEST(the_loop_waits_for_no_queue_of_a_pidfd)
 }
 END_TEST
 
-/* ---- how soon the agent notices ---- */
+/* ---- how soon the agent notices a death ---- */
 
 static int compare(const void *a, const void *b)
 {
@@ -181,7 +182,7 @@ static int compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Takes the lock without a lock-delay, and waits for the end. */
+/* Starts a client that takes the lock without a lock-delay and waits to be killed. */
 static pid_t hold(int answers)
 {
     pid_t pid = fork_tied();

@@ -1,8 +1,8 @@
 /*
- * Before the agent started, another user of the host put folders, links, files, sockets and regions
- * where the agent has its own. The agent refuses each in a line that names it, or does not use it.
- * It follows no link, and the target of a link stays unchanged. It needs root, to act as the other
- * users; the agent runs as a user of its own.
+ * Before the agent starts, another user of the host puts folders, links, files, sockets and regions
+ * at the places of the agent's own. The agent refuses each of them in a line that names it, or does
+ * not use it. The agent follows no link, and the target of a link stays unchanged. The test needs
+ * root, to act as the other users. The agent runs as a user of its own.
  */
 #include <check.h>
 #include <dirent.h>
@@ -33,9 +33,11 @@
 
 enum { AGENT_USER = 1, OTHER_USER = 65534, TEXT_MAX = 8192 };
 
-static struct agent_process place; /* only its folder, and the folder's removal, are used */
+static struct agent_process place; /* only its folder is used, and the code that removes the
+                                    * folder */
 static char said[TEXT_MAX];        /* the output of the agent that ran last */
-static char cell[32]; /* the cell's name, which no other process uses: it identifies the regions */
+static char cell[32]; /* the cell's name, which is unique on this machine, so the test can
+                       * recognise its regions */
 
 static const char *path_of(const char *name)
 {
@@ -89,7 +91,7 @@ static void configure(const char *state_dir, const char *socket)
     agent_configure(&place, text);
 }
 
-/* Finds the previous agent's object in /dev/shm; "": none. */
+/* Finds the previous agent's folder in /dev/shm; "" if there is none. */
 static void find_folder(char *out, size_t size)
 {
     char prefix[64];
@@ -138,7 +140,8 @@ static void tear_down(void)
     agent_destroy(&place);
 }
 
-/* Lets the janitor remove them, however the test ends: their names contain the store's id. */
+/* Makes the janitor remove these objects, however the test ends. Their names contain the store's
+ * id. */
 static void note_objects(void)
 {
     char folder[300];
@@ -166,9 +169,10 @@ static void add_namespace(void)
     close(fd);
 }
 
-static void (*hobble)(void); /* takes kernel features away from a test's agents; NULL: none */
+static void (*hobble)(void); /* takes kernel features away from the agents of a test; NULL: from
+                              * none */
 
-/* Runs the agent as its user until it ends or serves, and then ends it. Returns its exit code. */
+/* Runs the agent as its own user. If it serves, ends it. Returns its exit code. */
 static int run_agent(void)
 {
     const char *log = path_of("said");
@@ -209,7 +213,7 @@ static int run_agent(void)
     return 0;
 }
 
-/* Checks that the agent ends with that code, and with one line that has this text. */
+/* Checks that the agent ends with that code, and that a line of its log has that text. */
 static void refuses(int code, const char *text)
 {
     int found = run_agent();
@@ -225,7 +229,8 @@ START_TEST(nothing_is_planted)
 }
 END_TEST
 
-/* A user that connects need not list the folder: see SECURITY.md, "Locks of the kernel". */
+/* A user that connects need not be able to list the socket's folder: see SECURITY.md, "Locks of the
+ * kernel". */
 START_TEST(the_folder_of_the_socket_is_not_listed)
 {
     char text[512];
@@ -247,7 +252,7 @@ START_TEST(a_link_for_the_state)
     make_link("shared/state", "elsewhere", OTHER_USER);
     configure("shared/state", "own/run/agent.sock");
     refuses(69, "found a symbolic link of user 65534");
-    ck_assert_int_eq(rmdir(path_of("elsewhere")), 0); /* empty */
+    ck_assert_int_eq(rmdir(path_of("elsewhere")), 0); /* the agent has put nothing there */
 }
 END_TEST
 
@@ -259,14 +264,14 @@ START_TEST(a_folder_for_the_state)
     make_folder("everybodys", 0, 0777);
     configure("everybodys/state", "own/run/agent.sock");
     refuses(69, "everybodys: found a folder that every user may write to");
-    make_folder("others", OTHER_USER, 0755); /* a user that could put another folder in its place */
+    make_folder("others", OTHER_USER, 0755); /* its owner could replace the folder in it */
     make_folder("others/state", AGENT_USER, 0700);
     configure("others/state", "own/run/agent.sock");
     refuses(69, "others: expected a folder of this agent's user or root");
 }
 END_TEST
 
-/* As if other users could have written to the folder for a while. */
+/* Another user had write access to the state folder for a while, and put links into it. */
 START_TEST(links_in_the_state)
 {
     static const char *const names[] = {"holdfast.db", "lease", "lock", "clients"};
@@ -276,7 +281,7 @@ START_TEST(links_in_the_state)
         if (i == 0) {
             make_folder("own/state", AGENT_USER, 0700);
         }
-        (void)remove(path_of(name)); /* left by the previous run */
+        (void)remove(path_of(name)); /* removes what the previous round left */
         make_link(name, i < 3 ? "victim" : "shared", OTHER_USER);
         int code = run_agent();
         ck_assert_msg(code == 69 || code == 70, "%s: code %d: %s", name, code, said);
@@ -288,7 +293,7 @@ START_TEST(links_in_the_state)
 }
 END_TEST
 
-/* The content and the size of that file stay unchanged. */
+/* The lease is another user's file. Its content and its size stay unchanged. */
 START_TEST(a_lease_of_somebody_else)
 {
     struct stat status;
@@ -314,7 +319,7 @@ START_TEST(something_at_the_sockets_place)
     make_link("shared/agent.sock", "victim", OTHER_USER);
     refuses(70, "found a file that is no socket");
     ck_assert_int_eq(unlink(path_of("shared/agent.sock")), 0);
-    /* Another user's socket, whose owner would pass for the agent. */
+    /* The socket belongs to another user, who could pretend to be the agent. */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", path_of("shared/agent.sock"));
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -338,7 +343,7 @@ START_TEST(a_folder_for_the_socket)
     make_folder("others", OTHER_USER, 0755);
     configure("own/state", "others/agent.sock");
     refuses(69, "others: expected a folder of this agent's user or root");
-    /* the owner of a folder with the sticky bit may still remove everything in it */
+    /* the owner of a folder with the sticky bit may remove the socket */
     make_folder("sticky", OTHER_USER, 01777);
     configure("own/state", "sticky/agent.sock");
     refuses(69, "sticky: expected a folder of this agent's user or root");
@@ -358,7 +363,7 @@ static void move_away(const char *path, char *kept, size_t size)
     ck_assert_msg(rename(path, kept) == 0, "%s: %s", path, strerror(errno));
 }
 
-/* Another user's folder, file and link at the place of the agent's folder in /dev/shm. */
+/* Another user's folder, file or link has the name of the agent's folder in /dev/shm. */
 START_TEST(a_folder_in_shared_memory)
 {
     char path[300];
@@ -388,12 +393,13 @@ START_TEST(a_folder_in_shared_memory)
     refuses(69, "found no folder");
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_eq(rename(kept, path), 0);
-    ck_assert_int_eq(run_agent(), 0); /* the agent starts once that is gone */
+    ck_assert_int_eq(run_agent(), 0); /* the agent starts when the planted object is gone */
     ck_assert_ptr_nonnull(strstr(said, "event=session_"));
 }
 END_TEST
 
-/* Left-overs in the agent's folder are removed. What is not a region of its own stays. */
+/* The agent removes what an earlier agent left in its folder. It keeps everything that is not its
+ * own region. */
 START_TEST(left_overs_in_shared_memory)
 {
     char path[300];
@@ -407,7 +413,8 @@ START_TEST(left_overs_in_shared_memory)
         ck_assert(mkdir(inner, 0700) == 0 && chown(inner, AGENT_USER, AGENT_USER) == 0);
     }
     snprintf(inner, sizeof(inner), "%s/%s/region", path, names[0]);
-    ck_assert_int_eq(symlink(path_of("victim"), inner), 0); /* only the link is removed */
+    ck_assert_int_eq(symlink(path_of("victim"), inner), 0); /* the agent removes only the link
+                                                             * itself */
     snprintf(inner, sizeof(inner), "%s/something", path);
     ck_assert_int_eq(mkdir(inner, 0700), 0);
     ck_assert_int_eq(run_agent(), 0);
@@ -419,8 +426,9 @@ START_TEST(left_overs_in_shared_memory)
 }
 END_TEST
 
-/* A user that fills /dev/shm first keeps an agent from starting. Nothing that takes up room stays
- * of that agent, not even the first namespace's region, for which there was room. */
+/* Another user fills /dev/shm before the agent starts, so the start fails. The failed start must
+ * leave nothing there that takes up memory, not even the first namespace's region, for which there
+ * was room. */
 START_TEST(no_room_in_shared_memory)
 {
     char object[300];
@@ -434,21 +442,22 @@ START_TEST(no_room_in_shared_memory)
     ck_assert_ptr_nonnull(strstr(said, "make room in /dev/shm"));
     find_folder(object, sizeof(object));
     ck_assert_uint_eq(count_regions(object), 0);
-    refuses(69, "make room in /dev/shm"); /* the failed start uses up no session */
+    refuses(69, "make room in /dev/shm"); /* a failed start uses up no session number */
     ck_assert_int_eq(mount("", "/dev/shm", "", MS_REMOUNT, "mode=1777,size=64M"), 0);
     ck_assert_int_eq(run_agent(), 0);
     REQUIRE(strstr(said, "event=session_new epoch=1 ") != NULL, "%s", said);
 }
 END_TEST
 
-/* Lets the kernel kill the agent when it makes a region, as for want of memory. */
+/* Makes the kernel kill the agent when it makes a region, as if memory were short. */
 static void kill_at_a_region(void)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])), /* the size of
-                                                                                     * the region */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])), /* the size
+                                                                                     * of the
+                                                                                     * region */
         BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 16 << 20, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -463,18 +472,20 @@ static rlim_t descriptors;
 static void allow_descriptors(void)
 {
     struct rlimit limit = {descriptors, descriptors};
-    for (int fd = 3; fd < (int)descriptors; fd++) { /* descriptors up to the limit */
-        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);       /* fails where none is open */
+    for (int fd = 3; fd < (int)descriptors; fd++) { /* closes all descriptors below the limit at
+                                                     * exec() */
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);       /* fails for numbers without an open
+                                                     * descriptor */
     }
     REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
 }
 
-/* A start that ends before another process knows of its session uses up no session number, wherever
- * it ends: systemd may begin eight a second, for ever. */
+/* A start that ends before another process knows its session must use up no session number,
+ * wherever the start ends. systemd may start an agent eight times a second, for ever. */
 START_TEST(starts_that_fail_use_up_no_session)
 {
     unsigned late = 0;
-    add_namespace(); /* so that it may run out of descriptors between two regions */
+    add_namespace(); /* with two regions the agent may run out of descriptors between them */
     hobble = kill_at_a_region;
     for (unsigned i = 0; i < 3 && agent_can_be_without("an agent that is killed"); i++) {
         ck_assert_int_eq(run_agent(), 128 + SIGSYS);
@@ -483,11 +494,11 @@ START_TEST(starts_that_fail_use_up_no_session)
     for (descriptors = 8; run_agent() != 0; descriptors++) {
         ck_assert_uint_lt(descriptors, 100);
         REQUIRE(strstr(said, "event=session_new epoch=2 ") == NULL, "%s", said);
-        /* the session was durable already */
+        /* the start failed after the session was durable */
         late += strstr(said, "event=session_new epoch=1 ") != NULL;
     }
     REQUIRE(strstr(said, " epoch=1 ") != NULL, "%s", said);
-    ck_assert_uint_gt(late, 1); /* and the start gave the session's number back */
+    ck_assert_uint_gt(late, 1); /* and these starts gave the session's number back */
 }
 END_TEST
 
@@ -518,18 +529,19 @@ static void lose_regions(void)
     ck_assert_uint_eq(lost, 1);
 }
 
-/* The last session number can be used. After it the agent refuses to start, logs why, and changes
- * nothing. */
+/* The agent uses the last session number. After that it refuses to start, logs the reason, and
+ * changes nothing. */
 START_TEST(the_last_session)
 {
     ck_assert_int_eq(run_agent(), 0);
     number_sessions((1U << 24) - 3);
-    ck_assert_int_eq(run_agent(), 0); /* the only voter believes its own host */
+    ck_assert_int_eq(run_agent(), 0); /* the only voter accepts the number of its own host's
+                                       * record */
     REQUIRE(strstr(said, "event=session_numbers_few number=1 ") != NULL, "%s", said);
     lose_regions();
     ck_assert_int_eq(run_agent(), 0);
     REQUIRE(strstr(said, "event=session_new epoch=16777215 ") != NULL, "%s", said);
-    ck_assert_int_eq(run_agent(), 0); /* the session goes on */
+    ck_assert_int_eq(run_agent(), 0); /* the same session continues */
     REQUIRE(strstr(said, "event=session_continued epoch=16777215 ") != NULL, "%s", said);
     lose_regions();
     for (unsigned i = 0; i < 2; i++) {

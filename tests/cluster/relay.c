@@ -1,17 +1,17 @@
 /*
- * See relay.h. It uses packet sockets, because not every kernel has netem. Frames go from port to
- * port unchanged, together with the kernel's note about checksums that are not computed yet and
- * segments that are not cut yet (struct virtio_net_hdr). The kernel computes and cuts them behind
- * the next port.
+ * See relay.h. The relay uses packet sockets, because not every kernel has netem. It passes frames
+ * from port to port unchanged, together with the kernel's struct virtio_net_hdr. That header says
+ * that a checksum is not computed yet, or that a frame is not cut into segments yet. The kernel
+ * does both after the next port.
  *
  * The waiting frames are a heap in the order of their times. A frame that finds the heap full is
  * lost, as in any switch.
  *
- * A frame is damaged by the change of one bit behind its Ethernet header. If the kernel has still
- * to compute its checksum, the relay cancels that: the checksum is then wrong, and the receiver
- * drops the segment. A frame of several segments, whose checksums nobody has computed, is lost
- * instead. An altered frame has its checksum computed afterwards, so the receiver's TCP accepts it.
- * This fault is for agents with TLS; without TLS they believe what TCP gives them.
+ * The relay corrupts a frame by one bit after its Ethernet header. If the kernel has still to
+ * compute the checksum, the relay cancels that, so the checksum is wrong and the receiver drops the
+ * segment. A frame of several segments, whose checksums nobody has computed, is lost instead. The
+ * checksum of an altered frame is computed afterwards, so the receiver's TCP accepts it. That fault
+ * is for agents with TLS, because without TLS they believe what TCP gives them.
  */
 #include "relay.h"
 
@@ -40,17 +40,17 @@ enum {
     DOUBLE_US_MAX = 1000,
     LATE_US_MIN = 1000,
     LATE_US_MAX = 20000,
-    TCP_LENGTH_AT = 12, /* in its header */
+    TCP_LENGTH_AT = 12, /* the offset of the header's length in a TCP header */
     HEADERS = sizeof(struct virtio_net_hdr),
     IP_AT = HEADERS + sizeof(struct ether_header),
 };
 
 struct frame {
-    unsigned char *bytes; /* virtio_net_hdr, then the frame */
+    unsigned char *bytes; /* a virtio_net_hdr, followed by the frame */
     size_t size;
     unsigned to;
     int64_t due_ns;
-    uint64_t number; /* orders those that are due together */
+    uint64_t number; /* orders frames with the same due_ns */
 };
 
 struct relay {
@@ -58,10 +58,10 @@ struct relay {
     uint64_t random;
     uint64_t numbers;
     int fds[RELAY_PORTS_MAX];
-    bool known[RELAY_PORTS_MAX]; /* the host behind the port has sent a frame */
+    bool known[RELAY_PORTS_MAX]; /* whether the port's host has sent a frame, and so its address
+                                  * is known */
     unsigned char addresses[RELAY_PORTS_MAX][ETH_ALEN];
-    struct frame queue[QUEUE_FRAMES]; /* a heap: no frame is due before the one at (index - 1) /
-                                       * 2 */
+    struct frame queue[QUEUE_FRAMES]; /* a heap: the frame at (index - 1) / 2 is never due later */
     unsigned count;
 };
 
@@ -122,7 +122,7 @@ static struct frame pop(struct relay *relay)
     struct frame first = relay->queue[0];
     struct frame moved = relay->queue[--relay->count];
     unsigned at = 0;
-    for (;;) { /* ends at a leaf */
+    for (;;) { /* the loop ends at a leaf */
         unsigned child = 2 * at + 1;
         if (child + 1 < relay->count && is_before(&relay->queue[child + 1], &relay->queue[child])) {
             child++;
@@ -169,7 +169,7 @@ static size_t tcp_at(const unsigned char *bytes, size_t size)
     return ip.protocol == IPPROTO_TCP && size >= at + sizeof(struct tcphdr) ? at : 0;
 }
 
-/* Returns true if the frame is to be lost instead. */
+/* Flips a bit of the frame. Returns true if the frame is to be lost instead. */
 static bool corrupt(struct relay *relay, unsigned char *bytes, size_t size)
 {
     struct virtio_net_hdr header;
@@ -183,7 +183,7 @@ static bool corrupt(struct relay *relay, unsigned char *bytes, size_t size)
     return false;
 }
 
-/* Flips one bit behind the TCP header. */
+/* Flips one bit of the TCP segment's data. */
 static void alter(struct relay *relay, unsigned char *bytes, size_t size, size_t tcp)
 {
     struct virtio_net_hdr header;
@@ -195,7 +195,8 @@ static void alter(struct relay *relay, unsigned char *bytes, size_t size, size_t
     }
 }
 
-/* The checksum is still to be computed, so it will fit. */
+/* Turns a TCP segment into a reset, if its checksum is still to be computed and so will be
+ * right. */
 static void make_reset(unsigned char *bytes, size_t tcp)
 {
     enum { FLAGS = 13, RST = 4 };
@@ -267,7 +268,7 @@ static void take_in(struct relay *relay, unsigned port)
     for (unsigned turn = 0; turn < TURN_FRAMES; turn++) {
         ssize_t size = recv(relay->fds[port], bytes, sizeof(bytes), 0);
         if (size <= (ssize_t)IP_AT) {
-            return; /* no packet arrived, or it is not a frame */
+            return; /* nothing arrived, or what arrived is no frame */
         }
         pass_on(relay, port, bytes, (size_t)size);
     }
@@ -279,7 +280,7 @@ static void give_out(struct relay *relay)
     while (relay->count > 0 && relay->queue[0].due_ns <= now_ns) {
         struct frame frame = pop(relay);
         ssize_t ignored = send(relay->fds[frame.to], frame.bytes, frame.size, 0);
-        (void)ignored; /* a port that takes no more loses the frame */
+        (void)ignored; /* if the port takes no more, the frame is lost */
         free(frame.bytes);
     }
 }
@@ -294,7 +295,7 @@ void relay_run(const struct relay_plan *plan)
         relay.fds[port] = open_port(port);
         waits[port] = (struct pollfd){.fd = relay.fds[port], .events = POLLIN};
     }
-    for (;;) { /* until it is killed */
+    for (;;) {
         struct timespec rest = {.tv_sec = 1};
         give_out(&relay);
         if (relay.count > 0) {

@@ -1,5 +1,5 @@
-/* A bad switch: carries packets between the ports of the test's network, late, twice, in another
- * order, damaged, or not at all. */
+/* A bad switch. It carries packets between the ports of the test's network, and makes them late,
+ * doubles, reorders, damages or loses them. */
 #ifndef TESTS_CLUSTER_RELAY_H
 #define TESTS_CLUSTER_RELAY_H
 
@@ -8,19 +8,19 @@
 
 enum { RELAY_PORTS_MAX = 8 };
 
-/* The faults from one port to another. The chances are per 10,000 frames. */
+/* The faults of frames from one port to another. The chances are per 10,000 frames. */
 struct relay_link {
     uint32_t delay_us;
-    uint32_t jitter_us; /* up to so much is added, so frames overtake each other */
+    uint32_t jitter_us; /* a frame is later by up to so much, so frames overtake each other */
     uint16_t lost;
-    uint16_t doubled;   /* the copy comes up to a millisecond later */
-    uint16_t late;      /* the frame comes some ms after those behind it */
-    uint16_t corrupted; /* one bit is flipped, and the checksum is left as it was */
-    uint16_t altered;   /* one bit of TCP's payload is flipped, and the checksum is made right */
+    uint16_t doubled;   /* the copy is up to a millisecond later */
+    uint16_t late;      /* the frame is some ms later than those that follow it */
+    uint16_t corrupted; /* one bit is flipped, and the checksum is not corrected */
+    uint16_t altered;   /* one bit of TCP's data is flipped, and the checksum is corrected */
     uint16_t reset;     /* a TCP segment becomes a reset of its connection */
 };
 
-/* Counts, in memory that the relay shares with the test. */
+/* The numbers of frames and faults, in memory that the relay shares with the test. */
 struct relay_counts {
     _Atomic uint64_t frames;
     _Atomic uint64_t lost;
@@ -38,8 +38,8 @@ struct relay_plan {
     struct relay_counts *counts;
 };
 
-/* Carries packets until the process is killed, in the namespace with the interfaces port0, port1,
- * ... Ends the process if it cannot. */
+/* Carries packets between the interfaces port0, port1 and so on of its namespace, until the process
+ * is killed. Ends the process on a failure. */
 void relay_run(const struct relay_plan *plan) __attribute__((noreturn));
 
 #endif

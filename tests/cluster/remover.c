@@ -1,6 +1,7 @@
 /*
- * Tests the process that removes regions (io/remover.h); the test plays the agent: which objects it
- * makes, marks, empties, removes and leaves alone, and that it ends with the agent.
+ * Tests the process that removes regions (io/remover.h). The test takes the agent's part. It checks
+ * which objects the remover makes, marks, empties, removes and leaves alone, and that the remover
+ * ends with the agent.
  */
 #include "io/remover.h"
 
@@ -28,7 +29,7 @@ enum { SIZE = 1 << 20, SPACE = 7 };
 
 static struct remover *remover;
 static char top[64];
-static char path[128]; /* of one region's folder */
+static char path[128]; /* the folder of one region */
 static struct hfi_header *header;
 static int fd;
 
@@ -99,7 +100,7 @@ START_TEST(a_folder_is_made_once)
         ck_assert_int_eq(fstat(folder, &status), 0);
         ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
         close(folder);
-        close(lock); /* the process has released the lock, or is about to */
+        close(lock); /* the remover has released the lock, or is about to */
         lock = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         for (unsigned ms = 0; ms < GUARD_MS && flock(lock, LOCK_EX | LOCK_NB) != 0; ms += 5) {
             sleep_ms(5);
@@ -114,7 +115,8 @@ START_TEST(a_folder_is_made_once)
 }
 END_TEST
 
-/* The removal of another start still waits, so it is not begun a second time. */
+/* A removal that an earlier start has begun still waits for a lock. The next start must not begin
+ * it a second time. */
 START_TEST(a_folder_that_another_start_waits_for)
 {
     int lock = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -129,7 +131,8 @@ START_TEST(a_folder_that_another_start_waits_for)
 }
 END_TEST
 
-/* Processes that map the region learn that it was given up, and keep their mapping. */
+/* Processes that map an abandoned region learn that the agent has left it. They keep their
+ * mapping. */
 START_TEST(a_region_is_left)
 {
     make_region(SIZE);
@@ -140,7 +143,7 @@ START_TEST(a_region_is_left)
 }
 END_TEST
 
-/* The remover knows nothing of another layout, and leaves such a region. */
+/* The remover does not know another layout, and leaves such a region unchanged. */
 START_TEST(a_region_of_another_layout_is_left)
 {
     make_region(SIZE);
@@ -151,8 +154,8 @@ START_TEST(a_region_of_another_layout_is_left)
 }
 END_TEST
 
-/* However the region was spoilt, a process that maps it reads zeros, and the region takes no
- * memory. */
+/* However a client has spoilt the region, a process that maps it reads zeros after this, and the
+ * region takes up no memory. */
 START_TEST(a_region_is_emptied)
 {
     static const off_t sizes[] = {SIZE, 0, SIZE / 2, 3 * SIZE};
@@ -169,7 +172,8 @@ START_TEST(a_region_is_emptied)
 }
 END_TEST
 
-/* Links, and folders with something else in them, are not regions of the agent. */
+/* A link, or a folder with anything else in it, is not a region of the agent. The remover leaves it
+ * alone. */
 START_TEST(what_is_no_region_is_left_alone)
 {
     char object[160];
@@ -197,7 +201,7 @@ START_TEST(what_is_no_region_is_left_alone)
 }
 END_TEST
 
-/* The agent notices that the remover was killed, and later orders fail. */
+/* The remover is killed. The agent notices that, and its later orders fail. */
 START_TEST(it_is_killed)
 {
     char children[128];
@@ -220,7 +224,7 @@ START_TEST(it_is_killed)
 }
 END_TEST
 
-/* Orders that came before the agent's end are still carried out. */
+/* The remover still carries out the orders that it got before the agent's end. */
 START_TEST(the_agent_ends)
 {
     int status;

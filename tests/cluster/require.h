@@ -1,6 +1,6 @@
 /*
- * The assertion for tests of many processes: it prints what is wrong and ends the process that
- * found it. The process that waits for that one then reports the failure. (Check's own assertions
+ * The assertion for tests of many processes. It prints what is wrong and ends the process that
+ * found it. The process that waits for that process reports the failure. (Check's own assertions
  * jump back into the test, which only the test's first process may do.)
  */
 #ifndef TESTS_CLUSTER_REQUIRE_H
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The process's present step, printed with a failure; defined in agent_process.c. */
+/* The step at which the process is, which a failure prints. It is defined in agent_process.c. */
 extern char require_context[128];
 
 #define REQUIRE(condition, ...)                                                                    \

@@ -1,9 +1,9 @@
 /*
- * The agent is killed with kill -9 under live holds and waiters.
+ * The agent is killed with kill -9 while clients hold locks and wait for them.
  *
- * If it is back within the lease, every holder still holds, none gets LOST, and every waiter is
- * served in order, with rising tokens. If it stays away past the lease, every holder learns that
- * from its own timer, in time, without an agent.
+ * If the next agent starts within the lease, every holder still holds, no holder gets LOST, and
+ * every waiter is served in order, with rising tokens. If no agent starts within the lease, every
+ * holder learns that from its own timer, in time, without an agent.
  */
 #include "actor.h"
 #include "faults.h"
@@ -53,14 +53,14 @@ static void events_on(struct actor *actor)
     REQUIRE(actor_do(actor, &(struct actor_request){.kind = ACTOR_EVENTS}).result == 0, "events");
 }
 
-/* Returns the next event within timeout_ms; kind 0: none. */
+/* Returns the next event within timeout_ms. Its kind is 0 if there is none. */
 static struct actor_reply event_within(struct actor *actor, int64_t timeout_ms)
 {
     const struct actor_request request = {.kind = ACTOR_EVENT, .timeout_ns = timeout_ms * MS};
     return actor_do(actor, &request);
 }
 
-/* Every holder takes its own lock. */
+/* Each of the holders takes its own lock. */
 static void take_all(unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -83,7 +83,7 @@ static void check_all_hold(unsigned count)
     }
 }
 
-/* Waiter i waits for lock i, behind its holder. */
+/* Waiter i waits for lock i, which holder i has. */
 static void wait_all(void)
 {
     for (unsigned i = 0; i < WAITERS; i++) {
@@ -109,7 +109,7 @@ START_TEST(killed_agent_back_within_the_lease)
     ck_assert(agent_logged(&agent, "session_continued"));
     for (unsigned i = 0; i < HOLDERS; i++) {
         struct actor_reply reply;
-        /* not served while another process holds */
+        /* the waiter gets nothing as long as the holder holds */
         ck_assert(!actor_receive(&waiters[i], &reply, 0));
         ck_assert_int_eq(actor_release(&holders[i], 0), 0);
         REQUIRE(actor_receive(&waiters[i], &reply, GUARD_MS), "waiter %u is not served", i);
@@ -122,7 +122,8 @@ START_TEST(killed_agent_back_within_the_lease)
 }
 END_TEST
 
-/* Many waiters of one lock keep their order, although the agent is killed between their turns. */
+/* Many waiters of one lock keep their order, although the agent is killed between two
+ * hand-overs. */
 START_TEST(waiters_served_in_order_over_restarts)
 {
     take_all(1);
@@ -145,7 +146,8 @@ START_TEST(waiters_served_in_order_over_restarts)
         if (i % 10 == 5) {
             agent_kill(&agent);
         }
-        ck_assert_int_eq(actor_release(&waiters[i], 0), 0); /* with or without an agent */
+        ck_assert_int_eq(actor_release(&waiters[i], 0), 0); /* a release works with or without an
+                                                             * agent */
         if (i % 10 == 7) {
             agent_start(&agent);
         }
@@ -167,7 +169,7 @@ START_TEST(every_holder_is_told_in_time_without_an_agent)
     agent_kill(&agent);
     int64_t killed_ns = boottime_now();
     int64_t unserved_ns[HOLDERS];
-    for (unsigned i = 0; i < HOLDERS; i++) { /* each holder waits for events from now on */
+    for (unsigned i = 0; i < HOLDERS; i++) { /* each holder's time is measured from here on */
         unserved_ns[i] = process_unserved_ns(holders[i].pid);
         const struct actor_request wait = {.kind = ACTOR_EVENT,
                                            .timeout_ns = (TTL_MS + GUARD_MS) * MS};
@@ -179,8 +181,8 @@ START_TEST(every_holder_is_told_in_time_without_an_agent)
         REQUIRE(reply.result == 1 && reply.event.kind == HF_EVENT_JEOPARDY &&
                     reply.event.lock == 0 && reply.event.token == holds[i].token,
                 "holder %u was told %d", i, (int)reply.event.kind);
-        /* A lease that the dead agent renewed ends a ttl later at most. Time in which the holder
-         * had no processor does not count. */
+        /* The agent may have renewed the lease just before its death, so the lease ends one ttl
+         * later at most. Time in which the holder had no processor does not count. */
         int64_t late_ns = process_unserved_ns(holders[i].pid) - unserved_ns[i];
         REQUIRE(reply.time_ns - late_ns < killed_ns + (TTL_MS + 3000) * MS,
                 "holder %u was told too late", i);
@@ -195,7 +197,7 @@ START_TEST(every_holder_is_told_in_time_without_an_agent)
 }
 END_TEST
 
-/* If the agent is back within the grace period, holds are in jeopardy and then safe again. */
+/* If an agent is back within the grace period, holds are in jeopardy, and then safe again. */
 START_TEST(jeopardy_ends_when_the_agent_is_back_within_the_grace_period)
 {
     take_all(2);
@@ -205,7 +207,8 @@ START_TEST(jeopardy_ends_when_the_agent_is_back_within_the_grace_period)
     agent_start(&agent);
     reply = event_within(&holders[0], GUARD_MS);
     ck_assert_int_eq(reply.result, 1);
-    if (agent_logged(&agent, "session_continued")) { /* otherwise the machine was too slow */
+    if (agent_logged(&agent, "session_continued")) { /* otherwise the machine was too slow, and
+                                                      * there is a new session */
         ck_assert_int_eq(reply.event.kind, HF_EVENT_SAFE);
         ck_assert(actor_remaining(&holders[0], 0) > 0);
         ck_assert_int_eq(actor_release(&holders[0], 0), 0);
@@ -216,7 +219,7 @@ START_TEST(jeopardy_ends_when_the_agent_is_back_within_the_grace_period)
 }
 END_TEST
 
-/* After SIGTERM the next start goes on with all holds. */
+/* After SIGTERM the next agent goes on with all holds. */
 START_TEST(stopped_agent_keeps_every_hold)
 {
     take_all(5);
@@ -239,8 +242,8 @@ static int64_t memory_of(const char *path)
     return (int64_t)status.st_blocks * 512;
 }
 
-/* A stop gives back the empty pages of a region that no process maps. After the next start the
- * session goes on, and no token comes twice. */
+/* When the agent stops, it gives back the empty pages of regions that no process maps. The next
+ * agent goes on with the session, and no token comes twice. */
 START_TEST(stopped_agent_without_clients_keeps_little_memory)
 {
     char path[512];
@@ -249,14 +252,14 @@ START_TEST(stopped_agent_without_clients_keeps_little_memory)
     take_all(1);
     ck_assert_int_eq(actor_release(&holders[0], 0), 0);
     ck_assert_int_eq(agent_stop(&agent), 0);
-    ck_assert_int_eq(memory_of(path), whole); /* a process still maps it */
+    ck_assert_int_eq(memory_of(path), whole); /* a process still maps the region */
     agent_start(&agent);
     actor_end(&holders[0]);
     for (unsigned waited_ms = 0; waited_ms < GUARD_MS && !agent_logged(&agent, "client_died");
          waited_ms += 20) {
         sleep_ms(20);
     }
-    sleep_ms(200); /* by then the agent has forgotten that client */
+    sleep_ms(200); /* in this time the agent removes the client */
     ck_assert_int_eq(agent_stop(&agent), 0);
     ck_assert_int_lt(memory_of(path), whole / 4);
     uint64_t token = holds[0].token;
@@ -270,7 +273,8 @@ START_TEST(stopped_agent_without_clients_keeps_little_memory)
 }
 END_TEST
 
-/* A holder dies while no agent runs. The next agent notices, and closes its lock. */
+/* A holder dies while no agent runs. The next agent notices the death, and closes the holder's lock
+ * for its lock-delay. */
 START_TEST(holder_that_died_without_an_agent)
 {
     take_all(3);
@@ -282,7 +286,8 @@ START_TEST(holder_that_died_without_an_agent)
     actor_kill(&holders[1]);
     int64_t died_ns = boottime_now();
     struct actor_reply reply;
-    ck_assert(!actor_receive(&waiters[0], &reply, 300)); /* no agent runs that could notice */
+    ck_assert(!actor_receive(&waiters[0], &reply, 300)); /* no agent notices the holder's death
+                                                          * yet */
     agent_start(&agent);
     REQUIRE(actor_receive(&waiters[0], &reply, GUARD_MS), "the waiter is stuck");
     ck_assert_int_eq(reply.result, 0);
@@ -302,8 +307,8 @@ static void in_folder(const char *command)
     REQUIRE(system(text) == 0, "%s", text);
 }
 
-/* An old copy of the store is put back within the lease, while the region is unchanged. The copy
- * does not know which lock each slot is, so the session must not go on. */
+/* Somebody puts an old copy of the store back within the lease. The region is unchanged, and the
+ * copy does not know which lock each slot is. So the agent must not go on with the session. */
 START_TEST(old_copy_of_the_store_does_not_go_on_with_the_session)
 {
     take_all(1);
@@ -322,7 +327,8 @@ START_TEST(old_copy_of_the_store_does_not_go_on_with_the_session)
 }
 END_TEST
 
-/* Starts an agent with the faults in the file at path, and a first holder. */
+/* Starts an agent with a file of faults, whose path it writes to `path`, and a first holder.
+ * Returns the faults. */
 static struct faults *start_with_faults(char *path, size_t size)
 {
     agent_kill(&agent);
@@ -338,7 +344,7 @@ static struct faults *start_with_faults(char *path, size_t size)
     return faults;
 }
 
-/* The agent stands still in the middle of a turn, while it sends an answer. */
+/* The agent stalls in the middle of a turn, while it sends an answer. It logs that. */
 START_TEST(a_stall_within_a_turn_is_told)
 {
     char path[96];
@@ -357,8 +363,8 @@ START_TEST(a_stall_within_a_turn_is_told)
 }
 END_TEST
 
-/* The only voter counts its own host's leases by one clock: holds go on, and no line says that they
- * do not. */
+/* A clock at a wrong rate costs the hosts of an only voter no hold, because that voter counts its
+ * own host's lease by the same clock. No log line may say that holds are at risk. */
 START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
 {
     char path[128];
@@ -370,13 +376,14 @@ START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
         REQUIRE(boottime_now() < end_ns, "it was not told");
         sleep_ms(20);
     }
-    sleep_ms(TTL_MS); /* two looks at the clock, and more */
+    sleep_ms(TTL_MS); /* in this time the agent checks the clock at least twice */
     REQUIRE(actor_remaining(&holders[0], 0) > 0, "the hold was lost");
     REQUIRE(agent_logged(&agent, "depend on this one clock and go on"), "the wrong was told");
     REQUIRE(!agent_logged(&agent, "no hold of this host counts"), "the wrong was told");
     snprintf(said, sizeof(said), FAULTS_FILE "=%s " FAULTS_HOST "=%u LD_PRELOAD=%s", path,
              agent.host, binary_path("../tests/libholdfast_faults.so"));
-    size_t used = strlen(said); /* binary_path() has one buffer */
+    size_t used = strlen(said); /* called before the next call, because binary_path() has only
+                                 * one buffer */
     snprintf(said + used, sizeof(said) - used, " %s doctor -s %s", binary_path("holdfast"),
              agent.socket);
     FILE *pipe = popen(said, "r");

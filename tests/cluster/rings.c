@@ -1,9 +1,9 @@
 /*
- * RING, the frame by which a client asks the agent to look at its locks: which locks it concerns,
- * how invalid ones are refused, and what the agent finds without it. A client that rings without
- * end, over one connection or many, costs the agent little, other users of the same namespace
- * nothing, and other processes of its own user at most 60 ms at a time. The last part needs root,
- * for two users.
+ * RING is the frame by which a client asks the agent to look at its locks. The tests check which
+ * locks a RING concerns, how the agent refuses invalid ones, and what the agent finds without a
+ * RING. A client that rings without end, over one connection or many, costs the agent little. It
+ * costs other users of the same namespace nothing, and other processes of its own user at most 60
+ * ms at a time. The tests of costs need root, for two users.
  */
 #include <check.h>
 #include <errno.h>
@@ -31,12 +31,13 @@
 
 enum {
     NOBODY = 65534,
-    MANY = 500, /* connections */
+    MANY = 500, /* the connections of the flood */
     FLOOD_MS = 3000,
-    COST_MAX_MS = 50,     /* of the agent's time, for 999 of 1000 new locks */
-    PERCENT_NOTHING = 15, /* of a processor, for rings without a cause; 2 are promised, and the rest
-                           * is for the cost of */
-    PERCENT_CAUSE = 75,   /* many connections; with a cause: half of a processor, and that cost */
+    COST_MAX_MS = 50,     /* the limit in ms of the agent's processor time, for 999 of 1000 new
+                           * locks */
+    PERCENT_NOTHING = 15, /* the limit in percent of a processor for rings without dirty bits: 2
+                           * are promised, and the other 13 are for many connections */
+    PERCENT_CAUSE = 75,   /* the same for rings with dirty bits: 50 are promised */
     TRIES = 3,
 };
 
@@ -47,14 +48,14 @@ enum {
 
 static struct agent_process agent;
 
-/* ---- raw clients ---- */
+/* ---- clients without the library ---- */
 
 struct raw {
     int socket;
     uint32_t client;
     uint64_t nonce;
     int region_fd;
-    struct hfi_region region; /* of the last REGION */
+    struct hfi_region region; /* the region that came with the last REGION */
 };
 
 static bool say(const struct raw *raw, const struct hfi_frame *frame)
@@ -119,7 +120,8 @@ static bool ring(const struct raw *raw)
     return say(raw, &(struct hfi_frame){.kind = HFI_FRAME_RING});
 }
 
-/* Connects, or comes back. Returns whether the agent resumed the client. */
+/* Connects, with the identity of an earlier connection if *raw has one. Returns whether the agent
+ * resumed that client. */
 static bool enter(struct raw *raw)
 {
     struct hfi_frame frame;
@@ -130,14 +132,14 @@ static bool enter(struct raw *raw)
     return frame.welcome.resumed;
 }
 
-/* Waits for an answer: the agent has then handled every earlier packet. */
+/* Waits for the answer to a request. By then the agent has handled every earlier packet. */
 static void wait_for_it(struct raw *raw)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS, .request = 3};
     REQUIRE(say(raw, &frame) && hear(raw, &frame) && frame.kind == HFI_FRAME_DONE, "no answer");
 }
 
-/* Gets the region of that name's namespace, by OPEN or by MAP. */
+/* Receives the region of that name's namespace, by OPEN or by MAP. */
 static void have_region(struct raw *raw, const char *name, enum hfi_frame_kind how)
 {
     struct stat status;
@@ -193,7 +195,9 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* Returns whether a dirty bit stays set, unless the regular look falls into that moment. */
+/* Sets a dirty bit in the owner's region, lets `who` send a ring or another frame, and returns
+ * whether the bit stays set. It tries again, because the agent's regular look may clear the bit at
+ * that time. */
 static bool stays(struct raw *owner, struct raw *who, bool rings)
 {
     for (unsigned i = 0; i < TRIES; i++) {
@@ -215,8 +219,9 @@ START_TEST(a_ring_is_about_the_regions_of_who_rings)
     ck_assert(!enter(&other));
     have_region(&both, "both/a", HFI_FRAME_OPEN);
     have_region(&other, "other/a", HFI_FRAME_OPEN);
-    ck_assert(stays(&both, &both, false)); /* another frame is not a ring */
-    ck_assert(stays(&both, &other, true)); /* nor does a ring for another region count */
+    ck_assert(stays(&both, &both, false)); /* a frame that is no ring leaves the bit set */
+    ck_assert(stays(&both, &other, true)); /* a client's ring does not concern regions that it
+                                            * does not have */
     ck_assert(has_bit(&both));
     ck_assert(ring(&both));
     wait_for_it(&both);
@@ -232,7 +237,7 @@ START_TEST(a_ring_is_about_the_regions_of_who_rings)
 }
 END_TEST
 
-/* If the socket is full of CLOSE, a ring is not sent. */
+/* A CLOSE counts as a ring, because a client whose socket is full of CLOSE cannot send a ring. */
 START_TEST(a_close_counts_as_one)
 {
     struct raw raw = {0};
@@ -248,7 +253,8 @@ START_TEST(a_close_counts_as_one)
 }
 END_TEST
 
-/* The client's rings were lost, or could not be sent. */
+/* When a client connects again, the agent looks at its locks, because earlier rings may have been
+ * lost or not been sent. */
 START_TEST(who_comes_back_is_looked_at)
 {
     struct raw raw = {0};
@@ -279,7 +285,7 @@ START_TEST(without_a_ring_it_is_found_later)
 }
 END_TEST
 
-/* ---- rubbish ---- */
+/* ---- invalid rings ---- */
 
 static void expect_hung_up(struct raw *raw, const char *bytes, size_t size)
 {
@@ -298,15 +304,15 @@ START_TEST(a_ring_that_is_none_is_refused)
         const char *bytes;
         size_t size;
     } rubbish[] = {
-        {"\x92\x11\x07", 3},                     /* with a number, as a request has */
-        {"\x93\x11\x00\x00", 4},                 /* with a region, of its own */
-        {"\x93\x11\x00\xce\xff\xff\xff\xff", 8}, /* and an unknown one */
+        {"\x92\x11\x07", 3},                     /* a request's number */
+        {"\x93\x11\x00\x00", 4},                 /* the number of the client's own region */
+        {"\x93\x11\x00\xce\xff\xff\xff\xff", 8}, /* the number of an unknown region */
         {"\x91\x11", 2},
         {"\x92\x11\xc0", 3},
     };
     struct raw raw = {0};
     dial(&raw);
-    expect_hung_up(&raw, "\x92\x11\x00", 3); /* before HELLO */
+    expect_hung_up(&raw, "\x92\x11\x00", 3); /* a ring before HELLO */
     ck_assert_uint_gt(agent_logged(&agent, "found a frame before WELCOME"), 0);
     for (size_t i = 0; i < sizeof(rubbish) / sizeof(rubbish[0]); i++) {
         raw = (struct raw){0};
@@ -319,7 +325,7 @@ START_TEST(a_ring_that_is_none_is_refused)
 }
 END_TEST
 
-/* Another thread may ring as soon as there is a connection, before WELCOME. */
+/* A client's other thread may ring once the connection exists, even before WELCOME. */
 START_TEST(a_ring_behind_hello_is_harmless)
 {
     struct raw raw = {0};
@@ -336,7 +342,7 @@ START_TEST(a_ring_behind_hello_is_harmless)
 }
 END_TEST
 
-/* ---- without end ---- */
+/* ---- rings without end ---- */
 
 static int64_t agent_cpu_ns(void)
 {
@@ -347,8 +353,8 @@ static int64_t agent_cpu_ns(void)
     return spent.tv_sec * 1000 * MS + spent.tv_nsec;
 }
 
-/* Rings as fast as it can, on so many connections. bits: each time every lock has its dirty bit
- * set. */
+/* Rings as fast as it can, on `connections` connections. If `bits` is set, it sets every lock's
+ * dirty bit each time. */
 static void flood(unsigned connections, bool bits, int begun)
 {
     static struct raw raws[MANY];
@@ -378,7 +384,7 @@ static void become(uid_t user)
     REQUIRE(setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0, "user");
 }
 
-/* Starts the flood, and waits until it has begun. */
+/* Starts a process that floods the agent, and waits until it has begun. */
 static pid_t start_flood(unsigned connections, bool bits)
 {
     int ends[2];
@@ -398,7 +404,7 @@ static pid_t start_flood(unsigned connections, bool bits)
     return pid;
 }
 
-/* Opens and takes new locks in that namespace, for so long. */
+/* Opens and takes new locks of that client's namespace for lasts_ms. */
 static void ask_for(hf_client *client, int64_t lasts_ms)
 {
     static unsigned locks;
@@ -420,8 +426,8 @@ static hf_client *connect_to_agent(void)
     return client;
 }
 
-/* Checks the percentage of the passed time. busy: of the time in which the agent could have had a
- * processor, as a process that would use all of it on a busy machine. */
+/* Checks how many percent of the passed time the agent used the processor. If `busy` is set, time
+ * in which the agent waited for a processor does not count as passed. */
 static void expect_percent(const char *what, bool busy, int64_t most)
 {
     int64_t unserved_ns = process_unserved_ns(agent.pid);
@@ -447,7 +453,7 @@ static const struct {
     {"500 connections, for nothing", MANY, false, PERCENT_NOTHING},
 };
 
-/* One user rings without end. Another user is in the same namespace. */
+/* One user rings without end. It costs another user of the same namespace nothing. */
 START_TEST(who_rings_without_end_costs_little)
 {
     if (geteuid() != 0) {
@@ -470,7 +476,8 @@ START_TEST(who_rings_without_end_costs_little)
 }
 END_TEST
 
-/* An honest process of the user that rings without end gets its answers. */
+/* One process of a user rings without end. An honest process of the same user still gets its
+ * answers. */
 START_TEST(who_shares_the_user_is_served)
 {
     if (geteuid() != 0) {

@@ -1,12 +1,13 @@
 /*
- * A process with write access to a region writes rubbish into it without end, while the agent runs:
- * it flips bits, forges holds and seats out of what is there, writes over the header, truncates and
- * grows the object, and locks it as files can be locked. Clients of that namespace keep trying.
+ * A process with write access to a region writes rubbish into it without end, while the agent runs.
+ * It flips bits, forges holds and seats from values in the region, overwrites the header, truncates
+ * and grows the object, and locks it by the file locks of the kernel. Clients of that namespace
+ * keep trying.
  *
- * The agent lives, answers, logs no bug and little else, and takes a bounded share of the
- * processor. In the other namespace workers take locks in all ways and record that: they are served
- * all the time, no two exclusive holds overlap, and tokens rise. An agent that is started again
- * also serves the spoilt namespace.
+ * The agent lives, answers, logs no bug and little else, and uses a limited share of the processor.
+ * In the other namespace workers take locks in all ways and record that: they are served all the
+ * time, no two exclusive holds overlap, and tokens rise. After a restart the agent serves the
+ * spoilt namespace, too.
  *
  * HOLDFAST_TEST_MINUTES=N: the test lasts N minutes.
  */
@@ -33,11 +34,11 @@ enum {
     WORKERS = 3,
     VICTIMS = 2,
     LOCKS = 3,
-    HISTORY_MAX = 1 << 21, /* as many more for each further minute */
+    HISTORY_MAX = 1 << 21, /* for one minute; each further minute adds as many */
     BEFORE_MS = 1000,
     RUN_MS = 4000,
-    BURST = 2000, /* words between two looks at the clock */
-    PAUSE_MS = 1, /* a pause after each burst, in which others run */
+    BURST = 2000, /* words that are written between two looks at the clock */
+    PAUSE_MS = 1, /* the pause after each burst, in which other processes run */
     MEMORY_MORE_MAX_KB = 64 * 1024,
     LOG_A_SECOND_MAX = 8 * 1024,
 };
@@ -47,11 +48,11 @@ static struct history *history;
 
 static struct {
     _Atomic bool end;
-    _Atomic bool truncate; /* truncating may begin */
+    _Atomic bool truncate; /* the culprit may truncate the object from now on */
     _Atomic uint64_t written;
     _Atomic uint64_t truncated;
     _Atomic uint64_t turns[WORKERS];
-    _Atomic uint64_t victims_had; /* holds in the spoilt namespace, true or false ones */
+    _Atomic uint64_t victims_had; /* holds in the spoilt namespace, including false ones */
     _Atomic uint64_t victims_told;
 } * shared;
 
@@ -69,7 +70,7 @@ static int64_t run_ms(void)
     return minutes != NULL ? (int64_t)atoi(minutes) * 60000 : RUN_MS;
 }
 
-/* ---- the namespace beside it ---- */
+/* ---- the other namespace ---- */
 
 static void note(enum history_kind kind, unsigned lock, enum hf_mode mode,
                  const struct hf_hold *hold)
@@ -114,11 +115,11 @@ static void work(unsigned worker)
     while (!atomic_load(&shared->end)) {
         unsigned lock = (unsigned)draw(&random, LOCKS);
         one_turn(locks[lock], lock, draw(&random, 4) == 0 ? HF_SHARED : HF_EXCLUSIVE);
-        /* Otherwise the record of a long run, or of a fast machine, would be too long. */
+        /* The pause keeps the record short enough in a long run and on a fast machine. */
         if (atomic_fetch_add(&shared->turns[worker], 1) % 16 == 0 || run_ms() > RUN_MS) {
             sleep_ms(1);
         }
-        if (draw(&random, 256) == 0) { /* this makes the agent look at the region */
+        if (draw(&random, 256) == 0) { /* a close makes the agent look at the region */
             hf_close(locks[lock]);
             char name[32];
             snprintf(name, sizeof(name), "good/%u", lock);
@@ -139,7 +140,8 @@ static uint64_t turns(void)
 
 /* ---- the spoilt namespace ---- */
 
-/* A process that keeps working in the spoilt namespace. If that kills it, only it dies. */
+/* Works in the spoilt namespace without end. The rubbish may kill this process, and no other
+ * one. */
 static void be_a_victim(void)
 {
     hf_client *client;
@@ -169,7 +171,7 @@ static void be_a_victim(void)
     _exit(0);
 }
 
-/* Keeps so many victims running. */
+/* Keeps VICTIMS processes running. */
 static void mind_victims(void)
 {
     pid_t pids[VICTIMS] = {0};
@@ -187,7 +189,8 @@ static void mind_victims(void)
     _exit(0); /* the victims die with this process */
 }
 
-/* A value to write into a word: flipped bits, another word of the region, or a plausible value. */
+/* Returns a value for a word: with flipped bits, copied from another word of the region, or a
+ * plausible value. */
 static uint64_t forge(uint64_t *random, const _Atomic uint64_t *words, uint64_t count, uint64_t old)
 {
     switch (draw(random, 5)) {
@@ -205,12 +208,12 @@ static uint64_t forge(uint64_t *random, const _Atomic uint64_t *words, uint64_t 
     }
 }
 
-/* Writes mostly at the beginning, where most of the used part lies. */
+/* Writes mostly to the region's beginning, which has most of the used memory. */
 static void write_some(uint64_t *random, _Atomic uint64_t *words, uint64_t count)
 {
     for (unsigned i = 0; i < BURST; i++) {
         uint64_t within = draw(random, 4) == 0 ? count : count / 256;
-        within = draw(random, 8) == 0 ? 512 : within; /* the header */
+        within = draw(random, 8) == 0 ? 512 : within; /* in the header */
         _Atomic uint64_t *word = &words[draw(random, within)];
         atomic_store(word, forge(random, words, count, atomic_load(word)));
     }
@@ -220,7 +223,8 @@ static void write_some(uint64_t *random, _Atomic uint64_t *words, uint64_t count
 static void cut(uint64_t *random, int fd, off_t size)
 {
     static const unsigned parts[] = {0, 1, 2, 3};
-    off_t part = (off_t)parts[draw(random, 4)] * size / 2; /* a draw of 3: larger than before */
+    off_t part = (off_t)parts[draw(random, 4)] * size / 2; /* a factor of 3 makes the object
+                                                            * larger */
     (void)!ftruncate(fd, part);
     atomic_fetch_add(&shared->truncated, 1);
 }
@@ -248,9 +252,7 @@ static void spoil(const char *path)
     _exit(0);
 }
 
-/* ---- the test ---- */
-
-/* Returns the processor time that the agent has used. */
+/* Returns the processor time that the agent has used, in ms. */
 static int64_t agent_time_ms(void)
 {
     char path[64];
@@ -267,7 +269,7 @@ static int64_t agent_time_ms(void)
     return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
-/* Takes a lock of that namespace, as a new client. */
+/* Connects a new client and takes a lock. Returns the library's error. */
 static int try_lock(const char *name)
 {
     hf_client *client;
@@ -285,7 +287,7 @@ static int try_lock(const char *name)
     return result;
 }
 
-/* Waits for that long, and checks that the other namespace is served in every second. */
+/* Waits for duration_ms, and checks every second that the agent serves the other namespace. */
 static void pass(int64_t duration_ms)
 {
     for (int64_t end_ns = boottime_now() + duration_ms * MS; boottime_now() < end_ns;) {
@@ -361,7 +363,7 @@ START_TEST(a_region_full_of_rubbish)
     ck_assert(agent_logged(&agent, "event=session_continued"));
     ck_assert_int_eq(try_lock("good/new"), 0);
     int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;
-    int result; /* the next agent has a sound region */
+    int result; /* the next agent makes a new region */
     while ((result = try_lock("bad/new")) == HF_EUNSERVED && boottime_now() < late_ns) {
         sleep_ms(50);
     }

@@ -68,7 +68,7 @@ START_TEST(only_who_may_opens)
     ck_assert_int_eq(actor_acquire(&nobody, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_eq(actor_open(&nobody, 1, "secret/a", 10), HF_EACCES);
     ck_assert_int_eq(actor_open(&nobody, 1, "team/a", 10), HF_EACCES);
-    /* [agent]'s default applies */
+    /* the default of [agent] applies to this namespace */
     ck_assert_int_eq(actor_open(&nobody, 1, "plain", 10), HF_EACCES);
     ck_assert_int_eq(actor_open(&member, 0, "team/a", 10), 0);
     ck_assert_int_eq(actor_open(&member, 1, "secret/a", 10), HF_EACCES);
@@ -88,11 +88,12 @@ START_TEST(nobody_sees_what_is_not_his)
     ck_assert_int_eq(ask(&nobody, ACTOR_SHOW, "secret/a"), HF_EACCES);
     ck_assert_int_eq(ask(&nobody, ACTOR_SHOW, "open/a"), 0);
     ck_assert_int_eq(actor_do(&nobody, &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
-    ck_assert_int_eq(ask(&nobody, ACTOR_WATCH, ""), 0); /* it covers what the user may see */
+    ck_assert_int_eq(ask(&nobody, ACTOR_WATCH, ""), 0); /* the watch covers only the locks that
+                                                         * the user may see */
     ck_assert_int_eq(actor_release(&root, 0), 0);
     ck_assert_int_eq(actor_release(&root, 1), 0);
     ck_assert_int_eq(actor_acquire(&root, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    /* The user gets events only of locks that it may see, though other locks changed before and
+    /* The user gets events only of locks that it may see, although other locks changed before and
      * after. */
     struct actor_request next = {.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS};
     struct actor_reply event = actor_do(&nobody, &next);
@@ -114,8 +115,9 @@ START_TEST(break_needs_an_admin)
 {
     ck_assert_int_eq(actor_open(&nobody, 0, "open/a", 10), 0);
     ck_assert_int_eq(actor_acquire(&nobody, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    ck_assert_int_eq(ask(&nobody, ACTOR_BREAK, "open/a"), HF_EACCES); /* not even a lock that the
-                                                                       * user may use */
+    ck_assert_int_eq(ask(&nobody, ACTOR_BREAK, "open/a"), HF_EACCES); /* an admin's right is
+                                                                       * needed even for a lock
+                                                                       * that the user may use */
     ck_assert_int_eq(ask(&member, ACTOR_BREAK, "open/a"), HF_EACCES);
     ck_assert(actor_remaining(&nobody, 0) > 0);
     ck_assert_int_eq(ask(&root, ACTOR_BREAK, "open/a"), 0);
@@ -144,7 +146,7 @@ START_TEST(nothing_is_open_to_the_world)
 }
 END_TEST
 
-/* With --dev only the agent's own user and root may connect. */
+/* To an agent with --dev only its own user and root may connect. */
 START_TEST(a_development_agent_is_ones_own)
 {
     struct agent_process own;

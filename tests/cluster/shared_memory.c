@@ -1,6 +1,7 @@
 /*
- * Processes and agents with a /dev/shm of their own, and a /dev/shm that a process fills. It needs
- * root, to make a /dev/shm and to become another user; else it is skipped.
+ * Tests of processes and agents that have a /dev/shm of their own, and of a /dev/shm that a process
+ * fills. The tests need root, to make a /dev/shm and to become another user. Otherwise they are
+ * skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -38,13 +39,13 @@ static void start_with(const char *config)
     agent_start(&agent);
 }
 
-/* The long session_ttl keeps a busy machine from ending a session. */
+/* Starts the agent with a long session_ttl, so that no session ends on a busy machine. */
 static void start(void)
 {
     start_with(CONFIG("10s"));
 }
 
-/* For a test that waits for the end of a session. */
+/* Starts the agent with a short session_ttl, for a test that waits for the end of a session. */
 static void start_short(void)
 {
     start_with(CONFIG("1s"));
@@ -69,9 +70,9 @@ static hf_lock *open_lock(hf_client *client, const char *name, int expected)
     return lock;
 }
 
-/* ---- another /dev/shm ---- */
+/* ---- a process with another /dev/shm ---- */
 
-/* From here on this process has a /dev/shm of its own, which is empty. */
+/* Gives this process an empty /dev/shm of its own. */
 static void leave_shared_memory(const char *options)
 {
     REQUIRE(unshare(CLONE_NEWNS | CLONE_NEWNET) == 0 &&
@@ -80,7 +81,8 @@ static void leave_shared_memory(const char *options)
             "mount namespace: %s", strerror(errno));
 }
 
-/* Regions come over the socket, so the client and others use the same lock. */
+/* A client with another /dev/shm uses the same lock as the others, because it gets the region over
+ * the socket. */
 START_TEST(a_client_with_a_shm_of_its_own)
 {
     struct actor here;
@@ -109,8 +111,9 @@ START_TEST(a_client_with_a_shm_of_its_own)
 }
 END_TEST
 
-/* An agent cannot see the regions of the previous agent. No process is granted a lock beside the
- * holder in the old region, and that holder learns that its hold is lost. */
+/* An agent starts with another /dev/shm, so it cannot see the regions of its predecessor. It
+ * grants no lock that a process holds in an old region, and the old holder learns that its hold
+ * is lost. */
 START_TEST(an_agent_with_a_shm_of_its_own)
 {
     int ready[2];
@@ -150,7 +153,7 @@ START_TEST(an_agent_with_a_shm_of_its_own)
     ck_assert_int_eq(actor_release(&before, 0), HF_ELOST);
     actor_end(&after);
     actor_end(&before);
-    agent_kill(&agent); /* its regions end with the namespace */
+    agent_kill(&agent); /* the regions go away with the mount namespace */
     kill_process(keeper);
     agent.keeper = 0;
     close(ready[0]);
@@ -160,8 +163,9 @@ END_TEST
 
 /* ---- a /dev/shm that a process fills ---- */
 
-static pid_t keeper;  /* of the agent's /dev/shm */
-static int keeper_fd; /* 'f': it is filled; 'e': it is emptied */
+static pid_t keeper;  /* the process that keeps the agent's /dev/shm */
+static int keeper_fd; /* the test writes 'f' to make the keeper fill /dev/shm, and 'e' to make it
+                       * empty /dev/shm */
 
 static void fill_shared_memory(void)
 {
@@ -244,7 +248,8 @@ static void take_many(const char *format, unsigned count)
     ck_assert_int_eq(wait_for(process), 0);
 }
 
-/* The memory of a region's pages is reserved, also for pages that were never touched. */
+/* The agent reserves the memory of all pages of a region, also of pages that no process has
+ * touched. So a full /dev/shm takes nothing from its clients. */
 START_TEST(who_fills_shared_memory_harms_nobody)
 {
     struct actor holder;
@@ -277,8 +282,8 @@ static int run_lock(const char *name)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Punches a hole where the seats are. Regions of an older release have such a hole, and a client
- * can make one. */
+/* Punches a hole where the region's seats are. Regions of an older release have such a hole, and a
+ * client can make one. */
 static void punch_hole(const char *space)
 {
     struct stat status;
@@ -295,8 +300,9 @@ static void punch_hole(const char *space)
     close(fd);
 }
 
-/* The region is adopted, and the log mentions the hole. A process that needs the missing page ends
- * that namespace, whose clients learn of it, and no other one. */
+/* The agent adopts a region with a hole, and logs the hole. When a process needs the missing
+ * page and /dev/shm is full, that namespace ends, and its clients learn of it. Other namespaces
+ * go on. */
 START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
 {
     struct actor both;
@@ -316,7 +322,7 @@ START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
     ck_assert(agent_logged(&agent, "event=session_continued"));
     ck_assert_int_eq(run_lock("open/b"), 0);
     ck_assert_int_eq(hf_connect(&options, &client), 0);
-    (void)hf_open(client, "open/c", &limited, &lock); /* a limit takes a seat */
+    (void)hf_open(client, "open/c", &limited, &lock); /* a hold with a limit takes a seat */
     for (unsigned ms = 0; ms < GUARD_MS && !agent_logged(&agent, "region_rubbish"); ms += 10) {
         sleep_ms(10);
     }
@@ -324,12 +330,12 @@ START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
     ck_assert_int_eq(hf_open(client, "open/d", NULL, &lock), HF_EUNSERVED);
     ck_assert_int_eq(run_lock("open/b"), 70);
     ck_assert_int_eq(run_lock("both/b"), 0);
-    /* A process with locks of both namespaces goes on with those of the other one. */
+    /* A process with locks of both namespaces goes on with those of the namespace "both". */
     ck_assert_int_eq(actor_open(&both, 2, "both/c", 10), 0);
     ck_assert_int_eq(actor_open(&both, 3, "open/c", 10), HF_EUNSERVED);
     ck_assert_int_gt(actor_remaining(&both, 0), 0);
     ck_assert_int_eq(actor_release(&both, 0), 0);
-    ck_assert_int_eq(actor_remaining(&both, 1), 0); /* lost */
+    ck_assert_int_eq(actor_remaining(&both, 1), 0); /* the hold is lost */
     hf_disconnect(client);
     actor_end(&both);
 }

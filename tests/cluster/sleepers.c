@@ -1,8 +1,8 @@
 /*
- * Processes that sleep where no honest client does: by the thousand on one futex word of a region,
- * which makes each wake of it costly, and on the lease while it is in force. The agent's loop makes
- * two costly wakes, and another thread of the agent makes the others. A lease that is renewed in
- * time wakes no thread.
+ * Processes that sleep where no honest client does. Thousands sleep on one futex word of a region,
+ * which makes each wake of that word costly. Others sleep on the lease while it is valid. The
+ * agent's loop makes at most two costly wakes, and leaves the others to another thread. A lease
+ * that is renewed in time wakes no thread.
  */
 #include <check.h>
 #include <dirent.h>
@@ -28,16 +28,16 @@
 
 enum {
     NOBODY = 65534,
-    SLEEPERS = 700, /* threads */
-    ENTRIES = 128,  /* entries of each thread: FUTEX_WAITV_MAX */
+    SLEEPERS = 700, /* sleeping threads */
+    ENTRIES = 128,  /* the entries of each thread: FUTEX_WAITV_MAX */
     STACK = 16384,
     REPAIRS = 12,
     PUBLICATIONS = 3,
 };
 
 static struct agent_process agent;
-static struct hfi_region region; /* of "bad" */
-static uint32_t slot;            /* of "bad/lock" */
+static struct hfi_region region; /* the region of "bad" */
+static uint32_t slot;            /* the slot of "bad/lock" */
 static hf_client *client;
 static hf_lock *lock;
 
@@ -77,8 +77,8 @@ static void stop(void)
 
 /* ---- costly wakes ---- */
 
-/* Sleeps with many entries on one word, again and again, because each wake removes those of one
- * thread. */
+/* Sleeps with many entries on one word. It starts again after each wake, which removes the entries
+ * of one thread. */
 static void *sleep_on(void *arg)
 {
     struct futex_waitv entries[ENTRIES];
@@ -115,7 +115,8 @@ static pid_t fill(_Atomic uint32_t *word)
     return pid;
 }
 
-/* Returns the processor time of the agent's thread of that name, in ns; -1 if there is none. */
+/* Returns the processor time of the agent's thread with that name, in ns, or -1 if there is
+ * none. */
 static int64_t spent_by(const char *name)
 {
     char path[64];
@@ -145,7 +146,8 @@ static int64_t spent_by(const char *name)
     return spent_ns;
 }
 
-/* Writes an impossible token, which the agent repairs, and that wakes the sleepers. */
+/* Writes an impossible token into the word. The agent repairs the word, which wakes the
+ * sleepers. */
 static void have_it_repaired(void)
 {
     _Atomic uint64_t *word = &region.words[slot].word;
@@ -158,7 +160,7 @@ static void have_it_repaired(void)
     }
 }
 
-/* Waits until each thread of the process sleeps; on a busy machine that takes a while. */
+/* Waits until each thread of the process sleeps, because on a busy machine that takes time. */
 static void await_asleep(pid_t pid)
 {
     bool asleep = false;
@@ -225,7 +227,7 @@ START_TEST(a_lease_that_is_renewed_in_time_wakes_nobody)
         uint32_t seen = atomic_load(&header->lease_wake);
         struct timespec pause = {.tv_nsec = 20 * MS};
         int64_t end_ns = boottime_now() + GUARD_MS * MS;
-        while (atomic_load(&header->lease_wake) == seen) { /* until it is renewed */
+        while (atomic_load(&header->lease_wake) == seen) { /* until the agent renews the lease */
             ck_assert_int_lt(boottime_now(), end_ns);
             long woken = syscall(SYS_futex, &header->lease_wake, FUTEX_WAIT, seen, &pause, NULL, 0);
             ck_assert_msg(woken != 0, "woken by publication %u", i);

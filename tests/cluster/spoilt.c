@@ -1,7 +1,8 @@
 /*
- * A client writes rubbish into its namespace's region and ends; see docs/REGION.md. A holder in the
- * other namespace goes on holding, also across a restart of the agent. The spoilt locks can be had
- * again within a quarter of session_ttl, or after the lock-delay of a hold that was lost.
+ * A client writes rubbish into its namespace's region and ends (see docs/REGION.md). A holder in
+ * the other namespace goes on holding, also across a restart of the agent. A client can take the
+ * spoilt lock again within a quarter of session_ttl, or after the lock-delay of a hold that was
+ * lost.
  */
 #include <check.h>
 #include <errno.h>
@@ -21,10 +22,9 @@
 enum { TTL_MS = 4000 };
 
 static struct agent_process agent;
-static struct hfi_region region; /* of "bad" */
-static uint32_t slot;            /* of "bad/lock" */
-static hf_client *beside;        /* a client that holds "good/lock", and has "bad/lock" open, with a
-                                  * seat */
+static struct hfi_region region; /* the region of "bad" */
+static uint32_t slot;            /* the slot of "bad/lock" */
+static hf_client *beside;        /* a client that holds "good/lock", and has a seat at "bad/lock" */
 static hf_lock *held;
 static hf_lock *seated;
 
@@ -36,8 +36,8 @@ static hf_client *connect_to_it(void)
     return client;
 }
 
-/* A new client takes and releases the lock. Returns how long that took, in ms. *token: its
- * token. */
+/* A new client takes and releases the lock. Returns the time that it needed, in ms, and the hold's
+ * token in *token. */
 static int64_t have_it(uint64_t *token)
 {
     hf_lock *lock;
@@ -100,7 +100,7 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* The kinds of rubbish. A process writes one of them, and ends. */
+/* Each of these functions writes another kind of rubbish. */
 static void closed_for_ever(void)
 {
     atomic_store(&region.slots[slot].closed_until_ns, UINT64_C(1) << 62);
@@ -166,7 +166,7 @@ static void everything_at_once(void)
 
 static void (*const lies[])(void) = {closed_for_ever, all_tokens_used, held_by_nobody,
                                      read_for_ever, no_lease, everything_at_once,
-                                     /* the next agent cannot recognise these: */
+                                     /* the next agent cannot recognise these two lies: */
                                      no_tokens_used, other_chains};
 enum { LIES = sizeof(lies) / sizeof(lies[0]), LIES_TO_THE_NEXT = LIES - 2 };
 
@@ -185,10 +185,11 @@ START_TEST(a_spoilt_lock_is_had_again)
     uint64_t before = 0;
     uint64_t after = 0;
     (void)have_it(&before);
-    sleep_ms(TTL_MS / 4); /* meanwhile the agent looks */
+    sleep_ms(TTL_MS / 4); /* in this time the agent looks at the region */
     tell((unsigned)_i);
     if (lies[_i] == no_tokens_used) {
-        sleep_ms(TTL_MS / 4); /* before the agent's look, a process can take the lock once more */
+        sleep_ms(TTL_MS / 4); /* before the agent's next look a process could take the lock with
+                               * an old token */
     }
     int64_t took_ms = have_it(&after);
     printf("lie %d: had again after %lld ms\n", _i, (long long)took_ms);
@@ -197,8 +198,8 @@ START_TEST(a_spoilt_lock_is_had_again)
 }
 END_TEST
 
-/* The rubbish is written while no agent runs. The next agent uses no more of it than REGION.md
- * allows. */
+/* A process writes the rubbish while no agent runs. The next agent relies on no more of the region
+ * than REGION.md allows. */
 START_TEST(a_lie_to_the_next_agent)
 {
     uint64_t before = 0;
@@ -207,7 +208,8 @@ START_TEST(a_lie_to_the_next_agent)
     agent_kill(&agent);
     tell((unsigned)_i);
     agent_start(&agent);
-    ck_assert_uint_eq(agent_logged(&agent, "event=session_new"), 1); /* the first agent's */
+    ck_assert_uint_eq(agent_logged(&agent, "event=session_new"), 1); /* the line of the first
+                                                                      * agent's start */
     int64_t took_ms = have_it(&after);
     printf("lie %d: had again after %lld ms, by the next agent\n", _i, (long long)took_ms);
     ck_assert_uint_gt(after, before);

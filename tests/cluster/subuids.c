@@ -1,6 +1,6 @@
 /*
- * A user with a range of subordinate uids is one user, whichever uids its processes have: all these
- * processes together get half of the agent's clients. Needs root, to become other users.
+ * A user and its range of subordinate uids are one user to the agent. All processes with these uids
+ * together get at most half of the agent's clients. The test needs root, to become other users.
  */
 #include <check.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ static struct agent_process agent;
 static pid_t connected[CLIENTS + 1];
 static unsigned count;
 
-/* Returns the result of hf_connect() in a process of that user. If the result is 0, the process
- * stays. */
+/* Connects from a process of that user, and returns the result of hf_connect(). If that is 0, the
+ * process stays connected. */
 static int connect_as(uid_t uid)
 {
     int result = -1;
@@ -82,7 +82,7 @@ START_TEST(subordinate_users_share_one_half)
     ck_assert_int_eq(connect_as(FIRST + CLIENTS / 2), HF_EFULL);
     ck_assert_int_eq(connect_as(NOBODY), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);
-    agent_kill(&agent); /* the next agent counts the clients that it finds in the same way */
+    agent_kill(&agent); /* the next agent counts the clients in its records in the same way */
     agent_start(&agent);
     ck_assert_int_eq(connect_as(FIRST + 1), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);

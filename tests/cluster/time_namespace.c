@@ -1,7 +1,7 @@
 /*
  * A process in a time namespace, whose CLOCK_BOOTTIME differs from its agent's. The agent refuses
- * the process, whether its clock is ahead or behind, however little, and tells it the reason and
- * the difference. Needs root.
+ * the process whether its clock is ahead or behind, and however small the difference is. It reports
+ * the reason and the difference to the process. The test needs root.
  */
 #include <check.h>
 #include <errno.h>
@@ -26,8 +26,8 @@ enum { TRIES = 20 };
 
 static struct agent_process agent;
 
-/* Puts the next child into a time namespace with that difference. Returns false if that is not
- * possible here. */
+/* Puts the next child into a time namespace whose clock differs by apart_ns. Returns false if this
+ * machine does not allow that. */
 static bool go_apart(int64_t apart_ns)
 {
     char text[64];
@@ -43,8 +43,8 @@ static bool go_apart(int64_t apart_ns)
     return set;
 }
 
-/* Runs in that namespace. The process is let in only if the greeting took longer than the clocks
- * differ. */
+/* Connects from the time namespace, which must fail. It may succeed only if the greeting took
+ * longer than the difference of the clocks. */
 static void be_refused(int64_t apart_ns)
 {
     char why[160] = "";
@@ -67,7 +67,7 @@ static void be_refused(int64_t apart_ns)
              apart_ns < 0 ? "behind" : "ahead");
     char *said = strstr(why, expected);
     REQUIRE(error == HF_EPROTO && said != NULL, "error %d: %s", error, why);
-    /* The error has a lower bound of the difference. */
+    /* The error reports at most the true difference. */
     double said_s = atof(said + strlen(expected));
     REQUIRE(said_s > 0 && said_s <= (double)far_ns / 1e9 + 1e-6, "%s", why);
 }

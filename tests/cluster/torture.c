@@ -1,9 +1,10 @@
 /*
- * torture [--minutes N] [--seed S] ...: rounds of torture.h until the time is over, then a table.
+ * torture [--minutes N] [--seed S] ...: plays rounds of torture.h until the time is over, and
+ * prints a table.
  *
- * Each round is a process with a folder of its own: the agents' folders with their logs, the
- * workers' record, and `story`, a list of what happened when. A round that went well removes its
- * folder. A round that failed leaves it, and prints the command that plays its seed again.
+ * Each round is a process with a folder of its own. The folder has the agents' folders with their
+ * logs, the workers' record, and `story`, a list of what happened when. A good round removes its
+ * folder. A failed round leaves it, and prints the command that repeats the round with its seed.
  */
 #include "torture.h"
 
@@ -24,7 +25,7 @@ enum {
     EXIT_USAGE = 64,
     ROUND_S = 120,
     ROUND_S_MIN = 5,
-    ROUND_GUARD_S = 600, /* added to the time of the faults: a round that hangs has failed */
+    ROUND_GUARD_S = 600, /* a round that lasts longer than its faults and this time has failed */
     STEP_MS = 20,
 };
 
@@ -54,8 +55,8 @@ struct command_line {
     unsigned rounds;
     unsigned voters;
     uint64_t seed;
-    const char *only_given; /* the argument of --only; NULL: not given */
-    uint32_t only;          /* a bit for each kind of fault that it names; 0: all */
+    const char *only_given; /* the argument of --only; NULL: there is none */
+    uint32_t only;          /* a bit for each kind of fault that --only names; 0: all kinds */
 };
 
 struct session {
@@ -64,11 +65,11 @@ struct session {
     char folder[32];
     unsigned rounds;
     unsigned failed;
-    bool keep; /* also keep the folders of good rounds */
+    bool keep; /* the folders of good rounds stay, too */
     int64_t start_ns;
 };
 
-static volatile sig_atomic_t interrupted; /* print the table at once */
+static volatile sig_atomic_t interrupted; /* a signal asks for the table at once */
 
 static void on_interrupt(int number)
 {
@@ -96,8 +97,8 @@ static unsigned read_number(const char *option, const char *text, unsigned min)
     return (unsigned)value;
 }
 
-/* Reads the kinds that a list names. Ends the program if the list is empty, or names a kind that is
- * unknown or cannot come alone. */
+/* Returns a bit for each kind of fault that the list names. Ends the program if the list is empty,
+ * or if a kind is unknown or is no fault by itself. */
 static uint32_t read_kinds(const char *text)
 {
     uint32_t kinds = 0;
@@ -177,7 +178,8 @@ static void read_options(int argc, char **argv, struct command_line *line)
     line->round_s = line->round_s < line->seconds ? line->round_s : line->seconds;
 }
 
-/* Waits for a round's end. Returns its status, or -1 if it hangs. An interrupt ends the round. */
+/* Waits for a round's end. Returns its status, or -1 if the round hangs. A signal to this program
+ * kills the round. */
 static int await_round(pid_t pid, unsigned round_s)
 {
     int64_t end_ns = boottime_now() + (int64_t)(round_s + ROUND_GUARD_S) * 1000 * MS;
@@ -220,7 +222,7 @@ static void play(struct session *session)
     printf("round %u, seed %llu\n", session->rounds + 1, (unsigned long long)plan.seed);
     pid_t pid = fork_tied();
     if (pid == 0) {
-        signal(SIGINT, SIG_IGN); /* the parent ends it */
+        signal(SIGINT, SIG_IGN); /* the parent ends the round */
         signal(SIGTERM, SIG_DFL);
         int file = open(story, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         dup2(file, 1);
@@ -309,6 +311,6 @@ int main(int argc, char **argv)
     } while (!interrupted && boottime_now() < end_ns &&
              (session.line.rounds == 0 || session.rounds < session.line.rounds));
     print_table(&session);
-    rmdir(session.folder); /* if nothing is left in it */
+    rmdir(session.folder); /* works only if no failed round left its folder */
     return session.failed != 0;
 }

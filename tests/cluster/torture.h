@@ -1,6 +1,6 @@
 /*
- * The torture: cells of real agents, one after the other, each for a few minutes, with faults of
- * all kinds drawn from the round's seed, while workers on all hosts use the cell's locks (crowd.h).
+ * The torture: cells of real agents, one after another, each for a few minutes. Faults of all kinds
+ * are drawn from the round's seed while workers on all hosts use the cell's locks (crowd.h).
  * torture.c runs the rounds, torture_round.c is one round, and torture_faults.c has the faults.
  */
 #ifndef TESTS_CLUSTER_TORTURE_H
@@ -11,35 +11,38 @@
 #include <stdatomic.h>
 
 enum torture_fault {
-    TORTURE_KILL,        /* kill -9 of an agent */
-    TORTURE_TERMINATE,   /* SIGTERM, whatever other faults the agent has */
-    TORTURE_STOP,        /* SIGSTOP for a moment, or beyond its lease and grace period */
-    TORTURE_KILL_WORKER, /* with the locks that it holds */
-    TORTURE_STOP_WORKER, /* SIGSTOP; the worker is continued later */
-    TORTURE_ISOLATE,     /* a host is cut off */
+    TORTURE_KILL,        /* SIGKILL of an agent */
+    TORTURE_TERMINATE,   /* SIGTERM of an agent, whatever other faults it has */
+    TORTURE_STOP,        /* SIGSTOP of an agent, for less or for more than its lease and grace
+                          * period */
+    TORTURE_KILL_WORKER, /* SIGKILL of a worker, which may hold locks */
+    TORTURE_STOP_WORKER, /* SIGSTOP of a worker; it is continued later */
+    TORTURE_ISOLATE,     /* a host is cut off from all others */
     TORTURE_ONE_WAY,     /* packets from one host to another are dropped */
     TORTURE_LOSE,        /* many packets are dropped */
     TORTURE_SLOW_LINKS,  /* all packets are late, by different times */
-    TORTURE_ROUGH_LINKS, /* lost, doubled, overtaken, damaged packets, connections reset */
-    TORTURE_ALTER,       /* bits change, and TCP does not notice; in cells with TLS */
-    TORTURE_STALL_DISK,  /* flushes never end */
+    TORTURE_ROUGH_LINKS, /* packets are lost, doubled, reordered and damaged, and connections are
+                          * reset */
+    TORTURE_ALTER,       /* bits change without TCP's notice; only in cells with TLS */
+    TORTURE_STALL_DISK,  /* flushes do not end */
     TORTURE_SLOW_DISK,   /* flushes and writes take long */
-    TORTURE_FLUSH_ERROR, /* EIO */
-    TORTURE_WRITE_ERROR, /* EIO */
-    TORTURE_FULL_DISK,   /* ENOSPC */
-    TORTURE_NO_MEMORY,   /* an agent gets no more memory */
-    TORTURE_NO_FILES,    /* an agent gets no more descriptors */
-    TORTURE_KILL_ALL,    /* all agents at once */
-    TORTURE_ROLL,        /* SIGTERM and start of one agent after the other */
-    TORTURE_UPGRADE,     /* the same, with another copy of the program in its place */
-    TORTURE_CLOCK,       /* a host's clock is up to 10 % too fast or too slow, all the time */
+    TORTURE_FLUSH_ERROR, /* flushes fail with EIO */
+    TORTURE_WRITE_ERROR, /* writes fail with EIO */
+    TORTURE_FULL_DISK,   /* writes fail with ENOSPC */
+    TORTURE_NO_MEMORY,   /* an agent gets no further memory */
+    TORTURE_NO_FILES,    /* an agent gets no further descriptors */
+    TORTURE_KILL_ALL,    /* SIGKILL of all agents at once */
+    TORTURE_ROLL,        /* SIGTERM and start of one agent after another */
+    TORTURE_UPGRADE,     /* as TORTURE_ROLL, with another copy of the program */
+    TORTURE_CLOCK,       /* a host's clock is up to 10 % too fast or too slow, for the whole
+                          * round */
     TORTURE_FAULTS,
 };
 
-/* Totals, in memory that all rounds share. */
+/* totals, in memory that all rounds share */
 struct torture_totals {
     _Atomic uint64_t faults[TORTURE_FAULTS];
-    _Atomic uint64_t ends; /* agents that ended by themselves, as they should */
+    _Atomic uint64_t ends; /* agents that ended with an error because of a fault, as they should */
     _Atomic uint64_t holds;
     _Atomic uint64_t lost;
     _Atomic uint64_t gave_up;
@@ -54,10 +57,10 @@ struct torture_totals {
 
 struct torture_plan {
     uint64_t seed;
-    unsigned voters;     /* 0: three or five, as the seed says */
-    unsigned duration_s; /* how long faults come, in s */
-    const char *folder;  /* the round's folder, at most 40 characters; it exists */
-    uint32_t only;       /* a bit for each kind of fault that may come; 0: all may */
+    unsigned voters;     /* 3 or 5; 0: the seed decides */
+    unsigned duration_s; /* for how long faults come */
+    const char *folder;  /* the round's folder, which must exist; at most 40 characters */
+    uint32_t only;       /* a bit for each kind of fault that may come; 0: all kinds */
     struct torture_totals *totals;
 };
 
@@ -68,21 +71,22 @@ struct torture {
     struct crowd crowd;
     struct faults *faults;
     uint64_t random;
-    unsigned weights[TORTURE_FAULTS]; /* how often each kind comes in this round */
+    unsigned weights[TORTURE_FAULTS]; /* how often each kind of fault comes in this round */
     unsigned hurt_max;                /* how many agents may have a fault at a time */
-    char program[96];                 /* the copy of holdfastd that is started */
+    char program[96];                 /* the path of the copy of holdfastd that the round starts */
     bool stopped[NETWORK_HOSTS_MAX];
-    bool terminated[NETWORK_HOSTS_MAX]; /* the agent got SIGTERM, and has not ended yet */
-    bool excused[NETWORK_HOSTS_MAX];    /* the agent may end by itself, with an error */
+    bool terminated[NETWORK_HOSTS_MAX]; /* the agent got SIGTERM and has not ended yet */
+    bool excused[NETWORK_HOSTS_MAX];    /* a fault allows the agent to end with an error */
     bool limited[NETWORK_HOSTS_MAX];    /* the agent's resources are limited */
     bool cut_off[NETWORK_HOSTS_MAX];
     bool worker_stopped[CROWD_WORKERS_MAX];
-    bool tls;          /* between agents */
+    bool tls;          /* the agents use TLS */
     bool flawed_links; /* some links have faults */
-    unsigned count;    /* faults so far */
+    unsigned count;    /* the number of faults so far */
 };
 
-/* Plays one round in this process. Exits with 0; a failed REQUIRE ends the process, too. */
+/* Plays one round in this process. Exits with 0 after a good round; a failed REQUIRE ends the
+ * process with an error. */
 void torture_round(const struct torture_plan *plan) __attribute__((noreturn));
 
 /* torture_fault_name() returns a kind of fault's name for people, torture_fault_word() its word on
@@ -90,20 +94,21 @@ void torture_round(const struct torture_plan *plan) __attribute__((noreturn));
 const char *torture_fault_name(enum torture_fault fault);
 const char *torture_fault_word(enum torture_fault fault);
 
-/* ---- of a round ---- */
+/* ---- calls for the parts of a round ---- */
 
 /* Returns a random number below `below`. */
 unsigned torture_draw(struct torture *torture, unsigned below);
-/* Writes the round's present step, with the time, into its story and into require_context. */
+/* Writes what the round does now, with the time, into its story and into require_context. */
 void torture_tell(struct torture *torture, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Makes one change: a fault begins, one host is mended, or all are. */
+/* Makes one change: a fault begins, or one host is mended, or all hosts are. */
 void torture_disturb(struct torture *torture);
 /* Ends all faults, and waits until all agents take connections. */
 void torture_heal(struct torture *torture);
-/* Finds agents that have ended. One that must not have ended fails the round. */
+/* Finds agents that have ended. The round fails if one of them had no reason to end. */
 void torture_reap(struct torture *torture);
-/* Installs this build's program at the path from which agents are started, in one step. */
+/* Replaces the program that agents are started from by a new copy of this build's program, in one
+ * step. */
 void torture_install(struct torture *torture);
 
 #endif

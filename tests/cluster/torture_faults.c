@@ -1,8 +1,8 @@
 /*
  * See torture.h: the faults of a cell.
  *
- * A host keeps a fault until a later draw mends this host, or all hosts. In most rounds so few
- * hosts have faults at a time that a majority is well. Faults of links are not counted in that.
+ * A host keeps a fault until a later draw mends this host, or all hosts. In most rounds only a
+ * minority of the hosts has faults at a time. Faults of links do not count as a host's fault.
  */
 #include "torture.h"
 
@@ -24,7 +24,7 @@ enum {
     MEND_ONE_OF = 4,
     EXIT_UNAVAILABLE = 69,
     EXIT_FAILURE_OWN = 70,
-    HEALED_MS = 60000, /* a guard against hanging */
+    HEALED_MS = 60000, /* a guard against hanging, for agents without a fault */
     DESCRIPTORS_SPARE = 3,
     MEMORY_SPARE_KB = 512,
 };
@@ -98,7 +98,7 @@ void torture_tell(struct torture *torture, const char *format, ...)
 {
     char what[96];
     char clock[32];
-    /* the wall clock, as in the agents' logs, to compare them with the story */
+    /* wall-clock time, because the agents' logs have it, too */
     struct timespec now;
     struct tm parts;
     va_list args;
@@ -156,8 +156,8 @@ void torture_reap(struct torture *torture)
         }
         agent->pid = 0;
         int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-        /* If the signal came before the agent had a handler for it, the signal itself ended the
-         * agent. */
+        /* A SIGTERM that comes before the agent has a handler for it ends the agent by that
+         * signal. */
         bool told = torture->terminated[i] &&
                     (code == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
         bool excused = torture->excused[i] &&
@@ -170,7 +170,7 @@ void torture_reap(struct torture *torture)
     }
 }
 
-/* Sets a limit of a running agent. RLIM_INFINITY: the limit that it had. */
+/* Sets a limit of a running agent. RLIM_INFINITY restores the agent's former limit. */
 static void limit(const struct torture *torture, unsigned host, int resource, rlim_t value)
 {
     struct rlimit limits;
@@ -199,7 +199,8 @@ static bool disk_is_hurt(const struct torture *torture, unsigned host)
            atomic_load(&disk->flush_delay_ms) != 0;
 }
 
-/* Mends the host, but not its links. Its agent runs afterwards, unless it is ending. */
+/* Mends the host, but not its links. Afterwards the host's agent runs, or it still ends after a
+ * SIGTERM. */
 static void mend(struct torture *torture, unsigned host)
 {
     struct agent_process *agent = &torture->cell.agents[host];
@@ -242,7 +243,7 @@ static void heal_links(struct torture *torture)
     torture->flawed_links = false;
 }
 
-/* An agent that got SIGTERM must end when no fault hinders it. */
+/* Waits until each agent that got SIGTERM has ended. Without a fault it must end. */
 static void await_ends(struct torture *torture)
 {
     int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;
@@ -318,7 +319,8 @@ static void starve(struct torture *torture, unsigned host, int resource)
         used = used * (unsigned long)sysconf(_SC_PAGESIZE) +
                torture_draw(torture, MEMORY_SPARE_KB) * 1024UL;
     } else {
-        for (int fd = 0; fd < 1024; fd++) { /* the lowest free one, which is used next */
+        for (int fd = 0; fd < 1024; fd++) { /* the lowest free descriptor, which the agent uses
+                                             * next */
             snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
             if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
                 used = (unsigned long)fd;
@@ -458,8 +460,7 @@ static void kill_all(struct torture *torture)
     }
 }
 
-/* Restarts the agents one by one, as an administrator does: each as soon as the previous one
- * serves. */
+/* Restarts the agents one by one, like an administrator: each one when the previous one serves. */
 static void roll(struct torture *torture, bool upgrade)
 {
     torture_heal(torture);
@@ -484,7 +485,7 @@ static void hurt_all(struct torture *torture, enum torture_fault fault)
     }
 }
 
-/* ---- what comes next ---- */
+/* ---- the choice of the next fault ---- */
 
 static enum torture_fault choose(struct torture *torture)
 {
@@ -494,7 +495,8 @@ static enum torture_fault choose(struct torture *torture)
     }
     unsigned left = torture_draw(torture, sum);
     enum torture_fault fault = 0;
-    while (left >= torture->weights[fault]) { /* ends: left is below the sum */
+    while (left >= torture->weights[fault]) { /* ends, because `left` is less than the sum of the
+                                               * weights */
         left -= torture->weights[fault];
         fault++;
     }
@@ -533,7 +535,8 @@ void torture_disturb(struct torture *torture)
     }
     enum torture_fault fault = choose(torture);
     if (is_of_resources(fault) && !agent_takes_connections(&torture->cell.agents[host])) {
-        fault = TORTURE_KILL; /* an agent that fails to start names the file, but not the reason */
+        fault = TORTURE_KILL; /* a start that fails would name the file and not the lack of a
+                               * resource */
     }
     if (is_of_worker(fault)) {
         torture_tell(torture, "%s", names[fault]);
@@ -545,7 +548,7 @@ void torture_disturb(struct torture *torture)
         torture_tell(torture, "%s", names[fault]);
         hurt_all(torture, fault);
     } else if (is_hurt(torture, host) || count_hurt(torture) >= torture->hurt_max) {
-        while (!is_hurt(torture, host)) { /* ends: at least one host is hurt */
+        while (!is_hurt(torture, host)) { /* ends, because at least one host is hurt */
             host = (host + 1) % torture->cell.hosts;
         }
         if (torture->cut_off[host]) {

@@ -1,4 +1,4 @@
-/* See torture.h: one round, from a new cell to the check of its record and of its stores. */
+/* See torture.h: one round, from a new cell to the check of its record and its stores. */
 #include "torture.h"
 
 #include "require.h"
@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 
 enum { DRIFT_PPM_MAX = 99000, PAUSE_MS_MIN = 50, PAUSE_MS_MAX = 900, HOLDS_AFTER = 5 };
-/* A busy machine keeps agents waiting for most of a second, which must not end every session. */
+/* A busy machine delays agents by most of a second. Such a delay must not end every session. */
 enum { TTL_MS = 3000, GRACE_MS = 2000, SERVED_MS = 60000 };
 
-/* Not every kind of fault comes in every round, so that a frequent kind cannot hide the defects of
- * others. */
+/* Chooses how often each kind of fault comes. Some kinds do not come at all, so that a frequent
+ * kind cannot hide the defects that others would show. */
 static void choose_weights(struct torture *torture)
 {
     static const unsigned usual[TORTURE_FAULTS] = {
@@ -32,7 +32,7 @@ static void choose_weights(struct torture *torture)
         torture->weights[i] = torture_draw(torture, 4) == 0 ? 0 : usual[i];
     }
     torture->weights[TORTURE_ALTER] = torture->tls ? usual[TORTURE_ALTER] : 0;
-    /* so that some kind remains */
+    /* this kind always remains */
     torture->weights[TORTURE_KILL_WORKER] = usual[TORTURE_KILL_WORKER];
     for (unsigned i = 0; torture->plan->only != 0 && i < TORTURE_FAULTS; i++) {
         torture->weights[i] = torture->plan->only >> i & 1 ? usual[i] : 0;
@@ -41,7 +41,7 @@ static void choose_weights(struct torture *torture)
     torture->hurt_max = torture_draw(torture, 3) == 0 ? torture->cell.hosts : minority;
 }
 
-/* In half of the rounds each host has a clock of its own. */
+/* Gives each host a clock rate of its own in half of the rounds. */
 static void choose_clocks(struct torture *torture)
 {
     uint32_t only = torture->plan->only;
@@ -58,7 +58,7 @@ static void choose_clocks(struct torture *torture)
     }
 }
 
-/* One third of the rounds has TLS. */
+/* Gives the agents TLS in a third of the rounds. */
 static void choose_tls(struct torture *torture)
 {
     torture->tls = torture_draw(torture, 3) == 0;
@@ -104,7 +104,7 @@ static void begin(struct torture *torture)
                                      .shared_percent = 25,
                                      .lock_delay_ms = 20 + torture_draw(torture, 200),
                                      .hold_ms = 30,
-                                     .long_ms = 4000, /* longer than a lease */
+                                     .long_ms = 4000, /* some holds are longer than a lease */
                                      .seed = plan->seed,
                                      .faults = torture->faults,
                                      .history_path = history_path,
@@ -113,7 +113,7 @@ static void begin(struct torture *torture)
     crowd_start(&torture->crowd, &torture->cell, &crowd);
 }
 
-/* All agents get SIGTERM and end; their stores are whole. */
+/* Sends SIGTERM to all agents, and checks that they end and that their stores are intact. */
 static void look_at_stores(struct torture *torture)
 {
     for (unsigned i = 0; i < torture->cell.hosts; i++) {
@@ -141,7 +141,7 @@ static void look_at_stores(struct torture *torture)
 
 static void raise_to(_Atomic int64_t *highest, int64_t value)
 {
-    if (atomic_load(highest) < value) { /* rounds run one after the other */
+    if (atomic_load(highest) < value) { /* no other process writes, because rounds do not overlap */
         atomic_store(highest, value);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * Traps on one host that have caught other lock services, each a test of its own. (Those of several
- * hosts are the simulator's.)
+ * Faults on one host that other lock services have had, each in a test of its own. (Faults across
+ * hosts are in cell_traps.c and in the simulator.)
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -102,7 +102,7 @@ START_TEST(trap_heartbeat_keeps_hung_holder_alive)
 }
 END_TEST
 
-/* Each owner dies just after it got the lock. No waiter behind it must sleep on. */
+/* Each owner dies just after it got the lock. No waiter may sleep on. */
 START_TEST(trap_lost_wakeup_owner_dies)
 {
     enum { CHAIN = 12 };
@@ -127,10 +127,10 @@ START_TEST(trap_lost_wakeup_owner_dies)
 }
 END_TEST
 
-/* Dead waiters cost other waiters no lock-delay, and their seats are used again. */
+/* Dead waiters must not cost other waiters a lock-delay. Their seats are used again. */
 START_TEST(trap_dead_waiters_fill_slots)
 {
-    enum { DEAD = 36, AT_ONCE = 6 }; /* of 28 seats */
+    enum { DEAD = 36, AT_ONCE = 6 }; /* more waiters than the 28 seats */
     struct hf_hold hold;
     open_all(LONG_DELAY_MS);
     take(&one, &hold);
@@ -146,7 +146,7 @@ START_TEST(trap_dead_waiters_fill_slots)
             actor_end(&dead[j]);
         }
         actor_await_waiters(&three, "trap", 0);
-        sleep_ms(1100); /* a seat is free again after the next sweep */
+        sleep_ms(1100); /* by then the agent has freed the seats */
     }
     actor_wait(&two, 0, HF_EXCLUSIVE);
     actor_await_waiters(&three, "trap", 1);
@@ -155,14 +155,14 @@ START_TEST(trap_dead_waiters_fill_slots)
 }
 END_TEST
 
-/* Readers that overlap without end: a writer gets its turn. */
+/* Readers overlap without end. A writer must still get its turn. */
 START_TEST(trap_readers_starve_writers)
 {
     open_all(SHORT_MS);
     ck_assert_int_eq(actor_acquire(&one, 0, HF_SHARED, GUARD_MS, NULL), 0);
     actor_wait(&three, 0, HF_EXCLUSIVE);
     actor_await_waiters(&two, "trap", 1);
-    /* it must not pass the writer */
+    /* a new reader must not pass the waiting writer */
     ck_assert_int_eq(actor_acquire(&two, 0, HF_SHARED, 0, NULL), HF_EBUSY);
     actor_wait(&two, 0, HF_SHARED);
     actor_await_waiters(&one, "trap", 2);
@@ -185,20 +185,22 @@ START_TEST(trap_upgrade_deadlock)
     ck_assert_int_eq(actor_acquire(&one, 0, HF_SHARED, GUARD_MS, NULL), 0);
     ck_assert_int_eq(actor_acquire(&two, 0, HF_SHARED, GUARD_MS, NULL), 0);
     actor_wait(&one, 0, HF_EXCLUSIVE);
-    actor_await_waiters(&three, "trap", 1); /* the first upgrader has to be there first */
+    actor_await_waiters(&three, "trap", 1); /* the first upgrade waits before the second is
+                                             * requested */
     ck_assert_int_eq(actor_acquire(&two, 0, HF_EXCLUSIVE, 10 * GUARD_MS, NULL), HF_EDEADLK);
-    ck_assert(actor_remaining(&two, 0) > 0); /* it still has its shared hold */
+    ck_assert(actor_remaining(&two, 0) > 0); /* the second holder still has its shared hold */
     ck_assert_int_eq(actor_release(&two, 0), 0);
     served(&one);
 }
 END_TEST
 
-/* 1: the agent has no pid for any client (peer credentials say pid 0), and the clients have none
- * for each other. 2: its kernel gives no pidfd of the process that connected. 3: both. */
+/* Restarts the agent in one of three situations. 1: the agent has no pid for any client (peer
+ * credentials say pid 0), and the clients have no pid for each other. 2: the agent's kernel gives
+ * no pidfd of the process that connected. 3: both. */
 static bool start_apart(int how)
 {
     if (geteuid() != 0 || (how >= 2 && !agent_can_be_without("no pidfd of who connected"))) {
-        return false; /* only root may make a pid namespace */
+        return false; /* only root may make a pid namespace, which the tests need */
     }
     agent_kill(&agent);
     agent.own_pids = how % 2 == 1;
@@ -207,15 +209,15 @@ static bool start_apart(int how)
     return true;
 }
 
-/* The agent admits the first two cases. In the third it could not watch the process, and refuses
- * it. */
+/* Returns whether the agent admits clients in situation `how`. In situation 3 it refuses them,
+ * because it could not watch them. */
 static bool is_let_in(int how)
 {
     return how != 3;
 }
 
-/* A client's pidfd shows whether the client lives. If an agent has no pid for a client of the
- * previous agent, it cannot see that client until the client connects again. */
+/* An agent watches a client by its pidfd, and so is not deceived by a pid. An agent that has no pid
+ * for a client of its predecessor cannot watch that client until the client connects again. */
 START_TEST(trap_pid_reused_or_other_namespace)
 {
     struct actor foreign;
@@ -240,7 +242,7 @@ START_TEST(trap_pid_reused_or_other_namespace)
     agent_start(&agent);
     ck_assert_uint_eq(agent_logged(&agent, "event=survivors_unproven number=") > 0, _i == 1);
     ck_assert(actor_remaining(&foreign, 0) > 0);
-    if (_i == 1) { /* it comes back, and from then on the agent watches it */
+    if (_i == 1) { /* the client connects again, and from then on the agent watches it */
         ck_assert_int_eq(actor_open(&foreign, 1, "another", 400), 0);
         ck_assert(agent_logged(&agent, " resumed=yes"));
     }
@@ -254,7 +256,7 @@ START_TEST(trap_pid_reused_or_other_namespace)
 }
 END_TEST
 
-/* A process forks and dies. Its child still has the connection open, but that keeps no hold. */
+/* A process forks and dies. Its child still has the connection, but the hold must end. */
 START_TEST(trap_child_keeps_the_connection)
 {
     int ends[2];
@@ -279,14 +281,14 @@ START_TEST(trap_child_keeps_the_connection)
             REQUIRE(write(ends[1], "x", 1) == 1, "write");
             sleep_ms(10 * GUARD_MS);
         }
-        (void)!read(ends[1], &byte, 1); /* until the test ends */
+        (void)!read(ends[1], &byte, 1); /* waits until the test closes its end */
         _exit(0);
     }
     close(ends[1]);
     ck_assert_int_eq(read(ends[0], &byte, 1), 1);
     if (_i < 4) {
         open_all(SHORT_MS);
-        sleep_ms(2500); /* it lives */
+        sleep_ms(2500); /* the process lives, so its hold must last */
         ck_assert_int_eq(actor_acquire(&one, 0, HF_EXCLUSIVE, 0, NULL), HF_EBUSY);
     }
     kill_process(process);
@@ -298,7 +300,7 @@ START_TEST(trap_child_keeps_the_connection)
 }
 END_TEST
 
-/* Curator 1121: an entry that a process's own dead session left. */
+/* Curator 1121: a process meets an entry that its own dead session left. */
 START_TEST(trap_own_entry_left_by_dead_session)
 {
     struct hf_hold before;
@@ -306,7 +308,7 @@ START_TEST(trap_own_entry_left_by_dead_session)
     open_all(SHORT_MS);
     take(&one, &before);
     agent_kill(&agent);
-    sleep_ms(7500); /* past ttl and grace: the session is over */
+    sleep_ms(7500); /* longer than session_ttl and grace period, so the session is over */
     agent_start(&agent);
     ck_assert_int_eq(actor_release(&one, 0), HF_ELOST);
     take(&one, &after);
@@ -316,7 +318,7 @@ START_TEST(trap_own_entry_left_by_dead_session)
 }
 END_TEST
 
-/* etcd 11456: the lease ran out while its owner waited. */
+/* etcd 11456: a waiter's lease ran out while it waited, and it still got the lock. */
 START_TEST(trap_granted_after_lease_ran_out_while_waiting)
 {
     struct actor_request request = {.kind = ACTOR_OPEN, .name = "trap"};
@@ -331,9 +333,10 @@ START_TEST(trap_granted_after_lease_ran_out_while_waiting)
     actor_await_waiters(&three, "trap", 1);
     actor_signal(&one, SIGSTOP);
     actor_wait(&three, 0, HF_EXCLUSIVE);
-    /* the lock is handed to a process that is stopped */
+    /* this hands the lock to the stopped process */
     ck_assert_int_eq(actor_release(&two, 0), 0);
-    struct actor_reply third = served(&three); /* after the lease's end */
+    struct actor_reply third = served(&three); /* the third process gets the lock after the lease
+                                                * of the stopped one has ended */
     ck_assert_int_eq(actor_release(&three, 0), 0);
     actor_signal(&one, SIGCONT);
     struct actor_reply reply = served(&one);
@@ -342,14 +345,14 @@ START_TEST(trap_granted_after_lease_ran_out_while_waiting)
 }
 END_TEST
 
-/* A handle that is open keeps its slot, whatever else is opened and closed. */
+/* An open handle keeps its slot, whatever other locks are opened and closed. */
 START_TEST(trap_old_handle_hits_recycled_slot)
 {
     struct hf_hold hold;
     open_all(SHORT_MS);
     take(&one, &hold);
     ck_assert_int_eq(actor_release(&one, 0), 0);
-    for (unsigned i = 0; i < 300; i++) { /* many times the table's 64 slots */
+    for (unsigned i = 0; i < 300; i++) { /* many times the 64 slots of the table */
         char name[32];
         snprintf(name, sizeof(name), "passing/%u", i);
         int result;
@@ -368,7 +371,8 @@ START_TEST(trap_old_handle_hits_recycled_slot)
 }
 END_TEST
 
-/* A region is one trust domain: rubbish in one neither stops the agent nor harms another region. */
+/* All clients of a region trust each other. Rubbish in one region neither stops the agent nor harms
+ * another region. */
 START_TEST(trap_mapped_client_forges_lock_words)
 {
     char path[256];
@@ -385,13 +389,14 @@ START_TEST(trap_mapped_client_forges_lock_words)
                                  fd, 0);
     ck_assert(memory != MAP_FAILED);
     uint64_t random = 0x1234567;
-    for (size_t at = 4096; at < (size_t)status.st_size; at++) { /* all but the header */
+    for (size_t at = 4096; at < (size_t)status.st_size; at++) { /* the whole region except the
+                                                                 * header */
         random = random * 6364136223846793005u + 1442695040888963407u;
         memory[at] = (unsigned char)(random >> 56);
     }
     munmap(memory, (size_t)status.st_size);
     close(fd);
-    actor_kill(&one); /* makes the agent look at it */
+    actor_kill(&one); /* the death makes the agent look at the region */
     for (unsigned i = 0; i < 20; i++) {
         actor_do(&three, &(struct actor_request){.kind = ACTOR_SHOW, .name = "trap"});
         ck_assert(actor_remaining(&two, 1) > 0);

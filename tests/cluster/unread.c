@@ -1,8 +1,9 @@
 /*
- * Descriptors that the agent sends and a client does not receive. The kernel counts these for the
- * agent. Once there are as many as the agent may have open, the kernel lets the agent send none to
- * any client. So each user may have only a few on the way, on open and on closed connections, and
- * other users get their regions. Needs root, for two users.
+ * A client does not receive the descriptors that the agent sends to it. The kernel counts them as
+ * the agent's. Once they are as many as the agent's limit of open files, the kernel lets the agent
+ * send no descriptor to any client. So the agent lets each user have only a few unread descriptors,
+ * on open and on closed connections, and other users get their regions. The test needs root, for
+ * two users.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -19,10 +20,10 @@
 
 enum {
     NOBODY = 65534,
-    FILES = 600,      /* of the agent itself */
-    CONNECTIONS = 80, /* held open at a time, and never read */
+    FILES = 600,      /* the agent's limit of open files */
+    CONNECTIONS = 80, /* how many connections are open at a time, and never read */
     ROUNDS = 10,
-    ASKED = 200, /* requests on each, as many as its socket takes */
+    ASKED = 200, /* requests on each connection, or fewer if its socket is full */
     KEPT_MAX = CONNECTIONS * ROUNDS,
     CLIENTS = 90,
 };
@@ -35,8 +36,8 @@ static struct hfi_frame map_request(uint64_t request)
         .kind = HFI_FRAME_MAP, .request = request, .text = {.bytes = "open/a", .size = 6}};
 }
 
-/* Asks for the region again and again and reads nothing, on one connection after the other. It
- * keeps its own ends open, whatever the agent does with its ends. */
+/* Asks for the region again and again and reads nothing, on one connection after another. It keeps
+ * its own ends open, even if the agent closes its ends. */
 static void hoard(int told)
 {
     struct rlimit limit = {KEPT_MAX + 100, KEPT_MAX + 100};
@@ -60,7 +61,7 @@ static void hoard(int told)
     }
 }
 
-/* Checks that a new process of root gets a lock of its own namespace, with its region. */
+/* Checks that a new process of root gets the region of its own namespace, and a lock in it. */
 static void expect_served(void)
 {
     struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
@@ -108,7 +109,7 @@ START_TEST(who_receives_no_regions_keeps_none_from_others)
     ck_assert_uint_eq(agent_logged(&agent, "Too many references"), 0);
     ck_assert_uint_gt(agent_logged(&agent, "it does not read its answers"), 0);
     kill_process(pid);
-    /* The agent lets all of that go: it has as many descriptors as before. */
+    /* When the hoarder has ended, the agent has as many descriptors as before. */
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS; agent_descriptors(&agent) > CLIENTS;) {
         ck_assert_int_lt(boottime_now(), end_ns);
         sleep_ms(20);
@@ -118,8 +119,8 @@ START_TEST(who_receives_no_regions_keeps_none_from_others)
 }
 END_TEST
 
-/* A client that finally reads gets everything that was sent, and then the end of the connection.
- * After that its place is free for another connection. */
+/* A client that reads late receives every frame that was sent, and after them the end of the
+ * connection. From then on the agent admits another connection in its place. */
 START_TEST(what_was_sent_is_received)
 {
     struct hfi_frame frame;

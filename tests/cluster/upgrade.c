@@ -1,10 +1,12 @@
 /*
- * A cell of three voters and an observer on this machine's loopback, upgraded and taken back agent
- * by agent while its locks are in use: no hold is lost, no waiter is forgotten or loses its
- * position in the queue, no waiter is passed over while its agent, which coordinates the lock, is
- * stopped, and the two versions of the messages work side by side meanwhile. Other tests: an agent
- * that finds a region of another layout does not start while a process may hold a lock there; and
- * an orderly end leaves the deadline for an agent of an older release.
+ * A cell of three voters and an observer on this machine's loopback is upgraded agent by agent, and
+ * taken back, while its locks are in use. No hold is lost. No waiter is forgotten or loses its
+ * position in the queue. A waiter is not passed over when the agent of its host, which coordinates
+ * the lock, is stopped. The two versions of the messages work side by side.
+ *
+ * Two other tests: an agent that finds a region of another layout does not start as long as a
+ * process may hold a lock in it; an orderly end leaves the deadline for an agent of an older
+ * release.
  */
 #include "actor.h"
 #include "require.h"
@@ -30,21 +32,22 @@ enum {
     APART_MS = 1200,
     COPY_SIZE = 1 << 16,
     NAMES_TRIED = 60,
-    PASSED_MS = 500 /* far longer than another waiter would wait if the lock were not kept */
+    PASSED_MS = 500 /* far longer than the next waiter would wait if the agent kept nothing for
+                     * the first one */
 };
 
 static struct agent_process agents[HOSTS];
-static struct actor holders[HOSTS];          /* each holds a lock of its own throughout */
-static struct actor waiters[HOSTS][WAITERS]; /* of one lock, which host 0's first holder has */
+static struct actor holders[HOSTS];          /* each holds a lock of its own for the whole test */
+static struct actor waiters[HOSTS][WAITERS]; /* wait for one lock, which `owner` on host 0 holds */
 static struct actor owner;
 static unsigned ports[HOSTS];
 
-/* Shared by the load's processes. */
+/* in memory that the load's processes share */
 struct load {
-    _Atomic uint32_t inside; /* how many hold the one lock that all want */
-    _Atomic uint32_t wrong;  /* how often a process was not alone, or lost its hold */
+    _Atomic uint32_t inside; /* how many processes hold the lock that all of them want */
+    _Atomic uint32_t wrong;  /* how often a holder was not alone, or lost its hold */
     _Atomic uint64_t holds[HOSTS];
-    _Atomic int64_t longest_ns[HOSTS]; /* the longest wait of a process for the lock */
+    _Atomic int64_t longest_ns[HOSTS]; /* the longest wait for the lock of each host's process */
     _Atomic bool end;
 };
 static struct load *load;
@@ -78,12 +81,13 @@ static void start(void)
 
 static void stop(void)
 {
-    for (unsigned i = HOSTS; i-- > 0;) { /* each janitor has the pipes of the earlier ones */
+    for (unsigned i = HOSTS; i-- > 0;) { /* in reverse order, because each janitor has inherited
+                                          * the pipes of the earlier ones */
         agent_destroy(&agents[i]);
     }
 }
 
-/* ---- the load ---- */
+/* ---- processes that use one lock without end ---- */
 
 static void load_run(unsigned host)
 {
@@ -124,7 +128,7 @@ static void load_start(void)
     }
 }
 
-/* Waits until every host has had the lock so many more times. */
+/* Waits until the process of every host has had the lock `more` further times. */
 static void load_await(uint64_t more)
 {
     for (unsigned i = 0; i < HOSTS; i++) {
@@ -150,7 +154,7 @@ static void load_stop(void)
     munmap(load, sizeof(*load));
 }
 
-/* ---- processes that hold and wait throughout ---- */
+/* ---- processes that hold and wait for the whole test ---- */
 
 static void hold_and_wait(void)
 {
@@ -172,8 +176,8 @@ static void hold_and_wait(void)
             ck_assert_int_eq(actor_open(&waiters[i][at], 0, "queue", 100), 0);
             actor_wait(&waiters[i][at], 0, HF_EXCLUSIVE);
             actor_await_waiters(&owner, "queue", (size_t)at * HOSTS + i + 1);
-            /* A host that came so much earlier stays ahead when another voter becomes the
-             * coordinator (TIMEOUTS.md). */
+            /* With so much time between them, the hosts keep their order when another voter becomes
+             * the coordinator (TIMEOUTS.md). */
             sleep_ms(at == 0 && i + 1 < HOSTS ? APART_MS : 0);
         }
     }
@@ -197,7 +201,7 @@ static void check_all_hold(void)
     REQUIRE(actor_remaining(&owner, 0) > 0, "the owner of the queue's lock holds it no more");
 }
 
-/* Waits until a waiter is served. Returns host * WAITERS + its number. */
+/* Waits until a waiter gets the lock. Returns host * WAITERS + the waiter's number on its host. */
 static unsigned await_served(void)
 {
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS;;) {
@@ -214,8 +218,8 @@ static unsigned await_served(void)
     }
 }
 
-/* Checks that all are served: the hosts in the order in which their first waiters came, beginning
- * with the one that has the lock, and the waiters of a host in their own order. */
+/* Checks that all waiters are served. The hosts come in the order of their first waiters, beginning
+ * with the host that has the lock. The waiters of one host come in their own order. */
 static void serve_all(void)
 {
     unsigned served[HOSTS] = {0};
@@ -235,9 +239,9 @@ static void serve_all(void)
     }
 }
 
-/* ---- rolling ---- */
+/* ---- restarts of one agent after another ---- */
 
-/* Waits until `holdfast status` on a host prints that text. */
+/* Waits until `holdfast status` on a host prints the text `has` and does not print `has_not`. */
 static void await_status(unsigned host, const char *has, const char *has_not)
 {
     char command[256];
@@ -257,11 +261,11 @@ static void await_status(unsigned host, const char *has, const char *has_not)
     }
 }
 
-/* ---- a turn that comes while the agent is away ---- */
+/* ---- a waiter whose turn comes while its agent is away ---- */
 
-/* of one lock: one holds it, one waits for it, one waits behind */
+/* the actors of one lock: the holder, the first waiter, and the second waiter */
 static struct actor taker, first, second;
-static unsigned handed_over; /* stopped voters that handed over in time */
+static unsigned handed_over; /* how many stopped voters handed their partitions over in time */
 
 static void queue_up(unsigned voter)
 {
@@ -272,7 +276,8 @@ static void queue_up(unsigned voter)
     actor_ready(&first, agents[voter].socket);
     actor_ready(&second, agents[(voter + 1) % VOTERS].socket);
     unsigned number = 0;
-    /* a lock that this voter coordinates; it may not coordinate its own partitions again yet */
+    /* Finds a lock that this voter coordinates. After its start it may need time to coordinate its
+     * partitions again. */
     do {
         REQUIRE(boottime_now() < end_ns, "host %u coordinates nothing", voter);
         snprintf(name, sizeof(name), "turn/%u/%u", voter, number++ % NAMES_TRIED);
@@ -284,13 +289,14 @@ static void queue_up(unsigned voter)
     ck_assert_int_eq(actor_open(&second, 0, name, 100), 0);
     actor_wait(&first, 0, HF_EXCLUSIVE);
     actor_await_waiters(&taker, name, 1);
-    sleep_ms(10); /* messages have times in milliseconds */
+    sleep_ms(10); /* the two waits need different times, which messages carry in milliseconds */
     actor_wait(&second, 0, HF_EXCLUSIVE);
     actor_await_waiters(&taker, name, 2);
 }
 
-/* The voter's agent was stopped: the lock is kept for its host's waiter, although it is free. If
- * nothing runs for a second, the voter may not have handed over, and its log says so. */
+/* The voter's agent was stopped. If it handed its partitions over, the free lock must be kept for
+ * the waiter on its host. On a busy machine it may not have had the time for that, and its log says
+ * so. */
 static void release_and_see(unsigned voter)
 {
     struct actor_reply reply;
@@ -322,9 +328,9 @@ static void end_turns(unsigned voter)
 
 enum how { BY_TERM, BY_KILL };
 
-/* Restarts the agents one after the other with that version; the cell is whole before the next one.
- * The last roll does not go in the order in which the hosts wait, because hosts that ask anew would
- * be served in the order of the restarts. */
+/* Restarts the agents one after another with that version. The cell is complete again before the
+ * next restart. The last roll does not go in the order in which the hosts wait: hosts that request
+ * the lock anew would be served in the order of the restarts. */
 static void roll(unsigned protocol, enum how how, const char *program)
 {
     char text[640];
@@ -360,7 +366,7 @@ static void roll(unsigned protocol, enum how how, const char *program)
     }
 }
 
-/* Another copy of the program. Static buffer. */
+/* Makes another copy of the program. Returns its path, in a static buffer. */
 static const char *copy_program(void)
 {
     static char path[160];
@@ -395,7 +401,9 @@ START_TEST(a_cell_is_upgraded_and_taken_back)
     serve_all();
     for (unsigned i = 0; i < HOSTS; i++) {
         ck_assert_int_eq(actor_release(&holders[i], 0), 0);
-        ck_assert(!agent_logged(&agents[i], "event=session_new epoch=2")); /* one session for all */
+        ck_assert(!agent_logged(&agents[i], "event=session_new epoch=2")); /* the host's session
+                                                                            * has lasted for the
+                                                                            * whole test */
         actor_end(&holders[i]);
     }
     actor_end(&owner);
@@ -403,7 +411,7 @@ START_TEST(a_cell_is_upgraded_and_taken_back)
 }
 END_TEST
 
-/* ---- another layout ---- */
+/* ---- a region with another layout ---- */
 
 static void set_layout(const char *path, uint32_t version)
 {
@@ -434,14 +442,16 @@ START_TEST(another_layout_is_refused_while_somebody_holds)
     agent.pid = 0;
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 69);
     ck_assert(agent_logged(&agent, "found layout 2, expected 1, and 1 living processes"));
-    /* The release that knows the layout is started again, and no hold was lost. */
+    /* The release that knows the layout starts again. No hold was lost. */
     set_layout(region, HFI_REGION_VERSION);
     agent_start(&agent);
-    if (agent_logged(&agent, "session_continued")) { /* otherwise the machine was too slow */
+    if (agent_logged(&agent, "session_continued")) { /* otherwise the machine was too slow, and
+                                                      * the lease is over */
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
         ck_assert_int_eq(actor_release(&holder, 0), 0);
     }
-    /* No process lives that could hold a lock, so the agent begins anew, and tokens go on. */
+    /* No process lives that could hold a lock. So the agent makes a new region, and tokens go
+     * on. */
     actor_kill(&holder);
     actor_end(&holder);
     agent_kill(&agent);
@@ -459,7 +469,7 @@ END_TEST
 
 /* ---- an older release ---- */
 
-/* Reads the deadline in a lease record. */
+/* Returns the deadline in a lease record. */
 static int64_t read_deadline(const char *path)
 {
     enum { DEADLINE_OFFSET = 32 };
@@ -472,7 +482,8 @@ static int64_t read_deadline(const char *path)
     return deadline_ns;
 }
 
-/* An agent from before the shared page knows only the file. */
+/* An agent of a release without the shared page knows only the file. So an orderly end writes the
+ * deadline into the file. */
 START_TEST(an_orderly_end_leaves_the_deadline_in_the_file)
 {
     struct agent_process agent;
@@ -486,11 +497,11 @@ START_TEST(an_orderly_end_leaves_the_deadline_in_the_file)
     int64_t first_ns = read_deadline(file);
     ck_assert_int_gt(first_ns, 0);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (read_deadline(page) == first_ns) { /* until the lease was renewed */
+    while (read_deadline(page) == first_ns) { /* until the agent renews the lease */
         REQUIRE(boottime_now() < end_ns, "the session is never renewed");
         sleep_ms(20);
     }
-    ck_assert_int_eq(read_deadline(file), first_ns); /* the file is written once a session */
+    ck_assert_int_eq(read_deadline(file), first_ns); /* the agent writes the file once a session */
     ck_assert_int_eq(agent_stop(&agent), 0);
     ck_assert_int_gt(read_deadline(file), first_ns);
     ck_assert_int_eq(read_deadline(file), read_deadline(page));

@@ -1,6 +1,6 @@
 /*
- * A configuration with names of users that this host does not know: the agent serves all the same,
- * says so in its log and to the doctor, and admits such a user once it is made. Needs root, to
+ * A configuration names users that this host does not know. The agent serves without them, reports
+ * that in its log and to the doctor, and admits such a user once it exists. The test needs root, to
  * become another user.
  */
 #include <check.h>
@@ -40,7 +40,7 @@ static int connect_as(uid_t uid)
     return result;
 }
 
-/* Runs a command of `holdfast` as this test's user, and fills in what it prints. Returns its exit
+/* Runs a command of `holdfast` as the test's user, and stores its output. Returns its exit
  * status. */
 static int ask(const char *command, char output[OUTPUT])
 {
@@ -112,7 +112,7 @@ START_TEST(an_unknown_user_is_admitted_once_it_is_made)
 }
 END_TEST
 
-/* The number of processes of that name whose parent is the agent, also of ended ones. */
+/* Returns the number of the agent's child processes with that name, including ended ones. */
 static unsigned children_named(const char *name)
 {
     char line[160];
@@ -125,7 +125,7 @@ static unsigned children_named(const char *name)
     return count;
 }
 
-/* Once all names are found nobody looks any more, and nothing is left of the process that did. */
+/* Once all names are found, the process that looks them up ends, and leaves nothing behind. */
 START_TEST(the_process_that_looks_goes_when_all_is_found)
 {
     agent_create(&agent, "[agent]\nname = host-a\ncell = users\nstate_dir = %D/state\n"
@@ -159,7 +159,8 @@ static void start_with_names(const char *users)
     agent_start(&agent);
 }
 
-/* A name service hangs for one name. Users in /etc/passwd, as daemon on every host, are known. */
+/* The name service hangs for one name. The agent still knows users in /etc/passwd, such as daemon,
+ * which every host has. */
 START_TEST(a_name_that_hangs_keeps_no_user_of_this_host_out)
 {
     enum { DAEMON = 1 };
@@ -174,7 +175,8 @@ START_TEST(a_name_that_hangs_keeps_no_user_of_this_host_out)
 }
 END_TEST
 
-/* The agent does not trust the process that looks names up: it ignores it, and goes on. */
+/* The process that looks names up sends a wrong answer. The agent does not trust it: it ignores the
+ * process, and goes on. */
 START_TEST(a_wrong_answer_harms_nobody)
 {
     if (geteuid() != 0) {

@@ -1,6 +1,6 @@
 /*
- * Which of two agents of one host a program asks: the system's at /run/holdfast/agent.sock, or
- * that of --dev below XDG_RUNTIME_DIR. The test has its own /run.
+ * A host has two agents: the system's at /run/holdfast/agent.sock, and one of --dev below
+ * XDG_RUNTIME_DIR. The tests check which of them a program uses. The test has a /run of its own.
  */
 #include <check.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 static const char system_socket[] = "/run/holdfast/agent.sock";
 static const char dev_socket[] = "/run/user/holdfast/agent.sock";
 
-/* Runs a shell command and returns what it wrote. */
+/* Runs a shell command. Returns its output, in a static buffer. */
 static const char *run(const char *command)
 {
     static char said[8192];
@@ -45,7 +45,7 @@ static void own_run(void)
     setenv("BIN", getenv("HOLDFAST_BIN_DIR"), 1);
 }
 
-/* Starts `holdfastd --dev` and waits until it listens. Returns its process. */
+/* Starts `holdfastd --dev` and waits until it listens. Returns its pid. */
 static pid_t start_dev(const char *log)
 {
     pid_t pid = fork_tied();
@@ -90,7 +90,7 @@ START_TEST(the_systems_agent_comes_first)
                          "host-a = tcp://127.0.0.1:7411\n");
     snprintf(agent.socket, sizeof(agent.socket), "%s", system_socket);
     pid_t dev = start_dev("/run/dev.log");
-    expect_socket(dev_socket); /* this host has no other agent */
+    expect_socket(dev_socket); /* this host has no other agent yet */
     ck_assert_ptr_nonnull(strstr(run("$BIN/holdfast status"), "cell dev"));
     end(dev, SIGTERM);
     agent_start(&agent);
@@ -104,7 +104,8 @@ START_TEST(the_systems_agent_comes_first)
     ck_assert_ptr_nonnull(
         strstr(run("$BIN/holdfast -s /run/user/holdfast/agent.sock status"), "cell dev"));
 
-    /* A client that has its agent stays with it; others pass over the socket that is left. */
+    /* A client stays with the agent that it has. New clients skip the socket of an agent that is
+     * gone. */
     ck_assert_int_eq(hf_connect(NULL, &client), 0);
     ck_assert_int_eq(hf_open(client, "x", NULL, &lock), 0);
     agent_kill(&agent);

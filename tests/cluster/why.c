@@ -1,7 +1,7 @@
 /*
- * Three real agents on this machine's loopback, one cell: hf_why and the exit status of
- * `holdfast lock` when another host holds the lock, when the lock is closed behind a dead holder,
- * and when two of the three voters are gone.
+ * Three real agents on this machine's loopback are one cell. The tests check hf_why() and the exit
+ * status of `holdfast lock` in three cases: another host holds the lock; the lock is closed for a
+ * dead holder's lock-delay; two of the three voters are gone.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -19,7 +19,7 @@ static struct agent_process agents[HOSTS];
 static struct actor holder; /* on host-a */
 static hf_client *client;   /* on host-b */
 static hf_lock *lock;
-static char line[2048]; /* the last one that `holdfast lock` wrote to stderr */
+static char line[2048]; /* the last line that `holdfast lock` wrote to stderr */
 
 static void start(void)
 {
@@ -55,7 +55,8 @@ static void stop(void)
     }
 }
 
-/* Asks until the reason is of that kind: what a host knows of the others takes a moment. */
+/* Asks until the reason is of that kind, because this host learns of the other hosts with a
+ * delay. */
 static struct hf_reason await_kind(enum hf_reason_kind kind)
 {
     struct hf_reason reason = HF_REASON_INIT;
@@ -119,7 +120,8 @@ END_TEST
 
 START_TEST(two_of_three_voters_gone)
 {
-    take_on_host_a(); /* so that host-b has no grant, with which it could go on for a moment */
+    take_on_host_a(); /* this takes the grant from host-b, which otherwise could serve the lock
+                       * for a moment */
     agent_kill(&agents[0]);
     agent_kill(&agents[2]);
     struct hf_reason reason = await_kind(HF_WHY_NO_MAJORITY);
