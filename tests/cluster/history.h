@@ -22,8 +22,8 @@
  *
  *   - Its release found it held: it lasted at least from ACQUIRED to RELEASED.
  *   - It ended with LOST: it lasted at least to the last HELD.
- *   - Its holder was killed: it lasted at least to KILL_SENT, but not beyond the last deadline that its
- *     holder knew. It may have ended any time until KILLED.
+ *   - Its holder was killed: it lasted at least to KILL_SENT, but not beyond the last deadline that
+ *     its holder knew. It may have ended any time until KILLED.
  *   - It is still there at the end: it lasted at least to the last HELD.
  *
  * A test sets `firm` if only the deadline may take a hold away from a living holder (no break, no

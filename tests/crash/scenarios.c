@@ -1,7 +1,7 @@
-/* See scenarios.h: the stepped client's calls in each scenario, and the bystanders. */
+/* See scenarios.h: the stepped client's calls in each scenario, and what the bystanders do. */
 #include "scenarios.h"
 
-#include "client.h" /* libholdfast's own: the holder id of a handle */
+#include "client.h" /* libclient's own header: the holder id of a handle */
 #include "require.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ void bystander_wait(struct scene *scene, struct bystander *who, enum hf_mode mod
     actor_wait(&who->actor, 0, mode);
     who->doing = WAITS;
     who->mode = mode;
-    /* While one thread of the other bystander sleeps in a wait, the process can do other things. */
+    /* The other bystander may sleep in a wait, but another thread of its process can look. */
     actor_await_waiters(&looker->actor, scene->name, waiters + 1);
 }
 
@@ -48,7 +48,7 @@ static int take(struct victim *victim, enum hf_mode mode, int64_t timeout_ms)
     struct hf_hold hold;
     int result = hf_acquire(victim->lock, mode, timeout_ms < 0 ? -1 : timeout_ms * MS, &hold);
     if (result == 0) {
-        /* Plain variables: the tracer reads them only while this process is stopped or dead. */
+        /* relaxed: the tracer reads the notes only while this process is stopped or dead */
         atomic_store_explicit(&victim->notes->token, hold.token, memory_order_relaxed);
         uint32_t holds = mode == HF_EXCLUSIVE ? 1 : 2;
         atomic_store_explicit(&victim->notes->holds, holds, memory_order_relaxed);
@@ -96,7 +96,7 @@ static void shared(struct victim *victim)
     must_take(victim, HF_SHARED);
 }
 
-/* A wait that ends by its timeout. Afterwards the handle has a seat in the region. */
+/* Waits until the timeout. Afterwards the handle has a seat in the region. */
 static void seated(struct victim *victim)
 {
     REQUIRE(take(victim, HF_EXCLUSIVE, 1) == HF_ETIMEDOUT, "the lock was to be held");
@@ -135,8 +135,8 @@ static void taken_after_downgrade(struct victim *victim)
 static void upgrade_release(struct victim *victim)
 {
     must_take(victim, HF_EXCLUSIVE);
-    REQUIRE(hf_release(victim->lock) == 0, "release of the upgrade"); /* still exclusive: the
-                                                                       * upgrade's hold goes on */
+    REQUIRE(hf_release(victim->lock) == 0, "release of the upgrade"); /* the handle still has its
+                                                                       * exclusive hold */
     must_release(victim);
 }
 
@@ -163,7 +163,7 @@ static void *wait_for_lock(void *arg)
     struct victim *victim = arg;
     atomic_store_explicit(&victim->notes->waiting, 1, memory_order_relaxed);
     int ignored = hf_acquire(victim->lock, HF_EXCLUSIVE, -1, NULL);
-    (void)ignored; /* the wait ends with HF_ECANCELED, or the process is killed */
+    (void)ignored; /* the wait ends with HF_ECANCELED, or by the process's death */
     return NULL;
 }
 

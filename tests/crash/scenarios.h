@@ -1,10 +1,10 @@
 /*
- * The calls of the stepped client, and of others meanwhile: one scenario for each way through the
- * lock word's protocol.
+ * The calls of the stepped client, and what others do at that time. There is one scenario for each
+ * way through the lock word's protocol.
  *
- * Two bystanders, `one` and `two`, are connected before; they hold and wait as the scenario says.
- * The victim prepares (connects, opens), is single-stepped through `act`, and is killed at some
- * instruction of it.
+ * Two bystanders, `one` and `two`, connect before the victim starts. They hold and wait as the
+ * scenario says. The victim prepares (it connects and opens the lock), is single-stepped through
+ * `act`, and is killed at an instruction of `act`.
  */
 #ifndef TESTS_CRASH_SCENARIOS_H
 #define TESTS_CRASH_SCENARIOS_H
@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-/* What a bystander does now. */
+/* what a bystander does now */
 enum doing { IDLE, HOLDS, WAITS };
 
 struct bystander {
@@ -25,9 +25,10 @@ struct bystander {
 
 /* The victim's reports, in memory that it shares with its tracer. */
 struct notes {
-    _Atomic uint64_t token;   /* the highest that one of its calls returned */
-    _Atomic uint32_t holds;   /* 1: a call returned an exclusive hold, and the release has not
-                               * begun; 2: the same for a shared hold, or a downgrade has begun */
+    _Atomic uint64_t token;   /* the highest token that one of its calls returned */
+    _Atomic uint32_t holds;   /* 1: a call has returned an exclusive hold, and its release has
+                               * not begun; 2: the same for a shared hold, or a downgrade has
+                               * begun */
     _Atomic uint32_t holder;  /* the victim's holder id */
     _Atomic uint32_t waiting; /* the helper thread is about to wait */
     _Atomic uint32_t cancel;  /* asks the helper thread to cancel the wait */
@@ -42,34 +43,36 @@ struct victim {
 };
 
 struct scene {
-    char name[64]; /* of the lock */
+    char name[64]; /* the lock's name */
     const char *socket;
     struct bystander one;
     struct bystander two;
     struct notes *notes;
-    uint64_t token;        /* the highest of any exclusive hold so far */
-    uint32_t victim_held;  /* notes.holds when it was killed */
-    uint64_t victim_token; /* every later hold must have a higher token */
+    uint64_t token;        /* the highest token of all exclusive holds so far */
+    uint32_t victim_held;  /* notes.holds at the time when the victim was killed */
+    uint64_t victim_token; /* every later hold must have a higher token than this */
     int64_t killed_ns;
     int64_t lock_delay_ms;
 };
 
 struct scenario {
     const char *name;
-    unsigned flags; /* of the victim's handle */
+    unsigned flags; /* the flags with which the victim opens its handle */
     int64_t max_stall_ms;
     bool threaded;
-    void (*before)(struct scene *scene);    /* before the victim starts */
-    void (*prepare)(struct victim *victim); /* in the victim, not stepped */
-    void (*joined)(struct scene *scene);    /* when the victim stands at the beginning of `act` */
-    void (*act)(struct victim *victim);     /* in the victim, stepped */
-    void (*asleep)(struct scene *scene);    /* the victim sleeps on a futex */
+    void (*before)(struct scene *scene);    /* runs in the test before the victim starts */
+    void (*prepare)(struct victim *victim); /* runs in the victim, and is not stepped */
+    void (*joined)(struct scene *scene);    /* runs in the test while the victim is stopped at
+                                             * the beginning of `act` */
+    void (*act)(struct victim *victim);     /* runs in the victim, and is stepped */
+    void (*asleep)(struct scene *scene);    /* runs in the test while the victim sleeps on a
+                                             * futex */
 };
 
 extern const struct scenario scenarios[];
 extern const size_t scenario_count;
 
-/* The bystanders' work. */
+/* what the scenarios let a bystander do */
 void bystander_take(struct scene *scene, struct bystander *who, enum hf_mode mode);
 void bystander_wait(struct scene *scene, struct bystander *who, enum hf_mode mode);
 void bystander_release(struct bystander *who);

@@ -1,4 +1,4 @@
-/* See step.h: running a process by single steps, and killing it after one of them. */
+/* See step.h: runs a process by single steps, and stops it after one of them. */
 #include "step.h"
 
 #include "agent_process.h"
@@ -73,7 +73,8 @@ static uint8_t poke(pid_t pid, uint64_t address, uint8_t byte)
     return (uint8_t)word;
 }
 
-/* The system call that the traced thread sleeps in; -1: none. */
+/* Returns the number of the system call in which the traced thread sleeps, or -1 if it does not
+ * sleep. */
 static int sleeps_in(pid_t pid)
 {
     char path[64];
@@ -82,7 +83,7 @@ static int sleeps_in(pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
     FILE *file = fopen(path, "re");
     if (file && fgets(text, sizeof(text), file) && text[0] >= '0' && text[0] <= '9') {
-        number = atoi(text); /* other texts say "running" */
+        number = atoi(text); /* if the thread does not sleep, the text is "running" */
     }
     if (file) {
         fclose(file);
@@ -104,7 +105,8 @@ static bool sleeps_on_events(pid_t pid)
 /* How a wait for the victim ended. */
 enum stop { STOPPED, ASLEEP };
 
-/* Waits until the victim stops, or, if sleeps are to be reported, until it sleeps on a futex. */
+/* Waits until the victim stops. If tell_sleep is set, it also returns when the victim sleeps on a
+ * futex. */
 static enum stop await_stop(pid_t pid, bool tell_sleep)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -132,7 +134,8 @@ static enum stop await_stop(pid_t pid, bool tell_sleep)
     }
 }
 
-/* Lets the victim run by the ptrace request `how` until it stops. Wakes it when it sleeps. */
+/* Continues the victim with the ptrace request `how`, and waits until it stops. If it sleeps on a
+ * futex, plan->asleep makes it go on. */
 static void run_on(pid_t pid, enum __ptrace_request how, const struct step_plan *plan,
                    bool *asleep_called)
 {
@@ -144,7 +147,8 @@ static void run_on(pid_t pid, enum __ptrace_request how, const struct step_plan 
     }
 }
 
-/* Executes one instruction. A futex call may sleep; then the plan's `asleep` wakes it. */
+/* Executes one instruction. If that is a futex call which sleeps, plan->asleep makes the victim go
+ * on. */
 static void step_once(pid_t pid, const struct user_regs_struct *registers,
                       const struct step_plan *plan, bool *asleep_called)
 {
@@ -169,7 +173,7 @@ void step_await_begin(pid_t pid)
             strerror(errno));
 }
 
-/* Counts by key: a small open hash table, large enough for the text of any victim. */
+/* Counts by key, in an open hash table that is large enough for the text of any victim. */
 struct counts {
     uint64_t keys[SEEN_SLOTS];
     uint32_t values[SEEN_SLOTS];
@@ -198,13 +202,14 @@ static void add_point(struct step_points *points, struct step_point point)
     points->items[points->count++] = point;
 }
 
-/* What one run has found so far. */
+/* what one run has executed so far */
 struct seen {
-    struct counts visits; /* by pc */
-    struct counts calls;  /* by pc and stack pointer */
+    struct counts visits; /* how often each pc was executed */
+    struct counts calls;  /* the same by pc and stack pointer, which stands for one call of the
+                           * function */
 };
 
-/* Notes that the instruction at pc is about to be executed. */
+/* Counts the instruction at pc, which the victim is about to execute, and adds it to the points. */
 static void note_instruction(struct seen *seen, const struct user_regs_struct *registers,
                              uint64_t first, unsigned visits_per_call, struct step_points *points)
 {
@@ -241,11 +246,11 @@ void step_find(pid_t pid, const struct step_plan *plan, struct step_points *poin
     free(seen);
 }
 
-/* Sets the processor's debug registers, so that this thread, and no other, stops before the
- * instructions at two addresses. Returns false if the kernel gives no such registers. */
+/* Sets the processor's debug registers so that this thread stops before the instructions at two
+ * addresses. Other threads do not stop. Returns false if the kernel offers no such registers. */
 static bool watch_thread(pid_t pid, uint64_t one, uint64_t other)
 {
-    enum { BOTH = 1 << 0 | 1 << 2 }; /* enabled, for execution; Intel SDM volume 3, 17.2.4 */
+    enum { BOTH = 1 << 0 | 1 << 2 }; /* enables both for execution; Intel SDM volume 3, 17.2.4 */
     const size_t at = offsetof(struct user, u_debugreg);
     const size_t size = sizeof(((struct user *)NULL)->u_debugreg[0]);
     return ptrace(PTRACE_POKEUSER, pid, at, one) == 0 &&
@@ -258,7 +263,7 @@ static bool step_to_watched(pid_t pid, const struct step_plan *plan, struct step
 {
     struct user_regs_struct registers;
     uint32_t visits = 0;
-    do { /* ends at the point, or at the end of what is stepped */
+    do { /* ends at the point, or at step_end() */
         run_on(pid, PTRACE_CONT, plan, asleep_called);
         get_registers(pid, &registers);
         REQUIRE(registers.rip == point.pc || registers.rip == end_pc(), "stopped at %llx",
@@ -285,8 +290,9 @@ static bool step_to_slowly(pid_t pid, const struct step_plan *plan, struct step_
     return false;
 }
 
-/* Runs until the victim sleeps on a futex for the first time, and stops it there. Somebody may wake
- * the victim before it is killed; being stopped, it executes nothing more. */
+/* Runs the victim until it sleeps on a futex for the first time, and stops it there. Returns false
+ * if it did not sleep. Another process may wake the victim before it is killed, but a stopped
+ * victim executes no instruction. */
 static bool step_to_sleep(pid_t pid)
 {
     int status = 0;
@@ -299,7 +305,8 @@ static bool step_to_sleep(pid_t pid)
     REQUIRE(tgkill(pid, pid, SIGSTOP) == 0, "tgkill: %s", strerror(errno));
     REQUIRE(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status),
             "the victim ended with status %x", (unsigned)status);
-    return WSTOPSIG(status) == SIGSTOP; /* else a timeout woke it, and it ran to its end */
+    return WSTOPSIG(status) == SIGSTOP; /* false: the futex's timeout woke the victim, which ran
+                                         * to step_end() */
 }
 
 bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, bool *asleep_called)
@@ -318,7 +325,7 @@ bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, b
     }
     poke(pid, end_pc(), OPCODE_BREAK);
     uint8_t saved = poke(pid, point.pc, OPCODE_BREAK);
-    for (;;) { /* ends at the point, or at the end of what is stepped */
+    for (;;) { /* ends at the point, or at step_end() */
         run_on(pid, PTRACE_CONT, plan, asleep_called);
         get_registers(pid, &registers);
         if (registers.rip == end_pc() + 1) {
@@ -337,7 +344,7 @@ bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, b
     }
 }
 
-/* ---- an agent ---- */
+/* ---- stepping an agent ---- */
 
 void step_seize(pid_t pid, const char *program, struct step_image *image)
 {
@@ -375,7 +382,7 @@ void step_resume(const struct step_image *image)
     REQUIRE(ptrace(PTRACE_CONT, image->pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
 }
 
-/* Returns whether the agent is about to wait for events and would sleep. */
+/* Returns whether the agent's next instruction is a wait for events with a timeout other than 0. */
 static bool is_about_to_wait(pid_t pid, const struct user_regs_struct *registers)
 {
     bool waits = registers->rax == SYS_epoll_wait || registers->rax == SYS_epoll_pwait;
@@ -390,7 +397,7 @@ void step_find_event(const struct step_image *image, void (*event)(void *arg), v
     struct user_regs_struct registers;
     REQUIRE(seen, "no memory");
     *points = (struct step_points){0};
-    event(arg); /* the agent stands still: it will find the whole event when it goes on */
+    event(arg); /* the agent is stopped, so it will find the whole event when it goes on */
     do {
         int status = 0;
         REQUIRE(ptrace(PTRACE_SINGLESTEP, image->pid, NULL, NULL) == 0, "ptrace: %s",
@@ -402,7 +409,8 @@ void step_find_event(const struct step_image *image, void (*event)(void *arg), v
         if (registers.rip >= image->first && registers.rip < image->limit) {
             note_instruction(seen, &registers, image->first, 1, points);
         }
-        /* The wait in which the agent was stopped comes first. It returns at once. */
+        /* The first wait is the one in which the agent was stopped. It returns at once and does not
+         * count. */
     } while (points->own == 0 || !is_about_to_wait(image->pid, &registers));
     free(seen);
     step_resume(image);
@@ -412,15 +420,15 @@ bool step_event_to(const struct step_image *image, struct step_point point,
                    void (*event)(void *arg), void *arg, int64_t patience_ms)
 {
     uint64_t pc = image->first + point.pc;
-    /* Other threads of the agent execute the same stubs of libc's calls, and a breakpoint in the
-     * text would end those threads. */
+    /* Breakpoints of the processor are tried first. A breakpoint in the text of a libc stub would
+     * also stop other threads of the agent, which nobody traces, and end them. */
     bool watched = watch_thread(image->pid, pc, pc);
     uint8_t saved = watched ? 0 : poke(image->pid, pc, OPCODE_BREAK);
     uint32_t visits = 0;
     event(arg);
     int64_t begin_ns = boottime_now();
     step_resume(image);
-    for (;;) { /* the guard ends it */
+    for (;;) { /* the hang guard bounds the loop */
         struct user_regs_struct registers;
         int status = 0;
         if (waitpid(image->pid, &status, WNOHANG | __WALL) != image->pid) {

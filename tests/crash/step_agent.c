@@ -1,22 +1,22 @@
 /*
  * The agent is killed after every instruction of its handling of a client's death and of a recall,
- * and started again on the same state. Afterwards this must be true:
+ * and is started again with the same state. Afterwards this must be true:
  *
- *  - holders still hold, with the same token, and got no event; the lease goes on;
- *  - the dead one's lock is closed for its lock-delay, then passed on to the waiters, in order;
- *  - a recalled lock can be had again; its waiters are served; tokens rise.
+ *  - Holders still hold, with the same token, and got no event. The lease goes on.
+ *  - A dead client's lock stays closed for its lock-delay. After that the waiters get it, in order.
+ *  - A client can get a recalled lock again, its waiters are served, and tokens rise.
  *
- * A first run, single-stepped, finds the instructions of holdfastd's own text (the cores, the
- * driver, the lock word's protocol) that are executed between the event and the agent's next sleep,
- * each the first time in an activation of its function. Instructions of libraries (SQLite, libuv,
- * libc) are not kill points, the returns from them are. Each point costs a start of the agent, so
- * by default POINTS of them are taken, at equal distances, beginning at one that differs from
- * run to run; HOLDFAST_TEST_DEEP=1 takes every one.
+ * A first, single-stepped run finds the instructions of holdfastd's own text (the cores, the
+ * driver, the lock word's protocol) that the agent executes between the event and its next sleep.
+ * Each counts at its first execution in a call of its function. Instructions of libraries (SQLite,
+ * libuv, libc) are no kill points, but the returns from them are. Each point costs a start of the
+ * agent. So by default the test takes only POINTS of them, at equal distances, and begins at a
+ * point that differs from run to run. With HOLDFAST_TEST_DEEP=1 it takes all points.
  */
 #include "actor.h"
 #include "step.h"
 
-#include "client.h" /* libholdfast's own: no public call sends a recall */
+#include "client.h" /* libclient's own header, because no public call sends a recall */
 #include "require.h"
 
 #include <check.h>
@@ -30,27 +30,27 @@
 
 enum { LANES = 2, POINTS = 240, LOCK_DELAY_MS = 30 };
 
-/* An agent that is stepped renews nothing meanwhile: for seconds, or for a minute on a busy
- * machine. The lease has to be longer than that. An agent that is started again renews at once. */
+/* A stepped agent renews nothing, for seconds, or for a minute on a busy machine. The lease must be
+ * longer than that. The next agent renews at once. */
 static const char config[] = "[agent]\nname = dev\ncell = dev\nstate_dir = %D/state\n"
                              "socket = %D/agent.sock\n[cell]\nsession_ttl = 10m\n";
 
 /* An agent with the processes that use it. */
 struct lane {
     struct agent_process agent;
-    struct actor holder; /* holds "live" all the time */
-    struct actor first;  /* this one and the next wait for "contested" */
+    struct actor holder; /* holds "live" for the whole test */
+    struct actor first;  /* waits for "contested", as `second` does */
     struct actor second;
     struct actor victim;
     struct hf_hold live;
-    uint64_t token;      /* the last token of "contested" */
-    int64_t deadline_ns; /* the lease's deadline, when that token was taken */
+    uint64_t token;      /* the token of the last hold of "contested" */
+    int64_t deadline_ns; /* the lease's deadline at the time of that hold */
     int recaller_fd;
     pid_t recaller;
     int64_t event_ns;
 };
 
-/* What the agent does while it is stepped. */
+/* what the agent handles while it is stepped */
 struct scenario {
     const char *name;
     void (*before)(struct lane *lane);
@@ -177,7 +177,7 @@ static void passed_on(struct lane *lane)
     release(&lane->second);
 }
 
-/* The victim waits in the middle of the queue; the agent has to skip it. */
+/* The victim waits in the middle of the queue. The agent must skip it when it is dead. */
 static void victim_waits(struct lane *lane)
 {
     take(lane, &lane->first);
@@ -204,7 +204,7 @@ static void victim_reads(struct lane *lane)
     two_wait(lane);
 }
 
-/* Granted to this host, but no process holds it. */
+/* This host has the grant, but no process holds the lock. */
 static void idle(struct lane *lane)
 {
     take(lane, &lane->first);
@@ -256,8 +256,6 @@ static const struct scenario scenarios[] = {
      served_after_recall},
 };
 
-/* ---- lanes ---- */
-
 static void lane_create(struct lane *lane)
 {
     memset(lane, 0, sizeof(*lane));
@@ -283,7 +281,7 @@ static void lane_destroy(struct lane *lane)
     agent_destroy(&lane->agent);
 }
 
-/* Invariants after every kill. */
+/* Checks the invariants that hold after every kill. */
 static void check_live(struct lane *lane)
 {
     const struct actor_request event = {.kind = ACTOR_EVENT};
@@ -301,7 +299,8 @@ static void check_live(struct lane *lane)
             show.waiters);
 }
 
-/* The new agent extends the adopted lease, for as long as a cell of one host can. */
+/* Checks that the new agent has extended the adopted lease. A cell of one host renews with some
+ * delay. */
 static void check_renewed(struct lane *lane, int64_t before_ns)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -330,7 +329,7 @@ static struct step_points find_points(const struct scenario *scenario)
     return points;
 }
 
-/* true: the agent was killed at the point; false: it did not reach the point. */
+/* Returns true if the agent was killed at the point, or false if it did not reach the point. */
 static bool run_point(const struct scenario *scenario, struct lane *lane, struct step_point point)
 {
     struct step_image image;
@@ -364,8 +363,8 @@ static void lane_run(const struct scenario *scenario, const struct step_points *
     printf("%-46s %5zu points of %6llu own instructions, every %zu.: %u kills, %u missed\n",
            scenario->name, points->count, (unsigned long long)points->own, stride / LANES, done,
            missed);
-    /* On a busy machine the stepped agent does more than the event requires, because timers come
-     * due. The points of those steps are then missed; the remaining points have to be enough. */
+    /* On a busy machine timers come due during the first run, and the agent does more than the
+     * event requires. Later runs miss the points of that work. Enough other points must remain. */
     REQUIRE(done * 3 >= missed, "%u of %u points were not come by", missed, done + missed);
     fflush(stdout);
 }
@@ -396,7 +395,7 @@ START_TEST(agent_killed_after_every_instruction)
 }
 END_TEST
 
-/* With an argument: only the scenarios whose name contains it. */
+/* An argument selects the scenarios whose name contains it. */
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("step_agent");

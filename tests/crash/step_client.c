@@ -1,21 +1,23 @@
 /*
- * A client killed after every instruction of what it does with a lock (scenarios.c), and what must
- * be true afterwards:
+ * A client is killed after every instruction of its calls for a lock (scenarios.c). Afterwards this
+ * must be true:
  *
- *  - each waiter gets the lock within the lock-delay and a guard, and in the end it is free;
- *  - if the dead one held, nobody got the lock before the lock-delay was over;
- *  - two never hold at once; the next token is higher than any that the dead one had;
- *  - hf_show shows the holder, and at the end none.
+ *  - Each waiter gets the lock within the lock-delay and a guard, and in the end the lock is free.
+ *  - If the victim held the lock, no process gets it before the lock-delay is over.
+ *  - Two processes never hold at once. The next token is higher than any that the victim had.
+ *  - hf_show() shows the holder, and at the end none.
  *
- * A first run of each scenario finds its kill points (step.h). By default these are every
- * instruction of the program's own text (libholdfast, the lock word's protocol and the test's few
- * lines), the first time that it is executed in an activation of its function: of the rounds of a
- * loop (spinning, scanning a queue) the first counts. If a bystander holds when the victim stands
- * there, it releases before the kill (so the lock may be handed to a process that is about to die)
- * at every other point, and after it at the others. HOLDFAST_TEST_DEEP=1 takes every round, and
- * every point both ways.
+ * A first run of each scenario finds its kill points (step.h). By default these are all
+ * instructions of the program's own text (libholdfast, the lock word's protocol and the test's few
+ * lines), each at its first execution in a call of its function. So only the first round of a loop
+ * counts, for example when the victim spins or scans a queue.
  *
- * Several workers go through the points at once, each with its own lock and bystanders.
+ * A bystander may hold the lock when the victim stops at the point. At every other point the
+ * bystander releases before the kill, so that the lock may be handed to a process that is about to
+ * die. At the other points it releases after the kill. With HOLDFAST_TEST_DEEP=1 all rounds of
+ * loops count, and each point is taken both ways.
+ *
+ * Several workers take points at the same time, each with its own lock and bystanders.
  */
 #include "scenarios.h"
 
@@ -39,8 +41,6 @@ enum { WORKERS = 6, SHORT_DELAY_MS = 20, DEFAULT_DELAY_MS = 1000, DEFAULT_DELAY_
 
 static struct agent_process agent;
 
-/* ---- a scene ---- */
-
 static void scene_create(struct scene *scene, const char *name, int64_t lock_delay_ms)
 {
     *scene = (struct scene){.socket = agent.socket, .lock_delay_ms = lock_delay_ms};
@@ -61,7 +61,7 @@ static void scene_destroy(struct scene *scene)
     munmap(scene->notes, sizeof(*scene->notes));
 }
 
-/* Returns the lock's word as it is now. */
+/* Returns the present value of the lock's word. */
 static uint64_t scene_word(const struct scene *scene)
 {
     static struct hfi_region region;
@@ -114,7 +114,8 @@ static void victim_run(const struct scenario *scenario, const struct scene *scen
     _exit(0);
 }
 
-/* Starts the victim and stops it at the beginning; each bystander of the scenario is in place. */
+/* Starts the victim and stops it at step_begin(). By then each bystander holds or waits as the
+ * scenario says. */
 static pid_t victim_start(const struct scenario *scenario, struct scene *scene)
 {
     memset(scene->notes, 0, sizeof(*scene->notes));
@@ -132,7 +133,7 @@ static pid_t victim_start(const struct scenario *scenario, struct scene *scene)
     return pid;
 }
 
-/* Kills the victim where it stands and notes what it held. */
+/* Kills the stopped victim, and notes what it held. */
 static void victim_kill(struct scene *scene, pid_t pid)
 {
     uint64_t word = scene_word(scene);
@@ -149,14 +150,15 @@ static void victim_kill(struct scene *scene, pid_t pid)
 
 /* ---- what must be true after a kill ---- */
 
-/* A bystander reports that it has the lock. */
+/* Checks the hold of a bystander that has got the lock. */
 static void granted(struct scene *scene, struct bystander *who, struct bystander *other,
                     const struct actor_reply *reply)
 {
     REQUIRE(reply->result == 0, "a waiter got %s", hf_strerror(reply->result));
     REQUIRE(other->doing != HOLDS || (other->mode == HF_SHARED && who->mode == HF_SHARED),
             "two hold at once");
-    bool together = scene->victim_held == 2 && who->mode == HF_SHARED; /* both hold it shared */
+    bool together = scene->victim_held == 2 && who->mode == HF_SHARED; /* both may hold, because
+                                                                        * both holds are shared */
     if (scene->victim_held && !together) {
         int64_t opened_ns = scene->killed_ns + scene->lock_delay_ms * MS;
         REQUIRE(reply->time_ns >= opened_ns, "passed on %lld ns before the lock-delay was over",
@@ -169,7 +171,7 @@ static void granted(struct scene *scene, struct bystander *who, struct bystander
     who->doing = HOLDS;
 }
 
-/* Every waiter gets the lock, and gives it back. */
+/* Checks that every waiter gets the lock, and lets it release. */
 static void settle(struct scene *scene)
 {
     struct bystander *all[2] = {&scene->one, &scene->two};
@@ -205,7 +207,7 @@ static void settle(struct scene *scene)
             (unsigned long long)scene->victim_token);
 }
 
-/* The lock works like a new one. */
+/* Checks that the lock works like a new one. */
 static void check_usable(struct scene *scene)
 {
     struct hf_hold hold;
@@ -242,7 +244,7 @@ struct work {
     size_t stride;
 };
 
-/* For the hook `asleep`: a process has only one scene. */
+/* the argument of the hook `asleep` */
 struct hook {
     const struct scenario *scenario;
     struct scene *scene;
@@ -262,7 +264,8 @@ static struct step_plan plan_of(struct hook *hook)
                               .visits_per_call = test_is_deep() ? 0 : 1};
 }
 
-/* Runs one victim. Returns false if it did not reach the point. */
+/* Starts a victim, kills it at the point, and checks what must be true afterwards. Returns false if
+ * the victim did not reach the point. */
 static bool run_point(const struct scenario *scenario, struct scene *scene, struct step_point point,
                       bool release_first)
 {
@@ -303,14 +306,14 @@ static void worker_run(const struct work *work, struct tally *tally, unsigned nu
                      way == 1 ? ", after a release" : "");
             bool reached = run_point(work->scenario, &scene, point, way == 1);
             atomic_fetch_add_explicit(reached ? &tally->done : &tally->missed, 1,
-                                      memory_order_relaxed); /* read only after the workers have
-                                                              * ended */
+                                      memory_order_relaxed); /* relaxed: the counts are read only
+                                                              * after the workers have ended */
         }
     }
     scene_destroy(&scene);
 }
 
-/* The first run, which finds the points. */
+/* Makes the first run, which finds the points. */
 static void find_points(struct work *work)
 {
     struct scene scene;
@@ -378,7 +381,7 @@ START_TEST(client_killed_after_every_instruction)
 }
 END_TEST
 
-/* The client is killed at a few points only, with the default lock-delay of handles. */
+/* Kills the client at a few points only, because each costs the default lock-delay of a second. */
 START_TEST(client_killed_with_the_default_lock_delay)
 {
     run_scenario(&scenarios[_i], DEFAULT_DELAY_MS,
@@ -386,7 +389,7 @@ START_TEST(client_killed_with_the_default_lock_delay)
 }
 END_TEST
 
-/* With an argument: only the scenarios whose name contains it. */
+/* An argument selects the scenarios whose name contains it. */
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("step_client");

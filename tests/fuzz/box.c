@@ -1,4 +1,4 @@
-/* An agent in a box: see box.h. Its memory, its disk, and the driver's operations. */
+/* See box.h: the memory and the disk of the agent in the box, and the driver's operations. */
 #include "box.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct box *box;
 
 void sim_point(void);
 
-/* ---- memory: fresh zero pages for each input; behind them nothing is mapped ---- */
+/* ---- memory: fresh zero pages for each input; the page after them is not mapped ---- */
 
 enum { PAGE = 4096 };
 
@@ -27,7 +27,7 @@ static void *pages_take(size_t size)
     uint8_t *memory = mmap(NULL, whole + PAGE, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     HF_CHECK(memory != MAP_FAILED && mprotect(memory + whole, PAGE, PROT_NONE) == 0);
-    /* The memory ends where the page ends, or as near to that as alignment allows. */
+    /* The memory ends at the end of its last page, or as near to it as alignment allows. */
     return memory + (whole - (size + 63) / 64 * 64);
 }
 
@@ -47,7 +47,8 @@ void box_strike(const struct box_strike *strike)
     memcpy(at, &strike->value, strike->width);
 }
 
-/* Called before each atomic operation on a word: here another process may write rubbish first. */
+/* The code calls this before each atomic operation on a word. Another process may write rubbish
+ * into the region first. */
 void sim_point(void)
 {
     if (box == NULL || box->strike_count == 0) {
@@ -244,7 +245,7 @@ static void operation_act(void *arg, const struct host_action *action, const uns
     box_take_action(action, bytes);
 }
 
-/* Checks that the receiver can decode each message that is sent. */
+/* Checks that the receiver of a sent message can decode it. */
 static void check_sent(const struct message *message)
 {
     static unsigned char packet[65536];
@@ -338,7 +339,7 @@ static uint64_t operation_random(void *arg)
     return z ^ z >> 31;
 }
 
-/* ---- starting ---- */
+/* ---- starts of the agent ---- */
 
 static void load_disk(struct quorum *quorum)
 {
@@ -409,7 +410,7 @@ static void make_region(void)
     box->region_memory = pages_take(box->region_size);
     hfi_region_format(box->region_memory, &sizes, &identity);
     HF_CHECK(hfi_region_attach(box->region_memory, box->region_size, &box->client_region) == NULL);
-    memset(box->processes, 0, sizeof(box->processes)); /* processes of another region are
+    memset(box->processes, 0, sizeof(box->processes)); /* processes of an earlier region are
                                                         * forgotten */
 }
 
@@ -437,7 +438,7 @@ static void fill_host_config(struct host_config *config, bool adopted)
     memcpy(config->voters, box->voters, sizeof(box->voters));
 }
 
-/* Returns false if the region cannot be adopted. */
+/* Makes the host core. Returns false if the region cannot be adopted. */
 static bool make_host(bool adopted)
 {
     struct host_config config;
@@ -530,7 +531,8 @@ static void drop_cores(void)
     box->host_memory = box->names_memory = box->quorum_memory = box->gossip_memory = NULL;
 }
 
-/* A new session, as agent/run/start.c begins one: its epoch durable, the old region given up. */
+/* Begins a new session as agent/run/start.c does: its epoch is durable, and the old region is
+ * abandoned. */
 static void begin_epoch(void)
 {
     memset(box->disk.slots, 0, sizeof(box->disk.slots));
@@ -545,7 +547,7 @@ static void begin_epoch(void)
     }
 }
 
-/* Returns false if it cannot start with that region. */
+/* Starts the agent. Returns false if it cannot start with that region. */
 static bool start(bool adopted)
 {
     struct message_rules rules;

@@ -1,12 +1,14 @@
 /*
- * An agent in a box, for the fuzzer of the event stream: the real driver with the real cores, one
- * region, and everything around them played by the fuzzer's input. What goes in is what can come in
- * at an agent: frames of clients, messages of other agents that decode (and may lie), links, time,
- * a disk that is slow or fails, processes that act on the region or write rubbish into it.
+ * An agent in a box, for the fuzzer of the event stream. The box has the real driver with the real
+ * cores, and one region. The fuzzer's input decides everything around them. It can cause every
+ * event that can reach an agent: frames of clients, decodable messages of other agents (which may
+ * lie), links, time, a disk that is slow or fails, and processes that act on the region or write
+ * rubbish into it.
  *
- * Whatever the input is, these hold, and the box checks them: no HF_CHECK of the agent fails; the
- * cores' invariants; what it sends can be encoded, and makes sense to its receiver; a row that it
- * stores never takes back what was durable before it, and is accepted when the agent starts again.
+ * The box checks these rules for every input. No HF_CHECK of the agent fails. The cores' invariants
+ * hold. The messages that the agent sends can be encoded, and make sense to their receiver. A row
+ * that the agent stores never takes back what was durable before, and the agent accepts it at its
+ * next start.
  */
 #ifndef TESTS_FUZZ_BOX_H
 #define TESTS_FUZZ_BOX_H
@@ -21,7 +23,7 @@ enum {
     BOX_REGISTERS = 10,
     BOX_AGENTS = 9,
     BOX_VOTERS = 3,
-    BOX_NAMES = 14, /* lock names that are drawn */
+    BOX_NAMES = 14, /* how many lock names an input can use */
     BOX_PROCESSES = 4,
     BOX_HANDLES = 6, /* how many handles a process remembers */
     BOX_IDS = 16,
@@ -45,10 +47,10 @@ struct box_disk {
     uint32_t mark_count;
     struct quorum_member members[BOX_VOTERS];
     struct quorum_seen seen[BOX_VOTERS];
-    struct message_name slots[BOX_SLOTS]; /* length 0: no name */
+    struct message_name slots[BOX_SLOTS]; /* length 0: the slot has no name */
     uint32_t epoch;
     uint64_t commit;
-    uint32_t lease_epoch; /* as in the lease file; 0: none */
+    uint32_t lease_epoch; /* the content of the lease file; 0: there is none */
     int64_t lease_ns;
 };
 
@@ -59,10 +61,10 @@ struct box_handle {
     struct hfi_held held;
 };
 
-/* A process of this host, with its record. */
+/* a process of this host, and what it remembers */
 struct box_process {
     bool alive;
-    uint32_t connection; /* 0: none */
+    uint32_t connection; /* 0: it has no connection */
     uint32_t client;     /* 0: the agent has not welcomed it yet */
     uint64_t nonce;
     uint32_t ids[BOX_IDS];
@@ -70,10 +72,10 @@ struct box_process {
     struct box_handle handles[BOX_HANDLES];
 };
 
-/* One change of the region, by a process that writes rubbish. */
+/* a change of the region by a process that writes rubbish */
 struct box_strike {
-    uint32_t offset; /* from the start of the region, behind the header's fixed part */
-    uint32_t width;  /* 1, 4, 8 */
+    uint32_t offset; /* from the start of the region, after the header's fixed part */
+    uint32_t width;  /* 1, 4 or 8 bytes */
     uint64_t value;
 };
 
@@ -86,7 +88,7 @@ struct box_sent {
 struct box {
     struct draw draw;
     uint32_t voter_count;
-    uint32_t self; /* HOST_OBSERVER: none of the voters */
+    uint32_t self; /* this agent's number among the voters; HOST_OBSERVER: it is no voter */
     struct message_agent name;
     struct message_agent voters[BOX_VOTERS];
     struct box_disk disk;
@@ -94,8 +96,8 @@ struct box {
     uint64_t region_size;
     struct hfi_region client_region;
     struct hfi_region agent_region;
-    struct hfi_kernel kernel;        /* of the agent */
-    struct hfi_kernel client_kernel; /* of the clients: its sleep lets time pass */
+    struct hfi_kernel kernel;        /* the kernel as the agent sees it */
+    struct hfi_kernel client_kernel; /* the kernel as the clients see it; to sleep lets time pass */
     void *names_memory;
     void *host_memory;
     void *quorum_memory;
@@ -108,7 +110,7 @@ struct box {
     struct driver *driver;
     const struct driver_batch *flying;
     bool slow_disk;
-    bool disk_fails; /* the batch on its way will fail */
+    bool disk_fails; /* the batch on its way to the disk will fail */
     int64_t now_ns;
     uint64_t random;
     uint64_t requests;
@@ -118,12 +120,14 @@ struct box {
     uint64_t sent_count;
     uint64_t versions; /* how many versions other agents have given to this agent so far */
     uint64_t tokens;
-    bool adopts_badly;                      /* the region to adopt is not as an agent left it */
-    struct box_strike strikes[BOX_STRIKES]; /* carried out one by one within the next steps */
+    bool adopts_badly;                      /* no agent could have left the region in its present
+                                             * state */
+    struct box_strike strikes[BOX_STRIKES]; /* the agent's next atomic operations carry them out
+                                             * one by one */
     uint32_t strike_count;
 };
 
-/* The box that is being played. */
+/* the box that runs now */
 extern struct box *box;
 
 static inline bool box_same_agent(const struct message_agent *a, const struct message_agent *b)
@@ -131,19 +135,19 @@ static inline bool box_same_agent(const struct message_agent *a, const struct me
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* ---- box.c ---- */
+/* ---- defined in box.c ---- */
 
-/* Makes an empty agent and starts it. */
+/* Makes an agent with an empty disk and starts it. */
 void box_open(struct draw draw);
 void box_close(void);
-/* Kills the agent and starts it again, with the region as it is. */
+/* Kills the agent and starts it again, with the present region. */
 void box_restart(void);
-/* Makes the batch on its way durable, or lets it fail. */
+/* Makes the batch on its way to the disk durable, or makes it fail. */
 void box_land(void);
 void box_strike(const struct box_strike *strike);
 void box_check(void);
 
-/* ---- box_clients.c ---- */
+/* ---- defined in box_clients.c ---- */
 
 void box_connect(void);
 void box_frame(void);
@@ -154,15 +158,15 @@ void box_scribble(void);
 void box_take_action(const struct host_action *action, const unsigned char *bytes);
 struct message_name box_draw_name(void);
 
-/* ---- box_messages.c ---- */
+/* ---- defined in box_messages.c ---- */
 
-/* Gives the agent a message of another agent: an answer to a message that it sent, correct or with
- * one wrong value, or an invented message. */
+/* Gives the agent an answer of another agent to one of its messages. If `lie` is set, one value of
+ * the answer is wrong. */
 void box_answer(bool lie);
 void box_make_up(void);
 void box_gossip(void);
 struct message_agent box_draw_agent(void);
-/* Makes the answer that a correct agent gives. Returns false if a correct agent gives none. */
+/* Makes the answer that a correct agent gives to a sent message. Returns false if it gives none. */
 bool box_honest(const struct box_sent *sent, struct message *out);
 
 #endif

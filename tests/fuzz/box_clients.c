@@ -1,6 +1,6 @@
 /*
- * The processes of the box's host: their frames on the socket, their changes of the region, and
- * rubbish that some process writes into it. See box.h.
+ * See box.h. The processes of the box's host: their frames on the socket, their changes of the
+ * region, and the rubbish that a process writes into the region.
  */
 #include "box.h"
 
@@ -18,7 +18,7 @@ struct message_name box_draw_name(void)
     return name;
 }
 
-/* ---- what the agent does for them ---- */
+/* ---- what the agent does for the processes ---- */
 
 static struct box_process *process_of(uint32_t connection)
 {
@@ -173,7 +173,7 @@ static void fill_open(struct hfi_frame *frame, const struct box_handle *handle)
     }
 }
 
-/* Draws a handle that is open, or any number. */
+/* Draws one of the process's open handles, or any number. */
 static uint32_t draw_handle(const struct box_process *process)
 {
     uint8_t what = draw_byte(&box->draw);
@@ -200,7 +200,7 @@ static void sequencer(char *text, size_t size, uint32_t *length)
     *length = (uint32_t)hfi_sequencer_format(&made, text, size);
 }
 
-/* Fills in the fields of a frame of that kind from the input. text has room for a sequencer. */
+/* Draws the fields of a frame of that kind. `text` is memory for a sequencer. */
 static void fill_frame(struct hfi_frame *frame, const struct box_process *process,
                        const struct message_name *name, char *text, size_t size)
 {
@@ -255,8 +255,8 @@ void box_frame(void)
     frame.request = frame.kind == HFI_FRAME_RING ? 0 : frame.request;
     struct message_name name = box_draw_name();
     fill_frame(&frame, process, &name, text, sizeof(text));
-    /* The frame passes through the codec, as on the socket. A frame that the codec refuses does not
-     * reach the core. */
+    /* The codec encodes and decodes the frame, as on the socket. The core gets only frames that the
+     * codec accepts. */
     size_t size = hfi_frame_encode(&frame, packet, sizeof(packet));
     if (size == 0 || hfi_frame_decode(packet, size, &frame, NULL, &error) != 0) {
         return;
@@ -317,7 +317,8 @@ static void act(struct box_handle *handle, uint8_t what)
     }
 }
 
-/* A process takes a seat in the queue. The region shows that it sleeps; it does not. */
+/* Makes a process take a seat in the queue. The region then shows that the process sleeps, but it
+ * does not. */
 static void queue(const struct box_handle *handle)
 {
     uint32_t seat = handle->opened.seat;
@@ -343,14 +344,14 @@ void box_act(void)
     } else {
         queue(handle);
     }
-    if (what & 4) { /* also sends a ring */
+    if (what & 4) { /* the process also sends a ring */
         struct host_event event = {.kind = HOST_RING};
         atomic_fetch_or(&box->client_region.dirty[0], UINT64_C(1) << handle->opened.slot);
         driver_event(box->driver, &event);
     }
 }
 
-/* Draws an offset in the region that some code reads, and a value that is worth writing there. */
+/* Draws an offset in the region that the agent or a client reads, and a value to write there. */
 static struct box_strike draw_strike(void)
 {
     static const uint32_t widths[] = {8, 4, 8, 1};
@@ -373,20 +374,20 @@ static struct box_strike draw_strike(void)
     uint8_t part = draw_byte(&box->draw);
     uint32_t at = draw_below(&box->draw, sizes[part % 8]);
     strike.width = widths[part / 8 % 4];
-    if (part % 8 == 0 || part % 8 == 5) { /* the word of a slot; the rest of its cache line is
-                                           * unused */
+    if (part % 8 == 0 || part % 8 == 5) { /* the word of a slot, because its cache line has
+                                           * nothing else */
         at = at / 64 * 64;
         strike.width = 8;
     }
     strike.offset = (uint32_t)(parts[part % 8] - base) + at;
     strike.value = draw_number(&box->draw);
-    if (part & 64) { /* flags of a word, with a token that may be right */
+    if (part & 64) { /* flags of a word, with a token that may be the right one */
         strike.value = strike.value << 40 | draw_byte(&box->draw);
     }
     return strike;
 }
 
-/* Writes rubbish now, or between the agent's next looks at a word. */
+/* Writes rubbish at once, or before the agent's next atomic operations on a word. */
 void box_scribble(void)
 {
     uint32_t count = 1 + draw_byte(&box->draw) % BOX_STRIKES;
@@ -400,7 +401,7 @@ void box_scribble(void)
             box_strike(&strike);
         }
     }
-    if (draw_bool(&box->draw)) { /* and notifies every client to look */
+    if (draw_bool(&box->draw)) { /* rings, so that the agent looks at the region */
         struct host_event event = {.kind = HOST_RING};
         atomic_store(&box->client_region.dirty[0], UINT64_MAX);
         driver_event(box->driver, &event);

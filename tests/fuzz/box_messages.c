@@ -1,6 +1,6 @@
 /*
  * Messages of other agents to the agent in the box: honest answers, answers with a lie in them, and
- * invented messages. All of them decode; the agent has to find out whether they make sense.
+ * invented messages. The agent can decode all of them, and has to find out whether they make sense.
  */
 #include "box.h"
 
@@ -183,7 +183,7 @@ static void grant_answer(const struct message *asked, struct message *out)
     box->tokens = grant->token_last + 1;
 }
 
-/* Makes a voter's answer to the quorum core. */
+/* Makes a voter's answer to a message of the quorum core. */
 static bool round_answer(const struct message *asked, struct message *out)
 {
     switch (asked->kind) {
@@ -399,7 +399,7 @@ static void lie_about(struct message *message)
     }
 }
 
-/* Makes a refusal instead of the answer. */
+/* Makes a refusal as the answer. */
 static void refuse(const struct message *asked, struct message *out)
 {
     struct message_refused refused = {.reason = 1 +
@@ -493,7 +493,7 @@ static void make_round(struct message *message)
         message->as.sync.digest = draw_number(&box->draw);
         message->as.sync.checkpoint = draw_checkpoint();
         break;
-    default: /* POLL, MARK */
+    default: /* POLL and MARK */
         message->as.session = (struct message_session){box_draw_agent(), draw_epoch()};
     }
 }
@@ -538,7 +538,7 @@ static void make_request(struct message *message)
         message->as.check.shared = draw_bool(&box->draw);
         message->as.check.cell_word = draw_number(&box->draw);
         break;
-    default: /* BREAK, BREAK_HOLD */
+    default: /* BREAK and BREAK_HOLD */
         message->as.break_lock = (struct message_break){
             .agent = agent, .request_id = id, .name = name};
         message->as.break_lock.now = draw_bool(&box->draw);
@@ -642,7 +642,7 @@ void box_make_up(void)
     driver_received(box->driver, &message);
 }
 
-/* Gives the agent a packet of gossip with some bytes changed. */
+/* Gives the agent a packet of gossip in which some bytes are changed. */
 void box_gossip(void)
 {
     static unsigned char bytes[GOSSIP_PACKET_MAX];

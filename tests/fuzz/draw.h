@@ -1,7 +1,7 @@
 /*
- * Reads a fuzzer's input as a sequence of choices: each draw takes bytes from its front, and an
- * input that is used up draws zeros. So every input means something, and a change of one byte
- * changes one choice.
+ * Reads a fuzzer's input as a sequence of choices. Each draw takes bytes from the front of the
+ * input, and an input that is used up gives zeros. So every input has a meaning, and a change of
+ * one byte changes one choice.
  */
 #ifndef TESTS_FUZZ_DRAW_H
 #define TESTS_FUZZ_DRAW_H
@@ -36,7 +36,8 @@ static inline bool draw_bool(struct draw *draw)
     return (draw_byte(draw) & 1) != 0;
 }
 
-/* One byte makes the numbers that are worth trying: small ones, and those around powers of two. */
+/* Draws a number from one byte. It is a number on which faults are likely: a small one, or one near
+ * a power of two. */
 static inline uint64_t draw_number(struct draw *draw)
 {
     uint8_t what = draw_byte(draw);

@@ -1,6 +1,6 @@
 /*
- * The event stream into an agent: each input is a row of events, played on the real driver with the
- * real cores (box.h). Seeds are random rows of several lengths and shapes.
+ * The event stream into an agent. Each input is a sequence of events for the real driver with the
+ * real cores (box.h). The seeds are random sequences of several lengths, for each shape of a cell.
  */
 #include "box.h"
 #include "fuzz.h"
@@ -24,7 +24,7 @@ static size_t agent_seed(size_t index, uint8_t *bytes, size_t size)
     return used;
 }
 
-/* Lets time pass and carries out what is due, a bounded number of times. */
+/* Lets time pass, and then lets the agent do what is due, a bounded number of times. */
 static void pass(void)
 {
     static const int64_t spans_ns[] = {0,
@@ -52,7 +52,7 @@ static void pass(void)
     box->now_ns = until_ns > box->now_ns ? until_ns : box->now_ns;
 }
 
-/* Gives the answers that a healthy cell gives to the last messages. */
+/* Gives the agent the answers of a healthy cell to its last messages. */
 static void be_honest(void)
 {
     static struct message message;

@@ -1,6 +1,6 @@
 /*
- * Any file as the configuration: the file is refused in one line, or everything in it is within
- * bounds.
+ * Any file as the configuration. The reader refuses the file in one line, or every value in it is
+ * within bounds.
  */
 #include "config/config.h"
 #include "fuzz.h"
@@ -47,7 +47,7 @@ static void check_ids(const struct config_access *access)
     HF_CHECK(access->admin_groups.count <= CONFIG_IDS_MAX);
 }
 
-/* Checks the values with which the cores are made. */
+/* Checks that the cores accept the values of the configuration. */
 static void check_accepted(const struct config *config)
 {
     static struct quorum_config quorum;
@@ -82,7 +82,8 @@ static void check_accepted(const struct config *config)
     }
 }
 
-/* Checks that every name is found: no list is too short for its names. */
+/* Gives each name of the configuration a number, and checks that its lists have room for all of
+ * them. */
 static void check_found(struct config *config)
 {
     for (uint32_t i = 0; i < config->account_count; i++) {
@@ -111,8 +112,8 @@ static void config_entry(const uint8_t *bytes, size_t size)
     const char *end = memchr(error, 0, sizeof(error));
     HF_CHECK(end != NULL && result != CONFIG_UNREADABLE);
     HF_CHECK((result == CONFIG_OK) == (error[0] == 0));
-    for (const char *at = error; at < end; at++) { /* one line, without control characters for the
-                                                    * terminal */
+    for (const char *at = error; at < end; at++) { /* the error is one line, and has no control
+                                                    * characters for a terminal */
         HF_CHECK((unsigned char)*at >= 0x20 && *at != 0x7f);
     }
     if (result == CONFIG_OK) {

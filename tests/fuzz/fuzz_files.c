@@ -1,7 +1,8 @@
 /*
- * The small files that an agent reads after the previous agent: the lease, the records of clients,
- * and the region to adopt, which may be of any size. Each file is refused, or the values read from
- * it are within bounds. An input is a byte that says which file, then the file.
+ * The small files that an agent reads after its predecessor: the lease, the records of clients, and
+ * the region to adopt, which may have any size. The agent refuses each file, or the values that it
+ * reads are within bounds. The first byte of an input selects the file. The other bytes are its
+ * content.
  */
 #include "fuzz.h"
 
@@ -28,7 +29,7 @@ static int folder_fd = -1;
 static char own_name[REGION_OWN_MAX];
 static char object[REGION_OWN_MAX + 16];
 
-static const char page[] = "page"; /* shared memory, which here is in the same folder */
+static const char page[] = "page"; /* the name in shared memory, which here is in the same folder */
 
 static void remove_folder(void)
 {
@@ -55,7 +56,7 @@ static void make_folder(void)
     HF_CHECK(mkdirat(folder_fd, own_name, 0700) == 0);
 }
 
-/* Writes the region with which a seed starts. */
+/* Writes the region that the seeds of a region are made from. */
 static size_t region_bytes(uint8_t *bytes)
 {
     uint64_t size = hfi_region_size(&sizes);
@@ -84,7 +85,7 @@ static size_t files_seed(size_t index, uint8_t *bytes, size_t size)
     case 1:
         memcpy(bytes + 1, lines, strlen(lines));
         return 1 + strlen(lines);
-    case 2: /* the whole file, then a shortened one */
+    case 2: /* the whole file, and a shortened one */
     case 3:
         return 1 + region_bytes(bytes + 1);
     default:
@@ -98,7 +99,8 @@ static void write_file(const char *name, const uint8_t *bytes, size_t size)
     HF_CHECK(fd >= 0 && write(fd, bytes, size) == (ssize_t)size && close(fd) == 0);
 }
 
-/* The first half of the input is the file, the second half is the page of shared memory. */
+/* Reads a lease. The first half of the input is the file, the second half is the page of shared
+ * memory. */
 static void read_lease(const uint8_t *bytes, size_t size)
 {
     struct lease_file file;
@@ -137,7 +139,8 @@ static void read_record(const uint8_t *bytes, size_t size)
     client_record_free(&record);
 }
 
-/* cut: after the adoption the file shrinks to that many bytes, and then the agent reads it. */
+/* Adopts a region. If `cut` is set, the file shrinks to that size after the adoption, and then the
+ * agent reads it. */
 static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
 {
     struct region_file file;
@@ -145,7 +148,7 @@ static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
     uint64_t whole = hfi_region_size(&sizes);
     int fd = openat(folder_fd, object, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     HF_CHECK(fd >= 0 && fchmod(fd, 0600) == 0 && pwrite(fd, bytes, size, 0) == (ssize_t)size);
-    bool odd = size > 700; /* not of the expected size */
+    bool odd = size > 700; /* the file does not have the size that its header implies */
     HF_CHECK(ftruncate(fd, odd ? (off_t)size * 8 : (off_t)whole) == 0);
     memset(error, 'x', sizeof(error));
     if (!region_file_adopt(&file, folder_fd, &sizes, &identity, error)) {

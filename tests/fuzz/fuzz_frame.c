@@ -1,6 +1,7 @@
 /*
- * Any packet given to the frame decoder: the packet is refused with a text, or its values are
- * within bounds, lie inside the packet, can be sent again, and then mean the same.
+ * Any packet given to the frame decoder. The decoder refuses the packet with a text. Or the values
+ * are within bounds and lie inside the packet, and the frame means the same after it is encoded and
+ * decoded again.
  */
 #include "../unit/frame_samples.h"
 #include "fuzz.h"
@@ -25,8 +26,8 @@ static void check_inside(struct hfi_text text, const uint8_t *bytes, size_t size
     HF_CHECK(text.size == 0 || (start >= bytes && start + text.size <= bytes + size));
 }
 
-/* Decodes a whole page and encodes it again. Nothing may be cut off, because the page fitted
- * before. */
+/* Decodes a page of listed locks and encodes it again. No lock may be lost, because the page has
+ * fitted into a packet before. */
 static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame *frame,
                        const uint8_t *bytes, size_t size)
 {
@@ -50,7 +51,8 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
             count++;
         }
         HF_CHECK(count == lock.holder_count + lock.waiter_count);
-        /* A full page may lose only the two bytes of a longer array head. */
+        /* only a full page may not fit again, because the builder's array head may be two bytes
+         * longer */
         HF_CHECK(hfi_listed_add(&builder, &lock, parties) || size > HFI_FRAME_MAX - 4);
         locks++;
     }
@@ -58,7 +60,7 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
     HF_CHECK(hfi_listed_finish(&builder, frame->listed.more) > 0);
 }
 
-/* The same for facts. */
+/* The same for a page of facts. */
 static void check_facts(struct hfi_listed_cursor *cursor, const struct hfi_frame *frame,
                         const uint8_t *bytes, size_t size)
 {
@@ -108,7 +110,8 @@ static void frame_entry(const uint8_t *bytes, size_t size)
         return;
     }
     first_size = hfi_frame_encode(&frame, first, sizeof first);
-    HF_CHECK(first_size > 0 && first_size <= size); /* this encoder writes the shortest form */
+    HF_CHECK(first_size > 0 && first_size <= size); /* this encoder writes the shortest form, so
+                                                     * the packet does not grow */
     HF_CHECK(hfi_frame_decode(first, first_size, &frame, NULL, &error) == 0);
     HF_CHECK(hfi_frame_encode(&frame, second, sizeof second) == first_size);
     HF_CHECK(memcmp(first, second, first_size) == 0);

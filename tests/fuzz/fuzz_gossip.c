@@ -1,7 +1,7 @@
 /*
- * Any packet given to the decoder of gossip: the decoder refuses it, or every entry is within
- * bounds and means the same when it is written again. The packet is also given to an agent, which
- * must stay sound and must not send without end.
+ * Any packet given to the decoder of gossip. The decoder refuses the packet, or every entry is
+ * within bounds and means the same after it is encoded again. The packet is also given to an agent,
+ * whose state must stay valid and which must not send without end.
  */
 #include "../unit/gossip_samples.h"
 #include "fuzz.h"
@@ -29,8 +29,8 @@ static void check_items(struct gossip_reader *reader, struct gossip_writer *writ
     while (gossip_next_item(reader, &stamp, &item, &body, &size)) {
         HF_CHECK(size <= GOSSIP_BODY_MAX);
         size_t again = gossip_body_encode(&item, own, sizeof own);
-        HF_CHECK(again > 0 && again <= size); /* the encoder writes the shortest form of the same
-                                               * content */
+        HF_CHECK(again > 0 && again <= size); /* the encoder writes the shortest form, so the
+                                               * entry does not grow */
         HF_CHECK(gossip_body_decode(own, again, &item));
         HF_CHECK(gossip_add_item(writer, &stamp, own, again));
     }

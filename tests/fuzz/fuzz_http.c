@@ -1,12 +1,14 @@
 /*
- * The HTTP server between hostile clients and a hostile kernel: agent/io/http/http.c with sockets
- * of this file's, and a clock, memory and a libuv of server_kernel.c's. Each answer has to be the
- * one that a second, simpler reading of the request gives, however the request was cut and however
- * little of the answer the kernel took at a time. No client stays longer than it may, no more
- * clients are connected than may be, and nothing is left open.
+ * The HTTP server between hostile clients and a hostile kernel. The server is agent/io/http/http.c.
+ * Its sockets are in this file. Its clock, memory and libuv are in server_kernel.c.
  *
- * An input is a row of events: a client connects, sends something, leaves, reads nothing; time
- * passes.
+ * A second, simpler reading of each request in this file says which answer must come. It must come
+ * however the request is cut into pieces, and however little of the answer the kernel takes at a
+ * time. No client stays longer than it may, the number of clients stays within its limit, and the
+ * server leaves nothing open.
+ *
+ * An input is a sequence of events: a client connects, sends something, leaves or reads nothing, or
+ * time passes.
  */
 #include "fuzz.h"
 #include "server_kernel.h"
@@ -24,9 +26,9 @@ enum { INPUT_MAX = 1024, EVENTS_MAX = 300, CLIENTS = KERNEL_CLIENTS_MAX };
 enum { SAID_MAX = HTTP_REQUEST_MAX, PENDING_MAX = 6000, BODY_MAX = 3000, ANSWER_MAX = 4096 };
 #define MS INT64_C(1000000)
 
-/* A client. Its descriptor is FIRST_FD plus its number. */
+/* a client, whose descriptor is FIRST_FD plus its number */
 struct http_client {
-    bool open; /* the server has it open */
+    bool open; /* the server has not closed it */
     bool gone; /* the client sends nothing more */
     bool reset;
     bool answered;
@@ -38,7 +40,7 @@ struct http_client {
     size_t pending_read;
     size_t said_size; /* how many bytes the server read until it answered */
     size_t answer_size;
-    size_t body_size; /* of the answer, if the handler made it */
+    size_t body_size; /* the body's size, if the handler made the answer */
     uint8_t pending[PENDING_MAX];
     char said[SAID_MAX + 1];
     char answer[ANSWER_MAX];
@@ -177,7 +179,7 @@ int fuzz_close(int fd)
         return 0;
     }
     struct http_client *client = client_of(fd);
-    HF_CHECK(client->end.events == 0); /* libuv requires this */
+    HF_CHECK(client->end.events == 0); /* libuv requires that a closed descriptor is not polled */
     client->open = false;
     world.connected--;
     return 0;
@@ -198,7 +200,7 @@ static int status_of_path(const char *path, size_t size)
     return size == 8 && memcmp(path, "/healthz", 8) == 0 ? 503 : 404;
 }
 
-/* Returns whether the value of a Host line (up to a blank) is another name than the agent's own. */
+/* Returns whether the value of a Host line, up to a blank, is not a name of the agent. */
 static bool is_another(const char *value, size_t size)
 {
     char text[80] = "";
@@ -217,7 +219,7 @@ static bool is_another(const char *value, size_t size)
                      strcasecmp(text, "host-x") != 0;
 }
 
-/* Returns whether a Host line of the head has another name. The head ends with its first empty
+/* Returns whether a Host line in the head names another host. The head ends at its first empty
  * line. */
 static bool names_another(const char *head, size_t size)
 {
@@ -244,7 +246,8 @@ static bool names_another(const char *head, size_t size)
     return false;
 }
 
-/* Returns the status that the request "METHOD PATH HTTP/1.x" must get; 0: none yet. */
+/* Returns the status that must answer the client's request "METHOD PATH HTTP/1.x", or 0 if the
+ * request is not complete. */
 static int expected_status(const struct http_client *client, bool *head)
 {
     const char *at = client->said;
@@ -277,7 +280,8 @@ static int expected_status(const struct http_client *client, bool *head)
     return status_of_path(path + 1, (size_t)((query != NULL ? query : version) - path - 1));
 }
 
-/* Checks the part of the answer that has been sent so far, or the whole. */
+/* Checks the part of the answer that the client has received. If `whole` is set, the answer must be
+ * complete. */
 static void check_answer(const struct http_client *client, bool whole)
 {
     char first[32];
@@ -381,7 +385,7 @@ static void say(struct http_client *client)
     }
 }
 
-/* Makes the call that libuv would make, if an event is due for it. */
+/* Makes the call that libuv would make for the client, if one is due. */
 static void call(struct http_client *client, int status)
 {
     bool readable = client->gone || client->reset || client->pending_read < client->pending_size;
@@ -517,11 +521,12 @@ static void read_address(const uint8_t *bytes, size_t size)
 
 /* ---- one input ---- */
 
-/* A client connects and sends these pieces of say(); the last one completes the request. */
+/* Makes a seed: a client connects and sends the pieces that say() has under these numbers. The last
+ * piece completes the request. */
 static size_t request_seed(const uint8_t *pieces, size_t count, uint8_t *bytes)
 {
-    /* Zeros: the body's size, the kernel's answers while the server begins to listen (success), and
-     * one accepted connection. */
+    /* These zeros are the body's size, the kernel's results while the server begins to listen
+     * (success), and one accepted connection. */
     size_t used = 9;
     memset(bytes, 0, used);
     for (size_t i = 0; i < count; i++) {
@@ -555,7 +560,7 @@ static size_t http_seed(size_t index, uint8_t *bytes, size_t size)
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    memset(bytes, 0, 8); /* the server listens */
+    memset(bytes, 0, 8); /* with these zeros the server listens */
     return used;
 }
 

@@ -1,10 +1,10 @@
 /*
- * The library between a hostile agent and a hostile region: the whole of libclient, in one thread,
- * with an agent that the input plays (frames that are right, or not, or do not come, with the right
- * descriptors or others) and a region that is rewritten before any atomic operation. Time is the
- * fuzzer's. No call crashes, hangs, or leaks a descriptor, and each ends with a code that there is.
+ * The library between a hostile agent and a hostile region. The whole of libclient runs in one
+ * thread. The input plays the agent: its frames and descriptors are right or wrong, or do not come.
+ * Before any atomic operation another process may change the region. The fuzzer also has its own
+ * clock. No call may crash, hang or leak a descriptor, and each call returns a defined code.
  *
- * An input is a row of calls; the agent's answers are drawn from it on each request.
+ * An input is a sequence of calls. The agent's answer to each request is drawn from it, too.
  */
 #include "draw.h"
 #include "fuzz.h"
@@ -20,7 +20,7 @@
 
 #include "holdfast/admin.h"
 #include "library_calls.h"
-#undef syscall /* the real call, for what does not concern the agent */
+#undef syscall /* system calls that do not go to the agent are real */
 #include "proto/check.h"
 #include "proto/frame.h"
 #include "proto/lockword.h"
@@ -88,7 +88,7 @@ static struct strike draw_strike(void)
     if (what % 4 == 0) {
         at = at / 64 * 64;
         made.value = what & 64 ? made.value << 40 | draw_byte(&world.draw) : made.value;
-    } else if (what % 4 == 3 && what & 32) { /* a lease as an agent would publish it */
+    } else if (what % 4 == 3 && what & 32) { /* a lease in the form that an agent publishes */
         at = 0;
         made.value = hfi_lease(world.now_ns + (what & 64 ? -MS : 5000 * MS), 1 + (what >> 7));
     }
@@ -109,18 +109,19 @@ static int64_t kernel_now(void *arg)
     return world.now_ns;
 }
 
-/* ---- the kernel, as the library sees it ---- */
+/* ---- the kernel as the library sees it ---- */
 
 static void pass(int64_t duration_ns)
 {
-    HF_CHECK(++world.sleeps < 100000); /* within one call of the library */
+    HF_CHECK(++world.sleeps < 100000); /* the limit is for one call of the library */
     world.now_ns += duration_ns > 0 && duration_ns < 1000 * MS ? duration_ns : MS;
 }
 
 int fuzz_clock_gettime(clockid_t clock, struct timespec *out)
 {
     (void)clock;
-    world.now_ns += 100000; /* a loop that only reads the clock must reach its deadline, too */
+    world.now_ns += 100000; /* time passes, so that a loop that only reads the clock reaches its
+                             * deadline */
     *out = (struct timespec){.tv_sec = world.now_ns / 1000000000,
                              .tv_nsec = world.now_ns % 1000000000};
     return 0;
@@ -146,7 +147,7 @@ long fuzz_syscall(long number, ...)
     int operation = va_arg(arguments, int);
     va_end(arguments);
     if ((operation & FUTEX_CMD_MASK) == FUTEX_WAIT) {
-        if (draw_byte(&world.draw) % 4 == 0) { /* another event happens meanwhile */
+        if (draw_byte(&world.draw) % 4 == 0) { /* another event may happen during the sleep */
             struct strike made = draw_strike();
             strike(&made);
         }
@@ -242,7 +243,7 @@ static void attach(struct packet *packet, int fd)
     packet->fds[packet->fd_count++] = copy;
 }
 
-/* Sends a correct frame, except for what the input changes. */
+/* Makes the agent send a frame. The input may change the frame. */
 static void say(const struct hfi_frame *frame, int first_fd, int second_fd)
 {
     struct packet *packet = add_packet();
@@ -251,7 +252,7 @@ static void say(const struct hfi_frame *frame, int first_fd, int second_fd)
         return;
     }
     packet->size = hfi_frame_encode(frame, packet->bytes, sizeof(packet->bytes));
-    if (packet->size == 0) { /* a number for which no frame has room */
+    if (packet->size == 0) { /* the frame has a number that cannot be encoded */
         packet->size = 1;
         packet->bytes[0] = what;
     }
@@ -308,8 +309,10 @@ static void say_region(uint64_t request)
 {
     uint8_t what = draw_byte(&world.draw);
     struct hfi_frame region = {.kind = HFI_FRAME_REGION, .request = request};
-    int second = what == 248 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1; /* one descriptor too
-                                                                             * many */
+    int second = what == 248 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1; /* 248: one
+                                                                             * descriptor more
+                                                                             * than the frame
+                                                                             * should have */
     region.region = (struct hfi_region_frame){.region = what > 250 ? 2 : 1,
                                               .incarnation = 9 + (what > 252),
                                               .namespace_name = text("default")};
@@ -382,7 +385,8 @@ static void say_facts(uint64_t request)
         return;
     }
     hfi_facts_begin(&builder, packet->bytes, sizeof(packet->bytes), request);
-    for (uint32_t i = 0; i < what % 8u * 40; i++) { /* sometimes more than a packet has room for */
+    for (uint32_t i = 0; i < what % 8u * 40; i++) { /* sometimes more facts than a packet can
+                                                     * hold */
         struct hfi_fact_frame fact = {.subject = text(i % 2 != 0 ? "host-b" : ""),
                                       .key = text(keys[i % 3]),
                                       .value = (int64_t)((uint64_t)i << what % 64),
@@ -463,16 +467,16 @@ ssize_t fuzz_send(int fd, const void *bytes, size_t size, int flags)
     }
     if (what == 239) {
         world.hung_up = true;
-    } else if (what != 238) { /* for 238 the agent sends nothing */
+    } else if (what != 238) { /* 238: the agent sends nothing */
         answer(&asked);
     }
-    if (what == 237) { /* sends the same packet again */
+    if (what == 237) { /* 237: the agent sends its answer twice */
         answer(&asked);
     }
     return (ssize_t)size;
 }
 
-/* ---- the program ---- */
+/* ---- the program that calls the library ---- */
 
 struct program {
     hf_client *client;
@@ -481,8 +485,9 @@ struct program {
 
 static void check_code(int code)
 {
-    HF_CHECK(code <= 0 && hf_strerror(code) != NULL); /* it may be the text of a later agent's
-                                                       * code */
+    HF_CHECK(code <= 0 && hf_strerror(code) != NULL); /* a later agent may send a code that this
+                                                       * library does not know, which has a text,
+                                                       * too */
 }
 
 static int on_lock(const struct hf_lock_info *info, void *arg)
@@ -640,9 +645,9 @@ static void play(struct program *program)
 static void make_region(void)
 {
     static const struct hfi_region_sizes sizes = {SLOTS, HOLDERS, BLOCKS};
-    static struct hfi_kernel kernel = {
-        .wake = kernel_nothing, .now_ns = kernel_now}; /* of the agent, which never sleeps or rings
-                                                        * here */
+    static struct hfi_kernel kernel = {.wake = kernel_nothing,
+                                       .now_ns = kernel_now}; /* the agent's kernel: the agent never
+                                                        * sleeps or rings here */
     struct hfi_region_identity identity = {.cell = "fuzz", .agent = "a", .incarnation = 9};
     struct hfi_actor agent = {&world.region, &kernel, HFI_HOLDER_AGENT};
     uint64_t size = hfi_region_size(&sizes);
@@ -663,7 +668,7 @@ static void make_region(void)
         for (uint32_t i = 0; i < HFI_BLOCK_SEATS; i++) {
             atomic_store(&hfi_seat(&world.region, slot * HFI_BLOCK_SEATS + i)->holder, i + 1);
         }
-        if (slot != 3) { /* one slot is not granted to this host */
+        if (slot != 3) { /* this host has no grant of slot 3 */
             hfi_grant(&agent, slot, HFI_GRANT_EXCLUSIVE, 1, 1000000);
         }
         atomic_fetch_or(&world.region.words[slot].word, HFI_W_CELLS);
@@ -681,7 +686,7 @@ static size_t library_seed(size_t index, uint8_t *bytes, size_t size)
     for (size_t i = 0; i < used; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
-        if (bytes[i] > 200 && i % 3 != 0) { /* mostly an agent that behaves correctly */
+        if (bytes[i] > 200 && i % 3 != 0) { /* lets the agent mostly behave correctly */
             bytes[i] &= 0x7f;
         }
     }
@@ -716,7 +721,7 @@ static void library_entry(const uint8_t *bytes, size_t size)
     }
     world.strike_count = 0;
     drop_packets();
-    HF_CHECK(lowest_fd() == lowest); /* if not, a descriptor was not closed */
+    HF_CHECK(lowest_fd() == lowest); /* otherwise the library has not closed a descriptor */
 }
 
 const struct fuzz_target fuzz_target = {"library", library_entry, library_seed, INPUT_MAX};

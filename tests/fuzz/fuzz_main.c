@@ -1,6 +1,6 @@
 /*
- * The entry for libFuzzer. `FUZZ_TARGET FOLDER ...` fuzzes with that corpus. `FUZZ_TARGET --seeds
- * FOLDER` writes the seeds, one file each; a corpus can begin with them.
+ * The entry for libFuzzer. `FUZZ_TARGET FOLDER ...` fuzzes with the corpus in that folder.
+ * `FUZZ_TARGET --seeds FOLDER` writes each seed to a file there, as the beginning of a corpus.
  */
 #include "fuzz.h"
 

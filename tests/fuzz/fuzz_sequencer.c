@@ -1,5 +1,5 @@
-/* Any text given to the sequencer's parser: the text is refused, or it is the only spelling of its
- * values. */
+/* Any text given to the sequencer's parser. The parser refuses the text, or the text is the only
+ * spelling of its values. */
 #include "fuzz.h"
 
 #include "holdfast/holdfast.h"

@@ -1,14 +1,20 @@
 /*
- * The agent's Unix socket between hostile processes and a hostile kernel: agent/io/socket/socket.c
- * with sockets and descriptors of this file's, and a clock, memory and a libuv of
- * server_kernel.c's. Clients send packets of any size with any number of descriptors (unless the
- * kernel refuses them), do not read, go; the handler answers, closes this or another connection. No
- * descriptor is kept or closed twice, packets arrive in order, waiting bytes are bounded, a silent
- * connection does not stay, and the number of an ended connection names no other one. The agent
- * never receives a packet with descriptors, never closes a socket that has such a packet, and never
- * gets a copy of such a descriptor.
+ * The agent's Unix socket between hostile processes and a hostile kernel. The server is
+ * agent/io/socket/socket.c. Its sockets and descriptors are in this file. Its clock, memory and
+ * libuv are in server_kernel.c.
  *
- * An input is a row of events; the handler's actions are drawn from it at each call.
+ * Clients send packets of any size with any number of descriptors, which the kernel refuses in some
+ * inputs. Clients do not read, and leave. The handler answers, and closes this or another
+ * connection. These rules must hold:
+ *
+ *  - No descriptor is leaked or closed twice.
+ *  - Packets arrive in order, and the bytes that wait to be sent are bounded.
+ *  - A silent connection does not stay.
+ *  - The number of an ended connection names no other connection.
+ *  - The agent never receives a packet with descriptors, never closes a socket that has such a packet,
+ *    and never gets a copy of such a descriptor.
+ *
+ * An input is a sequence of events. The handler's actions are drawn from it at each call.
  */
 #include "fuzz.h"
 #include "server_kernel.h"
@@ -30,27 +36,27 @@ enum { TOLD_MAX = 800, SPARE = LISTENER + 1, OURS = 4000 };
 struct pending {
     uint32_t size;
     uint8_t fds;
-    uint8_t what; /* what its bytes are */
+    uint8_t what; /* the kind of its bytes, see fill() */
 };
 
-/* A client. Its descriptor is FIRST_FD plus its number here. */
+/* a client, whose descriptor is FIRST_FD plus its number here */
 struct socket_client {
     bool open;
     bool gone; /* the client sends nothing more */
     bool reset;
-    bool reset_told; /* an error of a socket is returned once to who receives */
-    bool shut;       /* the agent has shut it down: nothing more can be sent to it */
+    bool reset_told; /* the kernel has returned the reset as an error, which it does once */
+    bool shut;       /* the agent has shut it down, so nothing can be sent to it */
     bool greeted;
-    bool refused; /* the client got the answer that there is no room for it */
+    bool refused; /* the client got the answer that the agent has no room for it */
     int64_t accepted_ns;
     uint32_t number;
-    uint32_t window; /* how many packets the kernel takes */
+    uint32_t window; /* how many packets the kernel takes now */
     struct kernel_end end;
     uint32_t pending_count;
     uint32_t pending_read;
     struct pending pending[PENDING];
-    uint32_t told; /* how many packets were given to connection_send */
-    uint32_t sent; /* the last of those packets that arrived */
+    uint32_t told; /* how many packets the handler gave to connection_send() */
+    uint32_t sent; /* the number of the last packet that arrived */
     struct {
         uint32_t size;
         bool unasked;
@@ -61,10 +67,10 @@ static struct {
     struct socket_server *server;
     bool spare_open;
     bool refuses;      /* the kernel refuses packets with descriptors */
-    uint32_t closing;  /* how many sockets the closer has still to close */
-    bool closer_ended; /* the closer has ended; the server closes sockets itself */
-    bool alone;        /* the end of the closer was reported */
-    bool stuck;        /* no client may be accepted */
+    uint32_t closing;  /* how many sockets the closer has not closed yet */
+    bool closer_ended; /* the closer has ended, so the server closes sockets itself */
+    bool alone;        /* the server has reported the end of the closer */
+    bool stuck;        /* the server must not accept a client */
     struct socket_client clients[CLIENTS];
 } world;
 
@@ -83,7 +89,7 @@ struct kernel_end *kernel_end_of(int fd)
 
 /* ---- descriptors ---- */
 
-/* Receives, or throws away, the next packet. */
+/* Receives or discards the next packet, which must have no descriptors. */
 static void take_pending(struct socket_client *client)
 {
     HF_CHECK(client->pending[client->pending_read % PENDING].fds == 0);
@@ -92,7 +98,7 @@ static void take_pending(struct socket_client *client)
 
 static void close_client(struct socket_client *client)
 {
-    HF_CHECK(client->end.events == 0); /* libuv requires this */
+    HF_CHECK(client->end.events == 0); /* libuv requires that a closed descriptor is not polled */
     client->open = false;
 }
 
@@ -104,11 +110,13 @@ int fuzz_close(int fd)
     } else if (fd == SPARE) {
         HF_CHECK(world.spare_open);
         world.spare_open = false;
-    } else { /* the connection does not close descriptors of packets */
+    } else { /* every other descriptor is a client's connection */
         struct socket_client *client = client_of(fd);
         HF_CHECK(client->shut);
-        while (client->pending_read < client->pending_count) { /* the kernel closes those */
-            HF_CHECK(world.refuses); /* some were thrown away, and the test does not know which */
+        while (client->pending_read < client->pending_count) { /* the kernel discards unread
+                                                                * packets */
+            HF_CHECK(world.refuses); /* this kernel refuses descriptors, so these packets have
+                                      * none */
             take_pending(client);
         }
         close_client(client);
@@ -123,7 +131,7 @@ int fuzz_shutdown(int fd, int how)
     return 0;
 }
 
-/* SIOCOUTQ: here each sent packet is received at once. */
+/* Answers SIOCOUTQ. In this kernel the client receives each sent packet at once. */
 int fuzz_ioctl(int fd, unsigned long request, ...)
 {
     va_list rest;
@@ -271,7 +279,7 @@ bool fuzz_peer_of(int fd, struct peer *out)
 
 /* ---- packets ---- */
 
-/* Makes the bytes of a packet: a frame that clients send, or rubbish. */
+/* Makes the bytes of a packet: a frame of a client, or rubbish. */
 static size_t fill(uint8_t *bytes, size_t room, const struct pending *packet)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_STATUS, .request = 7};
@@ -282,7 +290,7 @@ static size_t fill(uint8_t *bytes, size_t room, const struct pending *packet)
     return packet->size;
 }
 
-/* Writes the sender's credentials. There is no room for anything else. */
+/* Attaches the sender's credentials. The server must offer no space for anything else. */
 static void attach(struct msghdr *message, const struct pending *packet)
 {
     const struct ucred who = {.pid = 5};
@@ -295,7 +303,7 @@ static void attach(struct msghdr *message, const struct pending *packet)
     message->msg_flags |= packet->fds > 0 ? MSG_CTRUNC : 0;
 }
 
-/* Returns the size of the next packet; 0 and -1 as in recv(2). */
+/* Returns the size of the client's next packet, or 0 or -1 like recv(2). */
 static ssize_t next_size(struct socket_client *client)
 {
     static uint8_t bytes[2 * HFI_FRAME_MAX];
@@ -333,7 +341,7 @@ ssize_t fuzz_recvmsg(int fd, struct msghdr *message, int flags)
     if (size < 0 || client->pending_read == client->pending_count) {
         message->msg_controllen = 0;
         if (size < 0 && errno == EAGAIN && draw_byte(&kernel.draw) % 16 == 15) {
-            say(client); /* another packet arrives just after the server looked */
+            say(client); /* another packet arrives just after the server saw none */
             errno = EAGAIN;
         }
         return size;
@@ -370,14 +378,15 @@ ssize_t fuzz_sendmsg(int fd, const struct msghdr *message, int flags)
     client->window -= client->window != UINT32_MAX;
     HF_CHECK(!client->refused);
     memcpy(&number, message->msg_iov->iov_base, sizeof(number));
-    if (number == UINT32_MAX) { /* the handler never saw it: the server closes it now */
+    if (number == UINT32_MAX) { /* the server refused the client before the handler saw it, and
+                                 * closes it now */
         HF_CHECK(size == sizeof(number) && !client->greeted && message->msg_controllen == 0);
         client->refused = true;
         return (ssize_t)size;
     }
     HF_CHECK(number > client->sent && number <= client->told);
     HF_CHECK(client->packets[number].size == size);
-    while (++client->sent < number) { /* an answer is never left out */
+    while (++client->sent < number) { /* answers must not be left out */
         HF_CHECK(client->packets[client->sent].unasked);
     }
     if (message->msg_controllen > 0) {
@@ -398,7 +407,7 @@ static struct socket_client *client_with(const struct connection *connection)
     return client_of(connection_socket(connection));
 }
 
-/* Makes an answer. Its first bytes are its number in the sequence. */
+/* Makes the handler send a packet, whose first bytes are its number. */
 static void tell(struct connection *connection, bool unasked)
 {
     static uint8_t bytes[HFI_FRAME_MAX];
@@ -421,8 +430,8 @@ static void tell(struct connection *connection, bool unasked)
         socket_close(connection);
         return;
     }
-    /* The number of packets that have not arrived is bounded; packets that nobody asked for may be
-     * dropped. */
+    /* The bytes of packets that have not arrived are bounded. Packets that no client asked for may
+     * be dropped. */
     uint32_t waiting = 0;
     for (uint32_t i = client->sent + 1; i <= client->told; i++) {
         waiting += client->packets[i].unasked ? 0 : client->packets[i].size;
@@ -467,7 +476,7 @@ static void on_closed(void *arg, struct connection *connection, const char *why)
 {
     HF_CHECK(arg == &world && (why == NULL || why[0] != '\0'));
     HF_CHECK(client_with(connection)->open);
-    if (draw_byte(&kernel.draw) % 8 == 7) { /* the handler may close it itself */
+    if (draw_byte(&kernel.draw) % 8 == 7) { /* the handler may close the ended connection itself */
         socket_close(connection);
     }
 }
@@ -513,7 +522,8 @@ static void call(struct socket_client *client, int status)
     if (client->end.events == 0 || ((events & client->end.events) == 0 && status == 0)) {
         return;
     }
-    socket_turned(world.server); /* a client that was accepted in this turn is served in the next */
+    socket_turned(world.server); /* in the next turn the server serves clients that it accepted
+                                  * in this turn */
     client->end.callback(client->end.poll, status, status != 0 ? 0 : events & client->end.events);
 }
 
@@ -635,8 +645,8 @@ static size_t socket_seed(size_t index, uint8_t *bytes, size_t size)
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bytes[i] = (uint8_t)(state >> 56);
     }
-    memset(bytes, 0, 10); /* the server listens */
-    bytes[5] = index % 2; /* a kernel that refuses descriptors, and one that does not */
+    memset(bytes, 0, 10); /* with these zeros the server listens */
+    bytes[5] = index % 2; /* half of the seeds have a kernel that refuses descriptors */
     return used;
 }
 

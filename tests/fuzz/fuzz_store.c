@@ -1,11 +1,12 @@
 /*
- * A store that a bad disk or somebody else changed: bytes of the whole file, or values of its rows.
- * Either the store is refused with a line of text, or everything read from it is something that
- * this program may have written, and the cores accept it.
+ * A store that a bad disk or another program has changed: bytes of the whole file, or values of its
+ * rows. The agent refuses the store with a line of text. Or this program may have written
+ * everything that is read from it, and the cores accept it.
  *
- * An input is a byte that says what is changed (bytes or rows) and which format the store had
- * before. Then come the changes: of bytes (three for the offset, one for the value), or of rows
- * (table and column, kind of value, value). One of the first format is migrated when it is opened.
+ * The first byte of an input says what is changed (bytes or rows), and which format the store had
+ * before. The changes follow: of bytes (three for the offset, one for the value), or of rows (table
+ * and column, kind of value, value). A store of the first format is migrated when the agent opens
+ * it.
  */
 #include "draw.h"
 #include "fuzz.h"
@@ -30,7 +31,7 @@ static struct store_identity identity;
 static struct whole {
     uint8_t bytes[FILE_MAX];
     size_t size;
-} whole, first; /* first: a store of the first format */
+} whole, first; /* `first` is a store of the first format */
 static void *quorum_memory;
 static void *names_memory;
 static struct quorum *quorum;
@@ -173,7 +174,7 @@ static void make_whole(void)
     read_file(&whole);
     take_back();
     read_file(&first);
-    store = open_store(error); /* the store must be migrated, not refused */
+    store = open_store(error); /* this start must migrate the store, and not refuse it */
     HF_CHECK(store != NULL);
     store_close(store);
     quorum_memory = calloc(1, quorum_size(&limits));
@@ -305,7 +306,8 @@ static void change_rows(struct draw *draw)
         const char *column = columns[draw_byte(draw) % COLUMNS];
         size_t table = strcspn(column, ".");
         uint8_t which = draw_byte(draw);
-        /* Changes one row or all rows. A value that the schema refuses changes nothing. */
+        /* Changes one row or all rows. The schema may refuse the value, and then nothing is
+         * changed. */
         snprintf(sql, sizeof(sql), "UPDATE OR IGNORE %.*s SET %s = ?1 WHERE %s", (int)table, column,
                  column + table + 1,
                  which < 128 ? "1"
@@ -392,7 +394,7 @@ static void make_quorum(const struct store_meta *meta)
     quorum = quorum_init(quorum_memory, &config, names_init(names_memory, NAMES, 5));
 }
 
-/* The core starts with the store and checks its own state. */
+/* Starts the quorum core with the store, and lets it check its own state. */
 static void start_quorum(const struct store_meta *meta)
 {
     static struct action items[QUORUM_STEP_ACTIONS];

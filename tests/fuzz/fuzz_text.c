@@ -1,7 +1,7 @@
 /*
- * Text that the command reads from people and shows them: durations, names, and text of other
+ * Text that the command reads from people and shows to them: durations, names, and text of other
  * processes as JSON and on a terminal. Whatever the bytes are, the JSON is valid, and the output
- * steers no terminal.
+ * does not control a terminal.
  */
 #include "fuzz.h"
 
@@ -41,7 +41,7 @@ static size_t text_seed(size_t index, uint8_t *bytes, size_t size)
     return strlen(samples[index]);
 }
 
-/* options.c calls this for its errors. The fuzzer causes none. */
+/* options.c calls this for its errors, which this fuzzer never causes. */
 int cli_usage_error(const char *where, const char *format, ...)
 {
     (void)where;
@@ -49,8 +49,8 @@ int cli_usage_error(const char *where, const char *format, ...)
     return CLI_USAGE;
 }
 
-/* Checks that the text is printable, visible UTF-8. It uses proto/name.c, which did not write the
- * text. */
+/* Checks that the text is visible UTF-8. It uses the decoder of proto/name.c, because other code
+ * wrote the text. */
 static void check_shown(const char *text, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -136,7 +136,7 @@ static void read_it(const char *text, size_t size)
     int checked = hfi_name_check(text, size);
     HF_CHECK(checked == 0 || checked == HF_EINVAL || checked == HF_ENAMETOOLONG);
     bool clean = size > 0 && size <= 255;
-    for (const char *at = text; *at != 0 && clean;) { /* the other decoder of UTF-8 must agree */
+    for (const char *at = text; *at != 0 && clean;) { /* both decoders of UTF-8 must agree */
         struct hfi_utf8 unit = hfi_utf8_next(at, strnlen(at, HFI_UTF8_MAX));
         HF_CHECK(unit.size >= 1 && unit.size <= 4);
         clean = unit.valid && !hfi_utf8_is_control(unit.code_point);

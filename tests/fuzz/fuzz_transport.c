@@ -1,11 +1,11 @@
 /*
- * Any bytes given to a connection between agents, in pieces of any size: the greeting and frames of
- * agent/io/transport/link.c, which is compiled in here, on a stream of this file's instead of
- * NNG's. However the bytes were cut, the result has to be that of a second, simpler reading of the
- * same bytes.
+ * Any bytes given to a connection between agents, in pieces of any size. The code is the greeting
+ * and the frames of agent/io/transport/link.c, which is compiled into this file. A stream in this
+ * file replaces NNG's. A second, simpler reading of the same bytes gives the expected result, which
+ * must not depend on the pieces.
  *
- * An input is a byte of flags (see enum), a byte that says how the rest is cut, and then what the
- * other end sends.
+ * The first byte of an input has flags (see the enum), and the second says how the others are cut
+ * into pieces. The others are the bytes that the other end sends.
  */
 #include "fuzz.h"
 
@@ -19,11 +19,11 @@
 #include <sys/epoll.h>
 
 enum {
-    HOW_DIALLED = 1, /* this end dialled: it sends its greeting first, and accepts no packets */
+    HOW_DIALLED = 1, /* this end dialled, so it greets first, and accepts no packets */
     HOW_STUCK = 2,   /* the kernel takes nothing that this end sends */
-    HOW_READY = 4,   /* once both greetings have arrived, the descriptor's events are used */
+    HOW_READY = 4,   /* once both greetings have arrived, the code uses the descriptor's events */
     HOW_SECURE = 8,
-    HOW_NEWER = 16, /* this end, and the first connection, use a newer version */
+    HOW_NEWER = 16, /* this end has a newer version, and offers it on its first connection */
     NEWER = TRANSPORT_VERSION_SECOND + 2,
     INPUT_HEAD = 2,
     PACKET_MAX = 300,
@@ -34,7 +34,7 @@ enum {
 /* ---- the result ---- */
 
 struct outcome {
-    uint64_t hash; /* of the packets and their sizes, in order */
+    uint64_t hash; /* a hash of the packets and their sizes, in order */
     uint32_t packets;
     bool broken;
 };
@@ -56,17 +56,19 @@ static uint32_t read_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Returns whether both ends go on after such a greeting. Follows proto/SCHEMA.md, not the code. */
+/* Returns whether both ends accept that version in a greeting. It follows proto/SCHEMA.md, not the
+ * code. */
 static bool version_shared(uint32_t version, bool dialled, bool newer)
 {
     if (version == 1) {
-        return !(newer && dialled); /* the agent dials again, with version 1 */
+        return !(newer && dialled); /* a newer dialling agent hangs up and dials again with
+                                     * version 1 */
     }
     return newer && version >= 4 && (!dialled || version <= NEWER);
 }
 
-/* Returns the version in this end's greeting. theirs: the version of the greeting that it answers;
- * 0: this end greets first. */
+/* Returns the version in this end's greeting. theirs is the version in the greeting that it
+ * answers, or 0 if this end greets first. */
 static uint32_t version_said(uint32_t theirs, bool newer)
 {
     if (!newer) {
@@ -75,7 +77,7 @@ static uint32_t version_said(uint32_t theirs, bool newer)
     return theirs == 1 || (theirs >= 4 && theirs < NEWER) ? theirs : NEWER;
 }
 
-/* Computes the expected result. Follows proto/SCHEMA.md, not the code. */
+/* Computes the expected result of the bytes. It follows proto/SCHEMA.md, not the code. */
 static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled, bool newer)
 {
     const uint8_t good[GREETING_SIZE] = {'h', 'o', 'l', 'd', 'f', 'a',
@@ -84,7 +86,8 @@ static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled, 
     size_t at = GREETING_SIZE;
 
     if (size < GREETING_SIZE) {
-        /* A wrong first word is noticed at once, any other fault when the greeting is complete. */
+        /* A fault in the first eight bytes is noticed at once, and any other fault when the
+         * greeting is complete. */
         size_t seen = size < 12 ? (size < 8 ? size : 8) : 12;
         outcome.broken = memcmp(bytes, good, seen) != 0;
         return outcome;
@@ -104,7 +107,7 @@ static struct outcome expected(const uint8_t *bytes, size_t size, bool dialled, 
     return outcome;
 }
 
-/* ---- a stream in NNG's place ---- */
+/* ---- a stream that replaces NNG's ---- */
 
 struct nng_aio {
     nng_iov iov[2];
@@ -114,11 +117,11 @@ struct nng_aio {
 };
 
 static struct {
-    const uint8_t *bytes; /* the bytes that the other end has yet to send */
+    const uint8_t *bytes; /* the bytes that the other end has not sent yet */
     size_t size;
     uint64_t cuts;
     bool stuck;
-    uint8_t said[SAID_MAX]; /* what this end sent */
+    uint8_t said[SAID_MAX]; /* the bytes that this end has sent */
     size_t said_size;
     struct nng_aio receive, send, now;
 } world;
@@ -159,8 +162,7 @@ size_t nng_aio_count(nng_aio *aio)
     return aio->count;
 }
 
-/* Copies the next piece into the aio's buffer, and writes rubbish behind it up to the buffer's
- * end. */
+/* Copies the next piece into the aio's buffer, and fills the rest of the buffer with rubbish. */
 static void deliver(nng_aio *aio)
 {
     size_t piece = next_piece();
@@ -179,7 +181,7 @@ void nng_stream_recv(nng_stream *stream, nng_aio *aio)
 {
     (void)stream;
     if (aio != &world.now) {
-        return; /* the read is completed when deliver() is called */
+        return; /* deliver() completes the read later */
     }
     aio->result = NNG_ECANCELED;
     if (world.size > 0) {
@@ -276,7 +278,7 @@ static void on_packet(void *arg, struct transport_link *link, const void *bytes,
     add_packet(arg, bytes, size);
 }
 
-/* Delivers all bytes that the other end sends, or stops when the link is broken. */
+/* Delivers all bytes that the other end sends. Stops early if the link is broken. */
 static void converse(struct transport_link *link, uint8_t how)
 {
     while (link->state != TRANSPORT_LINK_BROKEN && world.size > 0) {
@@ -331,7 +333,8 @@ static void transport_entry(const uint8_t *bytes, size_t size)
     transport_link_destroy(link);
 }
 
-/* A correct greeting, then frames: a few small ones, the largest, and one that is too large. */
+/* Makes a seed: a correct greeting, and then frames, among them the largest and one that is too
+ * large. */
 static size_t transport_seed(size_t index, uint8_t *bytes, size_t size)
 {
     static const size_t sizes[] = {1, 2, 7, PACKET_MAX, 40, PACKET_MAX + 1};

@@ -1,7 +1,7 @@
 /*
- * Any packet given to the decoder of what agents send each other: the decoder refuses it, or every
- * message in it is within bounds, can be sent again, and then means the same. Gossip lies inside
- * the packet.
+ * Any packet given to the decoder of messages between agents. The decoder refuses the packet. Or
+ * every message in it is within bounds, and means the same after it is encoded and decoded again.
+ * Gossip must lie inside the packet.
  */
 #include "../unit/wire_samples.h"
 #include "fuzz.h"
@@ -14,7 +14,7 @@ enum { GOSSIP_SIZE = 40 };
 
 static const struct message_agent cell = {.length = 4, .text = "prod"};
 
-/* One sample of each message, then a packet with several messages and gossip between them. */
+/* Makes a seed: one sample of each message, or several messages with gossip between them. */
 static size_t wire_seed(size_t index, uint8_t *bytes, size_t size)
 {
     static const uint8_t gossip[GOSSIP_SIZE] = {1, 2, 3};
@@ -54,8 +54,8 @@ static void check_message(const struct message *message)
     HF_CHECK(value == NULL || value->share_count <= MESSAGE_SHARES_MAX);
 }
 
-/* Decodes the whole packet and encodes it again. Returns the new size; 0: the decoder refused
- * it. */
+/* Decodes the whole packet and encodes it again. Returns the new size, or 0 if the decoder refused
+ * the packet. */
 static size_t wire_again(const uint8_t *bytes, size_t size, uint8_t *out, size_t room)
 {
     static struct message message;
@@ -95,8 +95,8 @@ static void wire_entry(const uint8_t *bytes, size_t size)
     if (first_size == 0) {
         return;
     }
-    HF_CHECK(first_size <= size + 2); /* the head of the items is always written in its full
-                                       * width */
+    HF_CHECK(first_size <= size + 2); /* the encoder always writes the full width of the items'
+                                       * head */
     HF_CHECK(wire_again(first, first_size, second, sizeof second) == first_size);
     HF_CHECK(memcmp(first, second, first_size) == 0);
 }

@@ -1,9 +1,9 @@
 /*
- * The library's side of a hostile region, and the agent's: the code of the lock word on a region
- * into which somebody writes rubbish, before each call and before any atomic operation within one.
- * Each call ends, and reads, writes and wakes only inside the region.
+ * The code of the lock word, for the library and for the agent, on a hostile region. Another
+ * process writes rubbish into the region before each call, and before any atomic operation within a
+ * call. Each call must end, and must read, write and wake only inside the region.
  *
- * An input is a sequence of calls with their arguments, and of rubbish values with their places.
+ * An input is a sequence of calls with their arguments, and of rubbish values with their offsets.
  */
 #include "draw.h"
 #include "fuzz.h"
@@ -29,7 +29,7 @@ static struct {
     struct draw draw;
     uint8_t *memory;
     struct hfi_region region;
-    struct hfi_region agents; /* the agent's view, with its own chains */
+    struct hfi_region agents; /* the region as the agent sees it, with its own copy of the chains */
     uint32_t own_slot_blocks[SLOTS];
     uint32_t own_block_next[BLOCKS];
     uint16_t own_seat_holder[SEATS];
@@ -66,7 +66,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     (void)arg;
     (void)expected;
     check_inside(word);
-    /* Time passes as for a sleeper. The check: no input sleeps this often. */
+    /* Time passes as for a sleeper. No input may sleep SLEEPS_MAX times. */
     HF_CHECK(++world.sleeps < SLEEPS_MAX);
     world.now_ns += timeout_ns > 0 && timeout_ns < 1000 * (int64_t)MS ? timeout_ns : 10 * MS;
 }
@@ -81,7 +81,8 @@ static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
 static int64_t kernel_now(void *arg)
 {
     (void)arg;
-    return world.now_ns += MS; /* a loop that only spins must reach its deadline, too */
+    return world.now_ns += MS; /* time passes, so that a loop that only spins reaches its
+                                * deadline */
 }
 
 static void kernel_ring(void *arg)
@@ -107,8 +108,8 @@ static void make_world(struct draw draw)
     world.agents.own_slot_blocks = world.own_slot_blocks;
     world.agents.own_block_next = world.own_block_next;
     world.agents.own_seat_holder = world.own_seat_holder;
-    for (uint32_t slot = 0; slot < SLOTS; slot++) { /* one block for each slot, with seats of all
-                                                     * holders */
+    for (uint32_t slot = 0; slot < SLOTS; slot++) { /* each slot has one block, whose seats
+                                                     * belong to all holders */
         world.own_slot_blocks[slot] = slot + 1;
         atomic_store(&world.region.slots[slot].blocks, slot + 1);
         atomic_store(&world.region.blocks[slot].slot, slot + 1);
@@ -160,7 +161,7 @@ static void scribble(uint8_t what)
     }
 }
 
-/* Even if the region shows any number of waiting processes, the answer names only seats of the
+/* The region may show any number of waiting processes. The answer must name only seats of the
  * region. */
 static void look_at_queue(const struct hfi_region *region, uint32_t slot)
 {

@@ -3,11 +3,11 @@
  *
  *   mutate_TARGET [MILLISECONDS [SEED]]
  *
- * The seeds are the target's own and the files in corpus/TARGET: inputs that libFuzzer found and
- * that reach other code, and all inputs that ever failed. Each seed is first run unchanged.
+ * The seeds are the target's own and the files in corpus/TARGET. These are inputs of libFuzzer that
+ * reach other code, and all inputs that ever failed. Each seed is first run unchanged.
  *
- * The inputs follow from SEED alone; the time only says how many there are. Before each input its
- * number is stored for the crash handler, so that a failure names the input to replay.
+ * SEED alone decides the inputs. The time decides only how many of them are run. The number of each
+ * input is stored before its run, so that the crash handler can name the input to repeat.
  */
 #include "fuzz.h"
 
@@ -25,7 +25,7 @@ enum {
     MUTATIONS_MAX = 8,
     CHECK_CLOCK_EVERY = 16,
     MILLISECONDS_DEFAULT = 500,
-    INPUTS_MIN = 100, /* fewer inputs are no test, however slow the machine is */
+    INPUTS_MIN = 100, /* fewer inputs prove nothing, so even a slow machine runs these */
 };
 
 struct seed {
@@ -68,13 +68,14 @@ static void crashed(int number)
                         input_number);
 
     if (size > 0 && write(STDERR_FILENO, text, (size_t)size) < 0) {
-        /* the signal is reported below in any case */
+        /* the handler raises the signal again below in any case */
     }
     signal(number, SIG_DFL);
     raise(number);
 }
 
-/* Bytes that find more faults than random ones: ends of ranges, first bytes of long forms. */
+/* Returns a byte that finds more faults than a random one: the end of a range, or the first byte of
+ * a long form. */
 static uint8_t telling_byte(void)
 {
     static const uint8_t bytes[] = {0x00, 0x01, 0x7f, 0x80, 0x90, 0xa0, 0xc0, 0xc4, 0xcf, 0xd3,
@@ -83,7 +84,7 @@ static uint8_t telling_byte(void)
     return bytes[random_below(sizeof bytes)];
 }
 
-/* Makes one change to the input. Returns the new size. */
+/* Changes the input once. Returns its new size. */
 static size_t mutate_once(uint8_t *bytes, size_t size)
 {
     size_t at = random_below(size);
@@ -105,13 +106,13 @@ static size_t mutate_once(uint8_t *bytes, size_t size)
     case 2:
         bytes[at] = (uint8_t)random_next();
         return size;
-    case 3: /* cut off */
+    case 3: /* cuts off the end */
         return at;
-    case 4: /* cut out */
+    case 4: /* removes bytes in the middle */
         length = length < size - at ? length : size - at;
         memmove(bytes + at, bytes + at + length, size - at - length);
         return size - length;
-    case 5: /* put in */
+    case 5: /* inserts bytes */
         if (size + length > fuzz_target.size_max) {
             return size;
         }
@@ -137,8 +138,8 @@ static void run_one(uint8_t *scratch)
     for (size_t i = 0; i < mutations; i++) {
         size = mutate_once(scratch, size);
     }
-    /* Copies exactly that many bytes to the heap, so that AddressSanitizer sees a read behind
-     * them. */
+    /* Copies exactly that many bytes to the heap, so that AddressSanitizer sees a read after their
+     * end. */
     exact = malloc(size > 0 ? size : 1);
     if (exact == NULL) {
         abort();
@@ -177,8 +178,8 @@ static size_t read_file(const char *name, uint8_t *bytes)
     return size;
 }
 
-/* Loads the corpus in the order of the files' names, the same on every machine. A missing folder
- * counts as empty. */
+/* Loads the corpus in the order of the files' names, so that every machine has the same order. A
+ * missing folder counts as empty. */
 static void load_corpus(uint8_t *scratch)
 {
     struct dirent **entries = NULL;

@@ -1,4 +1,4 @@
-/* The kernel, libuv and memory of a server that is fuzzed: see server_kernel.h. */
+/* See server_kernel.h: the kernel, libuv and memory of a fuzzed server. */
 #include "server_kernel.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 struct kernel kernel;
 
-/* ---- memory, time ---- */
+/* ---- memory and time ---- */
 
 void *fuzz_malloc(size_t size)
 {

@@ -1,13 +1,14 @@
 /*
  * The kernel, libuv and memory of a server between hostile clients, for the fuzzers of
- * agent/io/http/http.c and agent/io/socket/socket.c: one listener, connections that are accepted
- * and polled, memory that is counted and may fail. The bytes on a connection are the fuzzer's own.
+ * agent/io/http/http.c and agent/io/socket/socket.c. It has one listener, connections that the
+ * server accepts and polls, and memory that is counted and may fail. Each fuzzer has the bytes of
+ * the connections itself.
  */
 #ifndef TESTS_FUZZ_SERVER_KERNEL_H
 #define TESTS_FUZZ_SERVER_KERNEL_H
 
 #include "server_calls.h"
-#undef malloc /* the fuzzers use the real ones */
+#undef malloc /* the fuzzers themselves use the real functions */
 #undef calloc
 #undef free
 
@@ -16,15 +17,15 @@
 enum {
     KERNEL_CLIENTS_MAX = 96,
     LISTENER = 1000,
-    FIRST_FD = 2000, /* the first descriptor of a connection; they are numbered in the order of
-                      * accepting */
+    FIRST_FD = 2000, /* the first connection's descriptor; the next connections have the next
+                      * numbers */
 };
 
-/* How a connection is polled. */
+/* how the server polls a connection */
 struct kernel_end {
     uv_poll_t *poll;
     uv_poll_cb callback;
-    int events; /* 0: not polled */
+    int events; /* 0: it does not poll */
 };
 
 struct kernel {
@@ -32,12 +33,12 @@ struct kernel {
     int64_t now_ns;
     uv_poll_t *listener;
     uv_poll_cb on_listener;
-    bool listens; /* the listener's handle is polled */
+    bool listens; /* the server polls the listener */
     bool listener_open;
     bool memory_fails; /* the next allocation fails */
     int accept_error;
     uint32_t waiting;  /* how many connections wait to be accepted */
-    uint32_t accepted; /* so far */
+    uint32_t accepted; /* how many connections the server has accepted so far */
     uint32_t blocks;   /* how many blocks of memory are in use */
     uint32_t closing_count;
     struct {
@@ -48,12 +49,13 @@ struct kernel {
 
 extern struct kernel kernel;
 
-/* The fuzzer defines this function. It returns the `end` of an open connection. */
+/* Returns the `end` of an open connection. The fuzzer defines this function. */
 struct kernel_end *kernel_end_of(int fd);
 
-/* Sometimes returns -1, with an errno. */
+/* Returns 0, or sometimes -1 with an errno. */
 int kernel_fails(void);
-/* Accepts a connection and returns its number, below `clients`; -1 with errno. */
+/* Accepts a connection and returns its number, which is below `clients`. Returns -1 with errno on
+ * failure. */
 int kernel_accept(uint32_t clients);
 /* Calls the callbacks of all handles that were closed. */
 void kernel_finish_closing(void);
