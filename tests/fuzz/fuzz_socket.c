@@ -11,8 +11,8 @@
  *  - Packets arrive in order, and the bytes that wait to be sent are bounded.
  *  - A silent connection does not stay.
  *  - The number of an ended connection names no other connection.
- *  - The agent never receives a packet with descriptors, never closes a socket that has such a packet,
- *    and never gets a copy of such a descriptor.
+ *  - The agent never receives a packet with descriptors, never closes a socket that has such a
+ *    packet, and never gets a copy of such a descriptor.
  *
  * An input is a sequence of events. The handler's actions are drawn from it at each call.
  */
