@@ -1,13 +1,15 @@
 /*
- * The agent: what it does to the region when a client dies, when a lock-delay is over, when the
- * quorum recalls the grant and gives it again, and when the bell rings. Its order of steps at a
- * death is the contract with agent/core/host:
+ * The agent's steps on the region when a client dies, when a lock-delay is over, when the quorum
+ * recalls the grant and gives it again, and when a client rings. The order of its steps at a
+ * client's death is the contract with agent/core/host:
  *
- *   1. the dead one's record is cleared, its place in the queue is marked LEFT
- *   2. its reader's cell, then its exclusive hold or a word that names it, are taken away
- *   3. a word that names somebody whose cell says LEFT or PASSED is passed on
- *   4. sleepers are roused, the lock is served
- *   5. once no record names it, and the word does not, its cell is cleared and its numbers are free
+ *   1. It clears the dead client's record, and marks its place in the queue LEFT.
+ *   2. It takes away the dead client's reader cell, and then its exclusive hold, or a word that
+ *      names it.
+ *   3. It passes the word on if the word names a client whose cell says LEFT or PASSED.
+ *   4. It wakes sleepers, and serves the lock.
+ *   5. Once neither a record nor the word names the dead client, it clears that client's cell, and
+ *      another process may get the client's numbers.
  */
 
 #if N == 2
@@ -19,13 +21,13 @@
 
 proctype agent(byte me) {
     LOCALS;
-    byte who;        /* the dead one that is seen to */
-    bool again;      /* step 5: its numbers are to be given away */
+    byte who;        /* the dead client that the agent handles */
+    bool again;      /* step 5: the dead client's numbers become free */
     short seen;
     short value;
-    bool recalled;   /* and not yet retracted */
+    bool recalled;   /* recalled, and not retracted yet */
     bool retracted;
-    bool look;       /* try to retract */
+    bool look;       /* whether to try to retract */
     byte recalls = RECALLS;
     byte births = REBIRTHS;
 IDLE:
@@ -94,7 +96,7 @@ DEATH:
     :: atomic { reader[who] ->
         if
         :: word = word | CLOSED; delay = (hold[who] -> 1 : delay)
-        :: 1 /* no lock-delay */
+        :: 1 /* without a lock-delay */
         fi }
        atomic { reader[who] = 0;
         if
@@ -116,7 +118,7 @@ EVICT: /* hfi_evict() */
             assert(hold[who] != EXCLUSIVE); seen = 0; goto EVICTED
         :: (seen & HOLDER) == who -> value = 0; k = 1
         :: (seen & HOLDER) == who -> rh = who; rt = TOKEN_OF(seen); seen = 0; ret = 2;
-                                     goto RELEASE /* no lock-delay */
+                                     goto RELEASE /* without a lock-delay */
         fi
     }
 #ifndef AGENT_TRUSTS_BIT
@@ -142,7 +144,7 @@ EVICTED:
     fi;
 #endif
 #ifndef BREAK_RULE_5_AGENT_DOES_NOT_PASS_ON
-PASS_ON: /* hfi_pass_on() for whom the word names */
+PASS_ON: /* hfi_pass_on() of the word, if the client that it names has gone */
     atomic {
         seen = word;
         if
@@ -159,7 +161,7 @@ PASS_ON: /* hfi_pass_on() for whom the word names */
         fi
     }
 #ifndef PASS_ON_LOOKS_AT_WORD_FIRST
-    atomic { /* again: what it names while the cell says so */
+    atomic { /* once more: the word may name another client that has gone */
         seen = word;
         if
         :: (seen & HOLDER) != ps -> goto NOT_PASSED
@@ -200,14 +202,14 @@ BURIED:
 #endif
 
 #if REBIRTHS
-RECORDS: /* its numbers are for somebody else once no hand-over under way names it */
+RECORDS: /* the numbers are free once no record of a hand-over names them */
 #ifndef BREAK_RULE_5_NUMBERS_GIVEN_AWAY_AT_ONCE
     do
     :: atomic { k < N && record[k] != who -> k++ }
     :: atomic { k == N && record[k] != who -> k = 1; break }
     od;
 #endif
-    atomic { again = 1; goto EVICT } /* named meanwhile? */
+    atomic { again = 1; goto EVICT } /* the word may name the dead client again */
 BIRTH:
     atomic { again = 0; cell[who] = 0 }
     atomic { buried[who] = 0; down[who] = 0; dead[who] = 0; who = 0 }

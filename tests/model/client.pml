@@ -1,13 +1,15 @@
-/* A client: takes, waits, gives up, holds and releases, once or twice; may be killed anywhere. */
+/* A client: it takes, waits, gives up, holds and releases, once or twice. It may be killed between
+ * any two steps. */
 
 #define SELF_NAMED(w) (((w) & HOLDER) == me)
 
 proctype client(byte me) {
     LOCALS;
     byte rounds = 1 + ((TWICE >> me) & 1);
-    bool patient; /* of this round: waits for ever, or gives up at any moment */
+    bool patient; /* in this round the client waits for ever; otherwise it may give up at any
+                   * time */
     bool shared;
-    bool readers; /* seen inside by drain() */
+    bool readers; /* drain() has seen readers inside */
     short place;
     short seen;
     short first;
@@ -70,7 +72,7 @@ ROUND:
 #ifdef READERS
     do
     :: atomic { k < N && !reader[k] -> k++ }
-    :: atomic { reader[k] -> k = 1; seen = 0; goto JOIN } /* readers are still inside */
+    :: atomic { reader[k] -> k = 1; seen = 0; goto JOIN } /* there are still readers inside */
     :: atomic { k == N && !reader[k] -> k = 1; break }
     od;
 #endif
@@ -95,7 +97,7 @@ ROUND:
     /* queue_join() */
 JOIN:
     atomic { ticket_next++; place = (ticket_next - 1) * TICKET | (shared -> SHARED : 0) }
-    atomic { /* the exchange */
+    atomic { /* the exchange of the cell */
         seen = cell[me];
         cell[me] = place | JOINING;
         JOINED_ANEW();
@@ -146,7 +148,8 @@ SERVED:
         :: else
         fi
     }
-WAIT_ONCE: /* wait_once(): also of a shared wait; seen: why we cannot go on */
+WAIT_ONCE: /* wait_once(), also of a shared wait; `seen` becomes what keeps the client from going
+            * on */
     atomic {
         if
         :: !patient -> seen = 0; goto LEAVE
@@ -166,7 +169,7 @@ WAIT_ONCE: /* wait_once(): also of a shared wait; seen: why we cannot go on */
     :: atomic { seen -> seen = 0; bell = 1 }
     :: atomic { !seen -> skip }
     fi;
-    /* sleeps */
+    /* the client sleeps */
     if
     :: atomic { woken[me] -> skip }
     :: atomic { !patient -> goto LEAVE }
@@ -188,7 +191,7 @@ DRAIN:
     :: atomic { k == N && !reader[k] -> k = 1; break }
     od;
 #endif
-    atomic { /* the word after the readers have gone */
+    atomic { /* reads the word again after the readers have gone */
         k = 1;
         seen = word;
         if
@@ -200,7 +203,7 @@ DRAIN:
 #ifndef BREAK_RULE_4_ACCEPT_KEEPS_CELL
     atomic { place = 0; cell[me] = 0 }
 #endif
-    atomic { /* hfi_remaining_ns(): from here on it is the caller's */
+    atomic { /* hfi_remaining_ns(): from here on the caller has the hold */
         assert(NAMES(word, me, first));
         NOW_WRITER(first);
         slot_woken = 0; woken[me] = 0; goto RELEASE_HELD
@@ -320,7 +323,7 @@ BACK_OUT:
 NOT_SHARED:
     atomic {
         if
-        :: !place && !patient -> goto ROUND /* a try */
+        :: !place && !patient -> goto ROUND /* a try does not wait */
         :: !place -> seen = 0; goto JOIN
         :: place && !UNGRANTED(seen) && !(seen & CLOSED) -> ret = 6; goto SERVE
         :: else -> goto WAIT_ONCE
@@ -367,7 +370,7 @@ HOLD_SHARED:
         fi
     }
     } unless { dead[me] }
-    atomic { /* what was private dies too */
+    atomic { /* a killed client's private variables are reset */
         sv = 0; nx = 0; ps = 0; pv = 0; k = 1; serving = 0; handed = 0; rh = 0; rt = 0;
         ret = 0; patient = 0; shared = 0; readers = 0; place = 0; seen = 0; first = 0;
         NOT_EARLY();
@@ -375,7 +378,7 @@ HOLD_SHARED:
     }
 #if REBIRTHS
     if
-    :: !dead[me] -> goto BIRTH /* another process, the same numbers */
+    :: !dead[me] -> goto BIRTH /* another process begins with the same numbers */
     :: dead[me] == 2
     fi;
 #endif

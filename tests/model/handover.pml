@@ -1,13 +1,14 @@
 /*
  * The part of the model that every actor runs: release_as(), hfi_serve(), hand_to(), queue_first(),
- * clear_waiters_bit() and admit_readers() as one machine. Included into the body of each proctype,
- * since Promela has no calls: set `ret`, and `rh`, `rt` (whose hold, which token), go to RELEASE or
- * SERVE; it comes back at RETURN. What the C code does by calling itself is a tail call here too.
+ * clear_waiters_bit() and admit_readers() as one machine. Each proctype includes it into its body,
+ * because Promela has no calls. The caller sets `ret`, and `rh` and `rt` (whose hold it is, and its
+ * token), and goes to RELEASE or SERVE. The machine continues at RETURN. Where the C code calls
+ * itself, the model has a tail call.
  *
- * One atomic {} is one atomic operation of the code together with the private steps that follow it.
+ * One atomic {} is one atomic operation of the code together with the private steps after it.
  */
 
-RELEASE: /* release_as(): frees or hands over the word that names rh with token rt */
+RELEASE: /* release_as(): frees or hands over the word that names rh with the token rt */
     atomic {
         sv = word; serving = 0; ps = 0; k = 1;
         if
@@ -47,7 +48,7 @@ SCANNED:
         fi
     }
 
-CLEAR: /* clear_waiters_bit() (rule 3); the new token makes this actor the only one to go on */
+CLEAR: /* clear_waiters_bit() (rule 3); its new token makes all other actors fail */
     atomic {
 #ifdef BREAK_RULE_3_CLEAR_WHEN_FREE
         nx = sv & ~(WAITERS | HOLDER);
@@ -84,7 +85,7 @@ CLEAR: /* clear_waiters_bit() (rule 3); the new token makes this actor the only 
 #endif
     goto RELEASE;
 
-HAND: /* hand_to() (rule 5); from a release or from serve */
+HAND: /* hand_to() (rule 5), from RELEASE or from SERVE */
     atomic {
 #ifndef BREAK_RULE_5_NO_RECORD
         if
@@ -94,7 +95,7 @@ HAND: /* hand_to() (rule 5); from a release or from serve */
 #endif
         handed = 0
     }
-    atomic { /* looks at the cell again */
+    atomic { /* hand_to() looks at the cell again */
         if
 #ifndef BREAK_RULE_5_NO_LOOK
         :: (cell[ps] | JOINING | WAITING) != (pv | JOINING | WAITING) -> goto HAND_END
@@ -142,7 +143,8 @@ HAND_END:
         fi;
         if
         :: handed == 1 -> goto DONE
-        :: handed == 2 -> rh = ps; goto RELEASE /* it had left: pass on in its stead */
+        :: handed == 2 -> rh = ps; goto RELEASE /* that client had left, so its hold is passed on
+                                                 * in its place */
         :: !handed && serving -> goto SERVE
         :: else -> goto RELEASE
         fi
@@ -185,7 +187,7 @@ SERVE_PICKED:
         :: !ps && !(sv & WAITERS) -> goto DONE
         :: !HAS_TOKENS(sv) && (ps || (sv & WAITERS)) && !(ps && (pv & SHARED)) -> goto RING
         :: ps && !(pv & SHARED) && HAS_TOKENS(sv) -> goto HAND
-        :: else -> /* nobody waits: holds it for a moment to clear the bit (rule 3) */
+        :: else -> /* no client waits: holds the word for a moment to clear the bit (rule 3) */
 #ifdef BREAK_RULE_3_CLEAR_WHEN_FREE
             nx = sv & ~WAITERS;
 #else
@@ -201,8 +203,9 @@ SERVE_PICKED:
         fi
     }
 
-ADMIT: /* admit_readers() (rule 8): first the writer behind the run, then the run */
-    atomic { sv = ticket_next } /* who joins from here on is not of the run */
+ADMIT: /* admit_readers() (rule 8): finds the writer after the run of readers, and then admits
+        * the run */
+    atomic { sv = ticket_next } /* clients that join from here on do not belong to the run */
     do
     :: atomic { k < N -> LOOK_AT(k, ps, pv, 1); k++ }
     :: atomic { k == N -> LOOK_AT(k, ps, pv, 1); k = 1; break }
@@ -219,7 +222,7 @@ ADMIT: /* admit_readers() (rule 8): first the writer behind the run, then the ru
         fi
        }
        if
-       :: atomic { nx && admit < nx -> admit = nx } /* the swap that raises it */
+       :: atomic { nx && admit < nx -> admit = nx } /* the swap that raises `admit` */
        :: else
        fi;
        if
@@ -230,6 +233,6 @@ ADMIT: /* admit_readers() (rule 8): first the writer behind the run, then the ru
 
     atomic {
         skip;
-DONE: /* whoever included this goes on in the same step */
+DONE: /* the actor continues in the same step */
         sv = 0; nx = 0; ps = 0; pv = 0; k = 1; serving = 0; handed = 0; rh = 0; rt = 0;
         NOT_EARLY();

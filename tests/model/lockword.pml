@@ -1,27 +1,28 @@
 /*
- * The lock word's protocol (proto/lockword.c, lockwait.c, lockagent.c; rules in
- * proto/include/proto/lockword.h) as spin checks it: N clients and the agent on one lock.
+ * The lock word's protocol (proto/lockword.c, lockwait.c, lockagent.c; its rules are in
+ * proto/include/proto/lockword.h) as spin checks it: N clients and the agent use one lock.
  *
- * Each atomic operation of the code is one step here; everything else is private to its process
- * and belongs to the step before it. All operations that are modelled are seq_cst in the code, so
- * interleaving is what the hardware may do. A client may be killed between any two steps; the agent
- * then does what it has to do, step by step, while the others run on.
+ * Each atomic operation of the code is one step here. Everything else is private to its process and
+ * belongs to the step before it. All modelled operations are seq_cst in the code, so interleavings
+ * are all that the hardware may do. A client may be killed between any two steps. After that the
+ * agent does its part, step by step, while the others run on.
  *
- * Left out: leases and epochs (a lapse is an undo, UNDO), limits, bargers, retired slots, futex
- * timeouts. Tickets and tokens do not wrap. A handle, its holder id and its seat are one number.
+ * The model leaves out leases and epochs (a lapse is an undo, UNDO), limits, barging clients,
+ * retired slots and futex timeouts. Tickets and tokens do not wrap. A handle, its holder id and its
+ * seat have one number.
  *
- * What is asserted (hold[] and the others below are ghosts: no decision looks at them):
- *   - a writer's hold excludes every other, from its last look at the word to the swap that ends
- *     it, or, if its process dies, to the swap by which the agent takes it away
- *   - no hold begins between such a swap that closes the lock and hfi_open()
- *   - each exclusive hold has a higher token than any before it
- *   - nobody's hold is taken from it while it lives
- *   - nobody takes the lock past a cell that says WAITING; no hand-over overtakes one (FIFO)
- *   - nobody sleeps for ever: no end state but "all done", everybody's last hold released
- *   - at the end the word is free, open, and no ticket is left behind
+ * It asserts the following rules. No decision of the model reads hold[] and the other ghosts.
+ *   - A writer's hold excludes every other hold. It lasts from the writer's last look at the word
+ *     to the swap that ends it, or to the swap by which the agent takes it from a dead process.
+ *   - If such a swap of the agent closes the lock, no hold begins before hfi_open().
+ *   - Each exclusive hold has a higher token than any hold before it.
+ *   - No actor takes a hold away from a living client.
+ *   - No client takes the lock past a cell that says WAITING, and no hand-over skips one (FIFO).
+ *   - No client sleeps for ever: in the only end state all are done and every hold is released.
+ *   - At the end the word is free and open, and no ticket is left.
  *
- * What is varied by -D: N clients, TWICE, GIVES_UP, READERS, KILLS, REBIRTHS, RECALLS, UNDO, TOKENS.
- * -DBREAK_... leaves out a step that the rules ask for: mutants/ lists them, and spin has to find
+ * -D varies N (clients), TWICE, GIVES_UP, READERS, KILLS, REBIRTHS, RECALLS, UNDO and TOKENS.
+ * -DBREAK_... leaves out a step that the rules require. mutants/ lists these, and spin must find
  * each. run.sh is the driver.
  */
 #ifndef N
@@ -59,7 +60,7 @@
 #define NAMES(w, h, t) (((w) & HOLDER) == (h) && TOKEN_OF(w) == (t))
 #define HAS_TOKENS(w) (TOKEN_OF(w) < top)
 
-/* A place in the queue: flags, ticket. */
+/* A cell: a place in the queue, with flags and a ticket. */
 #define JOINING 1
 #define WAITING 2
 #define LEFT 4
@@ -69,7 +70,7 @@
 #define TICKET_OF(c) ((c) >> 5)
 #define COUNTS(c) ((c) & (JOINING | WAITING))
 
-/* Why the word cannot be taken: obstacle() */
+/* What keeps a client from taking the word: obstacle(). */
 #define USABLE(w, shared) \
     (!((w) & (CLOSED | RECALL | HOLDER)) && ((w) & MODE) && ((shared) || HAS_TOKENS(w)))
 #define UNGRANTED(w) (!((w) & CLOSED) && (((w) & RECALL) || !((w) & MODE) || \
@@ -78,28 +79,28 @@
 short word = MODE;
 short top = TOKENS;
 short cell[AGENT + 1];  /* hfi_block.wait */
-bool reader[AGENT + 1]; /* hfi_seat.reader: its count */
+bool reader[AGENT + 1]; /* the count in hfi_seat.reader */
 byte record[AGENT + 1]; /* hfi_holder.handing_to */
-bool woken[AGENT + 1];  /* hfi_seat.wake changed since it was last read by its sleeper */
-bool slot_woken;        /* hfi_slot.wake, the same: only the draining writer sleeps on it */
+bool woken[AGENT + 1];  /* hfi_seat.wake has changed since its sleeper last read it */
+bool slot_woken;        /* the same for hfi_slot.wake, on which only the draining writer sleeps */
 bool bell;
 byte ticket_next = 1;
 byte admit;
 byte handovers;
 
-/* Ghosts. */
+/* Ghosts: only assertions read them. */
 #define EXCLUSIVE 1
 #define SHARED_HOLD 2
 byte hold[AGENT + 1];
-bool delay;       /* closed behind a hold that was lost */
+bool delay;       /* the lock is closed because a hold was lost */
 byte token_last;
-byte dead[AGENT + 1]; /* 1: killed, 2: and no process will have its numbers again */
-bool down[AGENT + 1];  /* its process has stopped: what it knew is forgotten */
+byte dead[AGENT + 1]; /* 1: killed; 2: killed, and no later process gets its numbers */
+bool down[AGENT + 1];  /* the killed process has stopped, and its private variables are reset */
 bool buried[AGENT + 1];
 byte done;
 byte kills = KILLS;
 #ifdef FIFO
-byte early[AGENT + 1]; /* by scanner: who was WAITING when its scan began */
+byte early[AGENT + 1]; /* for each scanner: which clients were WAITING when its scan began */
 #endif
 
 #define LOOK_AT(i, seat, value, writers_only) \
@@ -109,7 +110,8 @@ byte early[AGENT + 1]; /* by scanner: who was WAITING when its scan began */
     :: else \
     fi
 
-/* Whose word is given away: nobody but its holder does it, or the agent after its death. */
+/* Called where a word that names client i is given away. Only client i may do that, or the agent
+ * after its death. */
 #define END_OF_HOLD(i) \
     if \
     :: i <= N && hold[i] == EXCLUSIVE && !serving -> \
@@ -118,7 +120,7 @@ byte early[AGENT + 1]; /* by scanner: who was WAITING when its scan began */
     :: else \
     fi
 
-/* The step in which an actor sees that it holds. */
+/* The step in which an actor sees that it has an exclusive hold. */
 #define NOW_WRITER(token) \
     FREE_FOR_WRITER(); \
     assert(token > token_last); \
@@ -167,7 +169,8 @@ byte early[AGENT + 1]; /* by scanner: who was WAITING when its scan began */
 #define JOINED_ANEW() skip
 #endif
 
-/* Private to each actor; set back when a procedure is over, so that states fall together. */
+/* Private variables of each actor. They are reset after each procedure, so that equal states
+ * merge. */
 #define LOCALS \
     short sv; short nx; byte ps; short pv; byte k = 1; bool serving; byte handed; byte rh; \
     short rt; byte ret
@@ -186,7 +189,7 @@ init {
         i = 0
     }
 #if KILLS
-    do /* kills anybody at any instruction */
+    do /* kills a client at any step */
     :: atomic { kills -> kills--; if
 #ifdef VICTIM
        :: !dead[VICTIM] -> dead[VICTIM] = 1
@@ -198,7 +201,7 @@ init {
 #endif
 #endif
        fi }
-    :: atomic { kills -> kills = 0; break } /* or does not */
+    :: atomic { kills -> kills = 0; break } /* kills no further client */
     :: atomic { !kills -> break }
     od;
 #endif

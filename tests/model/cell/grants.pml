@@ -1,39 +1,42 @@
 /*
- * One lock's register in a cell of three voters, two of which coordinate, and two hosts: ballots and
- * sequences, take-over, catch-up, restarts, grants and give-backs by version.
+ * One lock's register in a cell of three voters and two hosts. Two of the voters coordinate. The
+ * model has ballots and sequences, take-over, catch-up, restarts, and grants and give-backs by
+ * version.
  *
- * Messages are not queued: what was sent stays where it is read from, so each may arrive late, twice,
- * or never, in any order. A proposal is a row of a table by its order (ballot, sequence); an
- * acceptor may take it from there at any time. `took` remembers who ever told that it accepted.
+ * Messages are not queued. What was sent stays readable, so each message may arrive late, twice or
+ * never, in any order. A proposal is a row of a table, whose index is its order (ballot, sequence).
+ * An acceptor may take the proposal from the table at any time. `took` records which acceptors
+ * reported that they accepted it.
  *
- * A grant leases one token, and being granted is holding: a host that has a grant in force issues
- * that token at once. What ends a session is session.pml's affair: here a host's session may die
- * once, and by then its grants are not in force (that is what session.pml promises).
+ * A grant leases one token. To be granted the lock is to hold it: a host with a grant in force
+ * issues the grant's token at once. session.pml models the end of sessions. Here each host's
+ * session may die once, and from then on its grants are not in force, as session.pml promises.
  *
  * Promised, in every state:
- *   - no two hosts have a grant in force (at one instant of true time);
- *   - the token of each grant put in force is above all before;
- *   - what a majority accepted at an order is what every later proposal follows from: no chosen
- *     value is forgotten (seen by the two above, and by the check at each choice).
+ *   - no two hosts have a grant in force at one instant of true time;
+ *   - each grant that comes into force has a higher token than all before;
+ *   - every later proposal follows from the value that a majority accepted at an order. So no
+ *     chosen value is forgotten. The two promises above show that, and so does the check at each choice.
  *
- * Rules (each broken by a -D, mutants/):
+ * Rules, each broken by a -D (mutants/):
  *   g1  a ballot needs the promises of a majority          g2  an acceptor refuses lower ballots
  *   g3  promises and values are durable before the answer  g4  a restarted coordinator uses a new round
- *   g5  a value that was read is accepted again before anybody acts on it
+ *   g5  a value that a coordinator read is accepted again before it is used
  *   g6  one round at a time: the next value follows from a chosen one
  *   g7  a give-back applies only to the version that the register has
  *   g8  a host refuses grants at or below a version that it gave back
  *   g9  after a death the next token is above the leased one
- *   g10 catch-up only ever takes newer values
- *   g11 an own vote counts when it is durable
+ *   g10 catch-up only takes newer values
+ *   g11 a coordinator's own vote counts when it is durable
  *
- * That a host asks again only when its give-back was acknowledged is no rule of safety here (g8 is
- * enough): without it its request may be answered with the grant that it refuses, and nobody asks
- * again. It is modelled as it is.
+ * A host requests the lock again only when its give-back was acknowledged. That is modelled, but it
+ * is no rule of safety, because g8 suffices. Without it the coordinator might answer the request
+ * with the grant that the host refuses, and the host would wait for ever.
  */
 #define V 3
 #ifndef ROUNDS
-#define ROUNDS 3 /* ballots 1..ROUNDS; odd ones are coordinator 0's, even ones coordinator 1's */
+#define ROUNDS 3 /* ballots are 1..ROUNDS; the odd ones are coordinator 0's, the even ones
+                  * coordinator 1's */
 #endif
 #ifndef SEQUENCES
 #define SEQUENCES 3
@@ -52,13 +55,13 @@
 #else
 #define MAJORITY 2
 #endif
-#define NOBODY 0 /* owners are host + 1 */
+#define NOBODY 0 /* an owner is a host's number + 1 */
 
-/* Proposals, by order. */
+/* Proposals. The index is the order. */
 byte p_owner[ORDERS];
 byte p_version[ORDERS];
-byte p_token[ORDERS]; /* leased, or to be leased next */
-byte took[ORDERS];    /* bits: acceptors that said that they accepted it */
+byte p_token[ORDERS]; /* the leased token, or the next one to be leased */
+byte took[ORDERS];    /* bits of the acceptors that reported that they accepted it */
 
 /* Acceptors. */
 byte promised[V];
@@ -69,24 +72,24 @@ mtype = { down, preparing, reading, ready, proposing };
 mtype state[2];
 byte ballot[2];
 byte sequence[2];
-byte heard[2];  /* bits: acceptors that answered in this phase */
-byte newest[2]; /* the newest order that was read; then: the order of what is known */
-bit known[2];   /* a majority has it, under this ballot (or nothing at all) */
-byte rounds_used; /* the highest ballot of anybody: a new one is above what its owner heard of */
+byte heard[2];  /* bits of the acceptors that answered in this phase */
+byte newest[2]; /* the newest order that was read; later the order of the known value */
+bit known[2];   /* a majority has the value under this ballot, or there is no value */
+byte rounds_used; /* the highest ballot of all; a new ballot is above it */
 byte restarts;
 
 /* Hosts. */
-byte asking[2];  /* 0 no, 1 yes */
+byte asking[2];  /* 0: no, 1: yes */
 byte in_force[2]; /* version + 1 of the grant in force */
-byte returning[2]; /* version + 1 of the grant given back and not acknowledged */
-byte refuses[2]; /* grants at or below this version */
+byte returning[2]; /* version + 1 of the grant that was given back, until the acknowledgement */
+byte refuses[2]; /* the host refuses grants at or below this version */
 bit dead[2];
-bit death_known; /* that a majority marked it */
+bit death_known; /* the coordinators know that a majority marked the session */
 byte deaths;
-byte issued; /* the highest token of all */
+byte issued; /* the highest token that any host issued */
 bit gave_any[2];
 bit gave[ORDERS];  /* a give-back of that version is on its way */
-bit acked[ORDERS]; /* an acknowledgement of it is */
+bit acked[ORDERS]; /* an acknowledgement of that give-back is on its way */
 bit granted[ORDERS]; /* the grant of that version is on its way to its owner */
 
 #define COUNT(mask) ((mask & 1) + ((mask >> 1) & 1) + ((mask >> 2) & 1))
@@ -105,13 +108,13 @@ byte o, n; /* scratch, 0 between steps */
     heard[c] = 0;                                                                                  \
     o = 0
 
-/* What the coordinator knows; newest 0: a name never used. */
+/* What the coordinator knows. newest 0 means that the name was never used. */
 #define TOKEN_NOW(c) (newest[c] == 0 -> 1 : p_token[newest[c]])
 #define OWNER_NOW(c) (newest[c] == 0 -> NOBODY : p_owner[newest[c]])
 #define VERSION_NOW(c) (newest[c] == 0 -> 0 : p_version[newest[c]])
 
-/* A chosen (or known) value is told: the grant to its owner, and every give-back of another version
- * is acknowledged. */
+/* Sends a chosen or known value: the grant to its owner, and an acknowledgement of every give-back
+ * of another version. */
 #define TELL(c)                                                                                    \
     if                                                                                             \
     :: OWNER_NOW(c) != NOBODY -> granted[VERSION_NOW(c)] = 1                                       \
@@ -128,17 +131,17 @@ byte o, n; /* scratch, 0 between steps */
 
 /* ---- coordinators ---- */
 
-/* The next round of its own, above all that were used. */
+/* The coordinator's next own ballot that is above all used ones. */
 #define NEXT_ROUND(c) (rounds_used + 1 + ((rounds_used + 1) % 2 == (c)))
 
-#define TAKE_OVER(c) /* takes the partition up under a new ballot */                               \
+#define TAKE_OVER(c) /* takes the partition over with a new ballot */                              \
     :: d_step { NEXT_ROUND(c) <= ROUNDS ->                                                         \
             ballot[c] = NEXT_ROUND(c);                                                             \
             rounds_used = ballot[c];                                                               \
             sequence[c] = 0; heard[c] = 0; newest[c] = 0; known[c] = 0; state[c] = preparing       \
         }
 
-#define PROMISE(c, a) /* an acceptor promises, and the answer arrives */                           \
+#define PROMISE(c, a) /* an acceptor promises, and its answer arrives */                           \
     :: d_step { state[c] == preparing && ballot[c] >= promised[a] && !((heard[c] >> a) & 1) ->     \
             promised[a] = ballot[c];                                                               \
             heard[c] = heard[c] | (1 << a);                                                        \
@@ -153,7 +156,7 @@ byte o, n; /* scratch, 0 between steps */
 #else
 #define HAS_READ(c) known[c] = (newest[c] == 0)
 #endif
-#define READ(c, a) /* an acceptor tells what it has */                                             \
+#define READ(c, a) /* an acceptor reports its value */                                             \
     :: d_step { state[c] == reading && ballot[c] >= promised[a] && !((heard[c] >> a) & 1) ->       \
             promised[a] = ballot[c];                                                               \
             heard[c] = heard[c] | (1 << a);                                                        \
@@ -164,7 +167,7 @@ byte o, n; /* scratch, 0 between steps */
             fi                                                                                     \
         }
 
-#define CHOSEN(c) /* a majority accepted */                                                        \
+#define CHOSEN(c) /* a majority has accepted the value */                                          \
     :: d_step { state[c] == proposing &&                                                           \
                 COUNT(took[ORDER(ballot[c], sequence[c])]) >= MAJORITY ->                          \
             newest[c] = ORDER(ballot[c], sequence[c]);                                             \
@@ -185,7 +188,7 @@ byte o, n; /* scratch, 0 between steps */
 #else
 #define GIVEN_BACK(c, h) (OWNER_NOW(c) == h + 1 && gave[VERSION_NOW(c)])
 #endif
-#define TAKE_BACK(c, h) /* and in the same accept the next one has it, or nobody */                \
+#define TAKE_BACK(c, h) /* takes a grant back, for the next owner or for none */                   \
     :: d_step { READY(c) && GIVEN_BACK(c, h) -> PROPOSE(c, NOBODY, 0, TOKEN_NOW(c) + 1) }          \
     :: d_step { READY(c) && GIVEN_BACK(c, h) && asking[1 - h] && !dead[1 - h] ->                   \
             PROPOSE(c, 2 - h, 0, TOKEN_NOW(c) + 1) }
@@ -200,7 +203,7 @@ byte o, n; /* scratch, 0 between steps */
             PROPOSE(c, NOBODY, 0, TOKEN_AFTER_DEATH(c)) }
 
 #ifdef BREAK_G6_BESIDE
-#define BESIDE(c, h) /* while a value is on its way, another from the one before */                \
+#define BESIDE(c, h) /* proposes a second value while the first is on its way */                   \
     :: d_step { state[c] == proposing && sequence[c] < SEQUENCES && OWNER_NOW(c) == NOBODY &&      \
                 asking[h] -> PROPOSE(c, h + 1, 0, TOKEN_NOW(c)) }                                  \
     :: d_step { sequence[c] > 1 && p_owner[ORDER(ballot[c], sequence[c] - 1)] == h + 1 &&          \
@@ -219,7 +222,7 @@ byte o, n; /* scratch, 0 between steps */
 #define AFTER_LOSS(c) accepted[c] = 0
 #elif defined(BREAK_G3_PROMISE_FORGOTTEN)
 #define AFTER_LOSS(c) promised[c] = (accepted[c] > 0 -> BALLOT(accepted[c]) : 0)
-#elif defined(BREAK_G11_OWN_VOTE_EARLY) /* it was counted, and was not on the disk yet */
+#elif defined(BREAK_G11_OWN_VOTE_EARLY) /* the vote was counted before it was on the disk */
 #define AFTER_LOSS(c)                                                                              \
     if                                                                                             \
     :: accepted[c] > 0 && BALLOT(accepted[c]) == ballot[c] -> accepted[c] = 0                      \
@@ -228,7 +231,7 @@ byte o, n; /* scratch, 0 between steps */
 #else
 #define AFTER_LOSS(c) skip
 #endif
-#define KILL(c) /* what it knew is gone; its acceptor is on its disk */                            \
+#define KILL(c) /* a restart: knowledge is lost, and the acceptor's state comes from its disk */   \
     :: d_step { restarts < RESTARTS && state[c] != down ->                                         \
             restarts++; AFTER_LOSS(c); AFTER_KILL(c) }
 
@@ -291,7 +294,7 @@ byte o, n; /* scratch, 0 between steps */
 
 #define ACKED(h) :: d_step { returning[h] && acked[returning[h] - 1] -> returning[h] = 0 }
 
-#define DIES(h) /* its session ends; what it had is in force no more */                            \
+#define DIES(h) /* a session ends, and its grants are no longer in force */                        \
     :: d_step { deaths < DEATHS && !dead[h] ->                                                     \
             deaths++; dead[h] = 1; in_force[h] = 0; asking[h] = 0; returning[h] = 0 }
 

@@ -1,28 +1,31 @@
 /*
- * A session's lease, its end by a majority, drifting clocks, lost and late messages, restarts.
+ * A session's lease and its end by a majority, with drifting clocks, lost and late messages, and
+ * restarts.
  *
- * Three voters, one host, one epoch. True time goes in ticks; the host's clock is slow (two local
- * ticks in three), the voters' are fast (four in three): that is the worst that max_drift allows,
- * and any better clock only makes the lease end earlier or the wait longer. The ttl is three ticks:
- * the host counts it short (2), a voter long (4).
+ * There are three voters, one host and one epoch. True time advances in ticks. The host's clock is
+ * slow (two local ticks for three true ones), and the voters' clocks are fast (four for three).
+ * That is the worst that max_drift allows. Any better clock only makes the lease end earlier or the
+ * wait longer. The ttl is three ticks: the host counts it short (2), a voter counts it long (4).
  *
- * The promise: once a majority of marks says that the session is dead, and ever after, the host's
- * lease does not count any more. (With it no grant of a dead session is in force; what becomes of
- * the grants is grants.pml.)
+ * The promise: once a majority of marks says that the session is dead, the host's lease does not
+ * count, then and ever after. So no grant of a dead session is in force. grants.pml models what
+ * happens to the grants.
  *
- * Rules (agent/core/quorum/sessions.c, sessions_end.c, core/session/renewal.c); each can be broken by a -D (mutants/):
+ * Rules (agent/core/quorum/sessions.c, sessions_end.c, core/session/renewal.c), each broken by a -D
+ * (mutants/):
  *   s1  the host counts from the sending of the renewal that was acknowledged
  *   s2  the host counts the ttl short, s3 a voter long
  *   s4  a mark is set only if the session has lapsed by the voter's clock at that instant
- *   s5  who has marked acknowledges no renewal
- *   s6  a mark is on the disk before it is told
+ *   s5  a voter that has marked a session acknowledges no renewal of it
+ *   s6  a mark is on the disk before the voter reports it
  *   s7  a voter that starts takes every session for just renewed
- *   s8  a majority of marks is death
+ *   s8  a majority of marks ends a session
  *   s9  a majority of acknowledgements is a lease
  *
- * That a renewal counts only with a fresh echo is left out: every renewal that arrives counts here,
- * however late. So the echo is no rule of safety: it is there so that a host that hears nothing is
- * not kept alive for ever, which the simulator sees (one-way links).
+ * In the code a renewal counts only with a fresh echo. The model leaves that out: here every
+ * renewal that arrives counts, however late. So the echo is no rule of safety. It prevents that a
+ * host which receives nothing keeps its session for ever. The simulator checks that with one-way
+ * links.
  */
 #define V 3
 #define MAJORITY 2
@@ -48,24 +51,25 @@
 #endif
 
 byte now;        /* true time */
-byte phase;      /* of the skipped and the doubled tick */
+byte phase;      /* which of three ticks the host's clock skips and the voters' clocks double */
 byte host_clock;
 byte voter_clock;
 
-/* A renewal on its way to each voter, and an answer from it: a later one overwrites (loses) it, and
- * it may take as long as it likes. The host's clock + 1 at the sending; 0: none. */
+/* A renewal on its way to each voter, and each voter's answer on its way. A later message
+ * overwrites, and so loses, the earlier one, and each may take any time. The value is the host's
+ * clock + 1 when it sent the renewal; 0: none. */
 byte renewal[V];
 byte answer[V];
 
 /* Voters. */
-byte heard[V]; /* the voter's clock at the last counted receipt, or at its start */
+byte heard[V]; /* the voter's clock when it last counted a renewal, or at its start */
 bit marked[V];
-bit told[V];   /* the mark's answer left */
+bit told[V];   /* the voter has reported its mark */
 byte restarts;
 
 /* Host. */
-byte extended[V]; /* its clock + 1 at the sending of the latest renewal that the voter extended */
-byte deadline;    /* by its clock */
+byte extended[V]; /* the host's clock + 1 when it sent the latest renewal that the voter extended */
+byte deadline;    /* by the host's clock */
 byte renewals;
 
 #define MARKS (told[0] + told[1] + told[2])
@@ -90,7 +94,7 @@ byte renewals;
     :: else                                                                                        \
     fi
 
-#define TIME /* passes */                                                                          \
+#define TIME /* time passes */                                                                     \
     :: d_step { now < TMAX ->                                                                      \
             now++;                                                                                 \
             phase = (phase + 1) % 3;                                                               \
@@ -99,7 +103,7 @@ byte renewals;
             assert(!(DEAD && SAFE))                                                                \
         }
 
-#define RENEW(v) /* the host renews with a voter */                                                \
+#define RENEW(v) /* the host sends a renewal to a voter */                                         \
     :: d_step { renewals < RENEWALS -> renewals++; renewal[v] = host_clock + 1 }
 
 #ifdef BREAK_S5_ACKS_AFTER_MARK
@@ -107,7 +111,7 @@ byte renewals;
 #else
 #define MAY_ACK(v) (!marked[v])
 #endif
-#define RENEWED(v) /* it arrives */                                                                \
+#define RENEWED(v) /* the renewal arrives */                                                       \
     :: d_step { renewal[v] > 0 && MAY_ACK(v) ->                                                    \
             answer[v] = renewal[v]; heard[v] = voter_clock; renewal[v] = 0 }
 
@@ -124,15 +128,15 @@ byte renewals;
             assert(!(DEAD && SAFE))                                                                \
         }
 
-#ifdef BREAK_S4_MARK_UNCONDITIONAL /* it was polled and had lapsed then, as long ago as one likes */
+#ifdef BREAK_S4_MARK_UNCONDITIONAL /* the session had lapsed at an earlier poll, any time ago */
 #define LAPSED(v) (voter_clock > VOTER_WAIT)
 #else
 #define LAPSED(v) (voter_clock >= heard[v] + VOTER_WAIT)
 #endif
-#define MARK(v) /* somebody asks it to mark the session dead */                                    \
+#define MARK(v) /* a coordinator asks the voter to mark the session dead */                        \
     :: d_step { !marked[v] && LAPSED(v) -> marked[v] = 1 }
 
-#define MARKED(v) /* the answer to that leaves, once the mark is on the disk */                    \
+#define MARKED(v) /* the voter reports its mark, once it is on the disk */                         \
     :: d_step { marked[v] && !told[v] -> told[v] = 1; assert(!(DEAD && SAFE)) }
 
 #ifdef BREAK_S6_MARK_NOT_FLUSHED
@@ -145,7 +149,7 @@ byte renewals;
 #else
 #define HEARD_AT_START voter_clock
 #endif
-#define RESTART(v) /* it is killed and starts again from its disk */                               \
+#define RESTART(v) /* the voter is killed and starts again from its disk */                        \
     :: d_step { restarts < RESTARTS -> restarts++; LOSE(v); heard[v] = HEARD_AT_START }
 
 #define VOTER(v) RENEW(v) RENEWED(v) ACKED(v) MARK(v) MARKED(v) RESTART(v)

@@ -1,71 +1,73 @@
 /*
- * Tokens of one lock between two hosts: a host that has it exclusively, shares it, has it
- * exclusively again, or gets more tokens; its readers; another host's readers; an agent that is
- * restarted at any moment. Ballots are grants.pml's affair: here the register changes at once, by
- * whichever message of host 0 arrives, and those may arrive late, many times, and in any order as
- * long as the version that they name is there. Host 1 only reads.
+ * Tokens of one lock between two hosts. Host 0 has the lock exclusively, shares it, has it
+ * exclusively again, or gets more tokens. It has readers, and its agent may be restarted at any
+ * time. Host 1 only reads. grants.pml models ballots. Here the register changes at once, by
+ * whichever message of host 0 arrives. Messages may arrive late, many times and in any order, as
+ * long as the register has the version that they name.
  *
- * A take is one step, so its call begins when it returns: the strictest order of calls.
+ * A take is one step, so its call begins when it returns. That is the strictest order of calls.
  *
  * Promised, in every state:
  *   - an exclusive hold's token is above that of all holds before;
  *   - a shared hold's token is not below that of any hold before, on either host;
- *   - nobody writes while another host reads.
+ *   - no process writes while a process of the other host reads.
  *
- * Rules (each broken by a -D, mutants/):
+ * Rules, each broken by a -D (mutants/):
  *   t1  a grant that is made shared has the last token that was used, not the range's last
- *   t2  a message that makes it shared names that token, which has to be of the range that there is
- *   t3  a word that was made shared is exclusive again only with tokens above
- *   t4  a word that was shared when an agent came, and is empty, goes back
- *   t5  what is given back begins above what was used
- * That the token is of the range though nothing was used of it is no rule of safety: without it the
- * message changes nothing, and the other host waits until the readers have gone.
+ *   t2  a message that makes the grant shared names that token, which must be in the present range
+ *   t3  a word that was made shared is exclusive again only with higher tokens
+ *   t4  a host whose word was shared when its agent restarted gives the lock back once it is free
+ *   t5  the tokens that are given back begin above the used ones
+ * A message may also make the grant shared before any token of the range was used. Its token then
+ * still is of the range. That is no rule of safety: otherwise the message would change nothing, and
+ * the other host would wait until the readers have gone.
  */
 #ifndef TOKENS
-#define TOKENS 9 /* those above are used up */
+#define TOKENS 9 /* the model uses no higher tokens */
 #endif
 #ifndef RESTARTS
 #define RESTARTS 1
 #endif
-#define RANGE 2  /* a fresh one */
-#define LARGER 3 /* one that follows a range that was used up */
+#define RANGE 2  /* the size of a first range */
+#define LARGER 3 /* the size of a range that follows a used-up one */
 #define TOP (TOKENS + LARGER + 2)
 
 mtype = { none, exclusive, shared };
 mtype = { nothing, sharing, upgrading, extending };
 
-/* The register. */
+/* The register of the coordinator. */
 mtype r_mode = none;
-byte r_first = 1; /* of the range; none: of the next; shared: the token */
+byte r_first = 1; /* exclusive: the range's first token; shared: the token; none: the first token
+                   * of the next range */
 byte r_last;
 bit r_share[2];
 
-/* Host 0: what its agent knows, its word, who is inside. */
+/* Host 0: what its agent knows, the word, and what its processes do. */
 mtype mode = none;
 byte first, last;
 byte word;
 mtype asked = nothing;
-bit adopted; /* nobody new gets in until the register was asked */
+bit adopted; /* after a restart no new hold begins until the agent has asked the register */
 bit reads, writes;
 byte restarts;
 
-/* Host 1. */
+/* Host 1, whose processes only read. */
 bit share_there, reads_there;
 byte token_there;
 
-byte highest; /* token of all holds */
+byte highest; /* the highest token of all holds so far */
 
-/* On their way, of the version that there is. */
-bit share_sent[TOP];   /* by the token used */
-bit upgrade_sent[TOP]; /* by the shared token */
-bit more_sent[TOP];    /* by the range's last */
-byte share_last[TOP];  /* what t2's mutant goes by */
+/* Messages on their way that name the register's present version. */
+bit share_sent[TOP];   /* index: the last used token */
+bit upgrade_sent[TOP]; /* index: the shared token */
+bit more_sent[TOP];    /* index: the range's last token */
+byte share_last[TOP];  /* used by the mutant of t2 only */
 
 byte n; /* scratch */
 
 #define HIGHER(a, b) ((a) > (b) -> (a) : (b))
 
-#define FORGET /* the version is gone, and what names it */                                        \
+#define FORGET /* the version ends, and the messages that name it are void */                      \
     n = 0;                                                                                         \
     do                                                                                             \
     :: n < TOP ->                                                                                  \
@@ -81,7 +83,7 @@ byte n; /* scratch */
     share_last[word] = last;                                                                       \
     asked = sharing
 
-/* What the agent makes of the register, as the answer to what it asked. */
+/* Host 0 takes over the register's state, as the answer to its message. */
 #ifdef BREAK_T3_EXCLUSIVE_AGAIN
 #define STAYS_SHARED 0
 #else
@@ -113,7 +115,7 @@ byte n; /* scratch */
     r_share[0] = 0; mode = none; asked = nothing; adopted = 0;                                     \
     FORGET
 
-/* Whether that message is of the range that there is. */
+/* Whether the message's token is in the present range. */
 #ifdef BREAK_T2_BY_THE_LAST_OF_THE_RANGE
 #define OF_THE_RANGE(u) (share_last[u] == r_last)
 #else
@@ -124,7 +126,7 @@ byte n; /* scratch */
 #else
 #define SHARED_TOKEN(u) (u)
 #endif
-#define SHARE_ARRIVES(u) /* and is answered, or the answer is lost */                              \
+#define SHARE_ARRIVES(u) /* the message arrives; the answer may be lost */                         \
     :: d_step { share_sent[u] && r_mode == exclusive && OF_THE_RANGE(u) ->                         \
             r_first = SHARED_TOKEN(u); r_mode = shared; r_share[0] = 1 }
 
@@ -147,11 +149,11 @@ byte n; /* scratch */
 
 init {
     do
-    /* Host 0 is granted the lock. */
+    /* Host 0 gets the grant. */
     :: d_step { mode == none && r_mode == none && r_first < TOKENS ->
             LEASE(r_first, RANGE); r_mode = exclusive;
             mode = exclusive; first = r_first; last = r_last; word = HIGHER(word, r_first - 1) }
-    /* Its processes. */
+    /* Host 0's processes. */
     :: d_step { mode == exclusive && !adopted && !reads && !writes && word < last ->
             word++;
             assert(word > highest);
@@ -162,7 +164,7 @@ init {
             assert(word >= highest);
             highest = word; reads = 1 }
     :: d_step { reads -> reads = 0 }
-    /* Its agent. */
+    /* Host 0's agent. */
     :: d_step { mode == exclusive && !adopted && asked == nothing && reads && !writes ->
             word = HIGHER(word, first); mode = shared; SEND_SHARE }
     :: d_step { mode == shared && !adopted && asked == nothing && reads && last < TOKENS ->
@@ -171,8 +173,10 @@ init {
                 last < TOKENS ->
             more_sent[last] = 1; asked = extending }
     :: d_step { mode == shared && !adopted && asked == sharing && r_mode == shared -> ANSWER }
-    :: d_step { asked == upgrading || asked == extending -> ANSWER } /* or it was refused */
-    :: d_step { mode == shared && asked == sharing -> asked = nothing } /* it was refused */
+    :: d_step { asked == upgrading || asked == extending -> ANSWER } /* the message may have been
+                                                                      * refused */
+    :: d_step { mode == shared && asked == sharing -> asked = nothing } /* the message was
+                                                                         * refused */
     :: d_step { mode != none && !adopted && asked == nothing && !reads && !writes ->
             GIVE_BACK(word) }
     :: d_step { restarts < RESTARTS && mode != none ->
@@ -187,7 +191,7 @@ init {
             :: mode == shared && r_mode == exclusive -> SEND_SHARE
             :: else
             fi }
-    /* Host 1. */
+    /* Host 1's agent and processes. */
     :: d_step { !share_there && r_mode == shared ->
             r_share[1] = 1; share_there = 1; token_there = r_first }
     :: d_step { !share_there && r_mode == none && r_first > 1 ->
@@ -204,7 +208,7 @@ init {
             :: !r_share[0] -> r_mode = none; r_first = r_first + 1
             :: else
             fi }
-    /* The network. */
+    /* Messages arrive, with each possible token. */
     ARRIVES(1) ARRIVES(2) ARRIVES(3) ARRIVES(4) ARRIVES(5) ARRIVES(6) ARRIVES(7) ARRIVES(8)
     ARRIVES(9) ARRIVES(10) ARRIVES(11) ARRIVES(12)
     od

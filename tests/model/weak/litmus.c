@@ -1,8 +1,8 @@
 /*
- * Reads litmus tests, and runs them: rows.litmus says how one is written.
+ * Reads and runs litmus tests. rows.litmus says how a test is written.
  *
- *   weak FILE [NAME]   all tests of the file, or one: the outcome is not reached, and is with each
- *                      weakening. Exit status 0: so it is.
+ *   weak FILE [NAME]   runs all tests of the file, or one. The exit status is 0 if each outcome is
+ *                      impossible as written, and possible with each weakening.
  */
 #include "weak.h"
 
@@ -30,7 +30,7 @@ static int find_order(const char *name)
     return find(orders, sizeof(orders) / sizeof(orders[0]), name);
 }
 
-/* Cuts the text into words, in the text itself. */
+/* Splits the text into words, by writing zeros into it. */
 static unsigned split(char *text, const char *between, char *words[WORDS_MAX])
 {
     unsigned count = 0;
@@ -63,7 +63,7 @@ static uint8_t reg(const char *word)
     return good ? (uint8_t)(word[1] - '0') : REGISTERS_MAX;
 }
 
-/* Returns the text between the operation and its order. */
+/* Reads the words of a step between its operation and its order. */
 static bool read_operands(struct litmus *litmus, struct step *step, char **words, unsigned count)
 {
     unsigned at = 1;
@@ -130,7 +130,7 @@ static bool read_thread(struct litmus *litmus, char *text)
     return count > 0;
 }
 
-/* Reads `1:r0=2` or `word=2`. */
+/* Reads a part of the outcome, such as `1:r0=2` or `word=2`. */
 static bool read_terms(struct litmus *litmus, char *text)
 {
     char *words[WORDS_MAX];
@@ -173,7 +173,7 @@ static bool read_first(struct litmus *litmus, char *text)
     return true;
 }
 
-/* Reads `0.1 rlx 1.0 rlx`: each step (thread.step) and its weakened order. */
+/* Reads a weakening, such as `0.1 rlx 1.0 rlx`: steps (thread.step) and their weaker orders. */
 static bool read_weakening(struct litmus *litmus, char *text)
 {
     char *words[WORDS_MAX];
@@ -259,7 +259,7 @@ static struct litmus weaken(const struct litmus *litmus, const struct weakening 
     return weaker;
 }
 
-/* Prints what is wrong with a test. Returns how many things are wrong. */
+/* Runs a test and prints its faults. Returns how many there are. */
 static unsigned judge(const struct litmus *litmus, uint64_t *all_states)
 {
     unsigned wrong = 0;

@@ -1,23 +1,27 @@
 /*
- * Which outcomes of a litmus test the memory model of C11 allows, by trying everything.
+ * Finds which outcomes of a litmus test the memory model of C11 allows, by trying all executions.
  *
- * The model is operational, made of views: a location is a list of messages, in its modification
- * order; a thread has for each location a view, the oldest message that it may still read. A load
- * reads any message from there on; a store puts a message anywhere behind it; a read- modify-write
- * puts its message right behind the one it read, and nothing comes between. A message that was
- * released carries the view of its writer, which a thread that acquires it takes over; a
- * read-modify-write hands on what it read (C20's release sequences). seq_cst operations release and
- * acquire, and have one view in common: none reads or writes before a seq_cst store to its location
- * that is in it. Such a store comes into it when its thread, or one that it happened before, does
- * its next seq_cst operation, no sooner: on Arm too, what a thread stores relaxed behind a seq_cst
- * swap may be seen before that swap. (Kang et al., A Promising Semantics, POPL 2017, without
- * promises; for seq_cst Lahav et al., Repairing Sequential Consistency in C/C++11, PLDI 2017.)
+ * The model is operational. A location is a list of messages in its modification order. For each
+ * location a thread has a view: the oldest message that it may still read. A load reads any message
+ * from the view on. A store inserts a message anywhere after the view. A read-modify-write inserts
+ * its message directly after the message that it read, and no message may come between them. A
+ * released message carries its writer's view, which a thread that acquires the message takes over.
+ * A read-modify-write also passes on the view of the message that it read (C20's release
+ * sequences).
  *
- * So stores become visible late and in different orders to different threads, as on Arm, and more
- * freely than there: Arm has all threads see one order. The model does not have a load that reads a
- * value that depends on a later store of its own thread (load buffering): RC11 forbids it, Arm has
- * it between relaxed operations without a dependency. No row of MEMORY_ORDER.md rests on it: a
- * relaxed value is used only after an operation that orders.
+ * A seq_cst operation releases and acquires. All seq_cst operations have one common view. No
+ * seq_cst operation reads or writes before a seq_cst store to its location that is in the common
+ * view. Such a store enters the common view only at the next seq_cst operation of its thread, or of
+ * a thread that the store happened before. On Arm, too, another thread may see a relaxed store
+ * before the seq_cst swap that precedes the store. (Kang et al., A Promising Semantics, POPL 2017,
+ * without promises; for seq_cst Lahav et al., Repairing Sequential Consistency in C/C++11, PLDI
+ * 2017.)
+ *
+ * So stores become visible late, and in different orders to different threads. Arm is stricter:
+ * there all threads see one order. The model has no load that depends on a later store of its own
+ * thread (load buffering). RC11 forbids it, but Arm allows it between relaxed operations without a
+ * dependency. No row of MEMORY_ORDER.md relies on its absence: a relaxed value is used only after
+ * an ordering operation.
  */
 #include "weak.h"
 
@@ -31,18 +35,18 @@ static const uint64_t states_max = 100 * 1000 * 1000;
 
 struct view {
     uint8_t at[LOCATIONS_MAX];    /* the oldest message that the thread may still read */
-    uint8_t known[LOCATIONS_MAX]; /* the last message that happened before, by synchronisation */
+    uint8_t known[LOCATIONS_MAX]; /* the newest message that happened before, by synchronisation */
 };
 
 struct message {
     int8_t value;
-    bool attached; /* of a read-modify-write: no message may come between this one and the previous
-                    * one */
+    bool attached; /* written by a read-modify-write: no message may come between it and the
+                    * previous one */
     struct view carried;
 };
 
 struct thread {
-    uint8_t next; /* step */
+    uint8_t next; /* the next step */
     int8_t registers[REGISTERS_MAX];
     struct view view;
 };
@@ -51,8 +55,8 @@ struct state {
     struct message messages[LOCATIONS_MAX][MESSAGES_MAX];
     uint8_t count[LOCATIONS_MAX];
     uint8_t seq_cst[LOCATIONS_MAX];              /* the common view of all seq_cst operations */
-    uint8_t pending[THREADS_MAX][LOCATIONS_MAX]; /* seq_cst stores that are not in the common view;
-                                                  * 0: none */
+    uint8_t pending[THREADS_MAX][LOCATIONS_MAX]; /* each thread's seq_cst stores that are not in
+                                                  * the common view; 0: none */
     struct thread threads[THREADS_MAX];
 };
 
@@ -80,7 +84,7 @@ static void join(struct view *view, const struct view *other)
     }
 }
 
-/* A message at `place` or later moves one place further. */
+/* Adjusts an index of a message, because a message was inserted at `place`. */
 static void shift_one(uint8_t *at, unsigned place)
 {
     *at = (uint8_t)(*at + (*at >= place));
@@ -92,7 +96,7 @@ static void shift(struct view *view, unsigned location, unsigned place)
     shift_one(&view->known[location], place);
 }
 
-/* Makes room for a message at that place. */
+/* Inserts an empty message at `place`. Returns it. */
 static struct message *insert(struct state *state, unsigned location, unsigned place)
 {
     struct message *messages = state->messages[location];
@@ -114,7 +118,7 @@ static struct message *insert(struct state *state, unsigned location, unsigned p
     return &messages[place];
 }
 
-/* Executes all WHENs that are next in the thread. If a condition is false, the thread ends. */
+/* Executes the WHENs that are the thread's next steps. If a condition is false, the thread ends. */
 static void settle(const struct litmus *litmus, struct state *state, unsigned number)
 {
     struct thread *thread = &state->threads[number];
@@ -126,7 +130,7 @@ static void settle(const struct litmus *litmus, struct state *state, unsigned nu
     }
 }
 
-/* Pushes a copy of the state in which the thread is one step further. */
+/* Pushes a copy of the state, in which the thread has passed its next step. */
 static struct state *push(struct search *search, const struct state *from, unsigned number)
 {
     HF_CHECK(search->depth < STACK_MAX);
@@ -136,7 +140,8 @@ static struct state *push(struct search *search, const struct state *from, unsig
     return to;
 }
 
-/* Call it before a seq_cst operation of that thread. */
+/* Moves pending seq_cst stores into the common view. Must be called before a seq_cst operation of
+ * that thread. */
 static void publish_seq_cst(struct state *state, const struct view *view)
 {
     for (unsigned i = 0; i < THREADS_MAX; i++) {
@@ -222,7 +227,7 @@ static void advance(struct search *search, struct state *from, unsigned number)
             read_message(to, &to->threads[number], step, place);
         }
         if (writes) {
-            struct message before = *read; /* `insert` moves the messages to which `read` points */
+            struct message before = *read; /* a copy, because insert() moves the messages */
             shift(&before.carried, location, place + 1);
             write_message(to, number, step, place + 1, step->operation == STORE ? NULL : &before);
         }

@@ -1,7 +1,7 @@
 /*
  * A litmus test: a few threads of a few atomic operations each, and an outcome that the memory
- * model must forbid. Its weakenings are the same test with a weaker order, for which the outcome
- * must be allowed.
+ * model must forbid. A weakening is the same test with a weaker order. There the outcome must be
+ * allowed.
  */
 #ifndef TESTS_MODEL_WEAK_H
 #define TESTS_MODEL_WEAK_H
@@ -16,7 +16,7 @@ enum {
     LOCATIONS_MAX = 5,
     REGISTERS_MAX = 6, /* registers of a thread */
     TERMS_MAX = 6,
-    CHANGES_MAX = 4, /* steps changed by a weakening */
+    CHANGES_MAX = 4, /* the steps that a weakening changes */
     WEAKENINGS_MAX = 4,
     NAME_SIZE = 40
 };
@@ -28,7 +28,7 @@ enum operation {
     STORE,
     SWAP, /* an exchange */
     ADD,
-    CAS,    /* compare and exchange; the register gets the value found */
+    CAS,    /* compare and exchange; the register gets the value that it found */
     LATEST, /* reads the newest value, as the kernel does when futex() compares */
     WHEN    /* the thread goes on only if the register has that value */
 };
@@ -37,19 +37,19 @@ struct step {
     enum operation operation;
     enum order order;
     uint8_t location;
-    uint8_t into;              /* the register that gets the value */
-    uint8_t expected_register; /* the register that a CAS expects; REGISTERS_MAX: it expects
-                                * `expected` */
+    uint8_t into;              /* the register that the value goes into */
+    uint8_t expected_register; /* the register whose value a CAS expects; REGISTERS_MAX: it
+                                * expects `expected` */
     int8_t expected;
     int8_t value;
 };
 
-/* A part of the outcome: the final value of a register, or the last value of a location in its
- * order. */
+/* A part of the outcome: the final value of a register, or the last value in a location's
+ * modification order. */
 struct term {
     bool of_memory;
     uint8_t thread;
-    uint8_t index; /* number of the register or location */
+    uint8_t index; /* the number of the register or location */
     int8_t value;
 };
 
@@ -77,12 +77,12 @@ struct litmus {
     struct weakening weakened[WEAKENINGS_MAX];
 };
 
-/* Returns whether the outcome is possible. *states: how many states were tried. */
+/* Returns whether the outcome is possible. *states becomes the number of states that were tried. */
 bool weak_reaches(const struct litmus *litmus, uint64_t *states);
 
 /*
- * Reads the next test of a file from *at, which moves on; *line counts lines. Returns 1 for a test,
- * 0 at the end of the file, -1 for an error (error has room for 256 bytes).
+ * Reads the next test of a file from *at and advances *at. *line counts lines. Returns 1 for a
+ * test, 0 at the end of the file, or -1 for an error. error has room for 256 bytes.
  */
 int litmus_read(const char **at, unsigned *line, struct litmus *litmus, char *error);
 
