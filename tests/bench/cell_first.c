@@ -14,7 +14,14 @@ enum { OPERATIONS = 32, OPERATIONS_QUICK = 8, WARM_UP = 64 };
 static const uint64_t pairs = 1000000;
 static const uint64_t pairs_quick = 100000;
 
-/* ---- cached ---- */
+/*
+ * ---- cached ----
+ *
+ * A pair sends no message, but a grant has a range of tokens, and the host asks for the next range
+ * before the last token is used (docs/PROTOCOL.md, rule 23). Ranges grow by a quarter each time, so
+ * a run that follows one of the same length needs four more at most, each of at most five messages.
+ */
+enum { MESSAGES_MAX = 4 * 5 };
 
 static const int64_t settle_ns = INT64_C(200000000);
 
@@ -47,6 +54,9 @@ static int measure_cached(struct cell *cell, const struct bench *bench, struct f
     hf_client *client = cell_connect(cell, 0);
     hf_lock *lock = client == NULL ? NULL : cell_take(client, name);
     int result = lock != NULL && hf_release(lock) == 0 ? 0 : -1;
+    if (result == 0 && repeat_pairs(lock, count) < 0) { /* lets the ranges of tokens grow */
+        result = -1;
+    }
     /* meanwhile the third voter, whose answer the grant did not need, gets the value */
     pause_ns(settle_ns);
     if (result == 0 && (result = cell_traffic_sum(cell, &before)) == 0) {
@@ -59,9 +69,10 @@ static int measure_cached(struct cell *cell, const struct bench *bench, struct f
         series_add(&other->series, (double)(after.renewals + after.background - before.renewals -
                                             before.background));
         figure_verdict(figure, "messages for that many pairs",
-                       (double)(after.for_locks - before.for_locks), BOUND_AT_MOST, 0);
+                       (double)(after.for_locks - before.for_locks), BOUND_AT_MOST, MESSAGES_MAX);
         snprintf(figure->note, sizeof(figure->note),
-                 "%llu pairs; the name is coordinated on another host", (unsigned long long)count);
+                 "%llu pairs after as many; the name is coordinated on another host",
+                 (unsigned long long)count);
     }
     hf_close(lock);
     hf_disconnect(client);
