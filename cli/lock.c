@@ -164,6 +164,9 @@ static int run_locked(struct lock_arguments *arguments, struct held *held)
         return status;
     }
     guard_signals(&signals);
+    /* If nobody reads stderr, the line about a lost hold fails, and holdfast goes on: it still has
+     * to end CMD and to exit with the status of a lost hold. */
+    sigaddset(&signals, SIGPIPE);
     (void)sigprocmask(SIG_BLOCK, &signals, &mask);
     waiting = waiting_begin(held, waiting_lines(arguments), arguments->json);
     status = run_holding(arguments, held, waiting, &mask);

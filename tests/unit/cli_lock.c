@@ -293,6 +293,21 @@ START_TEST(test_lost_event)
 }
 END_TEST
 
+/* A process that reads holdfast's stderr ends first. The loss still decides the exit status. */
+START_TEST(test_lost_and_nobody_reads)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "lost_ms=200", "lock a -- sleep 1000");
+    close(run.err_fd);
+    run.err_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(run.err_fd, 0);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 76);
+}
+END_TEST
+
 START_TEST(test_lost_group_gets_its_time)
 {
     struct ran ran;
@@ -798,6 +813,7 @@ int main(void)
     tcase_add_test(lock, test_kill_after);
     tcase_add_test(lock, test_no_lock_delay_kills_at_once);
     tcase_add_test(lock, test_lost_event);
+    tcase_add_test(lock, test_lost_and_nobody_reads);
     if (orphans_are_adopted("test_lost_group_gets_its_time", "orphans are not adopted here")) {
         tcase_add_test(lock, test_lost_group_gets_its_time);
     }
