@@ -187,7 +187,8 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
 
 static void end_if_failed(struct agent *agent)
 {
-    const char *why = driver_failed(agent->driver);
+    /* There is no driver if there was no memory for it. */
+    const char *why = agent->driver != NULL ? driver_failed(agent->driver) : NULL;
     if (why != NULL && agent->loop->exit_code == AGENT_EXIT_OK) { /* only once */
         log_simple(LOG_LEVEL_ERROR, "failed", why);
         agent_end(agent, AGENT_EXIT_SOFTWARE);
