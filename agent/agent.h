@@ -46,7 +46,7 @@ enum {
     AGENT_EXIT_CONFIG = 78,
 };
 
-/* The parts of the agent. Each struct is opaque to every file but the one named beside it. */
+/* The parts of the agent. Each struct is opaque to every file except the file named beside it. */
 struct agent_clients; /* serve/clients.c */
 struct agent_disk;    /* driver/disk.c */
 struct files;         /* observe/files.c */

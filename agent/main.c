@@ -264,7 +264,8 @@ static void await_names(struct agent *agent)
     }
 }
 
-/* For --check-config. A file with unknown names is still good, because an agent starts with it. */
+/* For --check-config. Unknown names do not make a file wrong, because an agent starts with such a
+ * file. */
 static void warn_of_unknown(struct config *config, const char *path)
 {
     char place[CONFIG_PLACE_MAX];

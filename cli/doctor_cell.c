@@ -66,8 +66,8 @@ static void voter_starts_over(struct doctor *doctor, const char *name)
         return; /* look_at_own_vote() reports this */
     }
     struct finding *finding = doctor_find(doctor, FINDING_WARN, "voters", name,
-                                          "it starts over, and does not vote before it has "
-                                          "everything from the others");
+                                          "it starts over, and does not vote before it has read "
+                                          "what the other voters know");
     doctor_advise(finding, "a voter that votes, about a session_ttl after its start",
                   "wait, and stop no other voter meanwhile; voter_waits in its log names what it "
                   "waits for");
@@ -331,7 +331,7 @@ static void look_at_round_trips(struct doctor *doctor)
     if (quick < doctor->voter_count / 2 + 1 && count_up(doctor) > doctor->voter_count / 2) {
         struct finding *finding = doctor_find(
             doctor, FINDING_ERROR, "renewals", NULL,
-            "a majority took longer for an acknowledgement than renewals are apart");
+            "a majority took longer for an acknowledgement than the time between two renewals");
         snprintf(finding->expected, sizeof finding->expected, "below %s, a third of session_ttl",
                  text_duration(bound, ttl_ns / 3));
         snprintf(finding->remedy, sizeof finding->remedy,
@@ -393,7 +393,7 @@ static void look_at_inbox(struct doctor *doctor)
                               "this agent's inbox takes no connections");
         doctor_advise(finding, "an inbox that the agent itself can reach",
                       "see the findings about descriptors and about tls: with a certificate that "
-                      "is not good today no connection comes up; else restart the agent");
+                      "is not valid today no connection comes up; else restart the agent");
     }
     if (refused != NULL && refused->value < lately_ns) {
         finding = doctor_find(doctor, FINDING_WARN, "inbox", NULL, "refused %s ago: %s",
@@ -433,7 +433,8 @@ static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
     int64_t left_ns = (early_s < FOREVER_S ? early_s : FOREVER_S) * 1000000000;
     struct finding *finding = doctor_find(
         doctor, FINDING_ERROR, "tls", NULL,
-        "by this host's clock a certificate is not good yet, for %s", text_duration(left, left_ns));
+        "by this host's clock a certificate is not valid yet, for %s",
+        text_duration(left, left_ns));
 
     doctor_advise(finding, "certificates that are good now",
                   "set this host's clock (date), or that of the machine where the certificate was "
@@ -499,7 +500,8 @@ static void look_at_handshakes(struct doctor *doctor)
         }
         struct finding *finding = doctor_find(doctor, FINDING_WARN, "tls", name,
                                               "its certificate is not of this cell's CA, not its "
-                                              "own, or not good today; or it refuses this agent's");
+                                              "own, or not valid today; or it refuses this "
+                                              "agent's");
         doctor_advise(
             finding, "certificates of one CA on both hosts, each with its agent's name",
             "on each host: openssl verify -CAfile CA CERT, with the other's CERT; `openssl x509 "

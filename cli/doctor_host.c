@@ -128,8 +128,9 @@ void doctor_look_at_clock(struct doctor *doctor)
         finding = doctor_find(doctor, alone ? FINDING_WARN : FINDING_ERROR, "clock", NULL,
                               "the kernel adjusts its clock by %" PRId64 " ppm", ppm);
         doctor_advise(finding, "less than max_drift: leases are counted with it",
-                      alone ? "see what adjusts the clock (chronyc tracking); what is held on this "
-                              "host goes on, but no session of another host ends until it is well"
+                      alone ? "see what adjusts the clock (chronyc tracking); the holds of this "
+                              "host go on, but no session of another host ends until the clock is "
+                              "well"
                             : "see what adjusts the clock (chronyc tracking); nothing held on this "
                               "host counts until it is well");
     } else {

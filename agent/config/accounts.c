@@ -55,8 +55,8 @@ bool accounts_of_host(const char *name, bool is_group, uint32_t *id)
     return read_number(name, id);
 }
 
-/* Looks one account up. An admin may be a user or a group; if both exist, the user counts. @NAME is
- * always a group. */
+/* Looks one account up. An admin may be a user or a group; if both exist, the user counts. A name
+ * with @ is always a group. */
 static bool find(const struct config_account *account, accounts_lookup_fn *lookup,
                  struct answer *out)
 {

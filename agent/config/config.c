@@ -37,8 +37,8 @@ struct reading {
     uint64_t seen[SEEN_MAX]; /* hashes of section and key */
     /* The lines of these keys; 0: the file does not have the key. */
     int voters_line;
-    int voter_lines[MESSAGE_VOTERS_MAX]; /* in the file's order, in which config->voters is until
-                                          * config_finish_voters() */
+    int voter_lines[MESSAGE_VOTERS_MAX]; /* in the file's order; config->voters has the same order
+                                          * until config_finish_voters() sorts it */
     int listen_line;
     int advertise_line;
     int tls_line;

@@ -64,8 +64,8 @@ static bool put_record(struct agent *agent, struct store *store, const struct dr
     return false;
 }
 
-/* Called by the committer, on the loop's thread or the committer's. Of the agent it reads only the
- * names of the namespaces, which do not change. */
+/* Called by the committer, on the loop's thread or the committer's. It reads nothing of the agent
+ * but the names of the namespaces, which do not change. */
 static bool put_batch(void *arg, struct store *store, const void *batch)
 {
     const struct driver_record *record;
@@ -124,7 +124,8 @@ void disk_commit(void *arg, const struct driver_batch *batch)
     uint64_t commit = 0;
     agent->disk->begun_ns = clock_boottime_ns();
     if (agent->disk->committer != NULL) {
-        /* Sends proposals first, because the other voters' disks answer later than this one. */
+        /* Sends proposals first, because the other voters' disks answer later than this voter's
+         * disk. */
         peers_flush(agent);
         if (agent->disk->may_write && driver_is_alone(agent->driver, batch)) {
             agent->disk->unwritten = batch;

@@ -13,8 +13,8 @@
 enum {
     WAITING_MAX = 4096, /* a turn with more waiting items is flushed early */
     WAITING_BYTES_MAX = 1 << 22,
-    DEFER_MS = 20,  /* rows for which nothing waits are written after this time, or with rows for
-                     * which something does */
+    DEFER_MS = 20,  /* rows for which nothing waits are written after this time, or together with
+                     * rows for which something waits */
     LATER_MS = 20,  /* messages that are not urgent are sent after this time, */
     LATER_MAX = 64, /* or when this many have collected */
 };
@@ -36,8 +36,9 @@ bool driver_kept(struct driver *driver, bool good)
 
 /* ---- which batch a message waits for ---- */
 
-/* These three functions return the newest batch that is not durable yet and has rows of the quorum
- * core, promises, or rows of the host core. They return NULL if there is none. */
+/* quorum_batch(), promise_batch() and host_batch() return the newest batch that is not durable yet
+ * and that has rows of the quorum core, promises, or rows of the host core. They return NULL if
+ * there is none. */
 static struct driver_batch *quorum_batch(struct driver *driver)
 {
     if (driver->open->quorum_rows > 0) {
@@ -118,7 +119,7 @@ static void deliver_to_host(struct driver *driver, const struct message *message
     }
 }
 
-/* Gives the message to that core of this agent which it is for. */
+/* Gives the message to the core of this agent that handles messages of its kind. */
 static void deliver(struct driver *driver, const struct message *message)
 {
     if (message_is_for_host(message->kind)) {

@@ -160,8 +160,8 @@ void driver_stalled(struct driver *driver);
 bool driver_turn(struct driver *driver, int64_t since_ns);
 
 /* This process is about to end in order: driver_resign() asks the other voters to coordinate from
- * now on. driver_handed_over(): whether they do. driver_resigned(): whether they do, or cannot.
- * Either may stay false for ever. Everything else goes on meanwhile. */
+ * now on. driver_handed_over() returns whether they do. driver_resigned() returns whether they do,
+ * or cannot. Either may stay false for ever. Meanwhile everything else goes on. */
 void driver_resign(struct driver *driver);
 bool driver_resigned(const struct driver *driver);
 bool driver_handed_over(const struct driver *driver);

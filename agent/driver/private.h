@@ -29,7 +29,7 @@ enum { FAILED_MAX = 1024 };
 struct inbox_item {
     enum host_event_kind kind;
     uint32_t client;
-    struct message message; /* for HOST_MESSAGE; also a RENEW_ACK or HELLO_ACK, which goes to
+    struct message message; /* the message of HOST_MESSAGE; a RENEW_ACK or HELLO_ACK, which goes to
                              * session.c */
 };
 
@@ -159,9 +159,9 @@ void driver_take_kept_links(struct driver *driver);
 /* ---- admission.c ---- */
 
 /* Returns whether the message's sender may send it; logs it if not. An agent makes requests in its
- * own name. Only a voter may bring another agent's request, and only to this agent, not to be
- * passed on to a third one. A voter that received it from this voter would believe the request's
- * name. */
+ * own name. Only a voter may bring another agent's request, and only to this agent. A request that
+ * is to be passed on to a third agent must come from the agent that makes it, because the third
+ * agent believes the request's name in a message from a voter. */
 bool driver_admits(struct driver *driver, const struct message *message);
 
 /* ---- counts.c ---- */
@@ -180,8 +180,8 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted);
 
 /* Notifies the host core which voters answer and which refuse this agent, if that changed. */
 void driver_see_voters(struct driver *driver);
-/* Called when the quorum core has handled a HELLO of that voter. voter_count: of an agent that is
- * not a voter. */
+/* Called when the quorum core has handled a HELLO of that voter. voter: voter_count if the sender
+ * is not a voter. */
 void driver_note_status(struct driver *driver, uint32_t voter);
 
 /* Handles a RENEW_ACK or HELLO_ACK. Ignores it if its sender is not a voter. */

@@ -33,7 +33,7 @@ static struct hfi_text text_of(const char *text)
     return (struct hfi_text){text, (uint32_t)strlen(text)};
 }
 
-/* Leaves a fact out if there is no room for it. No cell has so many facts: see the sizes in
+/* Leaves a fact out if there is no room for it. The facts of the largest cell fit: see the sizes in
  * proto/facts.c. */
 static void add(struct hfi_facts_builder *builder, const struct message_agent *subject,
                 const char *key, int64_t value, const char *text)

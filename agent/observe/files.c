@@ -23,8 +23,9 @@
 
 struct files {
     int store_fd;  /* the store: O_PATH, for fstat() only; -1: not known */
-    int door_fd;   /* the socket, likewise; -1 also if its name did not exist */
-    int folder_fd; /* the folder of the socket, likewise */
+    int door_fd;   /* the socket: O_PATH, for fstat() only; -1: not known, or its name did not
+                    * exist */
+    int folder_fd; /* the folder of the socket: O_PATH; -1: not known */
     bool no_door;  /* the socket's name did not exist when door_fd was to be opened */
     uint32_t gone; /* the number of missing files in the last log line */
 };

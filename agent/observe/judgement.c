@@ -60,7 +60,7 @@ __attribute__((format(printf, 4, 5))) static void add(struct judgement *out, enu
                                                       const char *subject, const char *format, ...)
 {
     if (out->count == REASONS_MAX) {
-        return; /* seven voters and all namespaces together do not have so many reasons */
+        return; /* seven voters and all namespaces together have fewer reasons */
     }
     struct reason *reason = &out->reasons[out->count++];
     va_list arguments;
@@ -77,8 +77,8 @@ __attribute__((format(printf, 4, 5))) static void add(struct judgement *out, enu
 
 /* ---- what is not served ---- */
 
-/* The renewal reports jeopardy for a session that has not begun yet, so this function tells the two
- * apart. */
+/* The renewal reports jeopardy also for a session that has not begun yet. `begun` distinguishes
+ * such a session from one that is in jeopardy. */
 static void judge_session(const struct judgement_facts *facts, struct judgement *out)
 {
     bool begun = facts->was_safe || facts->session == RENEWAL_LOST;
@@ -167,7 +167,7 @@ static void judge_voters(const struct judgement_facts *facts, struct judgement *
     for (const struct judgement_voter *voter = facts->voters; voter < end; voter++) {
         if (!voter->self && voter->starts_over) {
             add(out, REASON_VOTER_STARTS_OVER, voter->name,
-                "it starts over, and does not vote before it has everything from the others");
+                "it starts over, and does not vote before it has read what the other voters know");
         }
     }
     for (const struct judgement_voter *voter = facts->voters; voter < end; voter++) {
@@ -186,8 +186,8 @@ static void judge_voters(const struct judgement_facts *facts, struct judgement *
     }
 }
 
-/* A lease is renewed every third of the ttl. If a majority needs longer for an acknowledgement, the
- * next renewal is due before this one counts. */
+/* A lease is renewed every third of the ttl. If a majority needs longer for its acknowledgements,
+ * the next renewal is due before the last one has any effect. */
 static void judge_renewals(const struct judgement_facts *facts, struct judgement *out)
 {
     uint32_t measured = 0;
@@ -200,7 +200,7 @@ static void judge_renewals(const struct judgement_facts *facts, struct judgement
     if (facts->session == RENEWAL_SAFE && measured > facts->voter_count / 2 &&
         quick <= facts->voter_count / 2) {
         add(out, REASON_RENEWALS_SLOW, NULL,
-            "a majority took longer for an acknowledgement than renewals are apart");
+            "a majority took longer for an acknowledgement than the time between two renewals");
     }
 }
 
@@ -209,14 +209,14 @@ static void judge_clocks(const struct judgement_facts *facts, struct judgement *
     int64_t max_ppm = (int64_t)facts->max_drift_percent * PPM_OF_PERCENT;
     if (facts->astray && facts->session == RENEWAL_SAFE) {
         add(out, REASON_CLOCK_ASTRAY, NULL,
-            "the kernel adjusts the clock by more than max_drift: what is held on this host goes "
-            "on, but no session of another host ends until it is well");
+            "the kernel adjusts the clock by more than max_drift: the holds of this host go on, "
+            "but no session of another host ends until the clock is well");
     }
     for (uint32_t i = 0; i < facts->voter_count; i++) {
         const struct judgement_voter *voter = &facts->voters[i];
         if (!voter->self && voter->clock_least_ppm > max_ppm) {
             add(out, REASON_CLOCK_DIFFERS, voter->name,
-                "its clock runs otherwise than this one by %" PRId64
+                "its clock's rate differs from this host's by %" PRId64
                 " ppm at least; max_drift allows for %" PRId64 ", and leases rest on that",
                 voter->clock_least_ppm, max_ppm);
         }
@@ -270,14 +270,14 @@ static void judge_certificates(const struct judgement_facts *facts, struct judge
             "a certificate has ended: no new connection to another agent comes up");
     } else if (facts->tls_end_s != 0 && facts->tls_begin_s > facts->now_s) {
         add(out, REASON_CERTIFICATE_EARLY, NULL,
-            "by this host's clock a certificate is not good yet");
+            "by this host's clock a certificate is not valid yet");
     } else if (facts->tls_end_s != 0 &&
                left_s < judgement_certificate_soon_s(facts->tls_begin_s, facts->tls_end_s)) {
         add(out, REASON_CERTIFICATE_ENDS, NULL, "a certificate ends in %" PRId64 " h",
             left_s / 3600);
     }
     if (facts->tls_kept != NULL) {
-        add(out, REASON_CERTIFICATE_KEPT, NULL, "the files of [tls] are no good now: %s",
+        add(out, REASON_CERTIFICATE_KEPT, NULL, "the files of [tls] cannot be used now: %s",
             facts->tls_kept);
     }
 }

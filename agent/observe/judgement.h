@@ -139,9 +139,9 @@ void judgement_facts_init(struct judgement_facts *facts);
 
 void judgement_make(const struct judgement_facts *facts, struct judgement *out);
 
-/* "well", "degraded", "failing". */
+/* Returns "well", "degraded" or "failing". */
 const char *judgement_word(enum judgement_level level);
-/* A name such as "voter_refused". */
+/* Returns a name such as "voter_refused". */
 const char *reason_name(enum reason_kind kind);
 enum judgement_level reason_level(enum reason_kind kind);
 

@@ -359,8 +359,8 @@ size_t metrics_text(const struct metrics *metrics, char *out)
 
 /* ---- the session ---- */
 
-/* Returns the state of the session for people. The renewal reports jeopardy for a session that has
- * not begun yet, so this function tells the two apart. */
+/* Returns the state of the session for people. The renewal reports jeopardy also for a session that
+ * has not begun yet; `begun` distinguishes such a session from one that is in jeopardy. */
 static const char *session_word(const struct metrics *metrics)
 {
     bool begun = metrics->session != RENEWAL_JEOPARDY || metrics->was_safe;

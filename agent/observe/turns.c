@@ -44,8 +44,8 @@ static void log_turn(struct turns *turns, int64_t took_ns, int64_t cpu_ns, struc
     }
     if (!ran) {
         log_text(&line, "text",
-                 "it did not run for most of that: it was stopped, got no processor, or waited for "
-                 "the disk or for memory");
+                 "the agent did not run for most of that time: it was stopped, got no processor, "
+                 "or waited for the disk or for memory");
     }
     if (before > 0) {
         log_unsigned(&line, "before", before);

@@ -34,7 +34,7 @@ enum {
     ADDRESSES_TRIAL_MS = 10000,
     ADDRESSES_MOVE_MS = 60000,
     ADDRESSES_AGAIN_MS = 60000,
-    ADDRESSES_FORGET_MS = 600000, /* a known agent is forgotten after so long without an answer */
+    ADDRESSES_FORGET_MS = 600000, /* a known agent is forgotten after this time without an answer */
     ADDRESSES_HOSTS = 256,        /* the quotas are counted per hash of the host, modulo this
                                    * number */
 };

@@ -133,7 +133,7 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
     return peer != NULL && peer->link != TRANSPORT_PEER_NONE;
 }
 
-/* Makes the agent's current address the one that packets go to. */
+/* Sends packets for the agent to its current address from now on. */
 static void follow(struct peers *peers, struct peer_agent *peer)
 {
     const struct address_claim *current = address_current(&peers->addresses, &peer->listens);

@@ -501,8 +501,8 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     }
     if (starts_over && !peer->starts_over) {
         log_voter(peer, LOG_LEVEL_INFO, "voter_starts_over",
-                  "it does not vote before it has everything from the others: stop none of them "
-                  "until it does");
+                  "it does not vote before it has read what the other voters know: stop none of "
+                  "them until it votes");
     } else if (peer->starts_over && answers) {
         log_voter(peer, LOG_LEVEL_INFO, "voter_starts_over", "it is done, and votes");
     }

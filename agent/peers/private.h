@@ -14,7 +14,7 @@
 
 enum {
     PEERS_BUCKETS = 2 * TRANSPORT_PEERS_MAX, /* a power of two */
-    PEERS_BUFFERS_KEPT = 64,                 /* at most so many unused buffers are kept; further
+    PEERS_BUFFERS_KEPT = 64,                 /* at most this many unused buffers are kept; further
                                               * ones are freed */
     PEERS_REMOTE_MAX = 64,
     PEERS_REFUSED_MAX = 64,

@@ -27,8 +27,8 @@ void folders_close(struct agent *agent, struct folders_locks *locks);
 int folders_lock_socket(struct agent *agent) __attribute__((warn_unused_result));
 
 /* For --check-config: checks the folders that exist, and changes nothing. Returns false, with one
- * line in agent->error, if an agent of any user would refuse one of them at its start. Of the agent
- * it reads the configuration only. */
+ * line in agent->error, if an agent of any user would refuse one of them at its start. It needs
+ * only agent->config, and sets agent->own. */
 bool folders_check(struct agent *agent) __attribute__((warn_unused_result));
 
 #endif

@@ -25,8 +25,8 @@ enum {
 };
 
 struct keeper {
-    sem_t turn;     /* the one who decrements it may use the driver; 0: the loop or the keeper has
-                     * it */
+    sem_t turn;     /* the thread that decrements it may use the driver; 0: the loop's or the
+                     * keeper's thread uses it */
     uint32_t depth; /* how many calls of keeper_lend() are open */
     pthread_t thread;
     pthread_mutex_t mutex; /* protects end, and the wait on changed */

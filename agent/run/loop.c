@@ -39,7 +39,7 @@
 enum {
     DESCRIPTORS_OWN = 64 + 3 * HOST_NAMESPACES_MAX, /* descriptors for everything but clients */
     DESCRIPTORS_PER_CLIENT = 3,
-    COMMITS_UNTIL_CHECKPOINT = 4096, /* after so many commits a checkpoint is made even without a
+    COMMITS_UNTIL_CHECKPOINT = 4096, /* after this many commits a checkpoint is made even without a
                                       * quiet moment */
     START_ROUNDS_MAX = 1000,
     TURN_SLOW_PART = 20,   /* a turn longer than session_ttl divided by this is logged */
@@ -362,7 +362,7 @@ static void stop(struct agent *agent, int number)
     bool first = agent->loop->stops_ns == 0;
     log_begin(&line, LOG_LEVEL_INFO, "stopping");
     log_text(&line, "signal", strsignal(number));
-    log_text(&line, "text", "holds stay as they are; an agent that is back in time goes on");
+    log_text(&line, "text", "holds stay as they are; an agent that starts in time continues them");
     log_end(&line);
     if (first && serve_is_open(agent) && agent->quorum != NULL && agent->config.voter_count > 1) {
         agent->loop->stops_ns = clock_boottime_ns() + RESIGN_MS * INT64_C(1000000);
@@ -407,9 +407,8 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
     lease_file_write(&agent->lease_file, &record);
 }
 
-/* Counts interruptions of the session. The first state after an adoption is compared with "safe",
- * because the lease may have run out while no agent ran, and that is an interruption for the
- * processes. */
+/* Counts interruptions of the session. An adopted session counts as safe until its first report: if
+ * the lease ran out while no agent ran, that is an interruption for the processes. */
 static void see_interruption(struct agent *agent, bool safe)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -506,7 +505,7 @@ static bool make_driver(struct agent *agent)
     return agent->driver != NULL;
 }
 
-/* ---- what others may know ---- */
+/* ---- for the other parts of the agent ---- */
 
 uv_loop_t *agent_uv(struct agent *agent)
 {

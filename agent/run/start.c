@@ -455,17 +455,17 @@ static const char *why_over(const struct agent *agent)
                        : (UINT64_C(1) << agent->config.namespace_count) - 1;
     bool had_regions = agent->start->strange_region || agent->start->region_rows != 0;
     if (agent->meta.session_epoch == 0 || (agent->left.epoch == 0 && !had_regions)) {
-        return "there was none before";
+        return "there was no session before";
     }
     if (!had_regions) {
         return "its store is lost, or its regions could not be made";
     }
     if (agent->left.epoch != 0 &&
         memcmp(agent->left.boot_id, agent->boot_id, sizeof(agent->boot_id)) != 0) {
-        return "this host was booted since";
+        return "this host was booted again";
     }
     if (agent->left.epoch != agent->meta.session_epoch) {
-        return "it never became safe";
+        return "the previous session never became safe";
     }
     if (agent->start->strange_region || agent->start->region_rows != all) {
         return "other namespaces are configured";
@@ -474,7 +474,7 @@ static const char *why_over(const struct agent *agent)
         return "its last deadline is not known";
     }
     if (clock_boottime_ns() > agent->left.deadline_ns + agent->config.grace_ns) {
-        return "no agent ran until past its deadline and grace period";
+        return "its deadline and grace period were over before this agent started";
     }
     return NULL;
 }

@@ -1,6 +1,6 @@
 /*
- * Leads from the configuration to a loaded agent: store, cores, session. agent_release() frees all
- * of it. Implemented in run/start.c and run/start_store.c.
+ * Leads from the configuration to a loaded agent: store, cores, session. agent_release() frees what
+ * a start has made. Implemented in run/start.c and run/start_store.c.
  *
  * Invariants: a start changes nothing in the store or in /dev/shm before it has locked the folders.
  * It ends holds only if the previous session is over.

@@ -64,9 +64,9 @@ static int log_why_not(struct agent *agent, int error)
     switch (error) {
     case ETIMEDOUT:
         return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/dev/shm%s: cannot be made: some process keeps /dev/shm locked, by a call of "
-                    "the kernel's that does not end: find and end it (docs/SECURITY.md, \"Locks of "
-                    "the kernel that a client can keep\")",
+                    "/dev/shm%s: cannot be made: some process keeps /dev/shm locked, by a system "
+                    "call that does not end: find that process and end it (docs/SECURITY.md, "
+                    "\"Locks of the kernel that a client can keep\")",
                     agent->memory->folder);
     case ENOTDIR:
     case ELOOP:

@@ -161,7 +161,7 @@ void regions_destroy(struct agent *agent)
     }
 }
 
-/* ---- what others may know of them ---- */
+/* ---- for the other parts of the agent ---- */
 
 struct region_view regions_view(const struct agent *agent, uint32_t space)
 {
@@ -609,8 +609,8 @@ static const char *text_of(enum region_fault fault)
         return "a page of its region could not be allocated: /dev/shm is full, and the region had "
                "a hole there, left by an earlier release or made by a process of this namespace";
     case REGION_HELD:
-        return "a process of this namespace held this agent up in its region, which it has mapped "
-               "many times, with holes that it punches";
+        return "a process of this namespace held this agent up: it mapped its region many times, "
+               "and punches holes into it";
     case REGION_SWOLLEN:
         return "a process of this namespace allocated memory behind the end of its region";
     default:

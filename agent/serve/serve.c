@@ -323,7 +323,8 @@ static void on_alone(void *arg)
 {
     (void)arg;
     log_simple(LOG_LEVEL_WARN, "closer_ended",
-               "holdfastd-close was killed: a socket that cannot be closed stops this agent");
+               "holdfastd-close was killed: a socket whose close does not return now stops this "
+               "agent");
 }
 
 static struct socket_handler handler(struct agent *agent)

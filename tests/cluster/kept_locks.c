@@ -404,16 +404,16 @@ START_TEST(somebody_lists_shared_memory_at_the_first_start)
     keep_folder("/dev/shm");
     first_start_fails();
     ck_assert_uint_eq(agent_logged(&agent, "event=memory_locked"), 1);
-    ck_assert_uint_eq(agent_logged(&agent, "locked, by a call of the kernel's"), 1);
+    ck_assert_uint_eq(agent_logged(&agent, "locked, by a system call"), 1);
     first_start_fails();
     ck_assert_uint_eq(agent_logged(&agent, "event=memory_locked"), 2);
-    ck_assert_uint_eq(agent_logged(&agent, "locked, by a call of the kernel's"), 2);
+    ck_assert_uint_eq(agent_logged(&agent, "locked, by a system call"), 2);
     expect_waiting_at_most(1);
     agent_launch(&agent);
     await_log("event=memory_locked", 3);
     end_culprits();
     agent_await_socket(&agent);
-    ck_assert_uint_eq(agent_logged(&agent, "locked, by a call of the kernel's"), 2);
+    ck_assert_uint_eq(agent_logged(&agent, "locked, by a system call"), 2);
     ck_assert_uint_eq(agent_logged(&agent, "event=session_new"), 2);
     actor_ready(&holder, agent.socket);
 }

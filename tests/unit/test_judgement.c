@@ -253,8 +253,8 @@ static const struct {
     {set_astray, "failing\nsession_jeopardy: the kernel adjusts the clock by more than max_drift: "
                  "no hold of this host counts\n"},
     {set_astray_alone, "degraded\nclock_astray: the kernel adjusts the clock by more than "
-                       "max_drift: what is held on this host goes on, but no session of another "
-                       "host ends until it is well\n"},
+                       "max_drift: the holds of this host go on, but no session of another host "
+                       "ends until the clock is well\n"},
     {set_namespace, "degraded\nnamespace_down orders: its region was spoilt: no lock of it is "
                     "served until it is begun anew\n"},
     {set_no_namespace,
@@ -274,16 +274,16 @@ static const struct {
     {set_listed, "degraded\nnot_voting: this voter does not vote yet: it waits until a majority "
                  "of the voters has reported which commit of this voter's store it saw last\n"},
     {set_starts_over, "degraded\nvoter_starts_over c: it starts over, and does not vote before it "
-                      "has everything from the others\n"},
+                      "has read what the other voters know\n"},
     {set_rules, "degraded\nrules_differ c: it has other voters or times in its configuration than "
                 "this agent\n"},
     {set_silent, "degraded\nvoter_down b: connected, but it answers nothing\n"},
     {set_unreachable, "degraded\nvoter_down b: it cannot be reached: Connection? refused\n"},
-    {set_slow, "degraded\nrenewals_slow: a majority took longer for an acknowledgement than "
-               "renewals are apart\n"},
+    {set_slow, "degraded\nrenewals_slow: a majority took longer for an acknowledgement than the "
+               "time between two renewals\n"},
     {set_one_slow, "well\n"},
-    {set_clock, "degraded\nclock_differs b: its clock runs otherwise than this one by 100001 ppm "
-                "at least; max_drift allows for 100000, and leases rest on that\n"},
+    {set_clock, "degraded\nclock_differs b: its clock's rate differs from this host's by 100001 "
+                "ppm at least; max_drift allows for 100000, and leases rest on that\n"},
     {set_clock_within, "well\n"},
     {set_flush, "degraded\nflush_slow: a flush of the last minutes took 1.7 s, more than a third "
                 "of session_ttl\n"},
@@ -303,9 +303,9 @@ static const struct {
     {set_certificate_over, "degraded\ncertificate_over: a certificate has ended: no new connection "
                            "to another agent comes up\n"},
     {set_certificate_early, "degraded\ncertificate_early: by this host's clock a certificate is "
-                            "not good yet\n"},
-    {set_kept, "degraded\ncertificate_kept: the files of [tls] are no good now: host-a.key: found "
-               "mode 0644\n"},
+                            "not valid yet\n"},
+    {set_kept, "degraded\ncertificate_kept: the files of [tls] cannot be used now: host-a.key: "
+               "found mode 0644\n"},
     {set_http, "degraded\nhttp_down: [http] does not listen: address already in use\n"},
     {set_descriptors, "degraded\ndescriptors_full: 950 of 1000 descriptors in use\n"},
     {set_descriptors_near, "well\n"},

@@ -564,7 +564,7 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     put_own_line();
     ck_assert_msg(start_over(kept[0]), "%s", error);
     ck_assert(!undo(kept[2]));
-    ck_assert_ptr_nonnull(strstr(error, "other voters know of it already"));
+    ck_assert_ptr_nonnull(strstr(error, "other voters know that it starts over"));
     remove_kept(kept[0]);
     remove_kept(kept[1]);
     /* A line that is empty, or nonsense. */
@@ -625,7 +625,7 @@ START_TEST(a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_ke
     ck_assert(meta.rejoin && meta.store_id[0] != fresh); /* nothing has changed */
     put_own_line();
     ck_assert(!undo(back));
-    ck_assert_ptr_nonnull(strstr(error, "other voters know of it already"));
+    ck_assert_ptr_nonnull(strstr(error, "other voters know that it starts over"));
     store_close(open_store());
     ck_assert(meta.rejoin);
 }

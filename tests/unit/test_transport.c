@@ -726,7 +726,7 @@ START_TEST(test_guests_expire)
     PUMP_UNTIL(closed_count(fds, GUESTS) == GUESTS);
     pump_for(700);
     ck_assert(!is_closed(agent));
-    ck_assert_uint_gt(told(b, "greeting_refused", "sent nothing of use"), 0);
+    ck_assert_uint_gt(told(b, "greeting_refused", "sent no valid packet"), 0);
     close_all(fds, GUESTS);
     close(agent);
     nodes_close();

@@ -443,7 +443,7 @@ START_TEST(test_tls_renewed)
     copy("kept.key", "good.key");
     copy("old.pem", "good.pem");
     ck_assert(!transport_tls_renew(a->transport, error));
-    ck_assert_ptr_nonnull(strstr(error, "good.pem: found one that is out of date"));
+    ck_assert_ptr_nonnull(strstr(error, "good.pem: found a certificate that is out of date"));
     copy("other.pem", "good.pem");
     copy("other.key", "good.key");
     copy("other-ca.pem", "good-ca.pem");
@@ -737,8 +737,8 @@ static const struct {
     {"-newkey rsa:2048", "keyUsage=digitalSignature,keyEncipherment", "", NULL},
     {"-newkey ec -pkeyopt ec_paramgen_curve:prime256v1", "extendedKeyUsage=serverAuth,clientAuth",
      "", NULL},
-    {"-newkey rsa:1024", "", "", "kind.pem: found a certificate that no agent takes: "},
-    {"-newkey rsa:2048", "", "-sha1", "kind.pem: found a certificate that no agent takes: "},
+    {"-newkey rsa:1024", "", "", "kind.pem: found a certificate that no agent accepts: "},
+    {"-newkey rsa:2048", "", "-sha1", "kind.pem: found a certificate that no agent accepts: "},
     {"-newkey rsa:2048", "extendedKeyUsage=serverAuth", "", "found a certificate for other uses"},
     {"-newkey rsa:2048", "extendedKeyUsage=clientAuth", "", "found a certificate for other uses"},
     {"-newkey rsa:2048", "keyUsage=keyEncipherment", "", "found a certificate for other uses"},

@@ -14,8 +14,8 @@
 
 enum {
     END_MS = 1000
-}; /* http_thread_close() waits so long for the thread, because a client can delay a call of the
-    * thread for as long as it likes */
+}; /* how long http_thread_close() waits for the thread; the wait is bounded, because a client can
+    * delay a call of the thread for as long as it likes */
 
 enum phase { NOTHING, ASKED, ANSWERED };
 

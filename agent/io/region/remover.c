@@ -33,7 +33,7 @@ enum {
     LOOK_MS = 20, /* the pause between two looks at a child that may be stuck */
     NOBODY = REMOVER_SPACES,
     OBJECT_PATH_MAX = REMOVER_PATH_MAX + 16,
-    /* how often a call is tried if no process or descriptor can be had */
+    /* how often a call is tried while the system has no process or descriptor left */
     TRIES_MAX = 100,
     PAUSE_MS = 50, /* the pause between two tries */
 };
@@ -462,7 +462,7 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
 {
     int ends[2];
     int fds[BESIDE_FDS];
-    int error = ETIMEDOUT; /* also if a signal ends poll() */
+    int error = ETIMEDOUT; /* stays if nothing arrives in time, or a signal ends poll() */
     int64_t end_ns = clock_boottime_ns() + timeout_ms * INT64_C(1000000);
     if (!lock_in_time(lock, end_ns) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {

@@ -56,9 +56,9 @@ void socket_is_not_silent(struct connection *connection)
 }
 
 /*
- * Makes room for a new connection if all SOCKET_GREETING_MAX slots are taken, as many users
- * together can do. It closes the oldest connection that has sent no HELLO. An honest client sends
- * HELLO at once, so it is not the oldest.
+ * Makes room for a new connection if all SOCKET_GREETING_MAX slots are taken. (One user cannot take
+ * them all, but many users together can.) It closes the oldest connection that has sent no HELLO.
+ * An honest client sends HELLO at once, so it is not the oldest.
  */
 static bool make_room(struct socket_server *server)
 {
@@ -81,7 +81,7 @@ static const char *why_refused(struct socket_server *server, uid_t account)
         return "too many connections of this user that have sent no HELLO yet";
     }
     if (share != NULL && share->behind >= SOCKET_BEHIND_MAX_PER_USER) {
-        return "too many connections of this user that ended with regions unread";
+        return "too many connections of this user that ended with unread descriptors";
     }
     return make_room(server) ? NULL : "too many connections that have sent no HELLO yet";
 }

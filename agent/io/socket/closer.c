@@ -93,9 +93,9 @@ static void kill_oldest(uid_t uid)
 
 /*
  * Receives one packet and throws it away. Returns false if nothing is left. recvmsg() returns 0 for
- * an empty packet and at the end of the stream. Only with a packet it sets MSG_CTRUNC, because
- * there is no room for the sender's credentials (SO_PASSCRED). If the peer has gone, recvmsg()
- * fails once with ECONNRESET, before it returns what the peer had sent.
+ * an empty packet and at the end of the stream. It sets MSG_CTRUNC for a packet only, because there
+ * is no room for the credentials of a packet's sender (SO_PASSCRED). If the peer has gone,
+ * recvmsg() fails once with ECONNRESET, before it returns what the peer had sent.
  */
 static bool throw_away_one(int socket)
 {

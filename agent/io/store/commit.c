@@ -1,5 +1,6 @@
 /* The committer: see io/commit.h. Here "the thread with the loop" is the thread that runs the loop
- * now, and "the thread without the loop" is the other one; the two exchange their roles. */
+ * now, and "the thread without the loop" is the second of the committer's two threads. The two
+ * exchange their roles. */
 #include "io/commit.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ struct committer {
     uint64_t seen;      /* `writes` when the thread without the loop last looked */
     bool replaced;      /* the writing thread has lost the loop */
     bool resting;       /* the thread without the loop waits for work */
-    bool watching;      /* while it rests it wakes by itself, to see whether the loop stands
+    bool watching;      /* the resting thread wakes by itself, to see whether the loop stands
                          * still */
     bool ended;         /* the loop has ended on the committer's thread, so the thread that opened
                          * the committer must go on */

@@ -184,8 +184,8 @@ static bool is_unknown(struct store *store, const char *path, const struct store
     }
     if (own.found) {
         snprintf(error, STORE_ERROR_MAX,
-                 "%.256s: other voters know of it already, and would refuse the old one: start the "
-                 "agent, it goes on when more than half of all voters beside it vote",
+                 "%.256s: other voters know that it starts over, and would refuse the old store: "
+                 "start the agent, which goes on when more than half of all voters vote without it",
                  path);
     }
     return !own.found;
@@ -214,7 +214,7 @@ static bool look_at_fresh(const char *path, const struct store_identity *identit
 }
 
 /* Opens the database that the present one replaced. If that database was itself starting over, and
- * no other voter knows of it, the search continues with the one that it had replaced. */
+ * no other voter knows of that, the search continues with the database that it had replaced. */
 static struct store *open_kept(const char *path, const struct store_identity *identity,
                                struct replaced replaced, struct store_meta *meta, char *kept,
                                char *error)

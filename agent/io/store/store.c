@@ -4,15 +4,15 @@
  * There is one connection with locking_mode=EXCLUSIVE. It owns the database until it is closed and
  * keeps the index of the log in its own memory, so no commit takes a file lock. A commit writes the
  * changed pages to the end of the log in one piece (log.h), and then needs one fdatasync. Pages
- * have 2 KiB: smaller pages make a start slower, larger pages a commit. store_idle() checkpoints
- * the log; a commit does so too once the log is very long. The log is never truncated, so that
- * after the first checkpoint commits overwrite space that the file already has.
+ * have 2 KiB: smaller pages make a start slower, and larger pages make a commit slower.
+ * store_idle() checkpoints the log; store_commit() also checkpoints it if it is very long. The log
+ * is never truncated, so that after the first checkpoint commits overwrite space that the file
+ * already has.
  *
  * Every row has the number of the commit that wrote it, so the last commit's number needs no row of
  * its own. Only a batch that deletes writes its number to meta.
  *
- * A number beyond 2^63 - 1 (only the token after the very last one) is stored as a negative
- * number.
+ * A number beyond 2^63 - 1 (only the token after the very last one) is stored as a negative number.
  */
 #include "io/store.h"
 

@@ -8,7 +8,7 @@
 enum {
     PER_NAME = 2,      /* the places that one name may have from one host */
     PER_NAME_ALL = 16, /* the places that one name may have from all hosts (inbox.h) */
-    GUESTS_PART = 16,  /* one place in so many is kept free of agents that are not voters */
+    GUESTS_PART = 16,  /* one in this many places is kept free of agents that are not voters */
 };
 
 static const int64_t silent_ns = 10000000000;

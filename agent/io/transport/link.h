@@ -72,8 +72,8 @@ struct transport_link {
     bool secure;
     int fd;             /* in the epoll set, with this link as its data; -1: not found */
     int error;          /* why it is broken: NNG's error number */
-    const char *reason; /* why it is broken: a text; NULL: the other end closed it, or error says
-                         * why */
+    const char *reason; /* why it is broken, as a text; NULL: the other end closed it, or `error`
+                         * has the reason */
     uint32_t newest;    /* the newest version that this end may offer */
     uint32_t version;   /* the version in the received greeting; once UP, the version in use */
     bool older;         /* broken because one end knows only TRANSPORT_VERSION_FIRST */

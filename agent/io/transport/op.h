@@ -40,7 +40,7 @@ struct transport_op {
     struct transport_op *next;
     bool queued;
     bool running;      /* begun, and its callback has not run yet */
-    size_t quiet_size; /* the end is not queued if so many bytes were sent without an error; 0: it
+    size_t quiet_size; /* the end is not queued if this many bytes were sent without an error; 0: it
                         * is always queued */
 };
 

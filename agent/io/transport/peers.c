@@ -189,7 +189,7 @@ void transport_peer_note(struct transport_peer *peer, int error)
     const char *why = error == NNG_ECONNREFUSED          ? "nobody listens there"
                       : error == NNG_ETIMEDOUT && !named ? "nobody answers there"
                       : error == NNG_ETIMEDOUT ? "nobody answers there, or the name server does not"
-                      : error == NNG_EUNREACHABLE ? "there is no way to it"
+                      : error == NNG_EUNREACHABLE ? "the network has no route to it"
                       : error == NNG_ENOFILES     ? "this agent has no descriptors left"
                       : error == NNG_ENOMEM       ? "this agent has no memory left"
                       : named                     ? "its name cannot be looked up"

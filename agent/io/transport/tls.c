@@ -265,8 +265,8 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
             why[0] = '\0';
         }
         why[strcspn(why, "\n")] = '\0';
-        snprintf(error, TRANSPORT_ERROR_MAX, "%.200s: found a certificate that no agent takes: %s",
-                 tls->cert, why);
+        snprintf(error, TRANSPORT_ERROR_MAX,
+                 "%.200s: found a certificate that no agent accepts: %s", tls->cert, why);
         return false;
     }
     if (!is_for_both_ends(cert)) {
@@ -278,9 +278,9 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
     return true;
 }
 
-/* Notes the time during which the certificate can be used: while it, the chain behind it in its
- * file, and one of its CAs are valid. During a change of CAs the file of CAs also has other CAs,
- * which do not count. */
+/* Notes the time during which the certificate can be used: while the certificate, the chain behind
+ * it in its file, and one of its CAs are valid. During a change of CAs the file of CAs also has
+ * other CAs, which do not count. */
 static void note_times(struct transport_credentials *credentials, mbedtls_x509_crt *ca,
                        mbedtls_x509_crt *cert)
 {

@@ -104,12 +104,12 @@ static void log_broken(struct transport *transport, const struct transport_link 
         if (peer != NULL) {
             snprintf(
                 text, sizeof text,
-                "its certificate is not %s%s of the cell's CA, or not good today, or it refuses "
+                "its certificate is not %s%s of the cell's CA, or not valid now, or it refuses "
                 "this agent's",
                 peer->name[0] != '\0' ? "that of " : "one", peer->name);
         } else {
             snprintf(text, sizeof text,
-                     "%s connected without a certificate of the cell's CA that is good today, or "
+                     "%s connected without a certificate of the cell's CA that is valid now, or "
                      "refuses this agent's",
                      link->remote);
         }
@@ -189,8 +189,8 @@ static void log_full(struct transport *transport)
     }
 }
 
-/* Handles a valid packet. The link's sender may have become known by it, and then another link may
- * have to be closed. */
+/* Handles a valid packet. If the packet made the link's sender known, another link may have to be
+ * closed. */
 static void inbound_received(struct transport *transport, struct transport_link *link)
 {
     bool first = !link->known;
@@ -479,7 +479,7 @@ static int64_t inbound_due(struct transport *transport, int64_t now_ns)
             i++;
         } else if (due_ns <= now_ns) {
             transport_link_break(link, NNG_ETIMEDOUT,
-                                 stranger ? mute : "it greeted, and then sent nothing of use");
+                                 stranger ? mute : "it greeted, and then sent no valid packet");
             inbound_gone(transport, link); /* links[i] is another link now */
         } else {
             next_ns = min_ns(next_ns, due_ns);
@@ -695,7 +695,8 @@ bool transport_tls_renew(struct transport *transport, char *error)
     if (!transport_credentials_are_good(fresh, now_s) &&
         transport_credentials_are_good(transport->credentials, now_s)) {
         snprintf(error, TRANSPORT_ERROR_MAX,
-                 "%.200s: found one that is out of date (or not good yet), and that in use is not",
+                 "%.200s: found a certificate that is out of date (or not valid yet), and the one "
+                 "in use is valid",
                  transport->tls.cert);
         transport_credentials_free(fresh);
         return false;

@@ -31,7 +31,7 @@ bool clock_adjustment_ppm(int64_t *ppm) __attribute__((warn_unused_result));
 
 /* Returns a non-blocking timerfd on CLOCK_BOOTTIME; -1 with errno on failure. */
 int clock_timer_open(void) __attribute__((warn_unused_result));
-/* Sets the timer to due_ns; if that is past, the timer fires at once. INT64_MAX: it never fires. */
+/* Sets the timer to due_ns; a time in the past makes it fire at once. INT64_MAX: it never fires. */
 void clock_timer_set(int fd, int64_t due_ns);
 /* Reads the timer's expiry, so that the descriptor is no longer readable. */
 void clock_timer_drain(int fd);

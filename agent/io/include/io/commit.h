@@ -31,7 +31,8 @@ struct committer;
 
 struct committer_config {
     struct store *store; /* borrowed until committer_close() has returned */
-    /* Puts the rows of a batch into the store's open transaction. Called on either thread. */
+    /* Puts the rows of a batch into the store's open transaction. Called on the loop's thread or
+     * the committer's. */
     bool (*put)(void *arg, struct store *store, const void *batch);
     /* Runs the loop on. Returns true when the loop has ended, and false when committer_write() has
      * returned COMMITTER_REPLACED. NULL: committer_write() never writes. */
@@ -66,7 +67,7 @@ enum committer_wrote {
 enum committer_wrote committer_write(struct committer *committer, const void *batch)
     __attribute__((warn_unused_result));
 /* Called after COMMITTER_REPLACED by the thread that opened the committer: returns when the loop
- * has ended. Afterwards this thread counts as the one that runs the loop. */
+ * has ended. Afterwards this thread counts as the thread that runs the loop. */
 void committer_stand_by(struct committer *committer);
 
 /* Returns true once for each batch that is done. Sets *commit to its number, or *error to the

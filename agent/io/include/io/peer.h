@@ -30,7 +30,7 @@ bool peer_of(int socket, struct peer *out) __attribute__((warn_unused_result));
 bool peer_groups_of(int socket, struct peer_groups *out) __attribute__((warn_unused_result));
 
 /*
- * Returns a pidfd, close-on-exec, of the process that connected, whatever pid namespace it is in
+ * Returns a pidfd, close-on-exec, of the process that connected, in whatever pid namespace it is
  * (Linux 6.5). An older kernel gives a pidfd of the process that has the number `pid` now; if the
  * peer has ended, that may be another process. On failure returns -1 with errno. EMFILE, ENFILE,
  * ENOMEM: resources are missing. ENOPROTOOPT: this kernel cannot give a pidfd by the socket, and

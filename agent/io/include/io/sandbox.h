@@ -13,10 +13,10 @@
 #include <stdbool.h>
 
 /*
- * Drops every capability, also from the bounding set, except the one to listen on ports below 1024.
- * A program that the agent might start cannot regain them. An agent that is not root has no
- * capabilities to drop; for it the call only ensures that it gains none. Returns NULL, or what
- * failed (a static text).
+ * Drops every capability, also from the bounding set, except the capability to listen on ports
+ * below 1024. A program that the agent might start cannot regain them. An agent that is not root
+ * has no capabilities to drop; the call then only ensures that the agent gains none. Returns NULL,
+ * or what failed (a static text).
  */
 const char *sandbox_drop(void) __attribute__((warn_unused_result));
 

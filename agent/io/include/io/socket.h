@@ -65,8 +65,8 @@ enum {
     SOCKET_GREETING_MS = 5000,
     SOCKET_GREETING_MAX = 1024,         /* connections that have sent no HELLO yet */
     SOCKET_GREETING_MAX_PER_USER = 128, /* how many of these one user may have */
-    SOCKET_GREETING_SURE_MS = 100, /* for so long a connection may send nothing before a new one may
-                                    * take its slot */
+    SOCKET_GREETING_SURE_MS = 100, /* a connection that has sent nothing for this long may lose its
+                                    * slot to a new one */
     SOCKET_CONNECTIONS_MAX = 32768,
     SOCKET_CLOSER_ROOM = SOCKET_CONNECTIONS_MAX + 2, /* descriptors: all connections, one that is
                                                       * refused, the listener */

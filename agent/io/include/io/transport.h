@@ -44,8 +44,8 @@ struct transport;
 /*
  * A greeting has the newest version of the packets' contents that its agent knows. The connection
  * uses the older of the two ends' versions. TRANSPORT_VERSION_FIRST is the version of the oldest
- * releases, which knew only one version. They hang up on any other number; the agent then dials
- * again with this one.
+ * releases, which knew only one version. They hang up on any other version; the agent then dials
+ * again with TRANSPORT_VERSION_FIRST.
  */
 enum { TRANSPORT_VERSION_FIRST = 1, TRANSPORT_VERSION_SECOND = 4 };
 
