@@ -218,7 +218,7 @@ int command_doctor(struct cli *cli, int argc, char **argv)
 {
     static const int codes[] = {CLI_OK, CLI_DOCTOR_WARNS, CLI_DOCTOR_FINDS};
     struct doctor *doctor;
-    struct words words;
+    struct arguments words;
     struct socket_path found;
     int status = options_parse(cli, "doctor", NULL, 0, argc, argv, &words);
 

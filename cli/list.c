@@ -173,7 +173,7 @@ static int list_text(hf_client *client, const char *prefix)
 
 int command_ls(struct cli *cli, int argc, char **argv)
 {
-    struct words words;
+    struct arguments words;
     hf_client *client = NULL;
     const char *prefix;
     int error;
@@ -214,7 +214,7 @@ static int show_lock(const struct hf_lock_info *info, void *arg)
 
 int command_show(struct cli *cli, int argc, char **argv)
 {
-    struct words words;
+    struct arguments words;
     hf_client *client = NULL;
     int error;
     int status = options_parse(cli, "show", NULL, 0, argc, argv, &words);

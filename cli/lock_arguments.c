@@ -28,7 +28,7 @@ static bool has_dashes(int argc, char **argv)
 static int read_mixed(struct cli *cli, const struct option_spec *specs, size_t count, int argc,
                       char **argv, struct lock_arguments *out)
 {
-    struct words words;
+    struct arguments words;
     int status = options_parse(cli, "lock", specs, count, argc, argv, &words);
 
     out->names = words.plain;

@@ -101,7 +101,7 @@ int command_member(struct cli *cli, int argc, char **argv)
     const struct option_spec specs[] = {{"config", '\0', OPTION_TEXT, &config},
                                         {"undo", '\0', OPTION_FLAG, &undo},
                                         {"yes", '\0', OPTION_FLAG, &yes}};
-    struct words words;
+    struct arguments words;
     int status = options_parse(cli, "member", specs, 3, argc, argv, &words);
 
     if (status == 0 && cli->help) {

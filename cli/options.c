@@ -231,13 +231,13 @@ static void common_fill(struct cli *cli, struct option_spec out[COMMON_COUNT])
 }
 
 int options_parse(struct cli *cli, const char *where, const struct option_spec *specs,
-                  size_t spec_count, int argc, char **argv, struct words *out)
+                  size_t spec_count, int argc, char **argv, struct arguments *out)
 {
     struct cursor cursor = {.where = where, .argv = argv, .argc = argc};
     struct option_spec common[COMMON_COUNT];
 
     common_fill(cli, common);
-    *out = (struct words){.plain = argv};
+    *out = (struct arguments){.plain = argv};
     while (cursor.index < argc) {
         char *word = argv[cursor.index];
         int status;
@@ -327,7 +327,7 @@ int name_check(const char *where, const char *name)
     return prefix_check(where, name);
 }
 
-int words_expect(const char *where, struct words *words, size_t least, size_t most,
+int words_expect(const char *where, struct arguments *words, size_t least, size_t most,
                  const char *expected)
 {
     for (size_t index = 0; index < words->after_count; index++) {

@@ -30,7 +30,7 @@ struct option_spec {
 };
 
 /* The words of a command line that are not options. Both arrays point into argv. */
-struct words {
+struct arguments {
     char **plain;
     size_t plain_count;
     char **after; /* the words after `--`; NULL: there is no `--` */
@@ -42,7 +42,7 @@ struct words {
  * the plain words to the front of argv. Returns 0, or CLI_USAGE after a line on stderr.
  */
 int options_parse(struct cli *cli, const char *where, const struct option_spec *specs,
-                  size_t spec_count, int argc, char **argv, struct words *out)
+                  size_t spec_count, int argc, char **argv, struct arguments *out)
     __attribute__((warn_unused_result));
 
 /*
@@ -84,7 +84,7 @@ int prefix_check(const char *where, const char *prefix) __attribute__((warn_unus
  * checks their number. expected is a text for the error line, for example "one NAME". Returns 0 or
  * CLI_USAGE.
  */
-int words_expect(const char *where, struct words *words, size_t least, size_t most,
+int words_expect(const char *where, struct arguments *words, size_t least, size_t most,
                  const char *expected) __attribute__((warn_unused_result));
 
 #endif

@@ -168,7 +168,7 @@ static int take_fact(const struct hf_fact *fact, void *arg)
 int command_status(struct cli *cli, int argc, char **argv)
 {
     struct status_answer answer = {.json = false};
-    struct words words;
+    struct arguments words;
     hf_client *client = NULL;
     int error;
     int status = options_parse(cli, "status", NULL, 0, argc, argv, &words);
@@ -195,7 +195,7 @@ int command_status(struct cli *cli, int argc, char **argv)
 
 int command_check(struct cli *cli, int argc, char **argv)
 {
-    struct words words;
+    struct arguments words;
     hf_client *client = NULL;
     const char *answer;
     int error;
@@ -245,7 +245,7 @@ int command_break(struct cli *cli, int argc, char **argv)
 {
     bool now = false;
     const struct option_spec specs[] = {{"now", '\0', OPTION_FLAG, &now}};
-    struct words words;
+    struct arguments words;
     hf_client *client = NULL;
     int error;
     int status = options_parse(cli, "break", specs, 1, argc, argv, &words);

@@ -146,7 +146,7 @@ static int watch_loop(struct watch_command *watch)
 int command_watch(struct cli *cli, int argc, char **argv)
 {
     struct watch_command watch = {.prefix = ""};
-    struct words words;
+    struct arguments words;
     int error;
     int status = options_parse(cli, "watch", NULL, 0, argc, argv, &words);
 

@@ -48,7 +48,7 @@ struct ledger {
 };
 
 /* A transfer in the journal: pending until both rows are written. */
-struct record {
+struct journal_record {
     bool pending;
     uint64_t token;
     int from;
@@ -118,7 +118,7 @@ static void row_write(const struct ledger *ledger, int account, int64_t balance)
 /* Writes one line of a fixed size. A kill cannot split a single small write to a local file. A
  * power cut could: against that a checksum here would be necessary, and an fsync before the
  * rows. */
-static void record_write(const struct ledger *ledger, const struct record *record)
+static void record_write(const struct ledger *ledger, const struct journal_record *record)
 {
     char line[RECORD_SIZE + 1];
     char text[RECORD_SIZE];
@@ -134,7 +134,7 @@ static void record_write(const struct ledger *ledger, const struct record *recor
 
 /* Returns false if there is none yet. Without the lock another process may write meanwhile, so a
  * read can see parts of two records: that is one more way to lose money, and counts as none. */
-static bool record_read(const struct ledger *ledger, struct record *out)
+static bool record_read(const struct ledger *ledger, struct journal_record *out)
 {
     char line[RECORD_SIZE + 1] = "";
     char state[16];
@@ -157,7 +157,7 @@ static bool record_read(const struct ledger *ledger, struct record *out)
  * later holder than this process: its hold is over. */
 static bool recover(const struct ledger *ledger, uint64_t token)
 {
-    struct record record;
+    struct journal_record record;
 
     if (!record_read(ledger, &record)) {
         return true;
@@ -180,7 +180,7 @@ static bool recover(const struct ledger *ledger, uint64_t token)
  * comes at the worst moment. */
 static void transfer(const struct ledger *ledger, uint64_t token)
 {
-    struct record record = {.pending = true, .token = token};
+    struct journal_record record = {.pending = true, .token = token};
     int64_t amount = rand() % 100;
 
     record.from = rand() % ACCOUNTS;

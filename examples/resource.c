@@ -36,7 +36,7 @@
 enum rule { RULE_NONE, RULE_TOKEN, RULE_LOCAL };
 
 /* A write request. The server answers with one byte; 1: accepted. */
-struct request {
+struct write_request {
     uint64_t token;
     char sequencer[HF_SEQUENCER_MAX];
     char text[64];
@@ -77,7 +77,7 @@ struct server {
     char text[64];
 };
 
-static bool accepts(struct server *server, const struct request *request)
+static bool accepts(struct server *server, const struct write_request *request)
 {
     switch (server->rule) {
     case RULE_TOKEN:
@@ -98,7 +98,7 @@ static _Noreturn void serve(struct server *server, int listener)
 {
     must(hf_connect(NULL, &server->client), "server: connect");
     for (;;) {
-        struct request request;
+        struct write_request request;
         unsigned char answer = 0;
         int fd = accept(listener, NULL, NULL);
 
@@ -149,7 +149,7 @@ static pid_t server_start(enum rule rule, const char *path)
 struct writer {
     hf_client *client;
     hf_lock *lock;
-    struct request request; /* token and sequencer of the hold */
+    struct write_request request; /* token and sequencer of the hold */
 };
 
 static void writer_take(struct writer *writer)

@@ -81,12 +81,12 @@ static void command_find(hf_client *client)
 }
 
 /* The identity of the socket that is at the path now. */
-static struct socket_file socket_file(const hf_client *client)
+static struct socket_identity socket_file(const hf_client *client)
 {
     struct stat status;
-    struct socket_file file = {0};
+    struct socket_identity file = {0};
     if (stat(client->path, &status) == 0) {
-        file = (struct socket_file){
+        file = (struct socket_identity){
             .device = status.st_dev, .inode = status.st_ino, .changed = status.st_ctim};
     }
     return file;
@@ -96,8 +96,8 @@ static struct socket_file socket_file(const hf_client *client)
  * new agent has made it. */
 static bool socket_is_new(const hf_client *client)
 {
-    struct socket_file now = socket_file(client);
-    const struct socket_file *then = &client->greeted;
+    struct socket_identity now = socket_file(client);
+    const struct socket_identity *then = &client->greeted;
     return then->device != now.device || then->inode != now.inode ||
            then->changed.tv_sec != now.changed.tv_sec ||
            then->changed.tv_nsec != now.changed.tv_nsec;

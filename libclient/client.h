@@ -265,7 +265,7 @@ struct events {
 
 /* The identity of a socket file. It tells a new agent from the one before, because each agent makes
  * a new file at the path. All 0: there is no file. */
-struct socket_file {
+struct socket_identity {
     dev_t device;
     ino_t inode;
     struct timespec changed;
@@ -284,7 +284,7 @@ struct hf_client {
     int64_t greeted_ns;  /* when HELLO was sent */
     int64_t retry_ns;    /* no attempt to reconnect before this */
     int64_t retry_gap_ns;
-    struct socket_file greeted;          /* the identity of the socket that the last HELLO was sent
+    struct socket_identity greeted;      /* the identity of the socket that the last HELLO was sent
                                           * to */
     bool other_version;                  /* the last agent answered HF_EVERSION */
     char command[HFI_FRAME_COMMAND_MAX]; /* this process's command line for HELLO; set once */

@@ -8,22 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct entry {
+struct sorted_lock {
     hf_lock *lock;
     size_t index; /* the lock's index in the caller's array */
 };
 
-static int entry_compare(const void *left, const void *right)
+static int sorted_compare(const void *left, const void *right)
 {
-    const hf_lock *a = ((const struct entry *)left)->lock;
-    const hf_lock *b = ((const struct entry *)right)->lock;
+    const hf_lock *a = ((const struct sorted_lock *)left)->lock;
+    const hf_lock *b = ((const struct sorted_lock *)right)->lock;
     uint32_t size = a->name_size < b->name_size ? a->name_size : b->name_size;
     int order = memcmp(a->name, b->name, size);
     return order != 0 ? order : (a->name_size > b->name_size) - (a->name_size < b->name_size);
 }
 
-static int entries_take(const struct entry *entries, size_t count, enum hf_mode mode,
-                        int64_t timeout_ns, struct hf_hold *out)
+static int sorted_take(const struct sorted_lock *sorted, size_t count, enum hf_mode mode,
+                       int64_t timeout_ns, struct hf_hold *out)
 {
     int64_t deadline_ns = deadline_after(timeout_ns);
     int error = 0;
@@ -36,24 +36,24 @@ static int entries_take(const struct entry *entries, size_t count, enum hf_mode 
             left_ns = left_ns > 0 ? left_ns : 1;
         }
         struct hf_hold hold;
-        error = hf_acquire(entries[taken].lock, mode, left_ns, &hold);
+        error = hf_acquire(sorted[taken].lock, mode, left_ns, &hold);
         if (error != 0) {
             break;
         }
         if (out != NULL) {
-            out[entries[taken].index] = hold;
+            out[sorted[taken].index] = hold;
         }
     }
     /* A hold may have ended while this thread waited for the locks after it. */
     for (size_t i = 0; error == 0 && i < count; i++) {
-        if (hf_remaining_ns(entries[i].lock) <= 0) {
+        if (hf_remaining_ns(sorted[i].lock) <= 0) {
             error = HF_ELOST;
         }
     }
     while (error != 0 && taken > 0) {
         taken--;
         /* hf_release() frees the handle even if the hold was lost */
-        int ignored = hf_release(entries[taken].lock);
+        int ignored = hf_release(sorted[taken].lock);
         (void)ignored;
     }
     return error;
@@ -62,7 +62,7 @@ static int entries_take(const struct entry *entries, size_t count, enum hf_mode 
 HFI_PUBLIC int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode mode,
                               int64_t timeout_ns, struct hf_hold *out)
 {
-    if (locks == NULL || count == 0 || count > SIZE_MAX / sizeof(struct entry) ||
+    if (locks == NULL || count == 0 || count > SIZE_MAX / sizeof(struct sorted_lock) ||
         (mode != HF_EXCLUSIVE && mode != HF_SHARED)) {
         return HF_EINVAL;
     }
@@ -74,23 +74,23 @@ HFI_PUBLIC int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode 
     if (!alive_here(locks[0]->alive)) {
         return HF_EFORKED;
     }
-    struct entry *entries = malloc(count * sizeof(*entries));
-    if (entries == NULL) {
+    struct sorted_lock *sorted = malloc(count * sizeof(*sorted));
+    if (sorted == NULL) {
         return HF_ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        entries[i] = (struct entry){.lock = locks[i], .index = i};
+        sorted[i] = (struct sorted_lock){.lock = locks[i], .index = i};
     }
-    qsort(entries, count, sizeof(*entries), entry_compare);
+    qsort(sorted, count, sizeof(*sorted), sorted_compare);
     int error = 0;
     for (size_t i = 1; i < count; i++) {
-        if (entry_compare(&entries[i - 1], &entries[i]) == 0) {
+        if (sorted_compare(&sorted[i - 1], &sorted[i]) == 0) {
             error = HF_EINVAL;
         }
     }
     if (error == 0) {
-        error = entries_take(entries, count, mode, timeout_ns, out);
+        error = sorted_take(sorted, count, mode, timeout_ns, out);
     }
-    free(entries);
+    free(sorted);
     return error;
 }

@@ -141,7 +141,7 @@ enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS };
 /* Which request numbers a kind may carry. */
 enum numbering { NUMBERED, UNASKED, EITHER };
 
-struct schema {
+struct frame_schema {
     enum hfi_frame_kind kind;
     const char *name;
     const struct hfi_field *fields;
@@ -154,7 +154,7 @@ struct schema {
 
 #define BASE(member) .base = offsetof(struct hfi_frame, member)
 
-static const struct schema schemas[] = {
+static const struct frame_schema schemas[] = {
     {HFI_FRAME_HELLO, "HELLO", FIELDS(hello_fields), BASE(hello), .versioned = true},
     {HFI_FRAME_OPEN, "OPEN", FIELDS(open_fields), BASE(open)},
     {HFI_FRAME_SEAT, "SEAT", FIELDS(seat_fields), BASE(seat)},
@@ -185,7 +185,7 @@ static const struct schema schemas[] = {
     {HFI_FRAME_TOLD, "TOLD", .count = 0, .tail = TAIL_FACTS},
 };
 
-static const struct schema *schema_of(uint64_t kind)
+static const struct frame_schema *schema_of(uint64_t kind)
 {
     for (size_t i = 0; i < COUNT(schemas); i++) {
         if ((uint64_t)schemas[i].kind == kind) {
@@ -197,26 +197,27 @@ static const struct schema *schema_of(uint64_t kind)
 
 const char *hfi_frame_name(enum hfi_frame_kind kind)
 {
-    const struct schema *schema = schema_of((uint64_t)kind);
+    const struct frame_schema *schema = schema_of((uint64_t)kind);
 
     return schema != NULL ? schema->name : "unknown";
 }
 
 /* Kind and request, as fields of a frame. */
 static const struct hfi_field kind_field = HFI_INTEGER(hfi_frame, kind, 1, 127);
-static struct hfi_field request_field_of(const struct schema *schema)
+static struct hfi_field request_field_of(const struct frame_schema *schema)
 {
     return (struct hfi_field)HFI_INTEGER(hfi_frame, request, schema->numbering == NUMBERED ? 1 : 0,
                                          schema->numbering == UNASKED ? 0 : UINT64_MAX);
 }
 
-static uint32_t length_of(const struct schema *schema)
+static uint32_t length_of(const struct frame_schema *schema)
 {
     return FIELDS_BEFORE + schema->count + (schema->tail != TAIL_NONE ? 1 : 0);
 }
 
 /* Returns whether a frame of that kind may have that length. If not, notes the error in *reader. */
-static bool check_length(struct hfi_reader *reader, const struct schema *schema, uint32_t length)
+static bool check_length(struct hfi_reader *reader, const struct frame_schema *schema,
+                         uint32_t length)
 {
     char found[MESSAGE_SIZE];
     char expected[MESSAGE_SIZE];
@@ -317,8 +318,8 @@ static bool read_facts(struct hfi_reader *reader, uint32_t field_index, struct h
     return true;
 }
 
-static bool read_tail(struct hfi_reader *reader, const struct schema *schema, struct hfi_frame *out,
-                      struct hfi_listed_cursor *cursor)
+static bool read_tail(struct hfi_reader *reader, const struct frame_schema *schema,
+                      struct hfi_frame *out, struct hfi_listed_cursor *cursor)
 {
     uint32_t field_index = FIELDS_BEFORE + schema->count;
 
@@ -337,10 +338,10 @@ static bool read_tail(struct hfi_reader *reader, const struct schema *schema, st
 
 /* Reads the head of the frame: its length, kind and request. Returns NULL if the frame is not
  * valid. */
-static const struct schema *read_head(struct hfi_reader *reader, uint32_t *length,
-                                      struct hfi_frame *out)
+static const struct frame_schema *read_head(struct hfi_reader *reader, uint32_t *length,
+                                            struct hfi_frame *out)
 {
-    const struct schema *schema;
+    const struct frame_schema *schema;
     struct hfi_field request_field;
     char found[MESSAGE_SIZE];
 
@@ -364,7 +365,7 @@ static bool read_frame(struct hfi_reader *reader, struct hfi_frame *out,
                        struct hfi_listed_cursor *cursor)
 {
     uint32_t length;
-    const struct schema *schema = read_head(reader, &length, out);
+    const struct frame_schema *schema = read_head(reader, &length, out);
     char found[MESSAGE_SIZE];
     unsigned char *base;
 
@@ -439,7 +440,7 @@ size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size
 {
     struct hfi_writer writer = {.bytes = buffer,
                                 .size = size < HFI_FRAME_MAX ? size : HFI_FRAME_MAX};
-    const struct schema *schema = schema_of((uint64_t)frame->kind);
+    const struct frame_schema *schema = schema_of((uint64_t)frame->kind);
     const struct hfi_stated *stated = &frame->stated;
     struct hfi_field request_field;
 

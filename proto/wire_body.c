@@ -278,7 +278,7 @@ static const struct field envelope_fields[] = {
 
 #define COUNT(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 
-struct schema {
+struct message_schema {
     const char *name;
     const struct field *fields;
     uint32_t count;
@@ -300,7 +300,7 @@ struct schema {
 /* The version from which on an array may have more fields than a reader knows. */
 enum { OPTIONAL_SINCE = 4 };
 
-static const struct schema schemas[] = {
+static const struct message_schema schemas[] = {
     [MESSAGE_PREPARE] = SCHEMA("PREPARE", prepare_fields),
     [MESSAGE_PROMISE] = SCHEMA("PROMISE", promise_fields),
     [MESSAGE_READ] = SCHEMA("READ", read_kind_fields),
@@ -793,7 +793,7 @@ static bool is_empty(const struct field *field, const void *base)
 }
 
 /* Returns how many optional fields to write: trailing empty ones are left out. */
-static uint32_t optional_count(const struct schema *schema, uint32_t version,
+static uint32_t optional_count(const struct message_schema *schema, uint32_t version,
                                const struct message *message)
 {
     uint32_t count = version >= OPTIONAL_SINCE ? schema->optional_count : 0;
@@ -821,8 +821,8 @@ static bool skip_items(struct hfi_reader *reader, uint64_t count)
 
 /* Reads the optional fields, and skips later ones. `left` elements follow those that every release
  * of this version knows. */
-static bool read_optional(struct hfi_reader *reader, const struct schema *schema, uint32_t left,
-                          struct message *message, struct wire_fault *fault)
+static bool read_optional(struct hfi_reader *reader, const struct message_schema *schema,
+                          uint32_t left, struct message *message, struct wire_fault *fault)
 {
     uint32_t known = left < schema->optional_count ? left : schema->optional_count;
 
@@ -834,7 +834,7 @@ static bool read_optional(struct hfi_reader *reader, const struct schema *schema
 
 void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct message *message)
 {
-    const struct schema *schema;
+    const struct message_schema *schema;
     uint32_t optional;
 
     HF_CHECK(message_kind_valid((unsigned)message->kind));
@@ -852,7 +852,7 @@ void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct m
 bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
                     struct message *message, struct wire_fault *fault)
 {
-    const struct schema *schema;
+    const struct message_schema *schema;
     uint64_t kind;
     uint32_t known;
 

@@ -19,7 +19,7 @@
 
 /* The process's message to the agent: an answer (the number of one account), or the end of a look
  * at all accounts. */
-struct answer {
+struct account_answer {
     uint32_t account; /* the index in config->accounts; LOOKED: all names were looked up */
     uint32_t is_group;
     uint32_t id;
@@ -58,11 +58,11 @@ bool accounts_of_host(const char *name, bool is_group, uint32_t *id)
 /* Looks one account up. An admin may be a user or a group; if both exist, the user counts. A name
  * with @ is always a group. */
 static bool find(const struct config_account *account, accounts_lookup_fn *lookup,
-                 struct answer *out)
+                 struct account_answer *out)
 {
     bool admin = account->list == CONFIG_ADMINS;
     bool marked = admin && account->name[0] == '@';
-    *out = (struct answer){.is_group = account->list == CONFIG_GROUPS || marked};
+    *out = (struct account_answer){.is_group = account->list == CONFIG_GROUPS || marked};
     if (lookup(account->name + marked, out->is_group, &out->id)) {
         return true;
     }
@@ -75,7 +75,7 @@ static bool find(const struct config_account *account, accounts_lookup_fn *looku
 
 void accounts_find_here(struct config *config, accounts_lookup_fn *lookup)
 {
-    struct answer answer;
+    struct account_answer answer;
     for (uint32_t i = 0; i < config->account_count; i++) {
         if (!config->accounts[i].found && find(&config->accounts[i], lookup, &answer)) {
             config_found(config, i, answer.is_group, answer.id);
@@ -95,7 +95,7 @@ static struct {
 
 /* Waits while the agent does not read, because no answer may be lost: without LOOKED the agent
  * would never ask again. send() fails when the agent ends or shuts the socket down. */
-static void send_answer(const struct answer *answer)
+static void send_answer(const struct account_answer *answer)
 {
     if (send(BESIDE_FD, answer, sizeof(*answer), MSG_NOSIGNAL) != (ssize_t)sizeof(*answer)) {
         _exit(0);
@@ -104,7 +104,7 @@ static void send_answer(const struct answer *answer)
 
 static void tell(uint32_t account, bool is_group, uint32_t id)
 {
-    const struct answer answer = {.account = account, .is_group = is_group, .id = id};
+    const struct account_answer answer = {.account = account, .is_group = is_group, .id = id};
     send_answer(&answer);
     own.told[account] = true;
 }
@@ -173,8 +173,8 @@ static void look_at_files(void)
 
 static void look(void)
 {
-    const struct answer looked = {.account = LOOKED};
-    struct answer answer;
+    const struct account_answer looked = {.account = LOOKED};
+    struct account_answer answer;
     look_at_files();
     for (uint32_t i = 0; i < own.config->account_count; i++) {
         if (!own.told[i] && find(&own.config->accounts[i], own.lookup, &answer)) {
@@ -257,7 +257,7 @@ void accounts_ask(struct accounts *accounts)
  * once for each order. The process has no filter of system calls, so it may have been taken over,
  * and the agent checks its answers like those of a stranger. */
 static bool is_right(const struct accounts *accounts, const struct config *config,
-                     const struct answer *answer)
+                     const struct account_answer *answer)
 {
     if (answer->account == LOOKED) {
         return accounts->looks;
@@ -277,7 +277,7 @@ static void refuse(struct accounts *accounts)
 void accounts_take(struct accounts *accounts, struct config *config, accounts_found_fn *found,
                    void *arg)
 {
-    struct answer answer;
+    struct account_answer answer;
     for (unsigned i = 0; i < ACCOUNTS_TAKE_MAX && !accounts->ended; i++) {
         /* recv() has no room for descriptors: the kernel closes any that came with the answer. */
         ssize_t size = recv(accounts->fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);

@@ -26,7 +26,7 @@ enum { SEEN_MAX = 1024, QUOTED_MAX = 80 };
 static const int64_t millisecond_ns = 1000000;
 
 /* State while the file is read. */
-struct reading {
+struct config_reading {
     struct config *config;
     const char *path;
     FILE *file;
@@ -60,8 +60,8 @@ static const char *quoted(const char *value, char out[QUOTED_MAX + 8])
     return out;
 }
 
-__attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading, const char *format,
-                                                        ...)
+__attribute__((format(printf, 2, 3))) static bool wrong(struct config_reading *reading,
+                                                        const char *format, ...)
 {
     if (reading->error[0] == '\0') {
         int used = reading->line > 0
@@ -79,7 +79,7 @@ __attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading,
     return false;
 }
 
-static bool bad_value(struct reading *reading, const char *section, const char *key,
+static bool bad_value(struct config_reading *reading, const char *section, const char *key,
                       const char *value, const char *expected)
 {
     char found[QUOTED_MAX + 8];
@@ -330,7 +330,7 @@ static const struct key keys[] = {
 
 enum { KEY_COUNT = sizeof(keys) / sizeof(keys[0]) };
 
-static bool take_key(struct reading *reading, const struct key *key, const char *value)
+static bool take_key(struct config_reading *reading, const struct key *key, const char *value)
 {
     if (!key->read(value, (char *)reading->config + key->offset)) {
         return bad_value(reading, key->section, key->name, value, key->expected);
@@ -388,7 +388,7 @@ static struct config_access *access_of(struct config *config, uint32_t space)
     return space == CONFIG_EVERYWHERE ? &config->everywhere : &config->namespaces[space].access;
 }
 
-static bool take_access(struct reading *reading, uint32_t space, const char *section,
+static bool take_access(struct config_reading *reading, uint32_t space, const char *section,
                         const char *key, const char *value)
 {
     struct config *config = reading->config;
@@ -431,7 +431,7 @@ static bool is_access_key(const char *key)
     return strcmp(key, "users") == 0 || strcmp(key, "groups") == 0 || strcmp(key, "admins") == 0;
 }
 
-static struct config_namespace *find_namespace(struct reading *reading, const char *name)
+static struct config_namespace *find_namespace(struct config_reading *reading, const char *name)
 {
     struct config *config = reading->config;
     for (uint32_t i = 0; i < config->namespace_count; i++) {
@@ -449,7 +449,7 @@ static struct config_namespace *find_namespace(struct reading *reading, const ch
     return space;
 }
 
-static bool take_namespace(struct reading *reading, const char *section, const char *key,
+static bool take_namespace(struct config_reading *reading, const char *section, const char *key,
                            const char *value)
 {
     if (!is_access_key(key)) {
@@ -461,7 +461,7 @@ static bool take_namespace(struct reading *reading, const char *section, const c
                                         section, key, value);
 }
 
-static bool take_voter(struct reading *reading, const char *name, const char *value)
+static bool take_voter(struct config_reading *reading, const char *name, const char *value)
 {
     struct config *config = reading->config;
     if (!hfi_label_check(name, strlen(name))) {
@@ -507,7 +507,7 @@ static void list_keys(const char *section, char *out, size_t size)
     }
 }
 
-static bool unknown(struct reading *reading, const char *section, const char *key)
+static bool unknown(struct config_reading *reading, const char *section, const char *key)
 {
     char known[256];
     list_keys(section, known, sizeof(known));
@@ -524,7 +524,7 @@ static bool unknown(struct reading *reading, const char *section, const char *ke
                  section);
 }
 
-static bool was_seen(struct reading *reading, const char *section, const char *key)
+static bool was_seen(struct config_reading *reading, const char *section, const char *key)
 {
     /* Section and key are hashed separately, because no buffer is certain to have room for both. */
     uint64_t hash = hfi_name_hash(section, strlen(section)) * UINT64_C(0x100000001b3) ^
@@ -543,7 +543,7 @@ static bool was_seen(struct reading *reading, const char *section, const char *k
 /* inih's handler: it returns 0 after an error. */
 static int take(void *arg, const char *section, const char *key, const char *value)
 {
-    struct reading *reading = arg;
+    struct config_reading *reading = arg;
     if (reading->error[0] != '\0') {
         return 1; /* only the first error is reported */
     }
@@ -578,7 +578,7 @@ static bool is_known_section(const char *section)
 
 /* Checks the section's name where its line is read, because inih does not report a section that has
  * no keys. */
-static void take_section(struct reading *reading, const char *line)
+static void take_section(struct config_reading *reading, const char *line)
 {
     char section[64];
     size_t length = strcspn(line + 1, "]");
@@ -603,7 +603,7 @@ static void take_section(struct reading *reading, const char *line)
 /* inih's reader: fgets() that counts lines and refuses lines that would be cut. */
 static char *read_line(char *line, int size, void *stream)
 {
-    struct reading *reading = stream;
+    struct config_reading *reading = stream;
     if (fgets(line, size, reading->file) == NULL) {
         return NULL;
     }
@@ -648,7 +648,7 @@ static uint32_t find_voter(const struct config *config, const char *name)
     return voter;
 }
 
-static bool check_voters(struct reading *reading)
+static bool check_voters(struct config_reading *reading)
 {
     const struct config *config = reading->config;
     bool listed = find_voter(config, config->agent) < config->voter_count;
@@ -672,7 +672,7 @@ static bool check_voters(struct reading *reading)
 }
 
 /* Takes listen and advertise from [voters] if the file does not have them. */
-static bool check_addresses(struct reading *reading)
+static bool check_addresses(struct config_reading *reading)
 {
     struct config *config = reading->config;
     uint32_t self = find_voter(config, config->agent);
@@ -706,7 +706,7 @@ static bool check_addresses(struct reading *reading)
                  config->advertise, config->voters[self].address);
 }
 
-static bool check_tls(struct reading *reading)
+static bool check_tls(struct config_reading *reading)
 {
     const struct config *config = reading->config;
     bool given = reading->tls_line != 0;
@@ -739,7 +739,7 @@ static bool check_tls(struct reading *reading)
 
 /* Without TLS the agent believes any process that reaches its port, so the file must allow such an
  * address explicitly. */
-static bool check_exposed(struct reading *reading)
+static bool check_exposed(struct config_reading *reading)
 {
     const struct config *config = reading->config;
     reading->line = reading->listen_line > 0 ? reading->listen_line : reading->voters_line;
@@ -753,7 +753,7 @@ static bool check_exposed(struct reading *reading)
 }
 
 /* HTTP answers everybody that can connect, so an address beyond the loopback needs public = yes. */
-static bool check_http(struct reading *reading)
+static bool check_http(struct config_reading *reading)
 {
     const struct config *config = reading->config;
     struct http_address address;
@@ -786,7 +786,7 @@ void config_finish_voters(struct config *config)
 }
 
 /* Makes the checks that need the whole file. */
-static bool check_whole(struct reading *reading)
+static bool check_whole(struct config_reading *reading)
 {
     struct config *config = reading->config;
     if (config->agent[0] == '\0' || config->cell[0] == '\0') {
@@ -822,7 +822,7 @@ static enum config_result unreadable(const char *path, int why, char *error)
     return is_for_editor(why) ? CONFIG_WRONG : CONFIG_UNREADABLE;
 }
 
-static enum config_result read_all(struct reading *reading)
+static enum config_result read_all(struct config_reading *reading)
 {
     int bad_line = ini_parse_stream(read_line, reading, take, reading);
     if (ferror(reading->file)) {
@@ -840,14 +840,14 @@ static enum config_result read_all(struct reading *reading)
 
 enum config_result config_read(struct config *config, const char *path, char *error)
 {
-    struct reading *reading = calloc(1, sizeof(*reading));
+    struct config_reading *reading = calloc(1, sizeof(*reading));
     enum config_result result;
     error[0] = '\0';
     config_defaults(config);
     if (reading == NULL) {
         return unreadable(path, ENOMEM, error);
     }
-    *reading = (struct reading){.config = config, .path = path, .error = error};
+    *reading = (struct config_reading){.config = config, .path = path, .error = error};
     reading->file = fopen(path, "re");
     if (reading->file == NULL) {
         result = unreadable(path, errno, error);

@@ -194,11 +194,11 @@ const struct driver_record *driver_batch_next(const struct driver_batch *batch, 
 
 /* ---- messages and actions that wait for a batch ---- */
 
-static struct waiting *add_waiting(struct driver_batch *batch, enum waiting_what what,
-                                   const void *body, size_t body_size, size_t bytes_size)
+static struct waiting_item *add_waiting(struct driver_batch *batch, enum waiting_what what,
+                                        const void *body, size_t body_size, size_t bytes_size)
 {
     size_t whole = WAITING_BODY + rounded(body_size) + bytes_size;
-    struct waiting *waiting = fifo_push(&batch->waiting, whole);
+    struct waiting_item *waiting = fifo_push(&batch->waiting, whole);
     if (waiting != NULL) {
         memset(waiting, 0, sizeof(*waiting));
         waiting->what = what;
@@ -211,8 +211,8 @@ static struct waiting *add_waiting(struct driver_batch *batch, enum waiting_what
 bool batch_wait_message(struct driver_batch *batch, const struct message_agent *to,
                         const struct message *message)
 {
-    struct waiting *waiting = add_waiting(batch, to == NULL ? WAITING_OWN : WAITING_PEER, message,
-                                          message_size(message), 0);
+    struct waiting_item *waiting = add_waiting(batch, to == NULL ? WAITING_OWN : WAITING_PEER,
+                                               message, message_size(message), 0);
     if (waiting == NULL) {
         return false;
     }
@@ -258,7 +258,7 @@ bool batch_wait_action(struct driver_batch *batch, const struct host_action *act
 {
     size_t size = action_size(action);
     size_t bytes_size = action->kind == HOST_REPLY ? action->as.reply.size : 0;
-    struct waiting *waiting = add_waiting(batch, WAITING_ACTION, action, size, bytes_size);
+    struct waiting_item *waiting = add_waiting(batch, WAITING_ACTION, action, size, bytes_size);
     if (waiting == NULL) {
         return false;
     }

@@ -42,13 +42,13 @@ enum waiting_what {
 
 /* The header of an item in driver_batch.waiting. The message or the action follows it, and the
  * frame's bytes follow the action. */
-struct waiting {
+struct waiting_item {
     enum waiting_what what;
     uint32_t body_size;
     struct message_agent to; /* only of WAITING_PEER */
 };
 
-enum { WAITING_BODY = (sizeof(struct waiting) + 7) / 8 * 8 };
+enum { WAITING_BODY = (sizeof(struct waiting_item) + 7) / 8 * 8 };
 
 struct driver_batch {
     struct fifo records;

@@ -170,7 +170,7 @@ static void send_to_self(struct driver *driver, const struct message *message)
 static void send_waiting(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
-    struct waiting *waiting;
+    struct waiting_item *waiting;
     size_t size;
     while ((waiting = fifo_first(&driver->later.waiting, &size)) != NULL) {
         struct message *message = (void *)((unsigned char *)waiting + WAITING_BODY);
@@ -481,7 +481,7 @@ static void drain(struct driver *driver)
 static void carry_out(struct driver *driver, struct driver_batch *batch)
 {
     const struct driver_operations *operations = &driver->config.operations;
-    struct waiting *waiting;
+    struct waiting_item *waiting;
     size_t size;
     while ((waiting = fifo_first(&batch->waiting, &size)) != NULL && !driver_has_failed(driver)) {
         void *body = (unsigned char *)waiting + WAITING_BODY;

@@ -30,12 +30,12 @@ struct files {
     uint32_t gone; /* the number of missing files in the last log line */
 };
 
-struct list {
+struct missing_list {
     char *text;
     size_t used;
 };
 
-static void add(struct list *list, const char *what, const char *name)
+static void add(struct missing_list *list, const char *what, const char *name)
 {
     int size = snprintf(list->text + list->used, FILES_TEXT_MAX - list->used, "%s%s%s",
                         list->used > 0 ? ", " : "", what, name);
@@ -132,7 +132,7 @@ bool files_config_is_loose(const struct agent *agent)
 
 uint32_t files_state_gone(const struct agent *agent, bool by_name, char *text)
 {
-    struct list list = {.text = text};
+    struct missing_list list = {.text = text};
     uint32_t count = 0;
     text[0] = '\0';
     if (is_unlinked(agent->state_fd) ||
@@ -166,7 +166,7 @@ bool files_socket_gone(const struct agent *agent)
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text)
 {
     uint32_t count = files_state_gone(agent, by_name, text);
-    struct list list = {.text = text, .used = strlen(text)};
+    struct missing_list list = {.text = text, .used = strlen(text)};
     if (files_socket_gone(agent)) {
         add(&list, "the socket ", agent->config.socket);
         count++;

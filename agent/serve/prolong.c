@@ -68,7 +68,7 @@ static void free_all(struct prolong *prolong)
 }
 
 /* A copy of one region's job, so that the thread works without the mutex. */
-struct job {
+struct prolong_job {
     struct prolonger *one;
     struct hfi_region region;
     uint32_t epoch;
@@ -77,7 +77,7 @@ struct job {
 
 static void touch(void *arg)
 {
-    const struct job *job = arg;
+    const struct prolong_job *job = arg;
     const volatile unsigned char *at = (const volatile unsigned char *)job->region.header;
     hfi_prolong(job->region.header, &kernel, job->deadline_ns, job->epoch);
     for (uint64_t i = 0; i < job->region.size; i += PAGE) {
@@ -99,10 +99,10 @@ static void *run(void *arg)
             pthread_cond_wait(&prolong->given, &prolong->mutex);
             continue;
         }
-        struct job job = {.one = one,
-                          .region = one->region,
-                          .epoch = prolong->epoch,
-                          .deadline_ns = prolong->deadline_ns};
+        struct prolong_job job = {.one = one,
+                                  .region = one->region,
+                                  .epoch = prolong->epoch,
+                                  .deadline_ns = prolong->deadline_ns};
         one->region.header = NULL;
         one->busy = true;
         pthread_mutex_unlock(&prolong->mutex);

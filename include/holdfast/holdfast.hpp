@@ -85,13 +85,13 @@ class client
         options.socket = socket;
         return options;
     }
-    struct closer {
+    struct client_deleter {
         void operator()(hf_client *handle) const noexcept
         {
             hf_disconnect(handle);
         }
     };
-    std::unique_ptr<hf_client, closer> handle_;
+    std::unique_ptr<hf_client, client_deleter> handle_;
 };
 
 /* hf_lock */
@@ -126,13 +126,13 @@ class lock
     }
 
   private:
-    struct closer {
+    struct lock_deleter {
         void operator()(hf_lock *handle) const noexcept
         {
             hf_close(handle);
         }
     };
-    std::unique_ptr<hf_lock, closer> handle_;
+    std::unique_ptr<hf_lock, lock_deleter> handle_;
 };
 
 /* A hold, which is released when it goes out of scope. It can be moved but not copied. An empty

@@ -64,7 +64,7 @@ END_TEST
 START_TEST(test_options_mixed)
 {
     struct cli cli = {.socket = NULL};
-    struct words words;
+    struct arguments words;
     int64_t wait_ns = 0;
     int status = 0;
     bool flag = false;
@@ -102,7 +102,7 @@ static char *const bad_options[][3] = {
 START_TEST(test_options_bad)
 {
     struct cli cli = {.socket = NULL};
-    struct words words;
+    struct arguments words;
     int64_t wait_ns = 0;
     int status = 0;
     const struct option_spec specs[] = {{"wait", '\0', OPTION_DURATION, &wait_ns},

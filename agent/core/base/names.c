@@ -20,7 +20,7 @@ enum {
     REFERENCES_MAX = (1 << 24) - 1,
 };
 
-struct entry {
+struct name_entry {
     uint32_t next; /* the next in its bucket, or in the free list of its size */
     uint32_t reg;
     uint32_t lock;
@@ -29,7 +29,7 @@ struct entry {
     uint8_t bytes[];
 };
 
-_Static_assert(sizeof(struct entry) == 16, "a name of 32 bytes costs 48 and its bucket");
+_Static_assert(sizeof(struct name_entry) == 16, "a name of 32 bytes costs 48 and its bucket");
 _Static_assert((uint64_t)NAMES_COUNT_MAX *ENTRY_UNITS_MAX < UINT32_MAX, "an id is 32 bits");
 
 struct names {
@@ -53,24 +53,24 @@ static size_t header_size(void)
     return (sizeof(struct names) + 7) & ~(size_t)7;
 }
 
-static struct entry *entry_at(const struct names *names, uint32_t id)
+static struct name_entry *entry_at(const struct names *names, uint32_t id)
 {
     HF_CHECK(id != NAMES_NONE && id < names->units_used);
     uint8_t *base = (uint8_t *)(uintptr_t)names;
-    return (struct entry *)(void *)(base + header_size() + heads_size(names->count_max) +
-                                    (size_t)id * UNIT);
+    return (struct name_entry *)(void *)(base + header_size() + heads_size(names->count_max) +
+                                         (size_t)id * UNIT);
 }
 
-static struct entry *live_entry(const struct names *names, uint32_t id)
+static struct name_entry *live_entry(const struct names *names, uint32_t id)
 {
-    struct entry *entry = entry_at(names, id);
+    struct name_entry *entry = entry_at(names, id);
     HF_CHECK(entry->references > 0);
     return entry;
 }
 
 static uint32_t units_of(size_t length)
 {
-    return (uint32_t)((sizeof(struct entry) + length + UNIT - 1) / UNIT);
+    return (uint32_t)((sizeof(struct name_entry) + length + UNIT - 1) / UNIT);
 }
 
 static uint64_t mix(uint64_t hash)
@@ -153,7 +153,7 @@ static uint32_t *bucket_of(struct names *names, uint64_t hash)
     return &names->heads[index];
 }
 
-static uint64_t entry_hash(const struct names *names, const struct entry *entry)
+static uint64_t entry_hash(const struct names *names, const struct name_entry *entry)
 {
     return hash_bytes(names->seed, entry->bytes, entry->length);
 }
@@ -172,7 +172,7 @@ static void grow(struct names *names)
     names->heads[added] = NAMES_NONE;
     names->bucket_count++;
     while (id != NAMES_NONE) {
-        struct entry *entry = live_entry(names, id);
+        struct name_entry *entry = live_entry(names, id);
         uint32_t next = entry->next;
         uint32_t *head = bucket_of(names, entry_hash(names, entry));
         HF_CHECK(head == &names->heads[source] || head == &names->heads[added]);
@@ -185,7 +185,7 @@ static void grow(struct names *names)
 static uint32_t find_in(const struct names *names, uint32_t head, const void *bytes, size_t length)
 {
     for (uint32_t id = head; id != NAMES_NONE;) {
-        const struct entry *entry = live_entry(names, id);
+        const struct name_entry *entry = live_entry(names, id);
         if (entry->length == length && memcmp(entry->bytes, bytes, length) == 0) {
             return id;
         }
@@ -204,10 +204,10 @@ uint32_t names_find(const struct names *names, const void *bytes, size_t length)
 
 static void free_put(struct names *names, uint32_t id, uint32_t units)
 {
-    struct entry *entry = entry_at(names, id);
+    struct name_entry *entry = entry_at(names, id);
     entry->references = 0;
-    entry->length = units * UNIT - (uint32_t)sizeof(struct entry) < NAMES_LENGTH_MAX
-                        ? units * UNIT - (uint32_t)sizeof(struct entry)
+    entry->length = units * UNIT - (uint32_t)sizeof(struct name_entry) < NAMES_LENGTH_MAX
+                        ? units * UNIT - (uint32_t)sizeof(struct name_entry)
                         : NAMES_LENGTH_MAX;
     HF_CHECK(units_of(entry->length) == units);
     entry->next = names->free[units];
@@ -255,7 +255,7 @@ uint32_t names_hold(struct names *names, const void *bytes, size_t length)
     if (id == NAMES_NONE) {
         return NAMES_NONE;
     }
-    struct entry *entry = entry_at(names, id);
+    struct name_entry *entry = entry_at(names, id);
     entry->reg = NAMES_NONE;
     entry->lock = NAMES_NONE;
     entry->references = 1;
@@ -271,14 +271,14 @@ uint32_t names_hold(struct names *names, const void *bytes, size_t length)
 
 void names_hold_id(struct names *names, uint32_t id)
 {
-    struct entry *entry = live_entry(names, id);
+    struct name_entry *entry = live_entry(names, id);
     HF_CHECK(entry->references < REFERENCES_MAX);
     entry->references++;
 }
 
 void names_drop(struct names *names, uint32_t id)
 {
-    struct entry *entry = live_entry(names, id);
+    struct name_entry *entry = live_entry(names, id);
     if (entry->references > 1) {
         entry->references--;
         return;
@@ -295,7 +295,7 @@ void names_drop(struct names *names, uint32_t id)
 
 const uint8_t *names_bytes(const struct names *names, uint32_t id, size_t *length)
 {
-    const struct entry *entry = live_entry(names, id);
+    const struct name_entry *entry = live_entry(names, id);
     *length = entry->length;
     return entry->bytes;
 }
@@ -329,7 +329,7 @@ uint32_t names_next(const struct names *names, uint32_t id)
 {
     uint32_t at = id == NAMES_NONE ? 1 : id + units_of(entry_at(names, id)->length);
     while (at < names->units_used) {
-        const struct entry *entry = entry_at(names, at);
+        const struct name_entry *entry = entry_at(names, at);
         if (entry->references > 0) {
             return at;
         }

@@ -15,7 +15,7 @@
 
 /* ---- lists ---- */
 
-void list_append(struct gossip *gossip, struct list *list, int which, uint32_t index)
+void list_append(struct gossip *gossip, struct item_list *list, int which, uint32_t index)
 {
     gossip->items[index].links[which] = (struct link){0, list->last};
     if (list->last != 0) {
@@ -26,7 +26,7 @@ void list_append(struct gossip *gossip, struct list *list, int which, uint32_t i
     list->last = index;
 }
 
-void list_remove(struct gossip *gossip, struct list *list, int which, uint32_t index)
+void list_remove(struct gossip *gossip, struct item_list *list, int which, uint32_t index)
 {
     struct link link = gossip->items[index].links[which];
     if (link.previous != 0) {
@@ -461,7 +461,7 @@ void tombstones_expire(struct gossip *gossip)
 {
     static const enum age_list lists[] = {AGE_OWN_TOMBSTONE, AGE_FOREIGN_TOMBSTONE};
     for (uint32_t i = 0; i < 2; i++) {
-        const struct list *list = &gossip->ages[lists[i]];
+        const struct item_list *list = &gossip->ages[lists[i]];
         for (uint32_t n = 0; n < SWEEP_ITEMS && list->first != 0; n++) {
             const struct item *item = &gossip->items[list->first];
             if (gossip_age_ms(gossip->now_ns, item->put_ns) < GOSSIP_TOMBSTONE_MS) {

@@ -149,7 +149,7 @@ static uint32_t check_item(const struct gossip *gossip, uint16_t author, uint32_
     return (item->size + CHUNK_BYTES - 1u) / CHUNK_BYTES;
 }
 
-static uint32_t list_length(const struct gossip *gossip, const struct list *list, int which)
+static uint32_t list_length(const struct gossip *gossip, const struct item_list *list, int which)
 {
     uint32_t count = 0;
     uint32_t previous = 0;

@@ -394,15 +394,16 @@ static void receive_digest(struct gossip *gossip, struct gossip_reader *reader, 
 }
 
 /* A repair: items for one agent, in up to GOSSIP_REPAIR_PACKETS packets. */
-struct repair {
+struct gossip_repair {
     struct gossip_writer writer;
     uint16_t to;
     uint32_t packets; /* how many packets were begun */
     bool cut;
 };
 
-static void repair_bucket(struct gossip *gossip, struct repair *repair, const struct author *author,
-                          uint32_t bucket, struct gossip_actions *actions)
+static void repair_bucket(struct gossip *gossip, struct gossip_repair *repair,
+                          const struct author *author, uint32_t bucket,
+                          struct gossip_actions *actions)
 {
     for (uint32_t index = author->first[bucket]; index != 0 && !repair->cut;
          index = gossip->items[index].bucket_next) {
@@ -423,7 +424,7 @@ static void receive_hashes(struct gossip *gossip, struct gossip_reader *reader, 
                            struct gossip_actions *actions)
 {
     struct gossip_hashes hashes;
-    struct repair repair = {.to = from, .packets = 1};
+    struct gossip_repair repair = {.to = from, .packets = 1};
     packet_begin(gossip, actions, &repair.writer, GOSSIP_ITEMS);
     while (gossip_next_hashes(reader, &hashes)) { /* bounded by the packet */
         uint32_t theirs[GOSSIP_BUCKETS] = {0};

@@ -39,7 +39,7 @@ struct link {
     uint32_t previous;
 };
 
-struct list {
+struct item_list {
     uint32_t first;
     uint32_t last;
 };
@@ -125,10 +125,10 @@ struct gossip {
     uint32_t chunks_left; /* free chunks and never used ones together */
     uint32_t topics_used;
     uint32_t topics_free;
-    struct list ages[AGE_LISTS];
-    struct list rumours[GOSSIP_REPEATS + 1];
-    struct list changed; /* topics with changes, linked by changed_next */
-    bool missed;         /* changes were dropped unread */
+    struct item_list ages[AGE_LISTS];
+    struct item_list rumours[GOSSIP_REPEATS + 1];
+    struct item_list changed; /* topics with changes, linked by changed_next */
+    bool missed;              /* changes were dropped unread */
     bool started;
     bool view_stale;
     uint32_t view_count;
@@ -189,8 +189,8 @@ void view_refresh(struct gossip *gossip, struct gossip_actions *actions);
 
 /* ---- items.c ---- */
 
-void list_append(struct gossip *gossip, struct list *list, int which, uint32_t index);
-void list_remove(struct gossip *gossip, struct list *list, int which, uint32_t index);
+void list_append(struct gossip *gossip, struct item_list *list, int which, uint32_t index);
+void list_remove(struct gossip *gossip, struct item_list *list, int which, uint32_t index);
 uint64_t item_key(const struct gossip_item *item);
 bool item_is_tombstone(const struct gossip_item *item);
 uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct gossip_item *item);

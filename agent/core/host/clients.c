@@ -125,22 +125,22 @@ static uint32_t id_find_free(const struct host *host)
 }
 
 /* How many clients and holder ids one account has. Dead and hung-up clients count. */
-struct share {
+struct account_usage {
     uint32_t clients;
     uint32_t ids;
 };
 
-static struct share share_of(const struct host *host, int64_t account)
+static struct account_usage usage_of(const struct host *host, int64_t account)
 {
-    struct share share = {0};
+    struct account_usage usage = {0};
     for (uint32_t i = 0; i < host->clients->capacity; i++) {
         const struct client *who = &host->clients->table[i];
         if ((who->flags & CLIENT_USED) && who->peer.account == account) {
-            share.clients++;
-            share.ids += who->id_count;
+            usage.clients++;
+            usage.ids += who->id_count;
         }
     }
-    return share;
+    return usage;
 }
 
 /* Returns how much one user other than root may have, so that no user can keep all others out. */
@@ -155,7 +155,7 @@ static bool id_is_left(const struct host *host, int64_t account)
 {
     uint32_t room = id_limit(host) - 1;
     return account == 0 || host->clients->id_count < half(room) ||
-           share_of(host, account).ids < half(room);
+           usage_of(host, account).ids < half(room);
 }
 
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions)
@@ -278,7 +278,7 @@ void client_connected(struct host *host, const struct host_event *event,
         int64_t account = event->as.connected.peer->account;
         uint32_t most = host->config.limits.clients;
         bool room = host->clients->connected < most && id != 0 && id_is_left(host, account) &&
-                    (account == 0 || share_of(host, account).clients < half(most));
+                    (account == 0 || usage_of(host, account).clients < half(most));
         client = room ? client_new(host) : NONE;
         if (client == NONE) {
             refuse(event, HF_EFULL, actions);

@@ -20,7 +20,7 @@ struct lock {
 _Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
 
 /* The agent's own knowledge of the lock's word. No process sees it. */
-struct guard {
+struct word_guard {
     uint64_t floor : 40;
     /* The time until which the lock is closed, in units that wrap (see closed_units()). 0: it is
      * not closed. */
@@ -29,12 +29,12 @@ struct guard {
     uint64_t cells : 1;
     uint64_t watched : 1;
 };
-_Static_assert(sizeof(struct guard) == 8, "a guard costs 8 bytes");
+_Static_assert(sizeof(struct word_guard) == 8, "a guard costs 8 bytes");
 
 /* One namespace's locks, by slot. */
 struct locks_space {
     struct lock *locks;
-    struct guard *guards;
+    struct word_guard *guards;
     uint64_t *token_first;
     uint32_t end;
     uint32_t free; /* the first free slot + 1; 0: none is free */
@@ -80,7 +80,7 @@ static struct lock *lock_at(const struct host *host, struct lock_ref at)
     return &host->locks->spaces[at.space].locks[at.slot];
 }
 
-static struct guard *guard_at(const struct host *host, struct lock_ref at)
+static struct word_guard *guard_at(const struct host *host, struct lock_ref at)
 {
     return &host->locks->spaces[at.space].guards[at.slot];
 }
@@ -368,7 +368,7 @@ const struct hfi_actor *lock_actor(const struct host *host, struct lock_ref at)
 
 void lock_forget_word(struct host *host, struct lock_ref at)
 {
-    *guard_at(host, at) = (struct guard){0};
+    *guard_at(host, at) = (struct word_guard){0};
 }
 
 bool lock_in_force(const struct host *host, struct lock_ref at)

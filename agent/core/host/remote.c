@@ -42,7 +42,7 @@ struct question {
 
 /* A break that was done here. It is noted so that a repeat of the message does not break the next
  * holder's hold. */
-struct broken {
+struct break_done {
     uint64_t id;
     struct message_agent agent;
     int32_t result;
@@ -52,7 +52,7 @@ struct remote {
     struct question questions[QUESTIONS_MAX];
     uint32_t question_count;
     uint32_t broken_next;
-    struct broken broken[BROKEN_MAX];
+    struct break_done broken[BROKEN_MAX];
 };
 
 struct remote *remote_lay_out(struct arena *arena)
@@ -352,7 +352,7 @@ static void break_asked(struct host *host, const struct message *message,
                         struct host_actions *actions)
 {
     const struct message_break *breaking = &message->as.break_lock;
-    struct broken *broken = NULL;
+    struct break_done *broken = NULL;
     if (space_bars_name(host, &breaking->name)) {
         return; /* the coordinator or the client asks again */
     }
@@ -366,7 +366,7 @@ static void break_asked(struct host *host, const struct message *message,
     if (broken == NULL) {
         struct lock_ref at = {0};
         broken = &host->remote->broken[host->remote->broken_next++ % BROKEN_MAX];
-        *broken = (struct broken){.id = breaking->request_id, .agent = breaking->agent};
+        *broken = (struct break_done){.id = breaking->request_id, .agent = breaking->agent};
         if (lock_find(host, breaking->name.bytes, breaking->name.length, &at) &&
             is_meant(host, at, breaking->version)) {
             const struct hold_breaker by = {.agent = breaking->agent,

@@ -6,14 +6,14 @@
 #include "proto/check.h"
 #include "reactions.h"
 
-struct agent {
+struct agent_entry {
     struct message_agent name;
     uint16_t next; /* the next entry of the same hash bucket */
 };
 
 struct agents {
-    struct agent *of; /* the entries, by index */
-    uint16_t *heads;  /* the first entry of each hash bucket */
+    struct agent_entry *of; /* the entries, by index */
+    uint16_t *heads;        /* the first entry of each hash bucket */
     uint32_t head_count;
     uint32_t count;
     uint32_t guest_next; /* where agents_guest() looks first */
@@ -85,7 +85,7 @@ bool agents_voter(const struct quorum *quorum, const struct message *message, ui
 static void take(struct quorum *quorum, uint32_t index, const struct message_agent *name)
 {
     uint16_t *head = bucket_of(quorum->agents, name);
-    quorum->agents->of[index] = (struct agent){.name = *name, .next = *head};
+    quorum->agents->of[index] = (struct agent_entry){.name = *name, .next = *head};
     *head = (uint16_t)index;
     reaction_agent_named(quorum, index);
 }

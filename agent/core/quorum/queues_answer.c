@@ -111,13 +111,14 @@ static struct message_order meant_by(struct quorum *quorum, const struct queued_
                                      const struct share *owners, uint32_t count)
 {
     for (uint32_t i = 0; i < BROKEN_KEPT; i++) {
-        const struct broken *broken = &quorum->queues->broken[i];
+        const struct break_forwarded *broken = &quorum->queues->broken[i];
         if (broken->id == request->id && broken->agent == request->agent && broken->id != 0) {
             return broken->version;
         }
     }
-    struct broken *broken = &quorum->queues->broken[quorum->queues->broken_next++ % BROKEN_KEPT];
-    *broken = (struct broken){.id = request->id, .agent = request->agent};
+    struct break_forwarded *broken =
+        &quorum->queues->broken[quorum->queues->broken_next++ % BROKEN_KEPT];
+    *broken = (struct break_forwarded){.id = request->id, .agent = request->agent};
     for (uint32_t i = 0; i < count; i++) {
         if (message_order_before(broken->version, owners[i].version)) {
             broken->version = owners[i].version;

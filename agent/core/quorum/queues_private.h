@@ -91,7 +91,7 @@ struct queued_request {
 };
 
 /* A break that was passed on to the owners. It concerns only grants up to that version. */
-struct broken {
+struct break_forwarded {
     uint64_t id; /* the request's id; 0: the entry is free */
     struct message_order version;
     uint16_t agent;
@@ -181,8 +181,8 @@ struct queues {
     struct answered *answered; /* a ring, indexed from 1 */
     uint32_t *answered_heads;
     uint32_t answered_mask, answered_last;
-    uint64_t probe;                    /* the number of the last probe, see queues_wait.c */
-    struct broken broken[BROKEN_KEPT]; /* a ring */
+    uint64_t probe; /* the number of the last probe, see queues_wait.c */
+    struct break_forwarded broken[BROKEN_KEPT]; /* a ring */
     uint32_t broken_next;
     struct vain vain[VAIN_KEPT]; /* by the name's hash */
     struct heap wakes;           /* the operations by the time of their next look */

@@ -32,11 +32,11 @@ static const int64_t millisecond_ns = 1000000;
 
 enum state { READING, WRITING, LINGERING };
 
-struct connection {
+struct http_connection {
     uv_poll_t poll;
     struct http_server *server;
-    struct connection *next; /* the next newer connection */
-    struct connection *previous;
+    struct http_connection *next; /* the next newer connection */
+    struct http_connection *previous;
     int fd;
     enum state state;
     int64_t end_ns;
@@ -51,8 +51,8 @@ struct http_server {
     uv_poll_t poll;
     struct http_handler handler;
     int fd;
-    struct connection *first;
-    struct connection *last;
+    struct http_connection *first;
+    struct http_connection *last;
     uint32_t count;
     uint32_t handles;  /* poll handles that libuv has not closed yet */
     int64_t second_ns; /* when the second began that `accepted` counts */
@@ -141,7 +141,7 @@ static void handle_gone(struct http_server *server)
 
 static void on_connection_gone(uv_handle_t *handle)
 {
-    struct connection *connection = handle->data;
+    struct http_connection *connection = handle->data;
     struct http_server *server = connection->server;
     free(connection);
     handle_gone(server);
@@ -152,7 +152,7 @@ static void on_listener_gone(uv_handle_t *handle)
     handle_gone(handle->data);
 }
 
-static void close_connection(struct connection *connection)
+static void close_connection(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
     if (connection->previous != NULL) {
@@ -179,7 +179,7 @@ static void close_connection(struct connection *connection)
 static void on_ready(uv_poll_t *poll, int status, int events);
 
 /* Reads and drops the bytes that follow the request. Returns false if the connection is gone. */
-static bool linger(struct connection *connection)
+static bool linger(struct http_connection *connection)
 {
     char rubbish[1024];
     ssize_t size = 1;
@@ -193,7 +193,7 @@ static bool linger(struct connection *connection)
     return false;
 }
 
-static void write_on(struct connection *connection)
+static void write_on(struct http_connection *connection)
 {
     /* each round sends at least one byte, so the loop ends */
     while (connection->output_sent < connection->output_size) {
@@ -239,7 +239,8 @@ static const char *status_text(int status)
 
 /* Sends the answer. head_only: the request was HEAD, whose answer has the body's size but not the
  * body. */
-static void answer(struct connection *connection, const struct http_answer *answer, bool head_only)
+static void answer(struct http_connection *connection, const struct http_answer *answer,
+                   bool head_only)
 {
     size_t body = head_only ? 0 : answer->size;
     char head[HEAD_MAX];
@@ -264,7 +265,7 @@ static void answer(struct connection *connection, const struct http_answer *answ
     write_on(connection);
 }
 
-static void refuse(struct connection *connection, int status, bool head_only)
+static void refuse(struct http_connection *connection, int status, bool head_only)
 {
     const char *text = status_text(status);
     char body[128];
@@ -321,7 +322,7 @@ static bool is_for_here(const struct http_server *server, const char *head)
 
 /* Handles a request whose head is complete: METHOD PATH HTTP/1.x, and header lines. Of these lines
  * only Host matters. */
-static void serve(struct connection *connection)
+static void serve(struct http_connection *connection)
 {
     struct http_handler *handler = &connection->server->handler;
     char *line = connection->request;
@@ -354,13 +355,13 @@ static void serve(struct connection *connection)
     }
 }
 
-static bool is_whole(const struct connection *connection)
+static bool is_whole(const struct http_connection *connection)
 {
     return strstr(connection->request, "\r\n\r\n") != NULL ||
            strstr(connection->request, "\n\n") != NULL;
 }
 
-static void read_on(struct connection *connection)
+static void read_on(struct http_connection *connection)
 {
     size_t room = HTTP_REQUEST_MAX - connection->used;
     ssize_t size = recv(connection->fd, connection->request + connection->used, room, MSG_DONTWAIT);
@@ -384,7 +385,7 @@ static void read_on(struct connection *connection)
 
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
-    struct connection *connection = poll->data;
+    struct http_connection *connection = poll->data;
     (void)events;
     connection->server->handler.turn(connection->server->handler.arg);
     if (status < 0) {
@@ -409,7 +410,7 @@ static void pause_until(struct http_server *server, int64_t resume_ns)
 /* Makes a connection of an accepted socket. */
 static void begin(struct http_server *server, int fd, int64_t now_ns)
 {
-    struct connection *connection = calloc(1, sizeof(*connection));
+    struct http_connection *connection = calloc(1, sizeof(*connection));
     if (connection == NULL || uv_poll_init(server->poll.loop, &connection->poll, fd) != 0) {
         free(connection);
         close(fd);

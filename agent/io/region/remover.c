@@ -40,7 +40,7 @@ enum {
 
 /* An order of the agent to the process. With OPENED the agent also sends the socket for the answer,
  * and the lock. */
-struct order {
+struct remover_order {
     uint64_t size;
     uint32_t space;
     uint32_t kind; /* enum remover_kind, OPENED, REACHED */
@@ -48,7 +48,7 @@ struct order {
 };
 
 /* A notice of the process to the agent: how many removals of this space are not done yet. */
-struct notice {
+struct remover_notice {
     uint32_t space;
     uint32_t count;
 };
@@ -123,7 +123,7 @@ static void empty(int fd, uint64_t size)
 }
 
 /* Tells the processes that map the object, and empties it if that was ordered. */
-static void leave_object(const struct order *order, int fd)
+static void leave_object(const struct remover_order *order, int fd)
 {
     struct stat status;
     bool emptied = order->kind == REMOVER_EMPTIED && order->size > HFI_HEADER_SIZE;
@@ -145,7 +145,7 @@ static void leave_object(const struct order *order, int fd)
 /* Waits until no other child, of this agent or another, works on this folder. A child that waits
  * for a lock that a stranger keeps cannot be ended. Without this wait, each start of an agent would
  * leave one more such child. A child that waits here ends with its agent. */
-static void wait_for_turn(const struct order *order)
+static void wait_for_turn(const struct remover_order *order)
 {
     int folder = open(order->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0) {
@@ -155,7 +155,7 @@ static void wait_for_turn(const struct order *order)
     }
 }
 
-static void remove_folder(const struct order *order)
+static void remove_folder(const struct remover_order *order)
 {
     char object[OBJECT_PATH_MAX];
     wait_for_turn(order);
@@ -171,7 +171,7 @@ static void remove_folder(const struct order *order)
     }
 }
 
-static void remove_flat(const struct order *order)
+static void remove_flat(const struct remover_order *order)
 {
     char beside[OBJECT_PATH_MAX];
     const char *end = strrchr(order->path, '.');
@@ -185,7 +185,7 @@ static void remove_flat(const struct order *order)
 }
 
 /* Opens the folder. Answers with an errno, or with 0 and the folder's descriptor. */
-static void open_folder(const struct order *order, int answer)
+static void open_folder(const struct remover_order *order, int answer)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     int error = 0;
@@ -203,7 +203,7 @@ static void open_folder(const struct order *order, int answer)
 
 /* Touches each page of the object. The end of this child is the answer. A missing page ends the
  * child as well. */
-static void reach(const struct order *order)
+static void reach(const struct remover_order *order)
 {
     int fd = open(order->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     volatile unsigned char *at = fd < 0 ? MAP_FAILED
@@ -219,7 +219,7 @@ static void reach(const struct order *order)
 
 /* ---- the process ---- */
 
-struct child {
+struct remover_child {
     pid_t pid;
     uint32_t space; /* NOBODY: the child opens a folder */
 };
@@ -228,8 +228,8 @@ static struct {
     uint32_t job_count;
     uint32_t child_count;
     uint32_t told[REMOVER_SPACES]; /* the counts that the agent was told last */
-    struct order jobs[REMOVER_WAITING];
-    struct child children[REMOVER_CHILDREN];
+    struct remover_order jobs[REMOVER_WAITING];
+    struct remover_child children[REMOVER_CHILDREN];
 } own;
 
 static uint32_t children_of(uint32_t space)
@@ -252,7 +252,7 @@ static void on_end(pid_t pid)
     own.child_count = kept;
 }
 
-__attribute__((noreturn)) static void be_child(const struct order *order, int answer)
+__attribute__((noreturn)) static void be_child(const struct remover_order *order, int answer)
 {
     close(BESIDE_FD); /* otherwise the agent would not notice the end of the process */
     if (order->kind == OPENED) {
@@ -268,7 +268,7 @@ __attribute__((noreturn)) static void be_child(const struct order *order, int an
 }
 
 /* Returns false if no child can be made now. */
-static bool start_child(const struct order *order, int answer)
+static bool start_child(const struct remover_order *order, int answer)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -278,7 +278,7 @@ static bool start_child(const struct order *order, int answer)
         (void)!beside_send(answer, &pid, sizeof(pid), NULL, 0);
     }
     if (pid > 0) {
-        own.children[own.child_count++] = (struct child){.pid = pid, .space = order->space};
+        own.children[own.child_count++] = (struct remover_child){.pid = pid, .space = order->space};
     }
     return pid > 0;
 }
@@ -290,7 +290,7 @@ static bool start_children(void)
     uint32_t left = 0;
     bool done = true;
     for (uint32_t i = 0; i < own.job_count; i++) {
-        const struct order *job = &own.jobs[i];
+        const struct remover_order *job = &own.jobs[i];
         bool may = done && own.child_count < REMOVER_CHILDREN &&
                    children_of(job->space) < REMOVER_PER_SPACE;
         if (may && start_child(job, -1)) {
@@ -317,7 +317,7 @@ static bool tell_counts(void)
         }
     }
     for (uint32_t i = 0; i < REMOVER_SPACES; i++) {
-        const struct notice notice = {.space = i, .count = counts[i]};
+        const struct remover_notice notice = {.space = i, .count = counts[i]};
         if (counts[i] == own.told[i]) {
             continue;
         }
@@ -337,7 +337,7 @@ __attribute__((noreturn)) static void end(void)
     _exit(0);
 }
 
-static bool is_sound(const struct order *order)
+static bool is_sound(const struct remover_order *order)
 {
     return memchr(order->path, '\0', sizeof(order->path)) != NULL &&
            (order->kind >= REACHED ? order->space == NOBODY : order->space < REMOVER_SPACES);
@@ -345,7 +345,7 @@ static bool is_sound(const struct order *order)
 
 /* Opens a folder or touches pages in a child. An agent that starts sends this order first, and
  * waits for the answer. */
-static void open_in_child(const struct order *order, int answer)
+static void open_in_child(const struct remover_order *order, int answer)
 {
     for (unsigned i = 0; i < TRIES_MAX; i++) {
         if (start_child(order, answer)) {
@@ -359,7 +359,7 @@ static void open_in_child(const struct order *order, int answer)
 
 static void take_order(void)
 {
-    struct order order;
+    struct remover_order order;
     int fds[BESIDE_FDS];
     ssize_t size = beside_receive(BESIDE_FD, &order, sizeof(order), fds);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
@@ -430,7 +430,7 @@ struct remover *remover_open(char **arguments)
 static bool say(struct remover *remover, uint32_t space, uint32_t kind, const char *path,
                 uint64_t size, const int *fds, unsigned count)
 {
-    struct order order = {.size = size, .space = space, .kind = kind};
+    struct remover_order order = {.size = size, .space = space, .kind = kind};
     HF_CHECK(strlen(path) < sizeof(order.path));
     memcpy(order.path, path, strlen(path) + 1);
     /* An order with descriptors comes from an agent that starts, which has time to try again. */
@@ -533,7 +533,7 @@ bool remover_remove(struct remover *remover, uint32_t space, enum remover_kind k
 
 uint32_t remover_waiting(struct remover *remover, uint32_t space)
 {
-    struct notice said;
+    struct remover_notice said;
     ssize_t size;
     HF_CHECK(space < REMOVER_SPACES);
     while ((size = recv(remover->fd, &said, sizeof(said), MSG_DONTWAIT)) ==

@@ -22,26 +22,26 @@ enum {
 };
 
 /* An order of the agent to the process, sent together with a socket. */
-struct order {
+struct closer_order {
     uid_t uid; /* the user of the process that the socket belongs to */
     bool keep; /* the socket stays open until the process ends */
 };
 
 /* A notice of the process to the agent: too many sockets wait, and most of them, `count`, are of
  * this user. count 0: no longer too many. */
-struct notice {
+struct closer_notice {
     uid_t uid;
     uint32_t count;
 };
 
 /* ---- the process ---- */
 
-struct job {
+struct closer_job {
     int socket;
     uid_t uid;
 };
 
-struct child {
+struct closer_child {
     pid_t pid; /* children[] has the oldest child first */
     uid_t uid;
     bool killed;
@@ -55,8 +55,8 @@ static struct {
     bool full; /* the agent was told that too many sockets wait */
     uint32_t job_count;
     uint32_t child_count;
-    struct job jobs[JOBS_MAX];
-    struct child children[CLOSER_CHILDREN];
+    struct closer_job jobs[JOBS_MAX];
+    struct closer_child children[CLOSER_CHILDREN];
 } own;
 
 static uint32_t children_of(uid_t uid)
@@ -82,7 +82,7 @@ static void on_end(pid_t pid)
 static void kill_oldest(uid_t uid)
 {
     for (uint32_t i = 0; i < own.child_count; i++) {
-        struct child *child = &own.children[i];
+        struct closer_child *child = &own.children[i];
         if (child->uid == uid && !child->killed) {
             child->killed = true;
             (void)kill(child->pid, SIGKILL);
@@ -147,7 +147,7 @@ static bool start_child(uid_t uid)
     if (pid == 0) {
         be_child(uid);
     }
-    own.children[own.child_count++] = (struct child){.pid = pid, .uid = uid};
+    own.children[own.child_count++] = (struct closer_child){.pid = pid, .uid = uid};
     for (uint32_t i = 0; i < own.job_count; i++) {
         if (own.jobs[i].uid == uid) {
             close(own.jobs[i].socket);
@@ -176,16 +176,16 @@ static bool start_children(void)
     return true;
 }
 
-static struct notice find_most(void)
+static struct closer_notice find_most(void)
 {
-    struct notice most = {.count = 0};
+    struct closer_notice most = {.count = 0};
     for (uint32_t i = 0; i < own.job_count; i++) {
         uint32_t count = 0;
         for (uint32_t j = i; j < own.job_count; j++) {
             count += own.jobs[j].uid == own.jobs[i].uid;
         }
         if (count > most.count) {
-            most = (struct notice){.uid = own.jobs[i].uid, .count = count};
+            most = (struct closer_notice){.uid = own.jobs[i].uid, .count = count};
         }
     }
     return most;
@@ -197,7 +197,7 @@ static bool note_room(void)
 {
     bool full = own.job_count >= own.room;
     if (full != own.full) {
-        struct notice most = {.count = 0};
+        struct closer_notice most = {.count = 0};
         if (full) {
             most = find_most();
         }
@@ -223,7 +223,7 @@ __attribute__((noreturn)) static void end(void)
  * socket is free: without one, the kernel would close the socket in this process. */
 static void take_order(void)
 {
-    struct order order;
+    struct closer_order order;
     int fds[BESIDE_FDS];
     ssize_t size = beside_receive(BESIDE_FD, &order, sizeof(order), fds);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
@@ -236,7 +236,7 @@ static void take_order(void)
         own.kept = fds[0];
         return;
     }
-    own.jobs[own.job_count++] = (struct job){.socket = fds[0], .uid = order.uid};
+    own.jobs[own.job_count++] = (struct closer_job){.socket = fds[0], .uid = order.uid};
     if (children_of(order.uid) >= CLOSER_PER_USER) {
         kill_oldest(order.uid);
     }
@@ -278,10 +278,10 @@ struct closer {
     bool ended;
     uint32_t room;
     uint32_t count;
-    struct notice most;
+    struct closer_notice most;
     struct {
         int socket;
-        struct order order;
+        struct closer_order order;
     } waiting[];
 };
 
@@ -303,7 +303,7 @@ struct closer *closer_open(uint32_t room, char **arguments)
 }
 
 /* Returns false if the process has no room now. */
-static bool hand_over(struct closer *closer, int socket, struct order order)
+static bool hand_over(struct closer *closer, int socket, struct closer_order order)
 {
     if (!closer->ended && !beside_send(closer->fd, &order, sizeof(order), &socket, 1)) {
         if (errno != EPIPE && errno != ECONNRESET && errno != ENOTCONN && errno != ECONNREFUSED) {
@@ -319,7 +319,7 @@ static bool hand_over(struct closer *closer, int socket, struct order order)
 
 bool closer_push(struct closer *closer)
 {
-    struct notice said;
+    struct closer_notice said;
     uint32_t done = 0;
     while (done < closer->count &&
            hand_over(closer, closer->waiting[done].socket, closer->waiting[done].order)) {
@@ -333,7 +333,7 @@ bool closer_push(struct closer *closer)
     return closer->ended || (closer->count == 0 && closer->most.count == 0);
 }
 
-static void add(struct closer *closer, int socket, struct order order)
+static void add(struct closer *closer, int socket, struct closer_order order)
 {
     HF_CHECK(closer->count < closer->room);
     closer->waiting[closer->count].socket = socket;
@@ -342,12 +342,12 @@ static void add(struct closer *closer, int socket, struct order order)
 
 void closer_give(struct closer *closer, int socket, uid_t uid)
 {
-    add(closer, socket, (struct order){.uid = uid});
+    add(closer, socket, (struct closer_order){.uid = uid});
 }
 
 void closer_keep(struct closer *closer, int socket)
 {
-    add(closer, socket, (struct order){.uid = geteuid(), .keep = true});
+    add(closer, socket, (struct closer_order){.uid = geteuid(), .keep = true});
 }
 
 uid_t closer_most(const struct closer *closer, uint32_t *count)

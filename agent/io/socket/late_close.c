@@ -15,7 +15,7 @@ enum {
                             * thread makes this many honest closes in less than a ms */
 };
 
-struct waiting {
+struct late_fd {
     int fd;
     uid_t uid;
     bool watched;
@@ -27,7 +27,7 @@ static struct {
     bool started;
     uint32_t first; /* the index of the first item, which is being closed; items is a ring buffer */
     uint32_t count;
-    struct waiting items[WAITING_MAX];
+    struct late_fd items[WAITING_MAX];
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
 /* Waits until the kernel has called all epoll entries of the pidfd. A poll with a timeout waits for
@@ -74,7 +74,7 @@ static void *run(void *arg)
         while (own.count == 0) {
             pthread_cond_wait(&own.given, &own.mutex);
         }
-        struct waiting one = own.items[own.first];
+        struct late_fd one = own.items[own.first];
         pthread_mutex_unlock(&own.mutex);
         if (one.watched) {
             await_queue(one.fd);
@@ -110,7 +110,7 @@ bool late_close_start(void)
     return own.started;
 }
 
-static void give(const struct waiting *one)
+static void give(const struct late_fd *one)
 {
     bool waits = false;
     if (one->fd < 0) {
@@ -130,12 +130,12 @@ static void give(const struct waiting *one)
 
 void late_close(int fd, uid_t uid)
 {
-    give(&(struct waiting){.fd = fd, .uid = uid});
+    give(&(struct late_fd){.fd = fd, .uid = uid});
 }
 
 void late_close_watched(int pidfd, uid_t uid)
 {
-    give(&(struct waiting){.fd = pidfd, .uid = uid, .watched = true});
+    give(&(struct late_fd){.fd = pidfd, .uid = uid, .watched = true});
 }
 
 bool late_close_is_busy(uid_t uid)

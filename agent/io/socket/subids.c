@@ -31,7 +31,7 @@ struct user {
     uid_t uid;
 };
 
-struct reading {
+struct subids_reading {
     subids_wrong_fn *wrong;
     void *arg;
     unsigned line;
@@ -39,7 +39,7 @@ struct reading {
     size_t user_count;
 };
 
-static void tell(const struct reading *reading, const char *why)
+static void tell(const struct subids_reading *reading, const char *why)
 {
     reading->wrong(reading->arg, reading->line, why);
 }
@@ -90,7 +90,7 @@ static bool insert(uint32_t at, const struct range *range)
 }
 
 /* Adds the parts of the range that no earlier line has. */
-static void add(const struct reading *reading, struct range range)
+static void add(const struct subids_reading *reading, struct range range)
 {
     uint32_t last = range.last;
     for (uint32_t at = find(range.first);; at++) { /* up to the first range after it */
@@ -129,7 +129,7 @@ static int compare_users(const void *a, const void *b)
 /* Reads all users of /etc/passwd at once. Looking up thousands of owners by name would read the
  * file as many times. If there is no memory for all users, find_owner() looks the other ones up by
  * name. */
-static void take_users(struct reading *reading)
+static void take_users(struct subids_reading *reading)
 {
     const struct passwd *user;
     size_t room = 0;
@@ -157,7 +157,7 @@ static void take_users(struct reading *reading)
     }
 }
 
-static void free_users(struct reading *reading)
+static void free_users(struct subids_reading *reading)
 {
     for (size_t i = 0; i < reading->user_count; i++) {
         free(reading->users[i].name);
@@ -165,7 +165,7 @@ static void free_users(struct reading *reading)
     free(reading->users);
 }
 
-static bool find_owner(const struct reading *reading, char *name, uid_t *out)
+static bool find_owner(const struct subids_reading *reading, char *name, uid_t *out)
 {
     uint64_t number;
     const struct user key = {.name = name};
@@ -189,7 +189,7 @@ static bool find_owner(const struct reading *reading, char *name, uid_t *out)
     return true;
 }
 
-static void take_line(const struct reading *reading, char *line)
+static void take_line(const struct subids_reading *reading, char *line)
 {
     char *fields[3] = {line};
     uint64_t first;
@@ -224,7 +224,7 @@ static void take_line(const struct reading *reading, char *line)
     }
 }
 
-static void take_file(struct reading *reading, FILE *file)
+static void take_file(struct subids_reading *reading, FILE *file)
 {
     char line[LINE_SIZE];
     bool goes_on = false; /* the line before was too long, and goes on */
@@ -246,7 +246,7 @@ static void take_file(struct reading *reading, FILE *file)
 
 bool subids_load(const char *path, subids_wrong_fn *wrong, void *arg)
 {
-    struct reading reading = {.wrong = wrong, .arg = arg};
+    struct subids_reading reading = {.wrong = wrong, .arg = arg};
     own.count = 0;
     FILE *file = fopen(path, "re");
     if (file == NULL) {
