@@ -41,7 +41,7 @@ static void author_free(struct gossip *gossip, uint16_t index)
     gossip->view_stale = true;
 }
 
-/* The table is full: frees the entry of the agent that has been silent for longest. Returns NOBODY
+/* For a full table: frees the entry of the agent that has been silent for longest. Returns NOBODY
  * if no agent is silent. */
 static uint16_t author_evict(struct gossip *gossip)
 {
@@ -95,13 +95,13 @@ void author_begin(struct gossip *gossip, uint64_t generation)
                                         (gossip_random(gossip) & mask) | 1;
 }
 
-/* Items show another process of this agent, with that incarnation. Takes a higher incarnation and
- * publishes everything anew. */
+/* Items show another process of this agent with a higher incarnation. Takes an incarnation above
+ * that one, and publishes everything anew. */
 static void outbid(struct gossip *gossip, uint64_t incarnation)
 {
     uint64_t generation = incarnation >> GENERATION_SHIFT;
     if (generation == UINT32_MAX) {
-        return; /* no real agent gets there: a false number */
+        return; /* no real agent reaches such a number, so it is false */
     }
     author_begin(gossip, generation + 1);
     gossip->authors[SELF].known = 0;

@@ -2,9 +2,9 @@
  * The items of all authors, kept within bounds.
  *
  * An item stands in a bucket of its author (for repair, and to be found by its key), and at its
- * topic if it is about a lock. It also stands in two lists. One orders items by age; the oldest go
- * when room is short. The other orders them by how often they are still to be passed on. An item's
- * body lies in chunks, as it arrived.
+ * topic if it is about a lock. It also stands in two lists. One orders items by age; the oldest
+ * items are evicted when room is short. The other orders them by how often they are still to be
+ * passed on. An item's body lies in chunks, as it arrived.
  */
 #include "state.h"
 
@@ -102,7 +102,7 @@ static void changed_drop(struct gossip *gossip)
     }
 }
 
-/* Returns 0 if there is no room. */
+/* Makes a topic. Returns 0 if there is no room. */
 static uint32_t topic_make(struct gossip *gossip, const struct message_name *name)
 {
     uint32_t max = gossip->config.limits.items + gossip->config.limits.items / 4 + 64;

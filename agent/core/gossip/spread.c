@@ -36,7 +36,7 @@ static void send_bytes(struct gossip *gossip, struct gossip_actions *actions, ui
     action->as.send.size = (uint32_t)size;
 }
 
-/* Ends the packet, and sends it to each of those agents, unless it is empty. */
+/* Ends the packet, and sends it to each agent of `to`, unless it is empty. */
 static void packet_send(struct gossip *gossip, struct gossip_actions *actions,
                         struct gossip_writer *writer, bool answer, const uint16_t *to,
                         uint32_t count)
@@ -74,8 +74,8 @@ static bool add_item(struct gossip *gossip, struct gossip_writer *writer, uint32
 }
 
 /*
- * Stops passing on items that all peers of this agent have. When much changes at once, repairs
- * spread it faster than rumours do. Rumours would then go on for minutes with items that every
+ * Stops passing on items that all peers of this agent have. When many items change at once, repairs
+ * spread them faster than rumours do. Rumours would then go on for minutes with items that every
  * agent has.
  */
 static void drop_known_rumours(struct gossip *gossip)
@@ -139,8 +139,8 @@ static bool add_digest(struct gossip *gossip, struct gossip_writer *writer, uint
     return gossip_add_digest(writer, &digest);
 }
 
-/* A random agent that has been silent for long but has a connection. If the cell was split, its
- * halves meet again through such an agent. Returns NOBODY if there is none, which is the usual
+/* Returns a random agent that has been silent for long but has a connection. If the cell was split,
+ * its halves meet again through such an agent. Returns NOBODY if there is none, which is the usual
  * case. */
 static uint16_t silent_peer(struct gossip *gossip)
 {
@@ -218,7 +218,7 @@ void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
     }
 }
 
-/* The effects of an accepted item, apart from storing it. */
+/* Applies what an accepted item says, apart from storing it. */
 static void item_applied(struct gossip *gossip, uint16_t index, const struct gossip_item *item,
                          int64_t then_ns)
 {
@@ -243,7 +243,7 @@ static void item_applied(struct gossip *gossip, uint16_t index, const struct gos
     }
 }
 
-/* The author of an item that arrived; NOBODY if there is no room for it. */
+/* Returns the author of an item that arrived; NOBODY if there is no room for the author. */
 static uint16_t author_of(struct gossip *gossip, const struct message_agent *name, uint32_t age_ms)
 {
     uint16_t index = author_find(gossip, name);
@@ -305,8 +305,8 @@ static void hashes_of(const struct gossip *gossip, uint16_t index, struct gossip
     }
 }
 
-/* A packet of items was cut off. For each author in it, sends this agent's hashes again to ask for
- * the rest. */
+/* For a packet of items that was cut off. For each author in it, sends this agent's hashes again to
+ * ask for the rest. */
 static void ask_more(struct gossip *gossip, struct gossip_reader *reader, uint16_t from,
                      struct gossip_actions *actions)
 {

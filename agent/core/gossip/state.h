@@ -46,7 +46,8 @@ struct item_list {
 
 enum { BY_AGE = 0, BY_RUMOUR, LINKS };
 
-/* The list for an item's BY_AGE link. Each list runs from the oldest item to the youngest. */
+/* The lists that items are linked into BY_AGE. Each list runs from the oldest item to the
+ * youngest. */
 enum age_list { AGE_OWN = 0, AGE_OWN_TOMBSTONE, AGE_FOREIGN, AGE_FOREIGN_TOMBSTONE, AGE_LISTS };
 
 struct item {
@@ -86,8 +87,9 @@ struct author {
     uint64_t heartbeat_ms; /* how long its process had run at its last sign of life */
     int64_t seen_ns;       /* when that sign of life was */
     int64_t made_ns;
-    int64_t full_until_ns; /* until then it is not asked for items: some found no room */
-    uint64_t hash;         /* the hash of all its items */
+    /* until then none of its items are asked for, because some found no room */
+    int64_t full_until_ns;
+    uint64_t hash; /* the hash of all its items */
     struct message_partitions owned;
     int64_t owned_ns; /* when it published owned */
     uint32_t epoch;   /* of its session, as the agent reports it */
@@ -163,21 +165,22 @@ uint16_t author_find(const struct gossip *gossip, const struct message_agent *na
 uint16_t author_make(struct gossip *gossip, const struct message_agent *name);
 /* Gives this agent a new incarnation, which is higher than those of all smaller generations. */
 void author_begin(struct gossip *gossip, uint64_t generation);
-/* A voter reports that a session of that agent is over. */
+/* Notes a voter's report that a session of that agent is over. */
 void author_dead(struct gossip *gossip, const struct gossip_dead *dead);
-/* A digest of the agent `by` shows that it has the same items of the author as this agent. */
+/* Notes that a digest of the agent `by` shows the same items of the author as this agent has. */
 void author_known_by(struct gossip *gossip, uint16_t index, uint16_t by);
-/* Returns whether the digests of all agents in the view have shown that. */
+/* Returns whether all agents in the view are known to have the same items of the author as this
+ * agent. */
 bool author_is_known(const struct gossip *gossip, const struct author *author);
-/* The author gave a sign of life at then_ns, as that incarnation. Returns false if a later
- * incarnation of it is known. */
+/* Notes that the author gave a sign of life at then_ns, with that incarnation. Returns false if a
+ * higher incarnation of the author is known. */
 bool author_refresh(struct gossip *gossip, uint16_t index, uint64_t incarnation,
                     uint64_t heartbeat_ms, int64_t then_ns);
 void author_set_address(struct gossip *gossip, uint16_t index, const char *address);
 /* Returns whether the author's items may be shown. */
 bool author_is_valid(const struct gossip *gossip, const struct author *author);
 bool author_is_silent(const struct gossip *gossip, const struct author *author, int64_t now_ns);
-/* The author's locks have to be reported as changed. */
+/* Reports the author's locks as changed. */
 void author_changed(struct gossip *gossip, uint16_t index);
 /* Looks at all authors: notes which have fallen silent, and forgets old ones. */
 void authors_expire(struct gossip *gossip);
@@ -220,8 +223,9 @@ void spread_rumours(struct gossip *gossip, struct gossip_actions *actions);
 void spread_digests(struct gossip *gossip, struct gossip_actions *actions);
 void spread_received(struct gossip *gossip, const struct gossip_event *event,
                      struct gossip_actions *actions);
-/* Another agent sent an item of this agent that is newer than what this agent knows of. It is from
- * an earlier process, or false. Publishes the truth with a higher number. */
+/* Handles an item of this agent that another agent sent and that is newer than what this agent
+ * knows. The item is from an earlier process of this agent, or false. Publishes the truth with a
+ * higher number. */
 void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
                    const struct gossip_item *item);
 

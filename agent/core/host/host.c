@@ -35,10 +35,10 @@
 /* How much one tick may do, and where the next step goes on. */
 struct work {
     uint32_t opened;     /* closed locks whose time had come, since the last tick */
-    uint32_t space_hand; /* the namespace that is the next step's first */
+    uint32_t space_hand; /* the namespace with which the next step begins */
 };
 
-/* Lays out the block. This is the one list of what it holds. */
+/* Lays out the block. This function alone lists what the block holds. */
 static struct host *lay_out(struct arena *arena, const struct host_config *config)
 {
     struct host *host = arena_take(arena, 1, sizeof(*host));
@@ -106,7 +106,7 @@ void host_set_gossip(struct host *host, struct gossip *gossip)
 
 /* ---- work that is left over ---- */
 
-/* A tick allows each kind of work its full number of pieces again. */
+/* Begins a new tick, in which each kind of work may do its full number of pieces again. */
 static void work_anew(struct host *host)
 {
     host->walked = 0;
@@ -279,8 +279,8 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     switch (event->kind) {
     case HOST_START:
         lease_start(host, &event->as.lease);
-        /* A random number, so that no request of the previous process has a number like this
-         * one's. */
+        /* A random number, so that no request of the previous process has the number of one of this
+         * process. */
         host->last_request = event->random >> 20;
         adoption_start(host, actions);
         host->started = true;

@@ -1,7 +1,8 @@
 /*
- * Whether the host core's private state contradicts itself. Every list is walked from both of its
- * ends, every count is counted again. What lies in the region is not looked at: that may be
- * anything. For tests and the simulator; each call costs as much as there is state.
+ * Checks that the host core's private state does not contradict itself. Every list is compared with
+ * the fields of its entries, and every count is counted again. The contents of regions are not
+ * looked at, because they may be anything. For tests and the simulator; each call costs as much as
+ * there is state.
  */
 #include "burials.h"
 #include "clients.h"

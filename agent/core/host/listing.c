@@ -118,7 +118,7 @@ bool listing_next(const struct host *host, uint32_t client, const struct hfi_lis
                   const struct message_name *after, struct message_name *out)
 {
     struct message_name elsewhere;
-    struct message_name behind = *after; /* out may be the same */
+    struct message_name behind = *after; /* out may point to *after */
     bool here = next_here(host, client, list, behind, out);
     if (host->gossip == NULL || !next_elsewhere(host, client, list, behind, &elsewhere)) {
         return here;

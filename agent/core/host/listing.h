@@ -1,6 +1,6 @@
 /*
  * Listing: the names of locks in byte order, for listings page by page. The names of this host's
- * locks are indexed here; those of other hosts' come from gossip.
+ * locks are indexed here. The names of other hosts' locks come from gossip.
  *
  * Invariant: the index has exactly the locks that have a name, and a name does not change while it
  * is in the index. A client sees no name of a namespace that its user may not use.
@@ -19,8 +19,8 @@ void listing_init(struct host *host);
 void listing_add(struct host *host, struct lock_ref at);
 /* Removes a lock that is about to lose its name and its slot. */
 void listing_remove(struct host *host, struct lock_ref at);
-/* Sets *out to the first name behind `after`, on any host, that is in the LIST and that this client
- * may see. Returns false if there is none. */
+/* Sets *out to the first name behind `after`, on any host, that the LIST asks for and that this
+ * client may see. Returns false if there is none. */
 bool listing_next(const struct host *host, uint32_t client, const struct hfi_list *list,
                   const struct message_name *after, struct message_name *out);
 /* Checks the index. `named` is the number of locks that have a name. */

@@ -63,7 +63,7 @@ static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64
     return count;
 }
 
-/* The seat of that holder id; HFI_SEAT_NONE: it has none. */
+/* Returns the seat of that holder id; HFI_SEAT_NONE: it has none. */
 static uint32_t seat_of_holder(const struct host *host, struct lock_ref at, uint32_t holder)
 {
     struct seat_walk walk = seats_of(host, at);
@@ -87,9 +87,9 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
     uint32_t used = readers < HFI_FRAME_PARTIES_MAX ? readers : HFI_FRAME_PARTIES_MAX;
     lock->state = readers ? HF_STATE_SHARED : holder ? HF_STATE_EXCLUSIVE : HF_STATE_FREE;
     lock->holder_count = used;
-    /* While readers are inside, the word may name three kinds of process: one of the queue, which
-     * is shown as a waiter; a reader that wants to write, which is shown as the next holder; or one
-     * that only tries, which is not shown. */
+    /* While readers are inside, the word may name three kinds of process: a process in the queue,
+     * which is shown as a waiter; a reader that wants to write, which is shown as the next holder;
+     * or a process that only tries, which is not shown. */
     bool upgrades = readers > 1 && holder_seat != HFI_SEAT_NONE &&
                     (atomic_load(&hfi_seat(region, holder_seat)->reader) & HFI_CELL_COUNT);
     bool apart = holder && (!readers || upgrades);

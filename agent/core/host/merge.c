@@ -7,7 +7,7 @@
 #include "look.h"
 #include "routes.h"
 
-enum { VIEWS_MAX = 256 }; /* hosts looked at for one lock */
+enum { VIEWS_MAX = 256 }; /* how many hosts are asked about one lock */
 
 static struct hfi_text keep_agent(struct merged *merged, const struct message_agent *agent)
 {
@@ -163,8 +163,8 @@ static void merge_others(const struct host *host, const uint8_t *name, size_t si
     }
 }
 
-/* The voter that coordinates the lock: as the voter itself reports in gossip, or as answers to
- * requests showed. */
+/* Returns the voter that coordinates the lock: as the voter itself reports in gossip, or as answers
+ * to requests showed. */
 static struct hfi_text coordinator_of(const struct host *host, const uint8_t *name, size_t size,
                                       struct message_agent *out)
 {

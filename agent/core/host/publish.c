@@ -10,8 +10,8 @@
 enum {
     PASS_MS = 250,
     PIECE_MS = 5,       /* between two pieces of a pass */
-    PIECE_SLOTS = 8192, /* words looked at in a piece */
-    PIECE_LOCKS = 64,   /* locks looked at closely in a piece */
+    PIECE_SLOTS = 8192, /* how many words are looked at in a piece */
+    PIECE_LOCKS = 64,   /* how many locks are looked at closely in a piece */
 };
 
 /* What was published about the locks of one namespace, by slot. */
@@ -22,7 +22,7 @@ struct publish_space {
 
 struct publish {
     int64_t due_ns;
-    int64_t began_ns;     /* the pass over all words that is under way */
+    int64_t began_ns;     /* when the pass that is under way began */
     struct lock_ref hand; /* where the pass continues */
     struct publish_space spaces[HOST_NAMESPACES_MAX];
 };

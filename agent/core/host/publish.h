@@ -26,7 +26,7 @@ void publish_work(struct host *host);
 int64_t publish_due_ns(const struct host *host);
 /* Withdraws what was published of the lock, which is about to lose its name. */
 void publish_gone(struct host *host, struct lock_ref at);
-/* Forgets what is known of the slot. Its region was given up. */
+/* For a slot whose region was given up: forgets what is known of it. */
 void publish_leave(struct host *host, struct lock_ref at);
 
 #endif

@@ -26,14 +26,14 @@ enum {
 struct question {
     uint64_t id; /* 0: free */
     uint64_t request;
-    int64_t due_ns; /* when it is asked again */
+    int64_t due_ns; /* when the question is sent again */
     int64_t end_ns;
-    int64_t account; /* of the client */
-    uint32_t client; /* its first holder id */
+    int64_t account; /* the client's account */
+    uint32_t client; /* the client's first holder id */
     uint32_t connection;
     uint32_t tries;
     enum message_kind kind;      /* CHECK or BREAK */
-    struct message_agent holder; /* CHECK: who is asked */
+    struct message_agent holder; /* CHECK: the agent that is asked */
     union {
         struct message_check check;
         struct message_break break_lock;
@@ -62,7 +62,7 @@ struct remote *remote_lay_out(struct arena *arena)
 
 /* ---- asking ---- */
 
-/* Returns a voter that may reach an agent that does not answer by itself. */
+/* Returns a voter that may reach an agent which does not answer directly. */
 static uint8_t relay_to(const struct host *host, const struct message_agent *agent, uint32_t turn)
 {
     uint32_t count = host->config.voter_count;
@@ -110,7 +110,7 @@ static bool question_is_left(const struct host *host, int64_t account)
     return count < QUESTIONS_MAX / 2;
 }
 
-/* Returns NULL if too many questions are open. */
+/* Makes a question. Returns NULL if too many questions are open. */
 static struct question *question_new(struct host *host, uint32_t client, uint64_t request,
                                      enum message_kind kind, int64_t timeout_ms)
 {
@@ -176,8 +176,8 @@ void remote_tick(struct host *host, struct host_actions *actions)
 
 /* ---- sequencers ---- */
 
-/* Returns whether a hold of this host that fits the description is held now: 0, HF_ESTALE or
- * HF_EUNKNOWN. */
+/* Returns 0 if a hold of this host that fits the check is held now, HF_ESTALE if none is,
+ * HF_EUNKNOWN if this host cannot tell. */
 static int32_t held_now(const struct host *host, const struct message_check *check)
 {
     struct lock_ref at = {0};
@@ -264,8 +264,8 @@ static void check_asked(struct host *host, const struct message *message,
 
 /* ---- an administrator's break ---- */
 
-/* Ends every hold of the lock that this host has. Returns HF_EFULL if there are more; then the
- * administrator has to break again. */
+/* Ends every hold of the lock that this host has. Returns HF_EFULL if a step cannot end them all;
+ * then the administrator has to break again. */
 static int32_t break_here(struct host *host, struct lock_ref at, bool now,
                           const struct hold_breaker *by, struct host_actions *actions)
 {
@@ -340,8 +340,8 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     return REMOTE_ANSWERS_LATER;
 }
 
-/* Returns whether the lock has that grant. Which grant an adopted lock has is not known yet, but it
- * can only be the one that it had before. So a break applies to it. */
+/* Returns whether the lock has that grant. The grant of an adopted lock is not known yet, but it
+ * can only be the grant that the lock had before. So a break applies to it. */
 static bool is_meant(const struct host *host, struct lock_ref at, struct message_order version)
 {
     return lock_state(host, at) == LOCK_ADOPTED ||

@@ -9,8 +9,8 @@
  *
  * Messages get lost, so a question is repeated until it is answered or its time is over. A repeated
  * break must not end the next hold too: this host remembers the latest breaks by the question's id,
- * and gives the same answer again. A late break must not either: it names the grant that it is
- * about, and ends no hold under another grant.
+ * and gives the same answer again. A late break must not end a later hold either: it names the
+ * grant that it is about, and ends no hold under another grant.
  *
  * Invariant: one user other than root has at most half of the questions.
  */

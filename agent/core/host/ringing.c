@@ -25,7 +25,7 @@ static int64_t kernel_now_ns(void *arg)
     return ringing->outer->now_ns(ringing->outer->arg);
 }
 
-/* The agent itself rang: a dirty bit is set, and has to be looked for. */
+/* Notes that the agent itself rang: a dirty bit is set, and has to be looked for. */
 static void kernel_ring(void *arg)
 {
     ((struct ringing *)arg)->rang = true;
@@ -146,10 +146,10 @@ void ringing_work(struct host *host, uint32_t index,
     if (is_paused(host, index)) {
         return;
     }
-    /* The lower bits of the first word come last. */
+    /* The bits of the first word below the hand come last. */
     for (uint32_t looked = 0; looked <= words; looked++) {
         uint32_t word = space->hand / 64;
-        /* seq_cst: pairs with the fetch_or in hfi_ring(); what rang it is seen below */
+        /* seq_cst: pairs with the fetch_or in hfi_ring(); the cause of the ring is seen below */
         uint64_t bits = atomic_load(&region->dirty[word]);
         bits &= UINT64_MAX << space->hand % 64;
         for (; bits != 0; bits &= bits - 1) {

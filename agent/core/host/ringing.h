@@ -7,7 +7,7 @@
  *
  * The look at a region goes in pieces. The next piece begins behind the lock at which the last one
  * ended, so a lock that always rings does not keep others waiting. A process can set the bits as
- * fast as they are looked at, even without a ring: after as many looks as one tick may have, the
+ * fast as they are looked at, even without a ring. So after as many looks as one tick may have, the
  * namespace pauses.
  *
  * Invariant: a dirty bit that was set before a ring arrived is looked at in this step, or the
@@ -24,8 +24,8 @@ struct ringing;
 struct ringing *ringing_lay_out(struct arena *arena);
 /* Initializes the module. `outer` is the driver's kernel, borrowed. */
 void ringing_init(struct host *host, const struct hfi_kernel *outer);
-/* Returns the kernel with which the agent itself changes words. It is the driver's, but a ring is
- * only noted here, not sent. */
+/* Returns the kernel with which the agent itself changes words. It is the driver's kernel, except
+ * that a ring is only noted here, not sent. */
 const struct hfi_kernel *ringing_kernel(const struct host *host);
 /* Returns the time by the driver's clock, which goes on within a step. */
 int64_t ringing_clock_ns(const struct host *host);
@@ -48,13 +48,14 @@ void ringing_work(struct host *host, uint32_t space,
 void ringing_gather(struct host *host);
 /* Returns whether locks of that namespace are still to be looked at. */
 bool ringing_is_left(const struct host *host, uint32_t space);
-/* Returns whether the agent rang, or a namespace that does not pause has such locks. */
+/* Returns whether the agent rang, or locks of a namespace that does not pause are still to be
+ * looked at. */
 bool ringing_is_left_anywhere(const struct host *host);
 /* Returns when the first pause ends; INT64_MAX: no namespace pauses. */
 int64_t ringing_due_ns(const struct host *host);
-/* Allows ringing_work() the number of looks of a new tick. */
+/* Begins a new tick, in which ringing_work() may do its full number of looks again. */
 void ringing_tick(struct host *host);
-/* Forgets the namespace's rings. Its region was given up. */
+/* For a namespace whose region was given up: forgets its rings. */
 void ringing_leave(struct host *host, uint32_t space);
 
 #endif

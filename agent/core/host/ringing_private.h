@@ -6,14 +6,14 @@
 
 struct ringing_space {
     bool dirty;        /* a ring arrived since the last whole look at the dirty bits */
-    uint32_t hand;     /* where the next look at them begins */
+    uint32_t hand;     /* the slot with which the next look at the dirty bits begins */
     uint32_t attended; /* how many looks there were since the last tick, in pieces of work */
     int64_t pause_ns;  /* no look before this time, since the last tick had as many as it may */
-    uint64_t causes;   /* all dirty bits that were ever found */
+    uint64_t causes;   /* how many dirty bits were ever found */
 };
 
 struct ringing {
-    const struct hfi_kernel *outer; /* the driver's */
+    const struct hfi_kernel *outer; /* the driver's kernel */
     struct hfi_kernel kernel;       /* as *outer, but ring() only sets `rang` */
     bool rang;
     bool is_cause; /* a lock is being looked at because of its dirty bit */

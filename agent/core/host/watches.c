@@ -1,4 +1,4 @@
-/* Which clients want to hear of what: see watches.h. */
+/* Which clients are notified of which changes: see watches.h. */
 #include "watches_private.h"
 
 #include "clients.h"
@@ -82,8 +82,8 @@ static void watch_mark(struct host *host, const struct watch *watch)
     }
 }
 
-/* Returns whether the client's user may have one more watch. All users but root may have half of
- * the table. */
+/* Returns whether the client's user may have one more watch. A user other than root may have at
+ * most half of the table. */
 static bool client_may_watch(const struct host *host, uint32_t client)
 {
     int64_t account = client_peer(host, client)->account;
@@ -219,8 +219,8 @@ static bool tell_watchers(struct host *host, struct lock_ref at, struct host_act
 }
 
 /* Reports what has changed in a namespace, from where the last step stopped. Returns false if no
- * room was left. A bit is cleared before the first watcher is notified: all watchers hear of a
- * later change. */
+ * room was left. A bit is cleared before the first watcher is notified, so that a later change is
+ * reported to all watchers again. */
 static bool tell_space(struct host *host, uint32_t index, struct host_actions *actions)
 {
     struct watch_space *space = &host->watches->spaces[index];
@@ -262,7 +262,7 @@ bool watches_are_left(const struct host *host)
            (host->gossip != NULL && watches->count > 0 && gossip_has_changed(host->gossip));
 }
 
-/* Every watch has to be compared with remote_changed now. The round begins where the previous round
+/* Begins to compare every watch with remote_changed. The round begins where the previous round
  * stopped. */
 static void remote_begin(struct host *host)
 {

@@ -41,7 +41,7 @@ void watch_slot_goes(struct host *host, struct lock_ref at);
 /* Called when a lock rang whose word has the bit of watches. Notes the change; if no watch is left,
  * takes the bit away instead. */
 void watch_ring_arrived(struct host *host, struct lock_ref at);
-/* Forget the noted changes of one slot, or of a namespace. The region was given up. */
+/* For a region that was given up: forget the noted changes of one slot, or of the namespace. */
 void watch_lock_left(struct host *host, struct lock_ref at);
 void watches_space_left(struct host *host, uint32_t space);
 
@@ -49,7 +49,7 @@ void watches_space_left(struct host *host, uint32_t space);
 bool watches_are_left(const struct host *host);
 /* Sends notifications, as long as the step has room. */
 void watches_work(struct host *host, struct host_actions *actions);
-/* Allows watches_work() the number of notifications of a new tick. */
+/* Begins a new tick, in which watches_work() may send its full number of notifications again. */
 void watches_tick(struct host *host);
 /* Notifies a client that it missed changes. */
 void watch_lagged(struct host *host, uint32_t client, struct host_actions *actions);
