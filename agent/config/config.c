@@ -98,7 +98,7 @@ static bool read_label(const char *value, void *out)
     return true;
 }
 
-/* Reads a decimal integer at the start of text. *end becomes the rest of the text. */
+/* Reads a decimal integer at the start of text. Sets *end to the first character behind it. */
 static bool read_integer(const char *text, uint64_t limit, uint64_t *out, const char **end)
 {
     uint64_t value = 0;
@@ -774,7 +774,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct config_voter *)a)->name, ((const struct config_voter *)b)->name);
 }
 
-/* Sorts, because all agents of a cell must have the voters in the same order. */
+/* Sorts the voters, because all agents of a cell must have them in the same order. */
 void config_finish_voters(struct config *config)
 {
     if (config->voter_count == 0) {

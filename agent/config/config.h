@@ -43,7 +43,7 @@ enum { CONFIG_EVERYWHERE = HOST_NAMESPACES_MAX };
  * name. */
 struct config_account {
     char *name;     /* in the list CONFIG_ADMINS it may begin with @ */
-    uint32_t space; /* the index of its namespace; CONFIG_EVERYWHERE: it stands in [agent] */
+    uint32_t space; /* the index of its namespace; CONFIG_EVERYWHERE: the name is in [agent] */
     enum config_list list;
     bool found;
 };
@@ -86,7 +86,7 @@ struct config {
     struct host_limits limits;
     char subuids[PATH_MAX];          /* a file in the format of /etc/subuid: io/subids.h */
     struct config_access everywhere; /* the rights in [agent] */
-    uint32_t namespace_count;        /* [0] is "default" */
+    uint32_t namespace_count;        /* namespaces[0] is "default" */
     struct config_namespace namespaces[HOST_NAMESPACES_MAX];
     uint32_t account_count;
     struct config_account *accounts; /* owned; config_free() frees them */
@@ -144,7 +144,8 @@ struct config_user {
     size_t group_count;
 };
 
-/* The HOST_MAY_... bits of a user in the namespace of index space. own: the agent's own user. */
+/* Returns the HOST_MAY_... bits of a user in the namespace with the index `space`. own: the agent's
+ * own user. */
 uint8_t config_rights(const struct config *config, uint32_t space, uid_t own,
                       const struct config_user *user);
 

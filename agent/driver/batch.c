@@ -228,7 +228,7 @@ bool batch_wait_message(struct driver_batch *batch, const struct message_agent *
 #define ACTION_SIZE(member)                                                                        \
     (offsetof(struct host_action, as.member) + sizeof(((struct host_action *)NULL)->as.member))
 
-/* Returns how many bytes of an action that may wait are used. */
+/* Returns the size of the used part of an action. Only for actions that may wait for a batch. */
 static size_t action_size(const struct host_action *action)
 {
     switch (action->kind) {

@@ -42,8 +42,8 @@ const char *sandbox_drop(void)
         return NULL;
     }
     for (int i = 0; i < CAPABILITIES_MAX; i++) {
-        /* EINVAL: this kernel does not have the capability. EPERM: this root may not drop it, and
-         * so does not have it either. */
+        /* EINVAL: this kernel does not have the capability. EPERM: this root lacks CAP_SETPCAP, so
+         * its bounding set stays as it is. */
         if (i != CAP_NET_BIND_SERVICE && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) != 0 &&
             errno != EINVAL && errno != EPERM) {
             return "the capability bounding set cannot be reduced";
@@ -102,7 +102,7 @@ static const char *const allowed[] = {
     "clock_gettime", "clock_gettime64", "clock_getres", "clock_getres_time64", "clock_nanosleep",
     "clock_nanosleep_time64", "nanosleep", "gettimeofday", "time", "adjtimex", "clock_adjtime",
     "alarm", "setitimer",
-    /* threads, and signals to itself */
+    /* threads, and signals to this process */
     "futex", "futex_time64", "futex_waitv", "set_robust_list", "rseq", "sched_yield",
     "sched_getaffinity", "sched_getparam", "sched_getscheduler", "getcpu", "gettid", "getpid",
     "getppid", "set_tid_address", "exit", "exit_group", "rt_sigaction", "rt_sigprocmask",

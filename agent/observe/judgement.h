@@ -77,7 +77,7 @@ struct judgement_voter {
     bool rules_differ;
     bool connected;
     const char *why_down;        /* "": not known */
-    int64_t round_trip_worst_ns; /* of the last minutes; -1: none */
+    int64_t round_trip_worst_ns; /* the longest of the last minutes; -1: none was measured */
     int64_t clock_least_ppm;     /* its clock differs from this host's at least by this; 0: it may
                                   * not differ at all */
 };

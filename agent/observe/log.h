@@ -53,7 +53,7 @@ struct log_missing log_missing(void);
 void log_leave_out(void);
 
 void log_begin(struct log_line *line, enum log_level level, const char *event);
-/* now_ns: BOOTTIME. */
+/* now_ns: a time of CLOCK_BOOTTIME. */
 void log_begin_limited(struct log_line *line, enum log_level level, const char *event,
                        struct log_limit *limit, int64_t now_ns);
 void log_text(struct log_line *line, const char *key, const char *value);

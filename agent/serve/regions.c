@@ -123,7 +123,8 @@ static bool make_one(struct agent *agent, uint32_t space, char *error)
 {
     const struct hfi_region_sizes sizes = sizes_of(agent);
     struct hfi_region_identity identity;
-    identify(agent, space, clock_random() | 1 /* 0 is no incarnation */, &identity);
+    identify(agent, space, clock_random() | 1 /* 0 means that no incarnation is noted */,
+             &identity);
     if (!region_file_create(&agent->regions->files[space], memory_fd(agent), &sizes, &identity,
                             error)) {
         return false;

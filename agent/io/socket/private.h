@@ -43,7 +43,8 @@ struct connection {
     bool dropped; /* unasked packets were dropped; the handler is notified when the peer reads
                    * again */
     bool closed;
-    int64_t held_ns;   /* nothing is received from it before this time; 0: see connection_hold() */
+    int64_t held_ns;   /* nothing is received from it before this time; 0: connection_hold() has set
+                        * no time */
     bool parked;       /* it is not watched until its user's debt and held_ns are over */
     bool costly;       /* nothing is received or sent on it any more, and the loop does not close
                         * it */
@@ -97,7 +98,7 @@ struct socket_server {
     int64_t elsewhere_ns;            /* the part of the serving time that calls on other users'
                                       * sockets took */
     struct socket_shares *shares;    /* the users' shares of a turn */
-    struct socket_shares own_shares; /* used if the configuration has none */
+    struct socket_shares own_shares; /* the shares if the configuration has none */
     unsigned char buffer[HFI_FRAME_MAX];
 };
 
@@ -155,7 +156,8 @@ void socket_look_behind(struct socket_server *server, int64_t now_ns);
  * packet. Returns false if the connection is costly from now on. */
 bool socket_called(struct connection *connection, int64_t began_ns, bool worked);
 
-/* Does the same for a socket that has no connection. Returns false if the call cost much. */
+/* Like socket_called(), for a socket that has no connection. Returns false if the call cost
+ * much. */
 bool socket_called_once(struct socket_server *server, struct socket_share *share, int64_t began_ns);
 
 /* Has the descriptor closed by another thread or process, without a costly call on the loop's

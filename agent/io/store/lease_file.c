@@ -188,7 +188,7 @@ void lease_file_count_notes(struct lease_file *file)
 {
     struct lease_record last;
     read_record(&file->shared->record, &last);
-    /* seq_cst: as in find_delays() */
+    /* seq_cst: see write_record() */
     if (file->counts && !file->regions_count) {
         atomic_store(&file->notes->noted_ns[0], last.deadline_ns);
     }

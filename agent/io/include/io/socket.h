@@ -64,7 +64,7 @@ enum {
     SOCKET_UNREAD_LOOK_MS = 1000,
     SOCKET_GREETING_MS = 5000,
     SOCKET_GREETING_MAX = 1024,         /* connections that have sent no HELLO yet */
-    SOCKET_GREETING_MAX_PER_USER = 128, /* how many of these one user may have */
+    SOCKET_GREETING_MAX_PER_USER = 128, /* connections without a HELLO that one user may have */
     SOCKET_GREETING_SURE_MS = 100, /* a connection that has sent nothing for this long may lose its
                                     * slot to a new one */
     SOCKET_CONNECTIONS_MAX = 32768,

@@ -47,7 +47,7 @@ struct store_meta {
     uint64_t store_id[2];   /* random, and durable before store_open() returns */
     bool foreign;           /* store_open() failed because the store belongs to another cell or
                              * agent */
-    uint32_t membership;    /* 1 in a new store */
+    uint32_t membership;    /* the version of the record of stores; 1 in a new store */
     uint32_t session_epoch; /* the epoch of the agent's last session; 0: none yet */
     uint32_t round;         /* the coordinator's last round; 0: none yet */
     uint64_t commit;        /* the number of the last commit; every store_commit() adds 1 */

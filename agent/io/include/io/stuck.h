@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* STUCK_MS: how long a thread must have been stuck before a client counts as the cause.
- * STUCK_FORGOTTEN_MS: a tenth of that is forgotten in this time while the thread is not stuck.
+ * STUCK_FORGOTTEN_MS: in this time a tenth of STUCK_MS is forgotten while the thread is not stuck.
  * STUCK_LOOK_MS: for how long one look counts at most. */
 enum { STUCK_MS = 500, STUCK_FORGOTTEN_MS = 500, STUCK_LOOK_MS = 50 };
 
