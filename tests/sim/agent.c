@@ -1,9 +1,9 @@
 /*
- * A simulated agent: the real driver with the real cores. Its operations are here: its messages go
- * into the network, its commits are durable some time later, or never.
+ * A simulated agent: the real driver with the real cores. This file has the driver's operations.
+ * They send messages into the network, and make commits durable some time later, or never.
  *
- * It may be killed at every atomic step of the host core, and between any two other steps. A batch
- * that is being written then is on the disk as a whole, or not at all.
+ * The agent may be killed at every atomic step of the host core, and between any two other steps.
+ * The batch that it is writing at that time then is on the disk as a whole, or not at all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,8 +84,8 @@ static void operation_address(void *arg, const struct message_agent *agent, cons
     }
 }
 
-/* Returns when it is known at the latest whether the batch that is being written reaches the
- * disk. */
+/* Ends the agent's commit: the batch reaches the disk, or the commit fails. A failed commit may
+ * still have reached the disk. */
 static void batch_lands(struct sim_agent *agent)
 {
     const struct driver_batch *batch = agent->batch;
@@ -115,7 +115,8 @@ static void operation_commit(void *arg, const struct driver_batch *batch)
     agent->batch_fails = sim_chance(world.faults.fail);
     agent->durable_ns = sim_now() + takes_ns;
     sim_point();
-    if (world.agent_count == 1) { /* done within the call, as in a real cell of one voter */
+    if (world.agent_count == 1) { /* the commit ends within the call, as in a real cell of one
+                                   * voter */
         sim_point();
         agent->durable_ns = sim_now();
         batch_lands(agent);
@@ -145,10 +146,10 @@ static void operation_session(void *arg, enum renewal_state state, uint32_t epoc
     sim_tell("host %u: session %u is %s", agent->index, epoch, words[state]);
 }
 
-/* ---- a host core that is held up in a region: see agent/run/keeper.h ---- */
+/* ---- a host core that is stopped in a region: see agent/run/keeper.h ---- */
 
-/* agent->taken stays the packet that the loop is handling. Nothing waits here, so no crash can
- * happen here. */
+/* Keeps the session alive while the loop is stopped in a region. agent->taken stays the packet that
+ * the loop was handling. Nothing waits in this function, so no crash can happen in it. */
 static void keep_session(struct sim_agent *agent)
 {
     struct net_packet *packet;
@@ -208,7 +209,7 @@ static uint64_t operation_random(void *arg)
     return sim_random();
 }
 
-/* ---- starting ---- */
+/* ---- starts of the agent ---- */
 
 static void *keep(void **memory, size_t *kept, size_t size)
 {
@@ -276,7 +277,7 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
     renewal_init(&agent->renewal, &config, header);
 }
 
-/* Gossip is only for people, so most seeds have none. */
+/* Makes gossip in few seeds only, because only people read it. */
 static void gossip_make(struct sim_agent *agent)
 {
     struct gossip_config config = {.limits = {.agents = AGENTS + 1, .items = 256, .chunks = 1024},
@@ -326,7 +327,7 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
     HF_CHECK(agent->driver != NULL);
 }
 
-/* After a commit of a start: the agent may be killed there. */
+/* Called after each commit of a start. The agent may be killed here. */
 static void starting(struct sim_agent *agent)
 {
     if (world.agent_count == 1) {
@@ -340,7 +341,7 @@ static void starting(struct sim_agent *agent)
     sim_point();
 }
 
-/* As agent/run/start.c does, with two commits. */
+/* Begins a new epoch with two commits, as agent/run/start.c does. */
 static void begin_epoch(struct sim_agent *agent)
 {
     struct disk *disk = &agent->disk;
@@ -361,7 +362,7 @@ static void begin_epoch(struct sim_agent *agent)
     }
 }
 
-/* Deletes the rows of a region that is not adopted. */
+/* Deletes the rows of a region that the agent does not adopt. */
 static void leave_rows(struct sim_agent *agent)
 {
     struct disk *disk = &agent->disk;
@@ -410,7 +411,7 @@ static void agent_begin(struct sim_agent *agent)
     driver_start(agent->driver, agent->disk.epoch, adopted);
 }
 
-/* ---- serving ---- */
+/* ---- the loop of the agent ---- */
 
 static bool read_network(struct sim_agent *agent)
 {
@@ -458,7 +459,7 @@ static bool read_sockets(struct sim_agent *agent)
     return false;
 }
 
-/* Does one of the things that are due, chosen at random. Returns false if nothing is due. */
+/* Does one of the due things, which it chooses at random. Returns false if nothing is due. */
 static bool turn(struct sim_agent *agent)
 {
     if (agent->stalled_ns != 0 && sim_now() - agent->stalled_ns > SIM_TTL_NS / 3) {
@@ -477,7 +478,7 @@ static bool turn(struct sim_agent *agent)
         return true;
     }
     if (sim_draw(4) == 0 && host_look_for_dead(agent)) {
-        return true; /* a process's end may be known before its socket's end */
+        return true; /* the agent may notice a process's end before its socket's end */
     }
     if (driver_next_ns(agent->driver) <= clock_now(agent) && sim_draw(2) == 0) {
         driver_tick(agent->driver);
@@ -500,8 +501,8 @@ static bool turn(struct sim_agent *agent)
 static void check_cores(struct sim_agent *agent)
 {
     host_check_invariants(agent->host);
-    /* Checks that the agent repaired nothing. No process writes rubbish into a region here, so
-     * everything in it must be right. (A spoilt region reads as zeros.) */
+    /* Checks that the agent has repaired nothing. The values in a region are right, because no
+     * process of the simulator writes rubbish. (Only a spoilt region reads as zeros.) */
     uint64_t repairs = host_counts(agent->host)->repairs;
     if (agent->spoilt || repairs < agent->repairs) {
         agent->repairs = repairs;
@@ -514,7 +515,7 @@ static void check_cores(struct sim_agent *agent)
     }
 }
 
-/* Returns the next time at which there is something to do without an event. */
+/* Returns the next time at which the agent has something to do, if no event comes before. */
 static int64_t next_ns(const struct sim_agent *agent)
 {
     int64_t at_ns = clock_true(agent, driver_next_ns(agent->driver));
@@ -531,7 +532,7 @@ static int64_t next_ns(const struct sim_agent *agent)
     return agent->batch != NULL && agent->durable_ns < at_ns ? agent->durable_ns : at_ns;
 }
 
-/* As agent/run/loop.c does when it gets SIGTERM. */
+/* Resigns after SIGTERM, and ends when that is done, as agent/run/loop.c does. */
 static void see_to_end(struct sim_agent *agent)
 {
     if (agent->stops_ns == 0) {
@@ -553,7 +554,7 @@ static void agent_main(void *arg)
     struct sim_agent *agent = arg;
     uint32_t turns = 0;
     agent_begin(agent);
-    for (;;) { /* runs until it is killed, or its disk fails */
+    for (;;) { /* the loop runs until the agent is killed, or its disk fails */
         bool busy = turn(agent);
         if (!busy || sim_draw(3) == 0) {
             driver_flush(agent->driver);
@@ -581,7 +582,7 @@ void agent_start(struct sim_agent *agent)
     kernel_fill(&agent->kernel, agent);
     agent->up = true;
     agent->serving = false;
-    agent->rung = true; /* clients may have rung while no agent ran */
+    agent->rung = true; /* clients may have sent rings while no agent ran */
     agent->stalled_ns = 0;
     agent->stops_ns = 0;
     agent->resigns = false;
@@ -593,7 +594,7 @@ void agent_start(struct sim_agent *agent)
     fiber_start(&agent->fiber, agent_main, agent);
 }
 
-/* ---- ends ---- */
+/* ---- ends of the agent ---- */
 
 static void process_ends(struct sim_agent *agent, int64_t down_ns, bool quiet)
 {
@@ -633,7 +634,7 @@ void agent_crash(struct sim_agent *agent, int64_t down_ns)
 
 void agent_stop(struct sim_agent *agent, int64_t down_ns)
 {
-    if (!agent->up || !agent->serving) { /* a process that has not begun ends at once */
+    if (!agent->up || !agent->serving) { /* an agent that has not begun to serve ends at once */
         agent_crash(agent, down_ns);
     } else if (agent->stops_ns == 0) {
         sim_tell("host %u: agent is told to end", agent->index);
@@ -655,7 +656,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
     memset(agent->records, 0, sizeof(agent->records));
     memset(agent->kept, 0, sizeof(agent->kept));
     memset((void *)agent->delays_ms, 0, sizeof(agent->delays_ms));
-    if (agent->region_count > 0) { /* no process maps it any more */
+    if (agent->region_count > 0) { /* no process maps the last region any more */
         struct region_memory *last = &agent->regions[agent->region_count - 1];
         free(last->memory);
         free(last->zeros);
@@ -667,7 +668,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
     }
 }
 
-/* ---- a lost disk, or an old copy ---- */
+/* ---- a disk that is lost, or replaced by an old copy ---- */
 
 static void wrong_store(struct sim_agent *agent)
 {
@@ -676,7 +677,7 @@ static void wrong_store(struct sim_agent *agent)
     watch_forgot(agent);
 }
 
-/* The epoch is in the state directory too: an agent that loses it knows none. */
+/* The agent also loses its epoch, which is in the state directory. */
 void agent_lose_disk(struct sim_agent *agent)
 {
     agent_crash(agent, sim_draw(200) * SIM_MS);
@@ -687,7 +688,7 @@ void agent_lose_disk(struct sim_agent *agent)
     wrong_store(agent);
 }
 
-/* The commit of taking back a start over (agent/io/store/replace.c). */
+/* Commits the undoing of a start-over (agent/io/store/replace.c). */
 static void put_back(struct sim_agent *agent)
 {
     struct quorum_seen *own = &agent->disk.seen[agent->index];
@@ -706,10 +707,10 @@ void agent_restore_disk(struct sim_agent *agent)
              agent->index, (unsigned long long)agent->copy->commit,
              (unsigned long long)agent->disk.commit);
     agent->disk = *agent->copy;
-    agent->lease_file.valid = false; /* no operator puts a copy back within the time of a lease */
+    agent->lease_file.valid = false; /* no operator is so fast that a lease still counts */
     memset(agent->records, 0, sizeof(agent->records));
     agent->copied = false;
-    /* The store may start over before its agent ever ran with it, and that may be undone. */
+    /* The store may start over before its agent has run with it, and the operator may undo that. */
     for (uint32_t i = world.faults.mistake != 0 ? sim_draw(40) : 0; i > 0; i--) {
         put_back(agent);
     }

@@ -1,7 +1,8 @@
 /*
- * Rules broken on purpose. Some functions of the lock word are renamed for the simulator (real_X),
- * and their calls pass through here. If a rule is broken and no check fails, the check is
- * worthless. Rules between hosts are in breaks_core.c; some others are in disk.c and agent.c.
+ * Rules that the simulator breaks on purpose. Some functions of the lock word are renamed for the
+ * simulator (real_X), and calls of them go through this file. If a rule is broken and no check
+ * fails, the check is worthless. Rules between hosts are in breaks_core.c; some others are in
+ * disk.c and agent.c.
  */
 #include <string.h>
 
@@ -50,7 +51,8 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     real_hfi_grant(agent, slot, mode, broken == BREAK_TOKENS ? 1 : token_first, token_last);
 }
 
-/* HAND_OVERS: no release counts. (A higher number in the region is put right by the agent.) */
+/* HAND_OVERS: releases do not count as hand-overs. (The agent would correct a higher number in the
+ * region.) */
 enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
 {
     _Atomic uint32_t *left = &actor->region->slots[slot].handovers_left;
@@ -60,7 +62,7 @@ enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint6
     return real_hfi_release(actor, slot, token);
 }
 
-/* Votes are sent, or counted, before they are durable. */
+/* TOLD_FIRST, OWN_VOTE: votes are sent, or counted, before they are durable. */
 bool sim_waits_for_disk(enum message_kind kind, bool own)
 {
     bool vote = kind == MESSAGE_ACCEPTED || kind == MESSAGE_PROMISE;

@@ -1,7 +1,8 @@
 /*
- * Rules of the protocol between hosts that are broken on purpose: functions of the quorum core, of
- * the renewal and of the host core are renamed for the simulator (real_X) and pass through here.
- * This file reads the core's private state, which no other file outside of the core does.
+ * Rules of the protocol between hosts that the simulator breaks on purpose. Functions of the quorum
+ * core, of the renewal and of the host core are renamed for the simulator (real_X), and calls of
+ * them go through this file. It reads the core's private state, which no other file outside of the
+ * core does.
  */
 #include <string.h>
 
@@ -25,14 +26,14 @@ void real_queues_request(struct quorum *quorum, const struct message *message);
 void real_renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
                         struct actions *actions);
 
-/* One vote less than a majority. */
+/* MAJORITY: one vote less than a majority suffices. */
 uint32_t rules_majority(const struct quorum *quorum)
 {
     uint32_t majority = real_rules_majority(quorum);
     return broken == BREAK_MAJORITY && majority > 1 ? majority - 1 : majority;
 }
 
-/* A voter takes a session for lapsed early. */
+/* LAPSE: a voter takes a session for lapsed too early. */
 int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns)
 {
     bool session = duration_ns == quorum->config->session_ttl_ns;
@@ -40,13 +41,13 @@ int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns)
                                             : real_rules_long_ns(quorum, duration_ns);
 }
 
-/* A coordinator waits for no lock-delay. */
+/* DEATH_DELAY: a coordinator waits for no lock-delay. */
 int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
 {
     return broken == BREAK_DEATH_DELAY ? 0 : real_rules_closed_ns(quorum, lock_delay_ns);
 }
 
-/* A store that is lost, or an old copy, votes. */
+/* OLD_STORE: a voter votes with an empty store, or with an old copy. */
 bool members_votes(const struct quorum *quorum)
 {
     return broken == BREAK_OLD_STORE || real_members_votes(quorum);
@@ -57,13 +58,14 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     return broken == BREAK_OLD_STORE || real_members_admit(quorum, message);
 }
 
-/* A name that is missing here has no value: the coordinator asks no majority. */
+/* READ: a coordinator takes a name that is missing in its store for a name without a value, and
+ * asks no majority. */
 bool ballots_is_complete(const struct quorum *quorum, uint32_t partition)
 {
     return broken == BREAK_READ || real_ballots_is_complete(quorum, partition);
 }
 
-/* An acceptor takes over another one's value even if it is older. */
+/* ADOPT: an acceptor takes over another acceptor's value even if that is older. */
 bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
 {
     uint32_t name = names_find(quorum->names, value->name.bytes, value->name.length);
@@ -76,7 +78,7 @@ bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
     return real_registers_adopt(quorum, value);
 }
 
-/* A voter acknowledges a marked session. */
+/* ACK: a voter acknowledges a renewal of a session that it has marked. */
 void sessions_renew(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
@@ -90,7 +92,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     quorum->sessions->of[index].marked = marked;
 }
 
-/* A voter marks a session that it once reported as lapsed, whatever came since. */
+/* MARK: a voter marks a session that it reported as lapsed once, even if a renewal came since. */
 void sessions_mark(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
@@ -107,7 +109,8 @@ void sessions_mark(struct quorum *quorum, const struct message *message)
     real_sessions_mark(quorum, message);
 }
 
-/* A coordinator serves the host that came last, or does not believe a host's waiting time. */
+/* ORDER: a coordinator serves the host that came last. WAITED: it ignores the waiting time that a
+ * host reports. */
 static void acquire(struct quorum *quorum, const struct message *message)
 {
     struct message changed;
@@ -121,8 +124,9 @@ static void acquire(struct quorum *quorum, const struct message *message)
 }
 
 /*
- * The whole range counts as used when an exclusive grant becomes a shared one, as in earlier
- * releases. Or any AMEND makes the grant shared whose version it names, however late it comes.
+ * DOWNGRADE: the whole range counts as used when an exclusive grant becomes a shared one, as in
+ * earlier releases. LATE_SHARE: any AMEND makes the grant shared whose version it names, however
+ * late the AMEND comes.
  */
 static bool amend_broken(const struct message_amend *amend, const struct record *record,
                          struct message_amend *changed)
@@ -144,7 +148,7 @@ static bool amend_broken(const struct message_amend *amend, const struct record 
     return true;
 }
 
-/* A give-back counts for whatever version the register has now. */
+/* VERSION: a give-back applies to any version that the register has. */
 void queues_request(struct quorum *quorum, const struct message *message)
 {
     if (message->kind == MESSAGE_ACQUIRE) {
@@ -175,7 +179,7 @@ void queues_request(struct quorum *quorum, const struct message *message)
     real_queues_request(quorum, message);
 }
 
-/* A waiter is refused if another voter coordinates now. */
+/* SUCCESSOR: a waiter is refused if another voter has become the coordinator. */
 void handover_look(struct quorum *quorum, struct operation *operation)
 {
     if (broken != BREAK_SUCCESSOR) {
@@ -188,7 +192,7 @@ void handover_look(struct quorum *quorum, struct operation *operation)
     }
 }
 
-/* The lease is counted from the answer's arrival. */
+/* LEASE: the host counts the lease from the arrival of the answer. */
 void renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
                    struct actions *actions)
 {

@@ -1,23 +1,24 @@
 /*
- * Invariants of holds, checked outside of the code that must keep them.
+ * Invariants of holds. The checks are outside of the code that must keep these invariants.
  *
- * A hold counts as its process sees it: from the return of HELD until it calls release, or until
- * its last known deadline has passed by its host's clock. If it ends in any other way than by
- * release (death, hang-up, its own limit, the session's end), the lock must stay closed for its
- * lock-delay from then on: in true time, or within one session by its host's clock. Each new hold
- * is compared with every other of that lock, on whatever host.
+ * A hold counts as its process sees it. It begins when HELD is returned. It ends when the process
+ * calls release, or when the last deadline that the process knows has passed by its host's clock. A
+ * hold may also end without a release: by death, hang-up, its own limit, or the session's end. Then
+ * the lock must stay closed for its lock-delay, in true time, or within one session by the host's
+ * clock. Each new hold is compared with every other hold of that lock, on any host.
  *
- * Tokens, cell-wide and by true time: an exclusive hold has a higher one than every hold before it,
- * a shared hold at least that of every exclusive one before it, and no hold a lower one than any
- * whose taking had returned when its own began (check_takes()).
+ * Tokens are checked for the whole cell and by true time. An exclusive hold has a higher token than
+ * every hold before it. A shared hold has at least the token of every exclusive hold before it. No
+ * hold has a lower token than a hold whose take had returned when its own take began
+ * (check_takes()).
  */
 #include <string.h>
 
 #include "sim.h"
 
-/* A host sends its request again after this time. */
+/* after this time a host repeats its request */
 static const int64_t TRIED_NS_MAX = 240 * SIM_MS;
-/* By this time every partition of a cell without faults has its coordinator. */
+/* by this time every partition of a cell without faults has its coordinator */
 static const int64_t SETTLED_NS = 5000 * SIM_MS;
 
 enum hold_end { HOLD_RUNS = 0, HOLD_RELEASING, HOLD_RELEASED, HOLD_FORGOTTEN };
@@ -28,22 +29,22 @@ struct hold_note {
     bool shared;
     bool hung_up;
     const struct sim_agent *agent;
-    uint32_t boot;  /* the boot of its host */
+    uint32_t boot;  /* the boot of its host at that time */
     uint32_t epoch; /* the epoch of its session */
     uint32_t process;
     uint32_t generation;
     uint32_t lock;
     uint64_t token;
     int64_t told_until_ns; /* the latest deadline that its process knows, by its host's clock */
-    int64_t vanished_ns;   /* when the holder died or hung up, in true time; INT64_MAX: it has
-                            * not */
+    int64_t vanished_ns;   /* when the holder died or hung up, in true time; INT64_MAX: the
+                            * holder did neither */
     int64_t delay_ns;
 };
 
 static struct hold_note notes[HOLDS_MAX];
 static uint64_t highest[LOCKS]; /* the highest token of exclusive holds */
-static uint64_t read_at[LOCKS]; /* the highest token of shared holds; two that overlap may return in
-                                 * any order */
+static uint64_t read_at[LOCKS]; /* the highest token of shared holds; two overlapping takes may
+                                 * return in any order */
 
 void check_reset(void)
 {
@@ -63,7 +64,7 @@ static int64_t remaining(struct sim_process *process, struct sim_handle *handle,
                             clock_now(process->agent), gone);
 }
 
-/* Returns when the hold ended without a release, or will end, in true time. */
+/* Returns the true time at which the hold ended, or will end, without a release. */
 static int64_t ends_ns(const struct hold_note *note)
 {
     int64_t until_ns = note->boot == note->agent->clock.boot
@@ -72,9 +73,10 @@ static int64_t ends_ns(const struct hold_note *note)
     return note->vanished_ns < until_ns ? note->vanished_ns : until_ns;
 }
 
-/* Returns how much of the lock-delay is left; <= 0: nothing. Within a session the host's own clock
- * counts, which both holders have. After a session's end a coordinator counts, by the clock of any
- * voter, and so long that the lock-delay has passed in true time for any next holder. */
+/* Returns how much of the lock-delay is left; <= 0 means nothing. Within a session both holders
+ * have the host's own clock, which counts. After a session's end a coordinator counts, by any
+ * voter's clock. It counts so long that the lock-delay has passed in true time before any next
+ * hold. */
 static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent *agent,
                             uint32_t epoch, int64_t over_ns)
 {
@@ -84,7 +86,7 @@ static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent
     return over_ns + note->delay_ns - sim_now();
 }
 
-/* Drops notes that cannot matter any more, to make room. */
+/* Returns room for a note. It drops notes that can no longer matter. */
 static struct hold_note *note_new(void)
 {
     for (uint32_t i = 0; i < HOLDS_MAX; i++) {
@@ -103,8 +105,8 @@ void check_takes(struct sim_handle *handle)
     handle->token_floor = highest[handle->lock] > read ? highest[handle->lock] : read;
 }
 
-/* If nothing is lost and no process is killed, a try is answered before its host repeats the
- * request: the answer depends on no repeat. */
+/* If nothing is lost and no process is killed, a try gets its answer before its host would repeat
+ * the request. So the answer does not depend on a repeat. */
 void check_tried(const struct sim_process *process, const struct sim_handle *handle,
                  int64_t began_ns, bool refused)
 {
@@ -115,7 +117,7 @@ void check_tried(const struct sim_process *process, const struct sim_handle *han
     }
 }
 
-/* Checks the token of a hold that begins now. */
+/* Checks the token of a hold that has just begun. */
 static void check_token(const struct sim_process *process, const struct sim_handle *handle,
                         bool shared)
 {
@@ -140,7 +142,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
 {
     bool gone = false;
     int64_t until_ns = clock_now(process->agent);
-    until_ns += remaining(process, handle, &gone); /* time passes during this call */
+    until_ns += remaining(process, handle, &gone); /* time passes in this call */
     int64_t left_ns = until_ns - clock_now(process->agent);
     int64_t now_ns = sim_now();
     if (left_ns <= 0) {
@@ -242,7 +244,7 @@ void check_vanished(const struct sim_process *process, bool dead)
             note->generation == process->generation) {
             note->vanished_ns = sim_now() < note->vanished_ns ? sim_now() : note->vanished_ns;
             note->hung_up = true;
-            if (dead) { /* it is not known whether a release that it had begun took place */
+            if (dead) { /* it is unknown whether the release that it had begun took place */
                 note->end = note->end == HOLD_RUNS ? HOLD_FORGOTTEN : HOLD_RELEASED;
             }
         }
@@ -260,7 +262,7 @@ void check_reboots(const struct sim_agent *agent)
     }
 }
 
-/* Returns whether a place in the queue belongs to a living process that sleeps on it. */
+/* Returns whether a living process sleeps on that seat. */
 static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
 {
     for (uint32_t i = 0; i < world.process_count; i++) {
@@ -273,8 +275,8 @@ static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
     return false;
 }
 
-/* Returns whether the word names a handle whose process sleeps on its seat, so that a wake-up is
- * missing. */
+/* Returns whether the word names a handle whose process sleeps on its seat. Then a wake-up was
+ * lost. */
 static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region *region,
                           uint32_t slot, uint64_t word)
 {
@@ -282,7 +284,7 @@ static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region
         const struct sim_process *process = &world.processes[i];
         for (uint32_t k = 0; process->agent == agent && process->alive && k < HANDLES; k++) {
             const struct sim_handle *handle = &process->handles[k];
-            /* A word of a region that was given up names no holder here. */
+            /* only the region in use counts: words of abandoned regions name no holder */
             bool here = handle->open && handle->region == (int32_t)agent->region_count - 1;
             if (here && handle->slot == slot && handle->seat != HFI_SEAT_NONE &&
                 handle->holder == hfi_word_holder(word) && sleeps_on(region, handle->seat)) {

@@ -1,9 +1,9 @@
 /*
  * A host's clock (CLOCK_BOOTTIME). It runs at a rate within max_drift of true time. The rate
- * changes now and then, and each boot begins anew. Its late readings are kept, so that a checker
- * knows when a deadline passed.
+ * changes now and then, and each boot begins with a new clock. The last segments of the clock are
+ * kept, so that a checker knows at which true time a deadline passed.
  *
- * In a cell of one host it is true time: there is nothing to drift from.
+ * In a cell of one host the clock is true time, because there is no other clock to differ from.
  */
 #include "sim.h"
 
@@ -20,7 +20,7 @@ static int64_t local_at(const struct clock_segment *segment, int64_t true_ns)
 }
 
 /* Returns the true time at which the clock shows local_ns. It is rounded up, so that the clock
- * shows no less by then. */
+ * shows at least local_ns at that time. */
 static int64_t true_at(const struct clock_segment *segment, int64_t local_ns)
 {
     int64_t ahead_ns = local_ns - segment->local_ns;
@@ -33,7 +33,7 @@ static int64_t draw_rate(void)
     if (world.agent_count == 1 || world.faults.drift == 0) {
         return MILLION;
     }
-    /* The extreme rates matter most. */
+    /* the extreme rates are drawn most often, because they matter most */
     uint32_t which = sim_draw(4);
     return MILLION + (which == 0   ? bound
                       : which == 1 ? -bound
@@ -83,7 +83,7 @@ int64_t clock_true(const struct sim_agent *agent, int64_t local_ns)
         return INT64_MAX;
     }
     uint32_t kept = clock->count < CLOCK_SEGMENTS ? clock->count : CLOCK_SEGMENTS;
-    for (uint32_t i = 0; i < kept; i++) { /* the newest segments first */
+    for (uint32_t i = 0; i < kept; i++) { /* beginning with the newest segment */
         const struct clock_segment *segment =
             &clock->segments[(clock->count - 1 - i) % CLOCK_SEGMENTS];
         if (segment->boot != clock->boot) {
@@ -102,7 +102,7 @@ int64_t clock_at(const struct sim_agent *agent, int64_t true_ns)
 {
     const struct host_clock *clock = &agent->clock;
     uint32_t kept = clock->count < CLOCK_SEGMENTS ? clock->count : CLOCK_SEGMENTS;
-    for (uint32_t i = 0; i < kept; i++) { /* the newest segments first */
+    for (uint32_t i = 0; i < kept; i++) { /* beginning with the newest segment */
         const struct clock_segment *segment =
             &clock->segments[(clock->count - 1 - i) % CLOCK_SEGMENTS];
         if (segment->boot == clock->boot && segment->true_ns <= true_ns) {

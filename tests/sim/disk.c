@@ -1,8 +1,8 @@
 /*
  * An agent's store. A batch is one transaction: it is stored as a whole or not at all.
  *
- * Invariants of the rows themselves (a promise, an accepted order, a mark never falls) are checked
- * here; those of messages about them, in watch.c.
+ * This file checks the invariants of the rows themselves: a promise, an accepted order and a mark
+ * never fall. watch.c checks messages about the rows.
  */
 #include <stdio.h>
 #include <string.h>
@@ -159,7 +159,7 @@ void disk_apply(struct sim_agent *agent, const struct driver_batch *batch)
     disk->commit++;
 }
 
-/* ---- reading it back ---- */
+/* ---- reading the rows ---- */
 
 static void load_rows(const struct disk *disk, struct quorum *quorum)
 {
@@ -205,8 +205,9 @@ void disk_preset_tokens(void)
         reg.accepted = (struct message_order){ballot, i + 1};
         reg.value.version = reg.accepted;
         reg.value.permits = 1;
-        /* A few tokens before the slot's high bits change. A slot that was left then belongs to no
-         * lock while its region is in use, so there may be no more locks than spare slots. */
+        /* The lock begins a few tokens before the slot's high bits change. A slot that is used up
+         * then belongs to no lock as long as its region is in use. So there must not be more such
+         * locks than spare slots. */
         uint32_t before = sim_draw(4);
         bool high = i < SLOTS - LOCKS;
         reg.value.token_first = high ? 2 * MESSAGE_TOKEN_BLOCK - 1 - before : 1;
@@ -217,7 +218,7 @@ void disk_preset_tokens(void)
             disk->registers[i] = (struct disk_register){true, reg};
         }
     }
-    /* A store with a promise belongs to a cell that was made before. */
+    /* A store with a promise belongs to a cell that exists already. */
     for (uint32_t voter = 0; voter < world.voters * world.voters; voter++) {
         const struct sim_agent *agent = &world.agents[voter % world.voters];
         struct quorum_member *row = &world.agents[voter / world.voters].disk.members[agent->index];

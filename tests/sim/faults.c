@@ -1,9 +1,9 @@
 /*
- * What a seed draws: the cell, the kinds of faults and how often they happen; and the faults
- * themselves. In the end everything heals.
+ * What a seed draws: the cell, the kinds of faults, and how often each happens. Also the faults
+ * themselves. At the end of a run all faults heal.
  *
- * The draws can be overruled from outside (struct run), so that a failing run can be made smaller;
- * the draws stay the same.
+ * struct run can override the draws, so that a failing run can be made smaller. The other draws
+ * stay the same.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 #include "shim_plan.h"
 #include "sim.h"
 
-/* A fault and its name. It is a chance, or a behaviour that is on or off. */
+/* The name and the setting of a fault. The setting is a chance, or a behaviour that is on or
+ * off. */
 struct fault {
     const char *name;
     size_t offset;
@@ -47,7 +48,7 @@ const char *fault_name(uint32_t index)
     return index < FAULTS ? table[index].name : NULL;
 }
 
-/* Either off, or on and frequent. */
+/* Turns a fault off, or makes it frequent. */
 static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
     enum { OFTEN = 200 };
@@ -71,7 +72,7 @@ bool faults_are_none(void)
            !world.faults.rest;
 }
 
-/* ---- drawing ---- */
+/* ---- draws ---- */
 
 const uint64_t *sim_range_first(void)
 {
@@ -114,7 +115,7 @@ uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit)
     return (uint32_t)(mixed >> 33) % limit;
 }
 
-/* Draws the chance of a fault; half of the faults are off. */
+/* Draws the chance of a fault. Half of the faults are off. */
 static uint32_t rarely(uint32_t in)
 {
     return sim_draw(2) == 0 ? 0 : in / 2 + sim_draw(in * 2);
@@ -221,7 +222,7 @@ static void crash_all(int64_t most_ns)
     }
 }
 
-/* A whole host stands still, while its clock goes on. */
+/* Stops a whole host, while its clock runs on. */
 static void suspend(struct sim_agent *agent, int64_t for_ns)
 {
     sim_tell("host %u is suspended for %lld us", agent->index, (long long)for_ns / 1000);
@@ -291,15 +292,15 @@ static void inject_agents(const struct faults *faults)
     }
 }
 
-/* The agent's host is short of processor time, so the agent runs for a few milliseconds now and
- * then. Each agent has its own times for the whole run, so that their phases differ. */
+/* Stops the agent, because its host lacks processor time. It then runs for a few milliseconds now
+ * and then. Each agent has its own times for the whole run, so that their phases differ. */
 static int64_t starve(struct sim_agent *agent)
 {
     uint32_t what = AGENTS + 1 + agent->index;
     int64_t runs_ns = (10 + faults_draw_beside(what, 1, 50)) * SIM_MS;
     int64_t rests_ns = (100 + faults_draw_beside(what, 2, 450)) * SIM_MS;
     if (!world.run.starved && faults_draw_beside(what, 0, 4) == 0) {
-        return INT64_MAX; /* that host has enough processor time */
+        return INT64_MAX; /* this host has enough processor time */
     }
     if (agent->starves_ns <= sim_now()) {
         if (agent->up) {
@@ -322,13 +323,14 @@ int64_t faults_starve(void)
     return next_ns;
 }
 
-/* ---- lost disks and old copies ---- */
+/* ---- disks that are lost or replaced by old copies ---- */
 
-/* Returns whether each majority that may answer that voter's first question has a voter that knows
- * its store durably: then the cell notices a loss or an old copy, even one that is a single commit
- * old, whatever else happens. An old copy of a store that fewer voters know may pass for the real
- * one. The protocol cannot prevent that (DECISIONS.md), so it is not played. More than one such
- * fault at a time may be too many. */
+/* Returns whether the cell would certainly notice that the voter lost its store, or has the copy
+ * with `commit`. It would if every majority that may answer the voter's first question has
+ * another voter that knows the store durably. That suffices even for a copy that is one commit
+ * old. An old copy of a store that fewer voters know may pass for the real store. The protocol
+ * cannot prevent that (DECISIONS.md), so the simulator does not do it. Two such faults at a time
+ * may be too many. */
 static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
 {
     uint32_t knowing = 0;
@@ -344,12 +346,13 @@ static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
                      seen->commit > commit;
         knowing += other != agent && listed && (lost || newer);
     }
-    uint32_t asked = world.voters / 2; /* others that it asks, for a majority with itself */
+    uint32_t asked = world.voters / 2; /* how many other voters it asks, for a majority with
+                                        * itself */
     return knowing >= world.voters - asked;
 }
 
-/* Keeps a copy of a disk, and later puts the copy back: when the cell would notice the old copy, at
- * once or after some seconds. */
+/* Keeps a copy of a disk. Later, when the cell would notice the old copy, puts it back, at once or
+ * after some seconds. */
 static void inject_copies(const struct faults *faults, struct sim_agent *agent)
 {
     bool same = agent->copied && memcmp(agent->copy->store_id, agent->disk.store_id,
@@ -368,8 +371,8 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
     }
 }
 
-/* Returns whether no voter's store is lost, an old copy, or about to be replaced by one. One such
- * store, and one that starts over without need, may be too many. */
+/* Returns whether no voter's store is lost, an old copy, or about to be replaced by one. Such a
+ * store and another voter that starts over without need may be too many. */
 static bool nothing_is_lost(void)
 {
     bool lost = false;
@@ -385,7 +388,8 @@ static void inject_disks(const struct faults *faults)
 {
     struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
     inject_copies(faults, agent);
-    /* The commits of a start must not make an old copy look newer, wherever the start ends. */
+    /* Kills the agent in some of its starts. The commits of these starts must not make an old copy
+     * look newer. */
     if (agent->starts_again > 0 && agent->up && sim_draw(8) == 0) {
         agent->starts_again--;
         agent_crash(agent, sim_draw(20) * SIM_MS);
@@ -393,16 +397,16 @@ static void inject_disks(const struct faults *faults)
     if (sim_chance(faults->lose) && found_out(agent, 0, true)) {
         agent_lose_disk(agent);
     }
-    /* Lets several voters start over without need, also at the same time. A voter that can finish
-     * does; one that cannot gets its store back. */
+    /* Lets voters start over without need, and perhaps several at the same time. A voter that
+     * cannot finish gets its old store back. */
     if (sim_chance(faults->mistake) && world.voters > 1 && !agent->disk.rejoin &&
         nothing_is_lost()) {
         agent_rejoin_by_mistake(agent);
     }
 }
 
-/* All processes close everything for some seconds, so all names are deleted, and then used again.
- * If all agents end meanwhile, the names are only on disks. */
+/* For some seconds all processes close everything and rest. So all names are deleted, and used
+ * again later. If all agents end in that time, only the disks have the names. */
 static void inject_rest(const struct faults *faults)
 {
     if (!faults->rest) {
@@ -468,7 +472,7 @@ int64_t faults_start_due(void)
     return next_ns;
 }
 
-/* ---- healing ---- */
+/* ---- the end of all faults ---- */
 
 void faults_heal(void)
 {
@@ -476,8 +480,8 @@ void faults_heal(void)
     sim_tell("everything heals");
     world.healing = true;
     world.healed_ns = sim_now();
-    /* Not in a cell where tokens are soon used up: a host whose slot is used up gives the grant
-     * back and asks anew. */
+    /* No rolling restart in a cell whose tokens are soon used up: a host whose slot is used up
+     * gives the grant back and requests it anew, which changes the order. */
     world.rolling = world.faults.rolling && !world.faults.high_tokens;
     world.orderly = world.faults.orderly;
     world.faults = (struct faults){.delay_ns_max = delay_ns};

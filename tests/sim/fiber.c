@@ -1,11 +1,11 @@
 /*
  * Fibers in virtual time: see fiber.h.
  *
- * A fiber begins on its stack by setcontext(); from then on it is entered and left by _setjmp() and
- * _longjmp(), which make no system call (swapcontext() does twice, for the mask of signals) and
- * have AddressSanitizer clear no whole stack each time.
+ * A fiber begins on its stack by setcontext(). Later it is entered and left by _setjmp() and
+ * _longjmp(), because they make no system call. swapcontext() makes two, for the signal mask, and
+ * makes AddressSanitizer clear a whole stack each time.
  */
-#undef _FORTIFY_SOURCE /* its longjmp() takes another stack for an error */
+#undef _FORTIFY_SOURCE /* its longjmp() reports a change of the stack as an error */
 #include "fiber.h"
 
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static void to_fiber(struct fiber *fiber)
     if (_setjmp(all.scheduler) == 0) {
         if (fiber->begins) {
             (void)setcontext(&fiber->context);
-            abort(); /* the fiber never returns from this */
+            abort(); /* setcontext() does not return */
         }
         _longjmp(fiber->here, 1);
     }
@@ -131,7 +131,9 @@ void fiber_start(struct fiber *fiber, void (*run)(void *arg), void *arg)
         HF_CHECK(fiber->stack != NULL);
     }
 #ifdef WITH_ASAN
-    __asan_unpoison_memory_region(fiber->stack, FIBER_STACK); /* the stack's last user was killed */
+    __asan_unpoison_memory_region(fiber->stack, FIBER_STACK); /* the fiber that last had this
+                                                               * stack was killed in the middle
+                                                               * of a call */
 #endif
     HF_CHECK(getcontext(&fiber->context) == 0);
     fiber->context.uc_stack.ss_sp = fiber->stack;
@@ -163,7 +165,7 @@ void fiber_exit(void)
 {
     all.current->state = FIBER_DEAD;
     to_scheduler(all.current);
-    abort(); /* a dead fiber was run */
+    abort(); /* a dead fiber must not run again */
 }
 
 void sim_point(void)
@@ -189,7 +191,7 @@ void fiber_wait(int64_t until_ns)
 void fiber_sleep_ns(int64_t duration_ns)
 {
     int64_t until_ns = all.now_ns + duration_ns;
-    while (all.now_ns < until_ns) { /* if woken early, it goes on sleeping */
+    while (all.now_ns < until_ns) { /* a fiber that is woken early sleeps again */
         fiber_wait(until_ns);
     }
 }
@@ -255,7 +257,7 @@ void fiber_stop(struct fiber *fiber, int64_t duration_ns)
     fiber->stopped = true;
 }
 
-/* Returns when the fiber can run: now or earlier, later, or never. */
+/* Returns the time from which the fiber can run. INT64_MAX: it cannot run until an event. */
 static int64_t ready_at(const struct fiber *fiber)
 {
     int64_t at_ns = INT64_MAX;

@@ -1,6 +1,6 @@
 /*
- * What outlives an agent's process on its host: the regions, the records of clients, and the lease
- * file. A reboot ends them. This file also carries out the host core's actions on them.
+ * What a host keeps when its agent ends: the regions, the records of clients, and the lease file. A
+ * reboot deletes all of them. This file also carries out the host core's actions on them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,16 @@
 #include "proto/check.h"
 #include "sim.h"
 
-/* One user may have half of the clients. All processes belong to one user, and may all be on one
+/* A user may have half of the clients. All processes belong to one user, and may all be on one
  * host. */
 enum { CLIENTS = 2 * PROCESSES, SIM_HANDLES = 128, WATCHES = 8, REQUESTS = 16 };
 
-/* ---- the kernel ---- */
+/* ---- the kernel for the processes of a host ---- */
 
 static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
 {
     const struct sim_agent *agent = arg;
-    if (timeout_ns > 0) { /* by this host's clock */
+    if (timeout_ns > 0) { /* the timeout is by this host's clock */
         int64_t now_ns = clock_now(agent);
         int64_t until_ns = timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
         int64_t true_ns = clock_true(agent, until_ns);
@@ -122,7 +122,7 @@ static void reply(struct sim_agent *agent, const struct host_action *action,
     fiber_tell(&process->fiber);
 }
 
-/* Another client may get the id soon, so late packets on the old client's socket belong to no
+/* Another client may soon get the id. So late packets on the old client's socket must belong to no
  * client. */
 static void forget(struct sim_agent *agent, uint32_t client)
 {
@@ -174,7 +174,7 @@ void host_act(struct sim_agent *agent, const struct host_action *action, const u
                  (int)action->as.log.slot, (unsigned long long)action->as.log.token,
                  (long long)action->as.log.number);
         break;
-    case HOST_TELL: /* no process asks for facts here */
+    case HOST_TELL: /* the processes here do not ask for facts */
     case HOST_SEND:
     case HOST_PERSIST_SLOT:
     case HOST_PERSIST_NO_SLOT:
@@ -183,7 +183,7 @@ void host_act(struct sim_agent *agent, const struct host_action *action, const u
     sim_point();
 }
 
-/* ---- making and adopting ---- */
+/* ---- making and adopting a region ---- */
 
 void region_make(struct sim_agent *agent)
 {
@@ -342,7 +342,7 @@ static void load_survivor(struct sim_agent *agent, struct client_record *record)
     bool lives = record->process < PROCESSES && world.processes[record->process].alive &&
                  world.processes[record->process].generation == record->generation;
     if (!lives && broken != BREAK_DEAD_HOLDERS) {
-        record->used = false; /* the file is removed, so its ids belong to no client */
+        record->used = false; /* with its record gone, the ids belong to no client */
     }
     for (uint32_t k = 0; record->used && k < record->id_count; k++) {
         if (!host_load_survivor(agent->host, record->client, record->ids[k], record->nonce,
@@ -369,7 +369,7 @@ void host_load(struct sim_agent *agent)
     }
     const char *error = host_check_region(agent->host, 0);
     if (error != NULL &&
-        agent->spoilt) { /* the region is not used further: the next start's cores do not have it */
+        agent->spoilt) { /* the agent cannot adopt the spoilt region, and must start without it */
         agent_crash(agent, 0);
         fiber_exit();
     }
@@ -383,7 +383,7 @@ void host_load(struct sim_agent *agent)
     }
 }
 
-/* ---- events of processes ---- */
+/* ---- events of the processes' sockets ---- */
 
 static void hello(struct sim_agent *agent, struct sim_process *process,
                   const struct hfi_frame *frame)

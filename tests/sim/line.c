@@ -1,17 +1,18 @@
 /*
- * A rolling restart with a line of waiters: when everything has healed and everybody was served,
- * a process takes lock 0 and keeps it, others of all hosts come for it one by one, and every agent
- * is restarted, one after the other. Somewhere on the way the lock begins to go round.
+ * A rolling restart with a line of waiters. All faults have healed, and every process has been
+ * served. Now one process takes lock 0 and keeps it, and processes of all hosts come for the lock
+ * one by one. Every agent is restarted, one after another. At some time the holder releases the
+ * lock, and it goes from waiter to waiter.
  *
- * The order of turns then: of two hosts the one that came first. A host's turn ends when another
- * host has the lock, and it comes anew with its next process. All clocks go at one rate by then:
- * order.c looks at the effect of different rates on times in messages. Nobody is starved: else the
- * time at which a message is read would decide which came first.
+ * The turns go by host: the host that came first is next. A host's turn ends when another host has
+ * the lock, and it comes again with its next process. All clocks have the same rate now. (order.c
+ * covers different rates and their effect on the times in messages.) No agent is starved, because
+ * otherwise the time at which an agent reads a message would decide which host came first.
  *
- * Where agents end on SIGTERM, no waiter is passed over. Where they are killed, one may be: the
- * host whose agent is not there while the next owner is chosen, if another voter coordinates the
- * lock by then than did when that agent ended, and has never received the host's request. A host
- * that comes back has its old place. A choice is not changed any more, however late it arrives.
+ * If agents end on SIGTERM, no waiter is passed over. If they are killed, a host may be passed over
+ * in one case: its agent is away while the next owner is chosen, and the voter that coordinates the
+ * lock now is another one than when that agent ended, and has never received the host's request. A
+ * host that comes back has its old place. A choice stays as it is, however late it arrives.
  */
 #include <string.h>
 
@@ -19,24 +20,28 @@
 #include "quorum/ballots.h"
 #include "sim.h"
 
-enum { LINE_MAX = 12 };                          /* the most processes that come */
+enum { LINE_MAX = 12 };                          /* how many processes come at most */
 static const int64_t SETTLED_NS = 5000 * SIM_MS; /* by then, messages that a cut held back have
                                                   * arrived */
-static const int64_t GAP_NS = 250 * SIM_MS;      /* between two arrivals; at most twice that */
-static const int64_t SLACK_NS = 200 * SIM_MS;    /* for messages that wait, and for rounds */
-static const int64_t ASKS_NS = 400 * SIM_MS;     /* until a host that is back has asked */
+static const int64_t GAP_NS = 250 * SIM_MS;      /* the least time between two arrivals; the
+                                                  * greatest is twice that */
+static const int64_t SLACK_NS = 200 * SIM_MS;    /* for messages on their way, and for rounds */
+static const int64_t ASKS_NS = 400 * SIM_MS;     /* within this time a host that is back has sent
+                                                  * its request */
 static const int64_t PAUSE_NS = 700 * SIM_MS;    /* between two restarts */
-static const int64_t DOWN_NS = 300 * SIM_MS;     /* at most; well below a lease */
-static const int64_t ENDS_NS = 60000 * SIM_MS;   /* by then every process has been served */
+static const int64_t DOWN_NS = 300 * SIM_MS;     /* how long an agent is away at most, which is
+                                                  * much less than a lease */
+static const int64_t ENDS_NS = 60000 * SIM_MS;   /* by then every process of the line has been
+                                                  * served */
 
-/* The line's record of a host. */
+/* what the line knows of each host */
 static struct {
-    int64_t left_ns; /* when one of its processes last had the lock */
+    int64_t left_ns; /* when one of its processes last got the lock */
     int64_t gone_ns; /* when its agent last ended, or got SIGTERM */
     int64_t back_ns; /* when its agent last came back; INT64_MAX: it is away */
-    uint64_t reign;  /* the reign of the coordinator that knew the host when its agent last ended */
+    uint64_t reign;  /* the ballot of lock 0's coordinator when the host's agent last ended */
 } hosts[AGENTS];
-static uint32_t had; /* the host whose turn it is */
+static uint32_t had; /* the host that has the turn */
 
 bool line_is_drawn(void)
 {
@@ -44,7 +49,8 @@ bool line_is_drawn(void)
            world.process_count >= 2;
 }
 
-/* Returns when the first of the host's present waiters came; INT64_MAX: no process of it waits. */
+/* Returns the time at which the first of the host's present waiters came, or at which the host's
+ * last turn began, if that is later. INT64_MAX: no process of the host waits. */
 static int64_t born_ns(uint32_t host)
 {
     int64_t born = INT64_MAX;
@@ -58,7 +64,7 @@ static int64_t born_ns(uint32_t host)
     return born == INT64_MAX || born > hosts[host].left_ns ? born : hosts[host].left_ns;
 }
 
-/* Returns the ballot of lock 0's coordinator; 0: there is no coordinator. */
+/* Returns the ballot of lock 0's coordinator, or 0 if there is none. */
 static uint64_t reign_of(void)
 {
     char name[32];
@@ -75,7 +81,7 @@ static uint64_t reign_of(void)
     return highest;
 }
 
-/* Returns whether the coordinator could not know then that the host waits. */
+/* Returns whether the coordinator could not know at then_ns that the host waits. */
 static bool is_unknown(uint32_t host, int64_t then_ns)
 {
     bool away = hosts[host].gone_ns <= then_ns &&
@@ -95,11 +101,11 @@ void line_took(struct sim_process *process)
     if (mine == had) {
         return;
     }
-    int64_t chosen_ns = order_chosen_ns(mine, 0); /* the grant may have arrived long after it was
-                                                   * chosen */
+    int64_t chosen_ns = order_chosen_ns(mine, 0); /* the grant may have arrived long after the
+                                                   * coordinator chose it */
     if (had < AGENTS && chosen_ns < hosts[had].left_ns) {
-        chosen_ns = sim_now(); /* chosen_ns is of an earlier grant, and it is not known when the
-                                * present one was chosen */
+        chosen_ns = sim_now(); /* chosen_ns belongs to an earlier grant, and the time of the
+                                * present grant's choice is unknown */
     }
     had = mine;
     for (uint32_t i = 0; i < world.agent_count; i++) {

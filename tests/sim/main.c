@@ -1,7 +1,7 @@
 /*
- * holdfast-sim: a cell in virtual time, from a seed. Each seed draws the cell and which faults
- * there are, lets processes and agents run through them for some turns, then heals everything; then
- * everybody must be served. A seed that fails prints the command that plays it again.
+ * holdfast-sim: a cell in virtual time, from a seed. Each seed draws the cell and its faults, and
+ * lets processes and agents run with them for some turns. After that it heals all faults, and every
+ * process must be served. For a seed that fails it prints the command that plays the seed again.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,9 +49,9 @@ void hfi_check_failed(const char *what, const char *file, int line)
     sim_fail("%s:%d: %s", base ? base + 1 : file, line, what);
 }
 
-/* ---- a run ---- */
+/* ---- one run ---- */
 
-/* Prints the story of the lock words. */
+/* Writes each change of a lock word into the story. */
 static void tell_words(void)
 {
     static uint64_t before[AGENTS][SLOTS];
@@ -103,7 +103,7 @@ static bool all_done(void)
     return true;
 }
 
-/* Prints the seats of a slot, for a report. */
+/* Prints the seats of a slot, for the report of a failure. */
 static void tell_seats(const struct sim_agent *agent, const struct hfi_region *region,
                        uint32_t slot)
 {
@@ -135,7 +135,7 @@ static void tell_seats(const struct sim_agent *agent, const struct hfi_region *r
     }
 }
 
-/* Prints the voters' registers of a lock, for a report. */
+/* Prints the voters' registers of a lock, for the report of a failure. */
 static void tell_registers(uint32_t lock)
 {
     for (uint32_t i = 0; i < world.voters; i++) {
@@ -272,7 +272,7 @@ static void world_make(const struct run *run)
              world.agent_count - world.voters, world.process_count, world.lock_count);
 }
 
-/* Returns how many holds there were. */
+/* Plays a run. Returns how many holds there were. */
 static uint64_t play(struct run run)
 {
     world_make(&run);
@@ -425,7 +425,7 @@ static bool option_with_value(const char *name, const char *value, struct argume
     return strcmp(name, "--break") == 0 && breaks_choose(value);
 }
 
-/* Reads one option. Returns false if it is invalid. *used: how many arguments it took. */
+/* Reads one option. Returns false if it is invalid. *used becomes the number of its arguments. */
 static bool option(int left, char **arguments, struct arguments *out, int *used)
 {
     *used = 1;

@@ -1,15 +1,15 @@
 /*
- * The network between agents: as faulty as TCP streams, and more: packets are lost, repeated, late,
- * out of order; directions of links stop to carry anything for a while (what is sent then is lost,
- * or arrives when it is over); connections break.
+ * The network between agents. It is at least as faulty as TCP streams: packets are lost, repeated,
+ * late or out of order. A direction of a link may carry nothing for a while, and what is sent in
+ * that time is lost, or arrives when the cut is over. Connections break.
  *
- * A message arrives as the decoder of proto/ reads what its encoder wrote, as in
- * agent/peers/peers.c; it has to equal the sent one in every field. A packet is one message, or one
- * of gossip.
+ * proto/ encodes and decodes each message, as in agent/peers/peers.c. The decoded message must
+ * equal the sent one in every field. A packet has one message, or one part of gossip.
  *
- * Each agent dials each agent that it sends to. It learns when its connection is there and when it
- * is broken. The end of a process breaks its connections at once. The end of a whole host is
- * noticed when the host is back. Behind a cut nothing is noticed, except by a time-out sometimes.
+ * Each agent dials each agent that it sends to. It is notified when its connection is up, and when
+ * it has broken. The end of a process breaks its connections at once. Peers notice the end of a
+ * whole host when the host is back. During a cut an agent notices nothing, except sometimes by a
+ * time-out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,18 +23,19 @@ enum { DIAL_MS = 50, BUFFER_SIZE = 64 * 1024 };
 struct net_link {
     bool dialed;
     bool up;
-    int64_t next_ns;      /* if not up: when it is dialled again */
-    int64_t breaks_ns;    /* if up: when a time-out breaks it; 0: none does */
-    int64_t cut_until_ns; /* until when nothing gets through in this direction; 0: everything
-                           * does */
-    bool held;            /* messages sent meanwhile arrive later; otherwise they are lost */
-    int64_t last_due_ns;  /* when the last message that was sent in order arrives */
+    int64_t next_ns;      /* if the link is not up: when the agent dials again */
+    int64_t breaks_ns;    /* if the link is up: when a time-out breaks it; 0: none does */
+    int64_t cut_until_ns; /* nothing gets through in this direction until then; 0: the direction
+                           * is not cut */
+    bool held;            /* messages that are sent during the cut arrive after it; otherwise
+                           * they are lost */
+    int64_t last_due_ns;  /* the arrival time of the last message that was sent in order */
 };
 
 static struct net_link links[AGENTS][AGENTS];
-static struct net_packet *inbox[AGENTS]; /* in the order of arrival */
+static struct net_packet *inbox[AGENTS]; /* each agent's packets, in the order of arrival */
 static int64_t next_work_ns;
-static unsigned char buffer[BUFFER_SIZE]; /* the packet that is being written */
+static unsigned char buffer[BUFFER_SIZE]; /* the packet that is being encoded */
 
 static void net_free_of(uint32_t agent)
 {
@@ -92,7 +93,7 @@ static struct net_packet *packet_new(enum net_kind kind, uint32_t from, int64_t 
     return packet;
 }
 
-/* Notifies an agent of its connection to a peer. */
+/* Notifies the agent `to` that its connection to a peer is up, or has broken. */
 static void tell_link(uint32_t to, uint32_t peer, bool up, int64_t at_ns)
 {
     struct net_packet *packet = packet_new(NET_LINK, peer, at_ns, 0);
@@ -142,8 +143,8 @@ static struct message_agent cell_name(void)
     return cell;
 }
 
-/* The version that two agents speak: the older of what each of them knows. An agent that was not
- * started yet receives nothing, in any version. */
+/* Returns the version that two agents speak: the older one of their newest versions. An agent that
+ * was never started receives nothing, so its version does not matter. */
 static uint32_t version_between(uint32_t from, uint32_t to)
 {
     uint32_t a = world.agents[from].version;
@@ -152,7 +153,7 @@ static uint32_t version_between(uint32_t from, uint32_t to)
     return older != 0 ? older : (uint32_t)WIRE_VERSION_OLDEST;
 }
 
-/* Removes fields that the older version does not have. */
+/* Clears the fields that the older version does not have. */
 static void forget_newer(struct message *message, uint32_t version)
 {
     if (version < WIRE_VERSION && message->kind == MESSAGE_RENEW) {
@@ -169,7 +170,7 @@ static void forget_newer(struct message *message, uint32_t version)
     }
 }
 
-/* Sets the sender as the packet's header names it, whatever the message has. */
+/* Writes the packet's header, which names the sender, whatever the message says. */
 static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
                          uint32_t membership, uint64_t commit)
 {
@@ -182,7 +183,7 @@ static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
     wire_begin(writer, buffer, sizeof(buffer), &header, version_between(from, to));
 }
 
-/* Writes the content of the packet: a message, or gossip, which stays in the buffer. */
+/* Decodes the packet in the buffer: a message, or gossip. The gossip stays in the buffer. */
 static enum wire_item_kind read_packet(size_t packet_size, struct message *message,
                                        const unsigned char **gossip, size_t *size)
 {
@@ -198,7 +199,7 @@ static enum wire_item_kind read_packet(size_t packet_size, struct message *messa
     return kind;
 }
 
-/* Returns whether the message arrives as it was sent, except for fields that the version does not
+/* Returns whether the message arrives as it was sent, apart from fields that the version does not
  * have. */
 static bool same_message(const struct message *arrives, const struct message *sent,
                          uint32_t version)
@@ -284,7 +285,7 @@ void net_gone(uint32_t agent, bool quiet)
 {
     net_free_of(agent);
     for (uint32_t i = 0; i < world.agent_count; i++) {
-        links[agent][i].dialed = false; /* the next process dials anew */
+        links[agent][i].dialed = false; /* the agent's next process dials again */
         links[agent][i].up = false;
         links[agent][i].breaks_ns = 0;
         if (!links[i][agent].up || !world.agents[i].up) {
@@ -347,13 +348,13 @@ static void cut_one(uint32_t from, uint32_t to, int64_t for_ns, bool held)
     struct net_link *link = &links[from][to];
     link->cut_until_ns = sim_now() + for_ns;
     link->held = held;
-    if (link->up && sim_draw(3) == 0) { /* found by keep-alive, or by a reset that got through */
+    if (link->up && sim_draw(3) == 0) { /* keep-alive finds the cut, or a reset gets through */
         link->breaks_ns = sim_now() + draw_ns(for_ns);
         work_at(link->breaks_ns);
     }
 }
 
-/* Returns whether two agents are on different sides. */
+/* Returns whether `side` puts two agents on different sides. */
 static bool apart(uint64_t side, uint32_t a, uint32_t b)
 {
     return ((side >> a ^ side >> b) & 1) != 0;
@@ -368,17 +369,18 @@ void net_cut(void)
     uint32_t way = sim_draw(WAYS);
     bool held = sim_draw(2) == 0;
     int64_t for_ns = 1 + draw_ns(world.faults.cut_ns_max);
-    uint64_t side = UINT64_C(1) << sim_draw(world.agent_count); /* isolates one agent */
-    uint32_t only = AGENTS;                                     /* isolated from all others */
+    uint64_t side = UINT64_C(1) << sim_draw(world.agent_count); /* cuts one agent off */
+    uint32_t only = AGENTS;                                     /* the agent whose links are cut,
+                                                                 * if others are not */
     if (sim_draw(3) == 0) {
-        side = sim_random(); /* splits the cell into two halves */
+        side = sim_random(); /* splits the cell into two random halves */
     } else if (sim_draw(2) == 0) {
-        only = sim_draw(world.agent_count); /* isolated from one other agent */
+        only = sim_draw(world.agent_count); /* cuts only the link to one other agent */
     }
     for (uint32_t a = 0; a < world.agent_count; a++) {
         for (uint32_t b = 0; b < world.agent_count; b++) {
             bool hit = apart(side, a, b) && (only == AGENTS || a == only || b == only);
-            bool out = (side >> a & 1) != 0; /* from that side to the others */
+            bool out = (side >> a & 1) != 0; /* the direction goes out of that side */
             if (hit && (way == BOTH_WAYS || (way == OUT_OF) == out)) {
                 cut_one(a, b, for_ns, held);
             }

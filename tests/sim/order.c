@@ -1,23 +1,26 @@
 /*
- * Checks that locks are served in order, from outside of the queues that are to keep it.
+ * Checks that locks are served in order. The checks are outside of the queues that must keep the
+ * order.
  *
- *   at a coordinator   whoever is granted a lock came before all who are still in its queue, by
- *                      what their hosts said when they came (core/quorum/queues_request.c). Always
- *   between hosts      once everything has healed and settled, and nobody is starved: who asked
- *                      SLACK_NS before another, and longer than what told waiting times may differ
- *                      by the rates of clocks, is not granted the lock after it, whoever
- *                      coordinates meanwhile. But a host whose agent coordinated the lock itself
- *                      and was killed is in nobody's queue until its request has reached the next
- *                      coordinator: what is granted meanwhile may pass it (docs/TIMEOUTS.md,
- *                      "Passed over")
- *   on a host          nobody takes a lock exclusively past one who slept in its queue already
- *                      when he began to take it. Always; HF_BARGING aside. Who gives up his place
- *                      while he is being handed the lock, and takes it again, has it by that place
- *   hand-overs         a host to which a recall has come hands the lock on at most
- *                      HANDOVERS_MAX times before it gives it back
+ *   at a coordinator   Always: a host that is granted a lock came before all hosts that are still
+ *                      in the queue, by the times that the hosts reported when they came
+ *                      (core/quorum/queues_request.c).
+ *   between hosts      After all faults have healed, and if no agent is starved: a host that asked
+ *                      earlier is granted the lock earlier, whichever voter coordinates. The times
+ *                      must differ by SLACK_NS, and by more than the rates of clocks can change the
+ *                      waiting times in messages. One exception: a host's agent coordinated the
+ *                      lock itself and was killed. Until the host's request reaches the next
+ *                      coordinator, it is in no queue, and grants of that time may pass it
+ *                      (docs/TIMEOUTS.md, "Passed over").
+ *   on a host          Always, except with HF_BARGING: no process takes a lock exclusively past a
+ *                      process that already slept in the queue when the take began. A process that
+ *                      leaves its place while it gets the lock, and takes it again, has it by the
+ *                      old place.
+ *   hand-overs         A host that has received a recall hands the lock on at most HANDOVERS_MAX
+ *                      times before it gives the lock back.
  *
- * It looks into the coordinator for the members of a queue, not for their order. A waiter that
- * waits for ever is main.c's matter, which has everybody served in the end.
+ * The checks read the members of a queue from the coordinator, but not their order. main.c checks
+ * that no waiter waits for ever.
  */
 #include <string.h>
 
@@ -33,28 +36,28 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
                    const struct message_grant *grant);
 
 enum {
-    ASKED = 1024, /* requests that are remembered, of all hosts and of each queue */
+    ASKED = 1024, /* how many requests of all hosts, and of each queue, are remembered */
     HANDOVERS_MAX = 16,
 };
-/* A host that waits repeats its request each second by its own clock; a host that lost its
- * coordinator is in the next one's queue by then. */
+/* A waiting host repeats its request each second by its own clock. So a host that lost its
+ * coordinator is in the next coordinator's queue by then. */
 static const int64_t SLACK_NS = 1200 * SIM_MS;
 static const int64_t SETTLED_NS = 5000 * SIM_MS;
-/* The waiting time in messages: one clock slow, the other fast. */
+/* the greatest error of waiting times in messages: one clock is slow, the other fast */
 enum { RATES_PERCENT = 25 };
 
 struct asked {
     uint32_t agent;
     uint32_t epoch;
-    uint64_t id; /* 0: none */
+    uint64_t id; /* 0: the entry is free */
     uint32_t lock;
-    int64_t born_ns;    /* the times in this struct are true times */
-    int64_t killed_ns;  /* when the coordinator with the only queue that had the request was killed;
-                         * 0: never */
+    int64_t born_ns;    /* when the host first asked; all times in this struct are true times */
+    int64_t killed_ns;  /* when the coordinator was killed that had the request in the only
+                         * queue; 0: never */
     int64_t back_ns;    /* when the request was in a coordinator's queue again; INT64_MAX: not
                          * yet */
-    int64_t chosen_ns;  /* when the round that granted it began */
-    int64_t granted_ns; /* when it was granted; 0: not yet */
+    int64_t chosen_ns;  /* when the round began that granted the request */
+    int64_t granted_ns; /* when the request was granted; 0: not yet */
 };
 
 /* A request in a voter's queue. */
@@ -63,8 +66,9 @@ struct queued {
     uint16_t agent;
     uint32_t epoch;
     uint64_t id;
-    int64_t came_ns;    /* by the voter's clock, less the waiting time in the message */
-    int64_t arrived_ns; /* by the voter's clock */
+    int64_t came_ns;    /* when the request came, by the voter's clock, less the waiting time in
+                         * the message */
+    int64_t arrived_ns; /* when the message arrived, by the voter's clock */
 };
 
 static struct {
@@ -73,14 +77,15 @@ static struct {
     struct {
         struct message_order version;
         uint32_t agents;                /* the hosts to which the round granted the lock */
-    } round[MESSAGE_VOTERS_MAX][LOCKS]; /* the last round that granted something */
+    } round[MESSAGE_VOTERS_MAX][LOCKS]; /* the last round of each voter and lock that granted
+                                         * something */
     struct {
-        uint32_t count;     /* hand-overs since the recall */
+        uint32_t count;     /* the number of hand-overs since the recall */
         uint32_t starts;    /* identifies the agent's process */
         uint64_t token_top; /* the last token of the grant */
     } handed[AGENTS][SLOTS];
-    int64_t held_ns[AGENTS][SLOTS]; /* when a process there last took the lock, or began to release
-                                     * it */
+    int64_t held_ns[AGENTS][SLOTS]; /* when a process of the host last took the lock, or began to
+                                     * release it */
 } notes;
 
 void order_reset(void)
@@ -88,7 +93,8 @@ void order_reset(void)
     memset(&notes, 0, sizeof(notes));
 }
 
-/* Ids count up in their upper bits. An id that is not remembered any more is old. */
+/* Returns the index of a request. Ids count up in their upper bits, so a request without an entry
+ * is an old one. */
 static uint32_t place_of(uint32_t agent, uint64_t id)
 {
     return (uint32_t)(id >> 16) * AGENTS + agent;
@@ -99,8 +105,9 @@ static struct asked *asked_at(uint32_t agent, uint64_t id)
     return &notes.asked[place_of(agent, id) % ASKED];
 }
 
-/* A request whose first message already has a waiting time continues a request of the agent's
- * previous process. Finds that earlier request, if it is still remembered. */
+/* Finds the earlier request that this one continues, if it is still remembered. If the first
+ * message of a request already has a waiting time, it continues a request of the agent's previous
+ * process. */
 static const struct asked *asked_before(const struct message_acquire *acquire, uint32_t agent,
                                         uint32_t lock)
 {
@@ -190,7 +197,7 @@ static struct queued *queued_at(const struct quorum *quorum, uint16_t agent, uin
     return &notes.queued[quorum->config->self][place_of(agent, id) % ASKED];
 }
 
-/* NULL: it is not known any more when that request came. */
+/* Returns the request's entry, or NULL if the time of its arrival is no longer known. */
 static const struct queued *queued_find(const struct quorum *quorum,
                                         const struct queued_request *request)
 {
@@ -201,10 +208,13 @@ static const struct queued *queued_find(const struct quorum *quorum,
 }
 
 /*
- * A voter that does not coordinate the partition refuses the request or passes it on. One that is
- * still preparing it queues it, and can grant nothing: if another one coordinates, nobody that
- * grants knows of it, as order_killed() has it. If it succeeds, check_queue() looks at what it
- * grants. A request that was granted at once is not in the queue any more, and is not checked.
+ * Notes when a killed coordinator's request is in a coordinator's queue again.
+ *
+ * A voter that does not coordinate the partition refuses the request or passes it on. A voter that
+ * still prepares the partition queues the request, but can grant nothing. If another voter wins the
+ * partition, no queue that counts has the request, as order_killed() notes. If this voter wins,
+ * check_queue() checks what it grants. A request that is granted at once is no longer in the queue,
+ * and is not checked.
  */
 static void note_back(const struct quorum *quorum, const struct message_acquire *acquire,
                       struct asked *asked)
@@ -239,8 +249,8 @@ void order_request(struct quorum *quorum, const struct message *message,
     note_back(quorum, acquire, asked);
 }
 
-/* Returns whether that request's session has ended as far as the coordinator knows, so that it is
- * refused. */
+/* Returns whether the coordinator knows that the request's session has ended, and so refuses the
+ * request. */
 static bool is_over(const struct quorum *quorum, const struct queued_request *request)
 {
     const struct session *agent = &quorum->sessions->of[request->agent];
@@ -283,7 +293,8 @@ int64_t order_chosen_ns(uint32_t agent, uint32_t lock)
     return last != NULL ? last->chosen_ns : sim_now();
 }
 
-/* Returns whether that grant was chosen while no coordinator could know of this request's place. */
+/* Returns whether the grant of `other` was chosen while no coordinator could know of the request
+ * `mine`. */
 static bool may_pass(const struct asked *other, const struct asked *mine)
 {
     return mine->killed_ns != 0 && other->granted_ns > mine->killed_ns && other->chosen_ns != 0 &&
@@ -307,9 +318,9 @@ static void check_hosts(struct asked *mine)
     mine->granted_ns = mine->granted_ns == 0 ? sim_now() : mine->granted_ns;
 }
 
-/* Returns whether that host is granted something new here: the version belongs to the round, and is
- * granted for the first time. A process that came earlier may also have asked for the lock, and
- * waited longer. */
+/* Returns whether this round grants the host something new: the grant's version is that of the
+ * round, and is granted for the first time. Otherwise the grant may answer the request of an
+ * earlier process, which has waited longer. */
 static bool is_new(const struct quorum *quorum, const struct operation *operation, uint32_t lock,
                    uint32_t agent, struct message_order version)
 {
@@ -346,8 +357,7 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
 
 /* ---- on a host ---- */
 
-/* Returns whether that handle has waited in the queue of the slot, asleep, since before that
- * time. */
+/* Returns whether that handle has slept in the queue of the slot since before before_ns. */
 static bool waits_there(const struct sim_process *process, const struct sim_handle *handle,
                         const struct sim_handle *taker, int64_t before_ns)
 {
@@ -362,9 +372,8 @@ static bool waits_there(const struct sim_process *process, const struct sim_hand
            (wait & HFI_WAIT_WAITING) && !(wait & (HFI_WAIT_LEFT | HFI_WAIT_SHARED));
 }
 
-/* Returns since when the place counts by which the lock was handed over. The process that handed it
- * over looked for the next holder no earlier than when the last holder had begun to release the
- * lock, or had died. */
+/* Returns the time from which the taker's place in the queue counts. The process that handed the
+ * lock over looked for the next holder after the last holder had begun its release, or had died. */
 static int64_t taken_since(const struct sim_process *taker, const struct sim_handle *taken)
 {
     int64_t last_ns = notes.held_ns[taker->agent->index][taken->slot];
@@ -386,8 +395,8 @@ static void check_local(const struct sim_process *taker, const struct sim_handle
     }
 }
 
-/* Counts the hand-overs of one grant after a recall that one process of the agent handled. Each
- * recall of an administrator has its own budget. */
+/* Counts the hand-overs of one grant after a recall, as long as the agent's process is the same.
+ * Administrators' recalls are left out, because each of them allows HANDOVERS_MAX hand-overs. */
 static void count_handed(const struct sim_agent *agent, const struct sim_handle *taken)
 {
     const struct hfi_region *region = &agent->regions[taken->region].region;
@@ -402,7 +411,8 @@ static void count_handed(const struct sim_agent *agent, const struct sim_handle 
     notes.handed[agent->index][taken->slot].count = count;
     notes.handed[agent->index][taken->slot].starts = agent->starts;
     notes.handed[agent->index][taken->slot].token_top = top;
-    if (count > HANDOVERS_MAX + 1) { /* one process held the lock when the recall came */
+    if (count > HANDOVERS_MAX + 1) { /* one more, because a process held the lock when the recall
+                                      * came */
         sim_fail("host %u hands lock %u on for the %uth time after its recall", agent->index,
                  taken->lock, count - 1);
     }

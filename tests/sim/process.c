@@ -1,7 +1,7 @@
 /*
- * A simulated process: connects, opens locks, takes, waits, holds, releases with the real code of
- * the lock word, as libholdfast does it. It may be killed, stopped, cancelled and disturbed at
- * every atomic step, and lose its connection between its calls.
+ * A simulated process. It connects, opens locks, takes, waits, holds and releases with the real
+ * code of the lock word, as libholdfast does. It may be killed, stopped, cancelled and woken at
+ * every atomic step, and may lose its connection between its calls.
  */
 #include <string.h>
 
@@ -9,7 +9,8 @@
 #include "proto/check.h"
 #include "sim.h"
 
-/* As in libclient: how long a try waits for its host's grant, and how often it looks. */
+/* the same values as in libclient: how long a try waits for its host's grant, and how often it
+ * looks */
 enum { TRY_MS = 1000, SLICE_MS = 20, UPGRADE_ASKS = 8 };
 
 static int64_t now_of(const struct sim_process *process)
@@ -41,7 +42,7 @@ bool packets_take(struct packets *packets, struct packet *out)
     return true;
 }
 
-/* ---- the socket ---- */
+/* ---- the socket to the agent ---- */
 
 static bool say(struct sim_process *process, struct hfi_frame *frame)
 {
@@ -61,8 +62,8 @@ static bool say(struct sim_process *process, struct hfi_frame *frame)
     return true;
 }
 
-/* Sends a request and waits for its answer; text in the answer is not valid. Returns false if the
- * socket broke. */
+/* Sends a request and waits for its answer. Texts in the answer are not valid. Returns false if the
+ * connection broke. */
 static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi_frame *answer)
 {
     struct packet packet;
@@ -73,7 +74,7 @@ static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi
     process->asking = frame->kind;
     sim_tell("process %u asks %s %llu", process->index, hfi_frame_name(frame->kind),
              (unsigned long long)frame->request);
-    for (;;) { /* the loop ends with the answer, or with the agent */
+    for (;;) { /* the loop ends when the answer comes, or when the connection breaks */
         while (packets_take(&process->connection.to_client, &packet)) {
             if (hfi_frame_decode(packet.bytes, packet.size, answer, NULL, &error) != 0) {
                 sim_fail("an answer is not understood: %s", error.text);
@@ -114,9 +115,10 @@ static struct hfi_request request_of(const struct sim_handle *handle)
                                 .barging = handle->barging};
 }
 
-/* ---- opening ---- */
+/* ---- opening a lock ---- */
 
-/* Opens or resumes a handle. Returns false if the socket broke, or a table is full. */
+/* Opens a handle, or resumes it after a reconnection. Returns false if the connection broke, or a
+ * table is full. */
 static bool handle_open_at(struct sim_process *process, struct sim_handle *handle, bool resume)
 {
     char name[32];
@@ -140,7 +142,7 @@ static bool handle_open_at(struct sim_process *process, struct sim_handle *handl
     }
     if (answer.kind != HFI_FRAME_OPENED) {
         sim_tell("process %u: open refused: %d", process->index, answer.error);
-        if (answer.error == HF_EUNSERVED) { /* this passes after a while */
+        if (answer.error == HF_EUNSERVED) { /* the namespace is served again after a while */
             fiber_sleep_ns(20 * SIM_MS);
         }
         return false;
@@ -178,8 +180,8 @@ static void handle_forget(struct sim_handle *handle)
     handle->ticket = 0;
 }
 
-/* Makes sure of a connection and of every handle. Returns false if that is not done yet; some time
- * has passed then. */
+/* Makes sure that the process is connected and that its handles are open. Returns false, after some
+ * time has passed, if that is not yet so. */
 static bool connect_agent(struct sim_process *process)
 {
     struct connection *connection = &process->connection;
@@ -227,7 +229,7 @@ static bool connect_agent(struct sim_process *process)
     return !resumed || ask(process, &frame, &answer);
 }
 
-/* Gets a seat, if the handle has no suitable one. */
+/* Gets a seat for the handle, if it has no suitable one. */
 static bool have_seat(struct sim_process *process, struct sim_handle *handle, bool shared)
 {
     struct hfi_frame answer;
@@ -245,8 +247,8 @@ static bool have_seat(struct sim_process *process, struct sim_handle *handle, bo
     return true;
 }
 
-/* To be called if the slot is used up, or the agent took the process for dead: opens the lock
- * anew. */
+/* Opens the lock anew. Must be called if the slot is used up, or the agent took the process for
+ * dead. */
 static void reopen(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
@@ -256,7 +258,7 @@ static void reopen(struct sim_process *process, struct sim_handle *handle)
     }
 }
 
-/* ---- taking ---- */
+/* ---- taking a lock ---- */
 
 static void took(struct sim_process *process, struct sim_handle *handle)
 {
@@ -268,7 +270,7 @@ static void took(struct sim_process *process, struct sim_handle *handle)
              process->index, handle->lock, handle->held.cell ? "shared" : "exclusively",
              handle->slot, (int)handle->seat, handle->holder, (int)(handle->limit_ns / SIM_MS),
              (unsigned long long)handle->held.token, handle->holds ? "" : " (over already)");
-    if (!handle->holds) { /* like a caller that looks at the remaining time */
+    if (!handle->holds) { /* the process looks at the remaining time, like a real caller */
         struct hfi_actor actor = actor_of(process, handle);
         if (handle->held.cell) {
             (void)hfi_release_shared(&actor, handle->slot, handle->seat, handle->held.cell);
@@ -278,7 +280,7 @@ static void took(struct sim_process *process, struct sim_handle *handle)
     }
 }
 
-/* Handles a wait that did not end well. Returns false if the take is over. */
+/* Handles a wait that ended without the lock. Returns false if the take is over. */
 static bool go_on(struct sim_process *process, struct sim_handle *handle, enum hfi_outcome outcome,
                   const struct hfi_wait_limit *patience)
 {
@@ -318,11 +320,10 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     }
     struct hfi_wait_limit patience = {
         .deadline_ns = INT64_MAX, .cancel = &process->cancel, .cancel_seen = process->cancel};
-    if (others || (world.faults.timeouts && sim_draw(2) == 0)) { /* so that no deadlock lasts for
-                                                                  * ever */
+    if (others || (world.faults.timeouts && sim_draw(2) == 0)) { /* the deadline ends a deadlock */
         patience.deadline_ns = now_of(process) + sim_draw(60) * SIM_MS + sim_draw(1000000);
     }
-    for (;;) { /* the loop ends when the process gives up, or at the latest when the world heals */
+    for (;;) { /* the loop ends when the process gives up, at the latest when all faults heal */
         if (!have_seat(process, handle, shared)) {
             return;
         }
@@ -350,8 +351,8 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     }
 }
 
-/* Returns whether a try waits for its host's grant: no process here holds the lock, as the library
- * checks. */
+/* Returns whether a try must wait for its host's grant, as the library does: the lock is not
+ * granted to this host, and no process here holds it. */
 static bool grant_is_missing(const struct sim_process *process, const struct sim_handle *handle,
                              bool shared)
 {
@@ -361,7 +362,7 @@ static bool grant_is_missing(const struct sim_process *process, const struct sim
             (hfi_word_mode(word) == HFI_GRANT_SHARED && !shared));
 }
 
-/* Tries the lock as the library does: waits for an idle grant to come from another host. */
+/* Tries the lock as the library does: it waits until an idle grant comes from another host. */
 static void try_for(struct sim_process *process, struct sim_handle *handle, bool shared)
 {
     struct hfi_actor actor = actor_of(process, handle);
@@ -399,7 +400,7 @@ static void take(struct sim_process *process, struct sim_handle *handle)
     bool shared = world.faults.shared && !world.healing && sim_draw(2) == 0;
     bool tries = world.faults.tries && handle->ticket == 0 && sim_draw(2) == 0;
     check_takes(handle);
-    if (handle->ticket == 0) { /* otherwise it keeps the place that it has */
+    if (handle->ticket == 0) { /* a handle that is in the queue keeps its place */
         handle->takes_ns = sim_now();
     }
     if (region_of(process, handle)->header->abandoned) {
@@ -439,7 +440,7 @@ static void take(struct sim_process *process, struct sim_handle *handle)
     wait_for(process, handle, shared);
 }
 
-/* ---- holding ---- */
+/* ---- holding a lock ---- */
 
 static void release(struct sim_process *process, struct sim_handle *handle)
 {
@@ -492,7 +493,7 @@ static enum hfi_outcome upgrade_once(struct sim_process *process, struct sim_han
     return hfi_upgrade(&actor, &request, &patience, &handle->held);
 }
 
-/* As the library does it: as long as the host may only read, asks for more. */
+/* Upgrades a shared hold as the library does: while the host may only read, it asks for more. */
 static void upgrade(struct sim_process *process, struct sim_handle *handle)
 {
     const struct hfi_held shared = handle->held;
@@ -534,7 +535,7 @@ static void hold(struct sim_process *process, struct sim_handle *handle)
     }
 }
 
-/* ---- living ---- */
+/* ---- the life of a process ---- */
 
 static void leave(struct sim_process *process)
 {
@@ -583,7 +584,8 @@ static void ask_recall(struct sim_process *process)
     (void)ask(process, &frame, &answer);
 }
 
-/* After healing: takes the lock of every handle once more. */
+/* After healing: takes the lock of the next handle that has not been served. Returns false if all
+ * have been. */
 static bool serve_once(struct sim_process *process)
 {
     for (uint32_t i = 0; i < HANDLES; i++) {
@@ -603,7 +605,7 @@ static bool serve_once(struct sim_process *process)
     return false;
 }
 
-/* Closes all handles that hold nothing, and rests for a while. */
+/* Closes all handles without a hold, and rests for a while. */
 static void rest(struct sim_process *process)
 {
     for (uint32_t i = 0; i < HANDLES; i++) {
@@ -621,7 +623,7 @@ static void rest(struct sim_process *process)
     }
 }
 
-/* Returns a handle on lock 0 that waits for its turn. */
+/* Opens lock 0 for the line, on a handle that does not overtake other waiters. */
 static bool open_for_line(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
@@ -632,13 +634,14 @@ static bool open_for_line(struct sim_process *process, struct sim_handle *handle
     return handle_open_at(process, handle, false);
 }
 
-/* Comes for lock 0 at its time, takes it once, and holds it until the lock begins to go round. */
+/* Comes for lock 0 at its time, takes it once, and holds it until the line begins to move. */
 static void stand_in_line(struct sim_process *process)
 {
     struct sim_handle *handle = &process->handles[0];
     if (process->line == LINE_SERVED) {
         fiber_wait(INT64_MAX);
-    } else if (sim_now() < process->joins_ns) { /* opening the lock already asks for the grant */
+    } else if (sim_now() < process->joins_ns) { /* the process must not open the lock earlier,
+                                                 * because that already asks for the grant */
         fiber_sleep_ns(process->joins_ns - sim_now());
     } else if (process->line == LINE_COMES || !handle->open) {
         process->line = open_for_line(process, handle) ? LINE_WAITS : process->line;
@@ -692,10 +695,10 @@ static void live(struct sim_process *process)
 static void process_main(void *arg)
 {
     struct sim_process *process = arg;
-    for (;;) { /* runs until it is killed or leaves */
+    for (;;) { /* the loop runs until the process is killed or leaves */
         if (process->hung_up && process->connection.welcomed && !process->connection.broken) {
             process->connection.broken = true;
-            check_vanished(process, false); /* its holds end like those of a dead process */
+            check_vanished(process, false); /* a hang-up ends the holds like a death */
             fiber_tell(&process->agent->fiber);
         }
         process->hung_up = false;

@@ -1,15 +1,16 @@
 /*
- * Put in front of the lock word and of the host core when they are built for the simulator: each
- * seq_cst atomic operation first asks the scheduler whether another fiber is to run. So every
- * interleaving of those steps can happen, drawn from the seed. Operations with an explicit order
- * run on together with the step before them.
+ * Included before the code of the lock word and of the host core when it is built for the
+ * simulator. Each seq_cst atomic operation first lets the scheduler switch to another fiber. So
+ * every interleaving of these steps can happen, drawn from the seed. An operation with an explicit
+ * order belongs to the step before it.
  */
 #ifndef SIM_SHIM_H
 #define SIM_SHIM_H
 
 #include <stdatomic.h>
 
-/* In fiber.c. Does nothing outside of a fiber. */
+/* Lets the scheduler switch to another fiber. Does nothing outside of a fiber. It is defined in
+ * fiber.c. */
 void sim_point(void);
 
 #undef atomic_load

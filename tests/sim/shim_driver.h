@@ -1,5 +1,5 @@
-/* Put in front of the driver when it is built for the simulator: the rule which messages wait for
- * the disk can then be broken (breaks.c). */
+/* Included before the driver when it is built for the simulator. breaks.c can then break the rule
+ * that some messages wait for the disk. */
 #ifndef SIM_SHIM_DRIVER_H
 #define SIM_SHIM_DRIVER_H
 
@@ -7,7 +7,7 @@
 
 #include "core/quorum.h"
 
-/* own: the message goes to the agent's own quorum core. */
+/* own: the message goes to the quorum core of the agent itself. */
 bool sim_waits_for_disk(enum message_kind kind, bool own);
 
 #define quorum_waits_for_disk(kind)                                                                \

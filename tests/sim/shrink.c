@@ -1,6 +1,6 @@
 /*
- * Makes a failing run smaller: plays variants of it in processes of their own (a failure ends the
- * process), keeps what still fails, until nothing that can be left out is left.
+ * Makes a failing run smaller. It plays variants of the run in child processes, because a failure
+ * ends its process. It keeps each variant that still fails, until nothing more can be left out.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static bool keep_if_fails(struct run *run, struct run variant, uint64_t (*play)(
     return true;
 }
 
-/* Plays fewer turns, as few as still fail. */
+/* Finds the smallest number of turns with which the run still fails. */
 static bool fewer_steps(struct run *run, uint64_t (*play)(struct run run))
 {
     bool any = false;
@@ -127,7 +127,7 @@ int shrink(struct run run, uint64_t (*play)(struct run run))
         printf("this run does not fail\n");
         return 0;
     }
-    (void)play; /* makes the seed's draws smaller */
+    (void)play; /* makes the draws of the seed, but plays nothing */
     world.run = run;
     fibers_reset(run.seed, 1, 2);
     faults_draw_cell();
@@ -137,7 +137,7 @@ int shrink(struct run run, uint64_t (*play)(struct run run))
     fixed.observers_set = true;
     fixed.processes = world.process_count;
     fixed.locks = world.lock_count;
-    world.agent_count = world.process_count = 0; /* nothing was made */
+    world.agent_count = world.process_count = 0; /* the cell was only drawn, not made */
     bool any = keep_if_fails(&run, fixed, play);
     while (any) {
         any = fewer_steps(&run, play);

@@ -2,24 +2,24 @@
  * The simulated world: hosts with their agents, disks and clocks, the network between them,
  * processes with their handles, and the checks.
  *
- *   fiber.c    who runs when; true time; randomness
- *   clock.c    a host's clock: drifts, begins anew with each boot
+ *   fiber.c    which fiber runs when; true time; randomness
+ *   clock.c    a host's clock: it drifts, and each boot has a new one
  *   network.c  packets and connections between agents; cuts
  *   disk.c     what an agent's store keeps: exactly what was committed
  *   agent.c    an agent: the real driver and cores, their operations, crashes
- *   host.c     what outlives an agent on its host: regions, records of clients, the lease file
- *   spoil.c    a region that becomes rubbish under the agent
+ *   host.c     what a host keeps when its agent ends: regions, records of clients, the lease file
+ *   spoil.c    a region that becomes rubbish while the agent runs
  *   process.c  a process: runs the real lock word code, speaks frames, dies, stops, hangs up
- *   check.c    what must be true of holds, told from outside
- *   watch.c    what must be true of messages and disks, told from outside
- *   order.c    in which order locks are to be served, told from outside
- *   line.c     a rolling restart with a line of waiters, and who has his turn when
- *   faults.c   what a seed allows, and when it happens; healing
- *   breaks.c   rules that are broken on purpose, to see the checks fail; breaks_core.c
+ *   check.c    the invariants of holds, checked from outside
+ *   watch.c    the invariants of messages and disks, checked from outside
+ *   order.c    the order in which locks are served, checked from outside
+ *   line.c     a rolling restart with a line of waiters, and the order of their turns
+ *   faults.c   which faults a seed has, and when they happen; healing
+ *   breaks.c   rules that are broken on purpose, to see the checks fail; also breaks_core.c
  *   main.c     seeds and the command line
  *   shrink.c   makes a failing run smaller
  *
- * True time is the scheduler's. Nobody in the world can read it; the checkers do.
+ * The scheduler has true time. Only the checkers may read it, and no part of the world.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -35,7 +35,7 @@
 #include "fiber.h"
 
 enum {
-    AGENTS = 27, /* at most: seven voters, twenty observers */
+    AGENTS = 27, /* at most: seven voters and twenty observers */
     PROCESSES = 40,
     FIBERS = AGENTS + PROCESSES,
     HANDLES = 3, /* handles of one process */
@@ -47,42 +47,44 @@ enum {
     SLOTS = 12,
     BLOCKS = 16,
     CLOCK_SEGMENTS = 32,
-    KEPT = 8,   /* fewer than the requests that may be under way */
+    KEPT = 8,   /* fewer than the requests that a host may have at a time */
     DELAYS = 5, /* fewer than there are locks */
 };
 #define SIM_MS INT64_C(1000000)
-/* Starved agents need a session_ttl as long as a real cell has by default. */
+/* With starved agents, and in a rolling restart, session_ttl is as long as the default of a real
+ * cell. */
 #define SIM_TTL_NS ((world.run.starved || world.run.rolling ? 5000 : 1000) * SIM_MS)
 #define SIM_GRACE_NS SIM_TTL_NS
 #define SIM_DRIFT_PERCENT 10
 
-/* The faults that a seed allows. A number is one chance in so many scheduler turns; 0 never. */
+/* The faults that a seed allows. A number n means a chance of 1 in n scheduler turns; 0: never. */
 struct faults {
     uint32_t kill, stop, hang_up, cancel, disturb; /* faults of processes */
     uint32_t crash, stall, reboot, recall;         /* faults of agents */
-    uint32_t held;                   /* agents held up in a step of the host core; with --often
-                                      * only */
-    uint32_t crash_all, suspend;     /* all agents at once; a whole host */
-    uint32_t cut, reset, drift;      /* faults of links; of clocks */
+    uint32_t held;                   /* a step of the host core stops the agent's loop; only with
+                                      * --often */
+    uint32_t crash_all, suspend;     /* crashes of all agents at once; stops of a whole host */
+    uint32_t cut, reset, drift;      /* faults of links and of clocks */
     uint32_t restore, lose, mistake; /* faults of disks */
     uint32_t spoil;                  /* faults of regions */
-    uint32_t fail;                   /* one commit in so many fails */
-    uint32_t loss, repeat, late;     /* one packet in so many */
+    uint32_t fail;                   /* one commit in n fails */
+    uint32_t loss, repeat, late;     /* one packet in n is lost, repeated, or late */
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
-    bool wide;       /* ranges of tokens are as large as in real cells; otherwise they are used up
-                      * soon */
-    bool starved;    /* some agents run for some milliseconds now and then, until all heals */
-    bool older;      /* some agents' processes speak only the older version of the messages */
-    bool rest;       /* processes close what they opened, and rest: names are deleted */
-    bool long_delay; /* lock-delays are longer than the difference that clocks may have in a ttl */
-    bool rolling;    /* when all is well, all agents are restarted one by one (line.c) */
-    bool orderly;    /* agents get SIGTERM where they would be killed, also in a rolling restart */
-    bool tries;      /* processes try locks, too: they do not wait while another host has it */
+    bool wide;       /* ranges of tokens are as large as in real cells; otherwise they are soon
+                      * used up */
+    bool starved;    /* some agents run only for some milliseconds now and then, until all faults
+                      * heal */
+    bool older;      /* some agents' processes know only the older version of the messages */
+    bool rest;       /* processes close all handles and rest, so names are deleted */
+    bool long_delay; /* lock-delays are longer than two clocks can differ within a ttl */
+    bool rolling;    /* after healing, all agents are restarted one by one (line.c) */
+    bool orderly;    /* agents get SIGTERM instead of a kill, also in a rolling restart */
+    bool tries;      /* processes also try locks, without waiting for a holder */
 };
 
-/* The settings of a run, besides its seed. A number that is not set is drawn from the seed. */
+/* The settings of a run besides its seed. The seed draws each number that is 0. */
 struct run {
     uint64_t seed;
     uint64_t steps;
@@ -91,18 +93,19 @@ struct run {
     uint32_t processes;
     uint32_t locks;
     bool observers_set;
-    bool starved;         /* all agents are starved until the end */
-    bool rolling;         /* a rolling restart at the end of each cell, */
-    bool rolling_orderly; /* and agents get SIGTERM, and are not killed */
-    uint64_t off;         /* faults that are off, by fault_name()'s index */
-    uint64_t often;       /* faults that happen often in each run; `off` overrules this */
+    bool starved;         /* all agents are starved for the whole run */
+    bool rolling;         /* there is a rolling restart at the end of each cell */
+    bool rolling_orderly; /* agents get SIGTERM in the rolling restart, and are not killed */
+    uint64_t off;         /* bits of the faults that never happen, by fault_name()'s index */
+    uint64_t often;       /* bits of the faults that happen often in each run; `off` overrides
+                           * them */
 };
 
-/* ---- one process and its agent: the socket ---- */
+/* ---- the socket between a process and its agent ---- */
 
 struct packet {
     uint32_t size;
-    int32_t region; /* in a frame of an agent: the descriptor that came with it; -1: none */
+    int32_t region; /* the region whose descriptor came with an agent's frame; -1: none */
     unsigned char bytes[PACKET_MAX];
 };
 
@@ -113,9 +116,9 @@ struct packets {
 };
 
 struct connection {
-    uint32_t number; /* 0: none */
-    bool broken;     /* broken by either side */
-    bool welcomed;   /* the agent knows its client */
+    uint32_t number; /* 0: no connection */
+    bool broken;     /* either end has broken it */
+    bool welcomed;   /* the agent has sent WELCOME */
     bool told;       /* the agent was notified that it is broken */
     uint32_t client;
     struct packets to_agent;
@@ -124,7 +127,8 @@ struct connection {
 
 /* ---- hosts ---- */
 
-/* A piece of a host's time: from true_ns on its clock shows local_ns and goes at rate_ppm. */
+/* A part of a host's time. At true_ns its clock shows local_ns, and from then on it runs at
+ * rate_ppm. */
 struct clock_segment {
     int64_t true_ns;
     int64_t local_ns;
@@ -133,7 +137,8 @@ struct clock_segment {
 };
 
 struct host_clock {
-    uint32_t count; /* of all segments so far; the last CLOCK_SEGMENTS are kept */
+    uint32_t count; /* the number of all segments so far; the last CLOCK_SEGMENTS of them are
+                     * kept */
     uint32_t boot;
     struct clock_segment segments[CLOCK_SEGMENTS];
 };
@@ -148,7 +153,7 @@ struct disk_register {
     struct quorum_register reg;
 };
 
-/* This survives a crash, and a reboot. */
+/* what survives a crash of the agent and a reboot of its host */
 struct disk {
     uint64_t store_id[2];
     uint64_t commit;
@@ -164,14 +169,14 @@ struct disk {
     struct slot_row slots[SLOTS];
 };
 
-/* This survives a crash of the agent, but not a reboot of its host. */
+/* what survives a crash of the agent, but no reboot of its host */
 struct lease_file {
     uint32_t epoch;
     int64_t deadline_ns;
     bool valid;
 };
 
-/* A process's file with the agent: its lock is held for as long as the process lives. */
+/* A client's record with the agent. Its file lock is held as long as the client's process lives. */
 struct client_record {
     bool used;
     uint32_t client;
@@ -180,24 +185,26 @@ struct client_record {
     uint32_t id_count;
     uint32_t process;
     uint32_t generation;
-    bool told_dead; /* this agent's process knows it */
+    bool told_dead; /* the present agent process knows that the client is dead */
 };
 
 struct net_packet;
 
 struct region_memory {
     void *memory;
-    void *zeros;              /* the memory that the agent reads since the region was spoilt; NULL:
-                               * the same as processes */
+    void *zeros;              /* the memory that the agent reads after the region was spoilt;
+                               * NULL: the same memory as the processes */
     struct hfi_region region; /* the region as processes see it */
-    struct hfi_trust trust;   /* theirs */
-    uint64_t store;           /* the store of the agent that made it: part of the region's name */
+    struct hfi_trust trust;   /* what the processes know of the region */
+    uint64_t store;           /* the store id of the agent that made the region, which is part of
+                               * the region's name */
 };
 
-/* The state of a voter's store, as the simulator knows it. */
+/* The state of a voter's store. Only the simulator knows it. */
 enum store_state {
     STORE_GOOD = 0,
-    STORE_WRONG, /* lost, or an old copy, and other voters can notice that; must not vote */
+    STORE_WRONG, /* lost, or an old copy, and other voters can notice that; the voter must not
+                  * vote */
 };
 
 enum { REGIONS_MAX = 256 };
@@ -209,42 +216,45 @@ struct sim_agent {
     struct host_clock clock;
     bool up;
     bool serving;
-    uint32_t version;  /* the newest version of messages that it speaks */
-    int64_t starts_ns; /* if it is down: when it is started again */
+    uint32_t version;  /* the newest version of messages that the agent knows */
+    int64_t starts_ns; /* if the agent is down: when it starts again */
     uint32_t starts;
     struct disk disk;
     struct disk *copy; /* an old copy of the disk, if one is kept */
     bool copied;
-    int64_t restores_ns;   /* if there is a copy: when it is put back at the earliest */
-    uint32_t starts_again; /* how often the agent is killed when it comes up with that copy */
+    int64_t restores_ns;   /* if there is a copy: the earliest time to put it back */
+    uint32_t starts_again; /* how often the agent is killed during its next starts with the copy */
     enum store_state store;
-    int64_t rejoins_ns; /* when an operator lets it start over; 0: there is no need */
-    struct disk *old;   /* the store that was replaced, and may be put back, and its state */
+    int64_t rejoins_ns; /* when an operator lets the voter start over; 0: there is no need */
+    struct disk *old;   /* the store that the start-over replaced, which an operator may put
+                         * back; old_store is its state */
     enum store_state old_store;
-    int64_t undoes_ns; /* when that is undone, if it still can be; 0: never */
+    int64_t undoes_ns; /* when the operator undoes the start-over, if that is still possible; 0:
+                        * never */
     struct lease_file lease_file;
     struct host_kept kept[KEPT];
     _Atomic uint16_t delays_ms[DELAYS];
-    struct host_region_note note; /* the note of the region in use */
-    bool spoilt;                  /* the region in use is spoilt, whether the agent knows it or
-                                   * not */
-    uint64_t repairs;             /* the agent's repairs while the region was spoilt */
-    int64_t noticed_ns;           /* when the agent knows of that at the latest */
-    int64_t anew_ns;              /* when the next region may be made */
+    struct host_region_note note; /* the agent's note of the region in use */
+    bool spoilt;                  /* the region in use is spoilt, even if the agent does not know
+                                   * it */
+    uint64_t repairs;             /* how many repairs the agent has made so far */
+    int64_t noticed_ns;           /* by then the agent knows that the region is spoilt */
+    int64_t anew_ns;              /* when the agent may make the next region */
     struct client_record records[RECORDS];
-    struct region_memory regions[REGIONS_MAX]; /* all regions so far; the last one is in use */
+    struct region_memory regions[REGIONS_MAX]; /* all regions so far, of which the last one is in
+                                                * use */
     uint32_t region_count;
     bool rung;
-    int64_t stalled_ns; /* since when the process has stood still; 0: it runs */
-    int64_t starves_ns; /* when it is next kept from running */
+    int64_t stalled_ns; /* since when the agent is stopped; 0: it runs */
+    int64_t starves_ns; /* when starvation next stops the agent */
     int64_t stops_ns;   /* after SIGTERM: when the agent ends at the latest; 0: it got no SIGTERM */
-    int64_t down_ns;    /* how long it stays down */
-    bool resigns;       /* its driver has begun to resign */
-    /* The state that a crash loses. */
+    int64_t down_ns;    /* how long the agent stays down after that */
+    bool resigns;       /* the driver has begun to resign */
+    /* The fields from here on are lost in a crash. */
     struct driver *driver;
-    struct net_packet *taken;         /* the message that it is handling */
+    struct net_packet *taken;         /* the message that the agent is handling */
     const struct driver_batch *batch; /* the driver's batch that is being written */
-    int64_t durable_ns;               /* when that batch is durable */
+    int64_t durable_ns;               /* when that batch becomes durable */
     bool batch_fails;
     struct hfi_region mapped;
     void *names_memory;
@@ -253,9 +263,9 @@ struct sim_agent {
     void *gossip_memory;
     size_t names_bytes, quorum_bytes, host_bytes, gossip_bytes;
     struct names *names;
-    struct quorum *quorum; /* NULL: an observer */
+    struct quorum *quorum; /* NULL: the agent is an observer */
     struct host *host;
-    struct gossip *gossip; /* NULL: none */
+    struct gossip *gossip; /* NULL: the cell has no gossip */
     struct renewal renewal;
     struct hfi_kernel kernel;
 };
@@ -275,18 +285,19 @@ struct sim_handle {
     int64_t limit_ns;
     uint32_t delay_ms;
     uint64_t ticket;
-    int64_t takes_ns; /* since when it takes the lock; 0: it waits for no turn */
-    int64_t left_ns;  /* when it gave up the place that it had since left_takes_ns */
+    int64_t takes_ns; /* when the present take began; 0: the process does not take the lock */
+    int64_t left_ns;  /* when the process left the place in the queue that it had since
+                       * left_takes_ns */
     int64_t left_takes_ns;
     uint64_t token_floor; /* the highest token of all holds that had begun when this take began */
     bool ticket_shared;
     bool holds;
     struct hfi_held held;
-    uint32_t hold; /* the hold's note in check.c */
-    bool served;   /* served after healing */
+    uint32_t hold; /* the number of the hold's note in check.c */
+    bool served;   /* after healing: the handle has had its lock */
 };
 
-/* Where a process stands in the line (line.c). */
+/* where a process is in the line (line.c) */
 enum line_place { LINE_NONE = 0, LINE_COMES, LINE_WAITS, LINE_HOLDS, LINE_SERVED };
 
 struct sim_process {
@@ -295,20 +306,20 @@ struct sim_process {
     struct sim_agent *agent; /* the agent of its host */
     uint32_t generation;
     bool alive;
-    bool hung_up; /* the process is to hang up as soon as it can */
+    bool hung_up; /* the process is to hang up at the next occasion */
     int64_t starts_ns;
     struct connection connection;
-    uint32_t client; /* its id with the agent; 0: none */
+    uint32_t client; /* its id from the agent; 0: none */
     uint64_t nonce;
     uint64_t last_request;
-    enum hfi_frame_kind asking; /* the request whose answer it awaits; 0: none */
+    enum hfi_frame_kind asking; /* the kind of the request whose answer it awaits; 0: none */
     _Atomic uint32_t cancel;
     struct sim_handle handles[HANDLES];
     struct hfi_kernel kernel;
     int32_t region_came; /* the region that came with the latest REGION */
-    bool done;           /* after healing: it has had every lock */
+    bool done;           /* after healing: the process has had every lock */
     enum line_place line;
-    int64_t joins_ns; /* when it joins the line */
+    int64_t joins_ns; /* when the process comes for the line */
 };
 
 struct sim_world {
@@ -317,44 +328,44 @@ struct sim_world {
     bool verbose;
     bool healing;
     int64_t healed_ns;
-    int64_t rests_until_ns; /* until when all processes rest */
+    int64_t rests_until_ns; /* all processes rest until then */
     bool rolling, orderly;
-    bool lined_up;         /* all processes come for lock 0 */
-    int64_t goes_round_ns; /* from then on the lock is released */
+    bool lined_up;         /* the processes of the line come for lock 0 */
+    int64_t goes_round_ns; /* from then on each process of the line releases the lock */
     struct faults faults;
     uint32_t voters;
     uint32_t agent_count; /* voters, then observers */
     uint32_t process_count;
     uint32_t lock_count;
-    bool gossip; /* whether there is any gossip */
+    bool gossip; /* whether the cell has gossip */
     struct sim_agent agents[AGENTS];
     struct sim_process processes[PROCESSES];
     struct fiber *fibers[FIBERS];
     uint32_t fiber_count;
-    uint32_t connections; /* ever */
-    uint64_t holds;       /* ever */
+    uint32_t connections; /* so far */
+    uint64_t holds;       /* so far */
     uint64_t messages;    /* messages between agents so far */
 };
 
 extern struct sim_world world;
 
-/* Runs one turn of the scheduler. */
+/* Runs one turn of the scheduler: one of the fibers, and the network. */
 void sim_turn(void);
-/* Writes a line of the story, with --verbose. */
+/* Writes a line into the story, which --verbose prints. */
 __attribute__((format(printf, 1, 2))) void sim_tell(const char *format, ...);
-/* Reports that an invariant does not hold. */
+/* Reports a broken invariant, and ends the process. */
 __attribute__((noreturn, format(printf, 1, 2))) void sim_fail(const char *format, ...);
 
-/* ---- clock.c: all local times are of one host ---- */
+/* ---- clock.c: all local times are those of one host's clock ---- */
 
 void clock_boot(struct sim_agent *agent);
-/* Changes the rate from now on; sleepers on that host look at their clocks again. */
+/* Changes the clock's rate from now on. Sleepers on that host then look at their clocks again. */
 void clock_drift(struct sim_agent *agent);
 int64_t clock_now(const struct sim_agent *agent);
-/* Returns when, in true time, the clock of this boot shows local_ns if its rate does not change, or
- * when it showed it. 0: long ago. INT64_MAX: never. */
+/* Returns the true time at which the clock of this boot shows local_ns, or showed it. For the
+ * future it assumes the present rate. 0: the time is too long ago. INT64_MAX: never. */
 int64_t clock_true(const struct sim_agent *agent, int64_t local_ns);
-/* Returns the clock's reading at that time. 0: that is long ago. */
+/* Returns the clock's reading at true_ns. 0: that is too long ago. */
 int64_t clock_at(const struct sim_agent *agent, int64_t true_ns);
 
 /* ---- network.c ---- */
@@ -366,29 +377,29 @@ struct net_packet {
     enum net_kind kind;
     uint32_t from;
     int64_t due_ns;
-    bool up; /* LINK */
+    bool up; /* of NET_LINK */
     size_t size;
-    _Alignas(8) unsigned char bytes[]; /* MESSAGE: as much of it as is used */
+    _Alignas(8) unsigned char bytes[]; /* of NET_MESSAGE: only as much of the message as is used */
 };
 
 void net_reset(void);
-/* Sends a copy, which may be lost. A first packet opens the connection. */
+/* Sends a copy of the message, which may be lost. The first packet opens the connection. */
 void net_send(uint32_t from, uint32_t to, const struct message *message);
 void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size);
-/* Opens the connection, as an agent does to each voter at its start. */
+/* Opens a connection. An agent does that to each voter at its start. */
 void net_dial(uint32_t from, uint32_t to);
-/* Returns the next packet that has arrived, to be freed; NULL: none has. */
+/* Returns the next packet that has arrived, which the caller frees. NULL: there is none. */
 struct net_packet *net_take(uint32_t agent);
-/* Returns when the next packet arrives; INT64_MAX: none is on its way. */
+/* Returns the time at which the next packet arrives. INT64_MAX: none is on its way. */
 int64_t net_due_ns(uint32_t agent);
-/* To be called when the agent's process has ended. quiet: its host is gone, too, so no peer
- * notices. */
+/* Must be called when the agent's process has ended. quiet: its host is gone, too, so no peer
+ * notices that. */
 void net_gone(uint32_t agent, bool quiet);
-/* Makes the connections that are due. Returns when it is to be called again. */
+/* Makes the connections that are due. Returns the time of its next call. */
 int64_t net_work(void);
-/* Makes some connections carry nothing, in some directions, for a while. */
+/* Cuts some links in some directions for a while. */
 void net_cut(void);
-/* Breaks one connection; what is under way on it is lost. */
+/* Breaks one connection. The packets on their way through it are lost. */
 void net_break(void);
 void net_heal(void);
 void net_free(void);
@@ -396,11 +407,11 @@ void net_free(void);
 /* ---- disk.c ---- */
 
 void disk_new(struct sim_agent *agent);
-/* To be called when the rows of the batch are durable. */
+/* Must be called when the rows of the batch are durable. */
 void disk_apply(struct sim_agent *agent, const struct driver_batch *batch);
 void disk_load(const struct disk *disk, struct quorum *quorum);
 void disk_preset_tokens(void);
-/* Returns LOCKS if the simulator knows no such lock. */
+/* Returns the lock with that name, or LOCKS if there is none. */
 uint32_t disk_lock_of(const struct message_name *name);
 void lock_name_of(uint32_t lock, char *name, size_t size);
 
@@ -408,43 +419,44 @@ void lock_name_of(uint32_t lock, char *name, size_t size);
 
 void agent_start(struct sim_agent *agent);
 void agent_crash(struct sim_agent *agent, int64_t down_ns);
-/* Lets the agent end in order. */
+/* Ends the agent by SIGTERM. */
 void agent_stop(struct sim_agent *agent, int64_t down_ns);
-/* Its processes are dead already; the shared memory and the lease file are lost. */
+/* Reboots the host, whose processes must be dead. Its shared memory and its lease file are lost. */
 void agent_reboot(struct sim_agent *agent, int64_t down_ns);
 void agent_free(struct sim_agent *agent);
-/* The first loses the store, the second puts an old copy in its place, and the third lets an
- * operator make the voter start over. */
+/* agent_lose_disk() loses the store, agent_restore_disk() puts an old copy in its place, and
+ * agent_rejoin() makes the voter start over, like an operator. */
 void agent_lose_disk(struct sim_agent *agent);
 void agent_restore_disk(struct sim_agent *agent);
 void agent_rejoin(struct sim_agent *agent);
-/* The first lets a voter start over without need, even if others do so at that time; the second
- * undoes that, unless others know of it. */
+/* agent_rejoin_by_mistake() makes a voter start over without need, even if others do that, too.
+ * agent_undo_rejoin() undoes it, if no other voter knows of it. */
 void agent_rejoin_by_mistake(struct sim_agent *agent);
 void agent_undo_rejoin(struct sim_agent *agent);
-/* Returns AGENTS if no agent has that name. */
+/* Returns the agent with that name, or AGENTS if there is none. */
 uint32_t agent_of_name(const struct message_agent *name);
 
 /* ---- host.c ---- */
 
-/* The kernel for the processes on that agent's host. */
+/* Fills in the kernel for the processes on that agent's host. */
 void kernel_fill(struct hfi_kernel *kernel, struct sim_agent *agent);
 void region_make(struct sim_agent *agent);
-/* A process spoils the region in use: from now on the agent reads zeros, and processes read what
- * they wrote. */
+/* Spoils the region in use. From now on the agent reads zeros, and processes read what they
+ * wrote. */
 void region_spoil(struct sim_agent *agent);
-/* Lets the agent give up spoilt regions, and make new ones in due time (agent/serve/regions.c).
- * Returns false if there is nothing to do now. */
+/* Makes the agent leave a spoilt region, and make a new one when it may (agent/serve/regions.c).
+ * Returns false if neither is due. */
 bool region_see(struct sim_agent *agent);
-/* The region must not be adopted; the region of another namespace, which no process uses here, is
- * adopted. */
+/* Returns whether the agent must not adopt the region in use. (It still adopts the region of
+ * another namespace, which no process uses here.) */
 bool region_is_barred(const struct sim_agent *agent);
 void host_make(struct sim_agent *agent, bool adopted);
 void host_load(struct sim_agent *agent);
-/* Carries out what the host core wants done. */
+/* Carries out an action of the host core. */
 void host_act(struct sim_agent *agent, const struct host_action *action,
               const unsigned char *bytes);
-/* Gives the driver an event of a process's socket, or its death. Returns false if there is none. */
+/* host_read_socket() gives the driver an event of a process's socket, host_look_for_dead() the
+ * death of a process. They return false if there is none. */
 bool host_read_socket(struct sim_agent *agent, struct sim_process *process);
 bool host_look_for_dead(struct sim_agent *agent);
 
@@ -461,106 +473,109 @@ bool packets_take(struct packets *packets, struct packet *out);
 enum { HOLDS_MAX = 512 };
 
 void check_reset(void);
-/* To be called when a call returned HELD. Returns the hold's number for the other calls;
- * UINT32_MAX: the hold was over by then, and does not count. */
+/* Must be called when a call has returned HELD. Returns the hold's number for the other calls, or
+ * UINT32_MAX if the hold was over by then and does not count. */
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
-/* To be called right before a take begins. Returns the token below which its hold must not be. */
+/* Must be called right before a take begins. Notes the token below which the token of its hold must
+ * not be. */
 void check_takes(struct sim_handle *handle);
-/* To be called when a try has ended without the lock. refused: its agent answered that it is in use
- * elsewhere. */
+/* Must be called when a try has ended without the lock. refused: the agent answered that another
+ * host uses the lock. */
 void check_tried(const struct sim_process *process, const struct sim_handle *handle,
                  int64_t began_ns, bool refused);
-/* To be called when the process looks whether it still holds. */
+/* Must be called when the process checks whether it still holds. Returns whether it does. */
 bool check_looked(struct sim_process *process, struct sim_handle *handle);
-/* To be called before it calls release. */
+/* Must be called before the process calls release. */
 void check_releases(uint32_t hold);
 void check_released(uint32_t hold);
-/* To be called when it gave the hold up without a release: it noticed that the hold is over, or it
- * hangs up. */
+/* Must be called when the process ends the hold without a release, because it noticed that the hold
+ * is over, or because it hangs up. */
 void check_gave_up(uint32_t hold);
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
-/* To be called when the process died or hung up: its holds end now without a release. */
+/* Must be called when the process has died or hung up, which ends its holds without a release. */
 void check_vanished(const struct sim_process *process, bool dead);
-/* To be called before a host boots: its processes are dead. */
+/* Must be called before a host boots. Its processes are dead. */
 void check_reboots(const struct sim_agent *agent);
-/* To be called when no fiber can run at this instant: then no process may wait for a free lock. */
+/* Must be called when no fiber can run now. Then no process may be waiting for a free lock. */
 void check_quiet(void);
 
 /* ---- watch.c ---- */
 
 void watch_reset(void);
-/* To be called when an agent sends this message. */
+/* Must be called when an agent sends this message. */
 void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message);
-/* Writes a line of the story about a message. */
+/* Writes a line about a message into the story. */
 void watch_tell(const char *what, uint32_t from, uint32_t to, const struct message *message);
-/* To be called when a row of an agent's disk is durable. */
+/* Must be called when a row of an agent's disk has become durable. */
 void watch_durable(const struct sim_agent *agent, const struct action *action);
 uint32_t partition_of(uint32_t lock);
-/* To be called when the agent starts with the disk that it has. */
+/* Must be called when the agent starts with its present disk. */
 void watch_starts(const struct sim_agent *agent);
-/* To be called when its store is not what others know of it any more, so that it has to start
- * over. */
+/* Must be called when the agent's store is no longer what other voters know of it, so that the
+ * voter must start over. */
 void watch_forgot(const struct sim_agent *agent);
-/* To be called when a process holds a lock under a grant of that agent. */
+/* Must be called when a process has a hold under a grant of that agent. */
 void watch_held(const struct sim_agent *agent, uint32_t lock);
-/* To be called before any process gets this deadline, by the agent's clock. */
+/* Must be called before any process gets this deadline, which is by the agent's clock. */
 void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns);
 
 /* ---- order.c ---- */
 
 void order_reset(void);
-/* To be called when a host sends this ACQUIRE, perhaps again. */
+/* Must be called when a host sends this ACQUIRE, also when it repeats it. */
 void order_asked(const struct message *message);
-/* To be called when that agent's process ends without handing its queues over. */
+/* Must be called when that agent's process ends without handing its queues over. */
 void order_killed(const struct sim_agent *agent);
-/* Returns when the round began in which that host was last granted the lock; now, if that is not
- * known. */
+/* Returns when the round began that last granted the lock to that host. If that is unknown, returns
+ * the present time. */
 int64_t order_chosen_ns(uint32_t agent, uint32_t lock);
-/* To be called when a request comes to a coordinator, which gets the changed request. */
+/* Must be called when a request arrives at a coordinator. The coordinator gets the changed
+ * request. */
 void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed);
-/* To be called when a call returned HELD. */
+/* Must be called when a call has returned HELD. */
 void order_took(const struct sim_process *process, const struct sim_handle *handle);
-/* To be called when a process is about to release. */
+/* Must be called when a process is about to release. */
 void order_releases(const struct sim_process *process, const struct sim_handle *handle);
 
 /* ---- line.c ---- */
 
 bool line_is_drawn(void);
-/* All hosts' processes wait for one lock while all agents are restarted one by one. */
+/* Lets processes of all hosts wait for one lock while all agents are restarted one by one. */
 void line_play(void);
 void line_took(struct sim_process *process);
 void line_released(struct sim_process *process);
 
 /* ---- faults.c ---- */
 
-/* Returns NULL if there are no more. */
+/* Returns the name of a fault, or NULL if the index is too high. */
 const char *fault_name(uint32_t index);
 void faults_draw(void);
-/* Returns whether this run has no fault that loses or delays anything, and all agents run one
+/* Returns whether this run has no fault that loses or delays anything, and all agents have the same
  * release. */
 bool faults_are_none(void);
-/* Returns a number below limit that follows from the seed, the purpose and the time; other draws
- * are not affected. */
+/* Returns a number below limit that depends only on the seed, `what` and `time`. It does not change
+ * any other draw. */
 uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit);
-/* Also draws the cell: how many voters, observers, processes, locks. */
+/* Draws the cell: the numbers of voters, observers, processes and locks. */
 void faults_draw_cell(void);
 void faults_inject(void);
-/* Keeps starved agents from running. Returns when it is to be called again. */
+/* Stops starved agents. Returns the time of its next call. */
 int64_t faults_starve(void);
-/* Starts agents that are down and whose time has come. Returns when the next one's time comes. */
+/* Starts the agents that are down and due. Returns the time at which the next one is due. */
 int64_t faults_start_due(void);
 void faults_heal(void);
 
 /* ---- shrink.c ---- */
 
-/* Plays runs in child processes until no smaller one fails; prints what is left. */
+/* Plays smaller runs in child processes until none of them fails, and prints the last one that
+ * did. */
 int shrink(struct run run, uint64_t (*play)(struct run run));
 void run_print(const struct run *run);
 
 /* ---- breaks.c ---- */
 
-/* The names of the rules that can be broken, NULL at the end. */
+/* The names of the rules that can be broken. NULL ends the list. */
 extern const char *const break_names[];
 bool breaks_choose(const char *name);
 enum breaking {
@@ -572,36 +587,36 @@ enum breaking {
     BREAK_COMMIT,
     BREAK_READERS,
     BREAK_TOLD_FIRST,  /* a vote is sent before it is durable */
-    BREAK_OWN_VOTE,    /* the own vote is counted before it is durable */
-    BREAK_PROMISE,     /* promises are forgotten by a restart */
-    BREAK_BALLOT,      /* so are rounds: a ballot is used again */
-    BREAK_MAJORITY,    /* one vote less is enough */
+    BREAK_OWN_VOTE,    /* the agent's own vote is counted before it is durable */
+    BREAK_PROMISE,     /* a restart forgets promises */
+    BREAK_BALLOT,      /* a restart forgets rounds, so a ballot is used again */
+    BREAK_MAJORITY,    /* one vote less than a majority suffices */
     BREAK_READ,        /* a new coordinator does not ask which values exist */
-    BREAK_ADOPT,       /* older values are taken over */
-    BREAK_OLD_STORE,   /* any store votes */
+    BREAK_ADOPT,       /* an acceptor takes over older values */
+    BREAK_OLD_STORE,   /* a voter votes with any store */
     BREAK_LAPSE,       /* voters count the ttl short */
-    BREAK_MARK,        /* a session is marked without a check whether it has lapsed */
-    BREAK_ACK,         /* a marked session is acknowledged */
-    BREAK_LEASE,       /* a lease is counted from the answer */
-    BREAK_VERSION,     /* a give-back's version is ignored */
-    BREAK_DEATH_DELAY, /* no lock-delay behind a dead session */
+    BREAK_MARK,        /* a voter marks a session without a check that it has lapsed */
+    BREAK_ACK,         /* a voter acknowledges a marked session */
+    BREAK_LEASE,       /* a host counts its lease from the answer's arrival */
+    BREAK_VERSION,     /* a give-back applies to any version */
+    BREAK_DEATH_DELAY, /* there is no lock-delay after an expired session */
     BREAK_FLOOR,       /* checkpoints forget their floor */
     BREAK_ORDER,       /* a coordinator serves the host that came last */
     BREAK_WAITED,      /* a coordinator ignores how long a host says that it has waited */
-    BREAK_QUEUE,       /* a waiter on a host is put before those that wait there already */
+    BREAK_QUEUE,       /* a waiter on a host is put before the earlier waiters of that host */
     BREAK_FRESH,       /* each grant counts as fresh */
-    BREAK_OPENED,      /* a start does not note which commit its store had, before it commits
-                        * more */
+    BREAK_OPENED,      /* a start does not note which commit its store had before it makes
+                        * further commits */
     BREAK_PLACE,       /* a restarted agent does not know for which locks its host waits */
     BREAK_HAND_OVERS,  /* a recalled lock is handed on as long as processes wait */
-    BREAK_NOTES,       /* a restarted agent finds no lock-delays noted */
-    BREAK_RESIGN,      /* an agent that gets SIGTERM just ends */
-    BREAK_SUCCESSOR,   /* a coordinator does not hand its waiters on */
+    BREAK_NOTES,       /* a restarted agent finds no notes of lock-delays */
+    BREAK_RESIGN,      /* an agent that gets SIGTERM ends without resigning */
+    BREAK_SUCCESSOR,   /* a coordinator that resigns does not hand its waiters on */
     BREAK_DOWNGRADE,   /* a shared grant has the last token of the previous range */
-    BREAK_LATE_SHARE,  /* a grant is made shared by a message about an earlier grant */
-    BREAK_BARRED,      /* a spoilt namespace is begun anew at once */
-    BREAK_ANEW,        /* and grants that are made there under earlier grants are taken */
-    BREAK_SOUND,       /* bytes of a spoilt region are believed until the fault is known */
+    BREAK_LATE_SHARE,  /* a message about an earlier grant makes the present grant shared */
+    BREAK_BARRED,      /* a spoilt namespace gets a new region at once */
+    BREAK_ANEW,        /* a new region accepts grants that were made under earlier grants */
+    BREAK_SOUND,       /* the agent believes a spoilt region until it knows the fault */
     BREAK_IN_USE,      /* the coordinator ignores owners that report their grant in use */
 };
 extern enum breaking broken;

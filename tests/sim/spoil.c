@@ -1,8 +1,8 @@
 /*
- * A region that is spoilt while the agent runs, like one that is truncated: from some instant on,
+ * A region that is spoilt while the agent runs, for example by a truncation. From some time on,
  * between any two of its atomic steps, the agent reads zeros where processes still read what they
- * wrote (agent/io/region/region.c maps them). The agent notices when it checks the region
- * (host_set_sound()), or at its next look.
+ * wrote (agent/io/region/region.c maps zeros in such a case). The agent notices that when it checks
+ * the region (host_set_sound()), or at its next look.
  */
 #include <stdlib.h>
 

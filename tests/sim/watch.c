@@ -1,20 +1,22 @@
 /*
- * Invariants of messages and disks, checked from outside: the simulator sees both.
+ * Invariants of messages and disks. They are checked from outside, because the simulator sees both.
  *
- *   told       a promise or an accepted value that was told (PROMISE, ACCEPTED) was on the disk by
- *              then, and is there at every later start, unless that store is declared gone
- *   its commit a vote's header names a commit that has what the vote rests on: by that number a
- *              voter that comes back with an older copy of its disk is known
- *   chosen     a grant, an amendment, an acknowledged return was durable at a majority by then
- *   held       a hold is under a grant that a majority has on disk at that time
- *   one value  a proposal's order names one value, whoever accepts it
- *   same again a request that was answered with a grant is never answered with another as long as a
- *              majority has the first
- *   old store  a voter with a store that the others know to be wrong tells nothing as a voter
- *   lease      when a majority has marked a session dead, no deadline of it that anybody was told
- *              lies ahead, by its host's clock
+ *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED), its disk
+ *              had that value. The disk has it at every later start, except if the store was lost
+ *              or replaced.
+ *   its commit A vote's header names a commit that has what the vote relies on. By that number the
+ *              others recognise a voter that comes back with an older copy of its disk.
+ *   chosen     When an agent sends a grant, an amendment or an acknowledged return, a majority has
+ *              it durably.
+ *   held       A hold is under a grant that a majority has on disk at that time.
+ *   one value  A proposal's order names one value, whichever acceptor accepts it.
+ *   same again A request that was answered with a grant is never answered with another grant as
+ *              long as a majority has the first.
+ *   old store  A voter whose store the others know to be wrong sends nothing as a voter.
+ *   lease      When a majority has marked a session, each deadline of the session that any process
+ *              knows has passed by its host's clock.
  *
- * Rows of the disk that fall are found where they are written (disk.c).
+ * disk.c finds rows that fall, where it writes them.
  */
 #include <string.h>
 
@@ -43,21 +45,22 @@ struct promised {
 };
 
 static struct {
-    /* For each voter. */
+    /* for each voter */
     uint64_t told_promise[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
     struct message_order told_accepted[MESSAGE_VOTERS_MAX][LOCKS];
-    struct message_order durable[MESSAGE_VOTERS_MAX][LOCKS]; /* the highest order so far */
-    /* The commits that wrote these rows. */
+    struct message_order durable[MESSAGE_VOTERS_MAX][LOCKS]; /* the highest order that was
+                                                              * durable so far */
+    /* the commits that wrote the voters' promises and registers */
     uint64_t promise_commit[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
     uint64_t register_commit[MESSAGE_VOTERS_MAX][LOCKS];
-    bool forgot[MESSAGE_VOTERS_MAX]; /* its disk was lost, or replaced by an old copy, at some
-                                      * time */
-    /* Rings. */
+    bool forgot[MESSAGE_VOTERS_MAX]; /* the voter's disk was once lost, or replaced by an old
+                                      * copy */
+    /* rings of the last proposals and answers */
     struct proposal proposals[PROPOSALS];
     uint32_t proposal_count;
     struct answer answers[ANSWERS];
     uint32_t answer_count;
-    /* For each agent: the last deadline of its last epochs. */
+    /* the last deadlines of each agent's last epochs */
     struct promised promised[AGENTS];
 } seen;
 
@@ -80,7 +83,8 @@ uint32_t partition_of(uint32_t lock)
     return names_partition(name, strlen(name));
 }
 
-/* Returns whether a disk has what it accepted at that order, or newer, or deleted it since. */
+/* Returns whether the disk has the value that it accepted at that order, or a newer one, or has
+ * deleted it since. */
 static bool has_accepted(const struct disk *disk, uint32_t lock, struct message_order order)
 {
     const struct disk_register *row = &disk->registers[lock];
@@ -168,7 +172,7 @@ static void sent_accepted(const struct sim_agent *from, const struct message *me
     *told = message_order_before(*told, accepted->order) ? accepted->order : *told;
 }
 
-/* ---- chosen ---- */
+/* ---- chosen values ---- */
 
 static void check_chosen(const struct sim_agent *from, const struct message_name *name,
                          struct message_order order)
@@ -185,7 +189,7 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
     }
 }
 
-/* Returns whether a majority still has on disk that this agent's grant is that version. */
+/* Returns whether a majority still has on disk that the agent's grant has the answer's version. */
 static bool is_in_force(const struct answer *answer, uint32_t lock)
 {
     const struct message_agent *agent = &world.agents[answer->agent].name;
@@ -249,7 +253,7 @@ void watch_held(const struct sim_agent *agent, uint32_t lock)
     }
 }
 
-/* ---- one value ---- */
+/* ---- one value for each order ---- */
 
 static uint64_t mix(uint64_t digest, const void *bytes, size_t size)
 {
@@ -267,7 +271,7 @@ static uint64_t digest_of(const struct message_value *value)
         value->epoch,          value->lock_delay_ms,    value->mode,        value->share_count};
     uint64_t digest = mix(UINT64_C(0xcbf29ce484222325), numbers, sizeof(numbers));
     digest = mix(digest, value->owner.text, sizeof(value->owner.text));
-    uint64_t shares = 0; /* shares may come in any order */
+    uint64_t shares = 0; /* a sum, because shares may come in any order */
     for (uint32_t i = 0; i < value->share_count; i++) {
         const struct message_share *share = &value->shares[i];
         const uint64_t parts[] = {share->version.ballot, share->version.sequence, share->epoch};
@@ -307,7 +311,7 @@ void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadli
     *at = (struct promised){epoch, agent->clock.boot, deadline_ns};
 }
 
-/* To be called when a mark became durable. */
+/* Must be called when a mark has become durable. */
 static void check_marks(const struct message_session *mark)
 {
     uint32_t agent = agent_of_name(&mark->agent);
@@ -392,8 +396,8 @@ static const char *kind_name(enum message_kind kind)
     return names[kind];
 }
 
-/* Finds the lock that a message is about, and the version or order that it names; lock LOCKS:
- * none. */
+/* Finds the lock that a message is about, and the version or order that it names. *lock becomes
+ * LOCKS if there is none. */
 static void about(const struct message *message, uint32_t *lock, struct message_order *order)
 {
     static const struct message_order none = {0, 0};
@@ -464,8 +468,8 @@ void watch_tell(const char *what, uint32_t from, uint32_t to, const struct messa
 
 void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message)
 {
-    bool own = agent_of_name(&message->from) == from->index; /* otherwise it only passes the message
-                                                              * on */
+    bool own = agent_of_name(&message->from) == from->index; /* otherwise the agent only passes
+                                                              * the message on */
     watch_tell(own ? "sent" : "passed on", from->index, to, message);
     if (own && from->store == STORE_WRONG && is_vote(message->kind)) {
         sim_fail("voter %u, whose store is not what it was, sends a message of kind %d",

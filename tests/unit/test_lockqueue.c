@@ -25,7 +25,7 @@ static bool spoils;
 static bool rewrites;
 /* if not 0: before each operation, a process changes two flags of the word */
 static uint64_t flips;
-static uint64_t operations;  /* how many operations there were */
+static uint64_t operations; /* how many operations there were */
 
 static void join(uint32_t seat, uint32_t holder, uint64_t kind)
 {

@@ -213,8 +213,7 @@ START_TEST(no_range_leaves_its_generation)
     cell_acquire(cell, 0, 0, "a", 4, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(refused(cell, 0, 4)->reason, MESSAGE_REFUSED_TOKENS);
-    cell_acquire(cell, 0, 0, "a", 5, 1, MESSAGE_MODE_SHARED,
-                 0); /* readers need no new token */
+    cell_acquire(cell, 0, 0, "a", 5, 1, MESSAGE_MODE_SHARED, 0); /* readers need no new token */
     cell_settle(cell);
     ck_assert_uint_eq(granted(cell, 0, 5)->token_first, MESSAGE_TOKEN_GENERATION - 1);
     amend(cell, granted(cell, 0, 5), 6, 0, MESSAGE_TOKEN_GENERATION - 1, X);

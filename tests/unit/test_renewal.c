@@ -211,7 +211,7 @@ START_TEST(who_is_connected_anew_is_renewed_with)
         ck_assert_uint_eq(actions.count, 2);
         do {
             (void)next_round(1);
-        /* before the round with all three, only this voter gets a renewal */
+            /* before the round with all three, only this voter gets a renewal */
         } while (actions.count != 3);
     }
     /* In jeopardy all voters get a renewal as soon as any voter connects. */
