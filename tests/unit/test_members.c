@@ -409,9 +409,9 @@ static void told_dead(void *arg, uint32_t from, uint32_t to, const struct messag
     }
 }
 
-/* One voter alone has marked a session that still lives with the two others. When one of these
- * starts over, it takes over the mark, so two voters have the mark. Still, a session that lives is
- * not ended. */
+/* Voter 1 alone has marked a session that the two other voters extend. When voter 2 starts over, it
+ * gets that mark, so a majority has it. Voter 2 acknowledges the mark only after the session's last
+ * lease has ended. */
 START_TEST(starting_over_ends_no_session_that_lives)
 {
     int64_t first_ns = 0;

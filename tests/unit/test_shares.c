@@ -269,7 +269,8 @@ START_TEST(the_same_host_asks_for_the_other_mode)
 }
 END_TEST
 
-/* The token fields of an AMEND for a downgrade, by release of the host. */
+/* The tokens that an AMEND names. An upgrade names token_last. A downgrade names token_used, or
+ * token_last if its host is of an earlier release. */
 struct naming {
     uint64_t token_last;
     uint64_t token_used;

@@ -1,8 +1,9 @@
 /*
- * The part of a turn of the loop that one user's connections have: SOCKET_TURN_MS, for any number
- * of connections and any requests. Each connection has its turn, even if others come meanwhile, and
- * another user's connections do not wait behind them. All users together have SOCKET_TURN_ALL_MS. A
- * user pays back the cost of calls on its sockets beyond that before it is served again.
+ * The share of a turn of the loop that one user's connections have: SOCKET_TURN_MS, for any number
+ * of connections and any requests. Each connection has its turn, even if new connections come
+ * meanwhile, and another user's connections do not wait for those of this user. All users together
+ * have SOCKET_TURN_ALL_MS. Calls on a user's sockets may cost more than its share. Then the user
+ * waits, in proportion to that cost, before it is served again.
  */
 #include <check.h>
 #include <grp.h>
@@ -25,12 +26,13 @@ enum {
     PACKETS = SOCKET_PACKETS_PER_TURN,
     COST_MS = 1, /* the least cost of serving one packet */
     MOST = SOCKET_TURN_MS / COST_MS,
-    OTHER = 64 * 1024, /* a user with the same low bits as root, in a table indexed by them */
+    /* a user whose low bits equal root's, so that both are in one list of the table */
+    OTHER = 64 * 1024,
     USERS = 20,
     COMING = 2,   /* new connections in each turn */
-    STAYING = 10, /* of them */
+    STAYING = 10, /* so many of them stay connected */
     COMING_TURNS = 500,
-    PATIENT = 50, /* packets of clients that are connected before */
+    PATIENT = 50, /* packets of a client that was connected before the others */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
     ROUNDS_MAX = 100000,
 };
@@ -41,20 +43,20 @@ static uv_check_t check;
 static struct socket_server *server;
 static struct socket_shares own_shares;
 static bool serving;
-static uint32_t in_turn; /* how many packets of this user were served in the turn */
+static uint32_t in_turn; /* how many packets of this user were served in the present turn */
 static uint32_t most_in_turn;
 static uint32_t all;
-static uint32_t of_first; /* when the last of all connections was served for the first time */
+static uint32_t of_first; /* the value of `all` when each connection had been served once */
 static uint32_t begun;
-static uint32_t before_other; /* packets of this user that were served before the other user's first
-                               * one */
+/* packets of this user that were served before the first packet of the other user */
+static uint32_t before_other;
 static bool other_served;
-static bool all_users;      /* these counts take all users as one */
-static uint32_t of_patient; /* packets */
-static bool answers;        /* packets are answered, and nobody reads the answers */
+static bool all_users;      /* the counts include all users */
+static uint32_t of_patient; /* packets of the patient client that were served */
+static bool answers;        /* the server answers packets, and nobody reads the answers */
 static bool mute;           /* the first packet is no HELLO */
 static uint32_t closed;
-static bool dear; /* a hang-up costs as much as a packet; in_turn counts these, too */
+static bool dear; /* a hang-up costs as much as a packet, and counts in in_turn */
 static uint32_t refused_in_turn;
 static uint32_t most_refused;
 
@@ -95,7 +97,7 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
     of_first += begun < CONNECTIONS;
     in_turn++;
     all++;
-    if (*bytes == 'c') { /* a packet that breaks a rule: the agent hangs up */
+    if (*bytes == 'c') { /* this packet breaks a rule, so the agent hangs up */
         socket_close(connection);
     }
 }
@@ -139,14 +141,15 @@ static int dial(void)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    (void)!send(fd, "x", 1, MSG_NOSIGNAL); /* a connection that is turned away may not get this */
+    /* fails if the server has already turned the connection away */
+    (void)!send(fd, "x", 1, MSG_NOSIGNAL);
     return fd;
 }
 
 static void open_server(uint32_t places)
 {
     char error[SOCKET_ERROR_MAX];
-    ck_assert_int_eq(chmod(suite_folder(), 0711), 0); /* so that another user can enter */
+    ck_assert_int_eq(chmod(suite_folder(), 0711), 0); /* lets another user enter the folder */
     snprintf(path, sizeof(path), "%s/turns.socket", suite_folder());
     const struct socket_config config = {
         .path = path,
@@ -204,7 +207,7 @@ START_TEST(a_turn_ends_and_everybody_has_one)
     }
     ck_assert_uint_eq(all, CONNECTIONS * PACKETS);
     ck_assert_uint_le(most_in_turn, MOST);
-    /* No connection had a second turn before all had their first one. */
+    /* No connection had a second turn before every connection had its first turn. */
     ck_assert_uint_le(of_first, (CONNECTIONS - 1) * MOST);
     for (uint32_t i = 0; i < CONNECTIONS; i++) {
         close(fds[i]);
@@ -212,8 +215,8 @@ START_TEST(a_turn_ends_and_everybody_has_one)
 }
 END_TEST
 
-/* When a client leaves with an answer unread, the kernel reports an error once, and libuv does not
- * look at the connection any more. */
+/* A client leaves with an answer unread. The kernel reports an error once, and libuv watches the
+ * connection no longer. The server still closes the connection. */
 START_TEST(who_goes_out_of_turn_is_seen)
 {
     int fds[CONNECTIONS];
@@ -223,7 +226,7 @@ START_TEST(who_goes_out_of_turn_is_seen)
     }
     accept_all();
     ask_much(fds, CONNECTIONS);
-    uv_run(&loop, UV_RUN_ONCE); /* the time is over, and most connections had no turn */
+    uv_run(&loop, UV_RUN_ONCE); /* the share is used up, and most connections had no turn */
     for (uint32_t i = 0; i < CONNECTIONS; i++) {
         close(fds[i]);
     }
@@ -234,7 +237,8 @@ START_TEST(who_goes_out_of_turn_is_seen)
 }
 END_TEST
 
-/* A connection's first packet is charged like every other; and so is its end. */
+/* The first packet of a connection counts in the user's share, like every other packet. So does the
+ * end of the connection. */
 START_TEST(who_comes_and_goes_does_so_in_turn)
 {
     int fds[CONNECTIONS];
@@ -260,8 +264,8 @@ START_TEST(who_comes_and_goes_does_so_in_turn)
 }
 END_TEST
 
-/* Clients that go and leave an answer unread are closed in turns, too. The kernel reports such an
- * end as an error of the socket. */
+/* Clients leave with answers unread. The kernel reports this as an error of the socket. Their
+ * connections, too, are closed within the user's share of each turn. */
 START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 {
     int fds[CONNECTIONS];
@@ -282,8 +286,8 @@ START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 }
 END_TEST
 
-/* A connection for which there is no room is turned away. Turning away is bounded, too, by a part
- * of the turn. */
+/* The server turns away a connection for which it has no room. This costs at most a part of each
+ * turn, too. */
 START_TEST(turning_away_has_its_time)
 {
     int fds[2 * CONNECTIONS + 1];
@@ -302,7 +306,8 @@ START_TEST(turning_away_has_its_time)
 }
 END_TEST
 
-/* Very many users fill all places of silent connections: the oldest of them make room. */
+/* Silent connections of very many users fill the table. The oldest one is closed for each new
+ * one. */
 START_TEST(silence_of_many_users_keeps_nobody_out)
 {
     enum { SILENT = SOCKET_GREETING_MAX, EACH = SOCKET_GREETING_MAX_PER_USER };
@@ -335,9 +340,10 @@ START_TEST(silence_of_many_users_keeps_nobody_out)
     for (uint32_t i = 0; i < ROUNDS_MAX && recv(fd, &byte, 1, MSG_DONTWAIT) < 0; i++) {
         uv_run(&loop, UV_RUN_NOWAIT);
     }
-    ck_assert_int_eq(byte, 'x'); /* and not the byte for "no room" */
+    ck_assert_int_eq(byte, 'x'); /* not the byte that means "no room" */
     ck_assert_uint_eq(closed, 1);
-    ck_assert_int_eq(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0); /* the oldest connection */
+    /* the oldest connection was closed */
+    ck_assert_int_eq(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0);
     close(fd);
     for (uint32_t i = 0; i < SILENT; i++) {
         close(fds[i]);
@@ -345,14 +351,14 @@ START_TEST(silence_of_many_users_keeps_nobody_out)
 }
 END_TEST
 
-/* The last connection, behind all others, belongs to another user. */
+/* The last connection belongs to another user. It does not wait for all connections before it. */
 START_TEST(another_user_is_not_behind)
 {
     int fds[CONNECTIONS];
     int steps[2];
     char byte;
     if (geteuid() != 0) {
-        return; /* this test needs two users */
+        return; /* only root can act as two users */
     }
     for (uint32_t i = 0; i < CONNECTIONS; i++) {
         fds[i] = dial();
@@ -368,8 +374,8 @@ START_TEST(another_user_is_not_behind)
         close(steps[0]);
         bool good = write(steps[1], "x", 1) == 1 && read(steps[1], &byte, 1) == 1 &&
                     send(fd, "x", 1, 0) == 1 && write(steps[1], "x", 1) == 1;
-        _exit(good && read(steps[1], &byte, 1) != 0 ? 2 : 3); /* waits until the test closes its
-                                                               * end */
+        /* waits until the test closes its end */
+        _exit(good && read(steps[1], &byte, 1) != 0 ? 2 : 3);
     }
     ck_assert_int_eq(read(steps[0], &byte, 1), 1);
     accept_all();
@@ -389,7 +395,8 @@ START_TEST(another_user_is_not_behind)
 }
 END_TEST
 
-/* If there are many users, each has its turn, and no user has a second turn before all had one. */
+/* Each of many users has its turn, and no user has a second turn before every user had its first
+ * turn. */
 START_TEST(many_users_have_a_turn_together)
 {
     int fds[USERS];
@@ -399,7 +406,7 @@ START_TEST(many_users_have_a_turn_together)
     }
     all_users = true;
     for (uint32_t i = 0; i < USERS; i++) {
-        ck_assert_int_eq(seteuid(OTHER + i), 0); /* the kernel notes which user connects */
+        ck_assert_int_eq(seteuid(OTHER + i), 0); /* the kernel records which user connects */
         fds[i] = dial();
         ck_assert_int_eq(seteuid(0), 0);
     }
@@ -418,8 +425,8 @@ START_TEST(many_users_have_a_turn_together)
 }
 END_TEST
 
-/* In each turn more connections come than can be served in one turn: connected clients are served
- * all the same. */
+/* In each turn more connections come than one turn can serve. A client that was connected before is
+ * still served. */
 START_TEST(who_comes_is_not_before_who_waits)
 {
     int fds[STAYING * COMING];
@@ -441,12 +448,12 @@ START_TEST(who_comes_is_not_before_who_waits)
         uv_run(&loop, UV_RUN_ONCE);
     }
     ck_assert_uint_eq(of_patient, PATIENT);
-    close(fd); /* the others are closed when the process ends */
+    close(fd); /* the other connections are closed when the process ends */
 }
 END_TEST
 
-/* In each turn more users come than can be served in one. Each sends one request that costs the
- * user's whole share of the turn, and leaves. A user that was there before has its turn again and
+/* In each turn more users come than one turn can serve. Each sends one request, which costs its
+ * whole share of the turn, and leaves. A user that was there before still has its turn again and
  * again. */
 START_TEST(users_who_come_are_not_before_who_waits)
 {
@@ -486,7 +493,8 @@ START_TEST(users_who_come_are_not_before_who_waits)
 }
 END_TEST
 
-/* Cost beyond a user's share of a turn, or a single costly call, is paid back by waiting. */
+/* A call that costs more than the user's share of a turn makes a debt. The user pays it back by
+ * waiting. */
 START_TEST(calls_that_cost_much_are_a_debt)
 {
     static struct socket_shares shares;
@@ -506,7 +514,7 @@ START_TEST(calls_that_cost_much_are_a_debt)
     ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_TIMES * ms);
     socket_share_charge(share, 50 * ms, now_ns);
     ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_TIMES * 51 * ms);
-    socket_share_leave(share); /* the debt stays */
+    socket_share_leave(share); /* the user's debt stays */
     ck_assert_ptr_eq(socket_share_join(&shares, 7, &served), share);
     socket_share_charge(share, 5000 * ms, now_ns);
     ck_assert_int_eq(socket_share_owes(share, now_ns), now_ns + SOCKET_DEBT_MAX_MS * ms);
@@ -527,7 +535,7 @@ START_TEST(who_owes_is_served_when_it_is_paid)
     int64_t now_ns = clock_boottime_ns();
     socket_share_charge(share, cost_ns, now_ns);
     ask_much(&fd, 1);
-    int coming = dial(); /* this one is admitted, and waits as well */
+    int coming = dial(); /* a new connection of the user is accepted, but has to wait, too */
     while (clock_boottime_ns() < now_ns + SOCKET_DEBT_TIMES * cost_ns) {
         uv_run(&loop, UV_RUN_NOWAIT);
         socket_tick(server, now_ns);
@@ -554,7 +562,8 @@ static int bind_another(void)
     return fd;
 }
 
-/* If somebody removed the socket's file, another agent's may be there when this one ends. */
+/* The socket's file may have been removed, and another agent may have made its own file there. The
+ * end of this agent does not remove that file. */
 START_TEST(only_its_own_file_is_removed)
 {
     char error[SOCKET_ERROR_MAX];
@@ -562,7 +571,7 @@ START_TEST(only_its_own_file_is_removed)
     int other = bind_another();
     tear_down();
     ck_assert_int_eq(access(path, F_OK), 0);
-    close(dial()); /* it is the other one */
+    close(dial()); /* connects to the other agent */
     close(other);
     ck_assert_int_eq(unlink(path), 0);
 
@@ -574,7 +583,8 @@ START_TEST(only_its_own_file_is_removed)
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_msg(socket_listen_again(server, error), "%s", error);
     tear_down();
-    ck_assert_int_ne(access(path, F_OK), 0); /* the file that was made again is its own, too */
+    /* this agent's file, which it had made again, is removed */
+    ck_assert_int_ne(access(path, F_OK), 0);
     open_server(1);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* The store: a commit is there after a restart, an open batch is not, and a value that does not fit
- * is refused with an error that says what was found, where, and what was expected. */
+/* The store: a commit is there after a restart, and an open batch is not. A value out of its range
+ * is refused with an error that tells what was found, where, and what was expected. */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -253,7 +253,7 @@ START_TEST(deleted_and_replaced)
     ck_assert_str_eq(loaded.regions, "");
     store_close(store);
     store_close(open_store());
-    ck_assert_uint_eq(meta.commit, commit); /* also when the last commit only deleted */
+    ck_assert_uint_eq(meta.commit, commit); /* even if the last commit only deleted rows */
 }
 END_TEST
 
@@ -428,14 +428,14 @@ START_TEST(starts_over_and_keeps_the_old_one)
     struct store *store = open_store();
     put_all(store);
     uint64_t first = meta.store_id[0];
-    ck_assert(!start_over(kept[0])); /* in use */
+    ck_assert(!start_over(kept[0])); /* the store is in use */
     ck_assert_ptr_nonnull(strstr(error, "in use by another agent"));
     store_close(store);
     ck_assert_msg(start_over(kept[0]), "%s", error);
     ck_assert_ptr_nonnull(strstr(kept[0], "holdfast.db.replaced-1"));
     store = open_store();
     ck_assert(meta.rejoin && !meta.created && meta.store_id[0] != first);
-    ck_assert_uint_eq(meta.session_epoch, 17); /* the epoch never falls */
+    ck_assert_uint_eq(meta.session_epoch, 17); /* the session epoch never falls */
     struct loaded loaded = {.refuse = false};
     ck_assert(load(store, &loaded) && loaded.register_count == 0 && loaded.promise_count == 0);
     put(store, (struct action){.kind = ACTION_PERSIST_REJOINED});
@@ -444,7 +444,7 @@ START_TEST(starts_over_and_keeps_the_old_one)
     ck_assert(!meta.rejoin);
     ck_assert_msg(start_over(kept[1]), "%s", error);
     ck_assert_ptr_nonnull(strstr(kept[1], "holdfast.db.replaced-2"));
-    /* The old store is whole. */
+    /* The old store is complete. */
     char own[sizeof(path)];
     memcpy(own, path, sizeof(path));
     ck_assert_uint_lt(strlen(kept[0]), sizeof(path));
@@ -478,7 +478,7 @@ START_TEST(starts_over_without_a_readable_one)
     store_close(open_store());
     ck_assert(meta.rejoin && meta.session_epoch == 2000);
     remove_kept(kept);
-    /* Another agent's store stays where it is. */
+    /* The store of another agent is not replaced. */
     message_agent_set(&identity.agent, "host-b", 6);
     ck_assert(!start_over(kept));
     ck_assert_ptr_nonnull(strstr(error, "belongs to agent \"host-a\""));
@@ -516,8 +516,8 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
     ck_assert(!undo(kept[0]));
     ck_assert_ptr_nonnull(strstr(error, "does not start over"));
     ck_assert_msg(start_over(kept[0]), "%s", error);
-    ck_assert_msg(start_over(kept[1]), "%s", error); /* once more, with a store that never
-                                                      * started */
+    /* a second time, for a store with which no agent has started */
+    ck_assert_msg(start_over(kept[1]), "%s", error);
     store = open_store();
     ck_assert(!undo(kept[0]));
     ck_assert_ptr_nonnull(strstr(error, "in use by another agent"));
@@ -529,17 +529,18 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
     ck_assert_ptr_nonnull(strstr(kept[0], "holdfast.db.replaced-1"));
     store = open_store();
     ck_assert(!meta.rejoin && meta.store_id[0] == first);
-    ck_assert_uint_eq(meta.session_epoch, 41); /* no earlier session goes on */
+    /* higher than both stores had, so no earlier session continues */
+    ck_assert_uint_eq(meta.session_epoch, 41);
     ck_assert(load(store, &loaded) && loaded.register_count == 1);
     store_close(store);
     ck_assert_int_ne(access(kept[0], F_OK), 0);
-    ck_assert(!undo(kept[0])); /* it cannot be undone twice */
+    ck_assert(!undo(kept[0])); /* nothing is left to put back */
     remove_kept(kept[1]);
 }
 END_TEST
 
-/* The store that was replaced is put back, whatever files are beside it and whenever they were
- * touched. */
+/* Undo puts back the very store that was replaced, whatever files are beside it, and whenever they
+ * were changed. */
 START_TEST(what_was_replaced_is_put_back_and_no_other)
 {
     char kept[3][STORE_KEPT_MAX];
@@ -550,31 +551,32 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     uint64_t second = meta.store_id[0];
     store_close(store);
     ck_assert_msg(start_over(kept[1]), "%s", error);
-    ck_assert_int_eq(chmod(kept[0], 0600), 0); /* by its inode, this file is the younger one now */
+    /* this file's inode is now the one that changed last */
+    ck_assert_int_eq(chmod(kept[0], 0600), 0);
     ck_assert_msg(undo(kept[2]), "%s", error);
     ck_assert_str_eq(kept[2], kept[1]);
     store_close(open_store());
     ck_assert_uint_eq(meta.store_id[0], second);
-    /* Another file under that name is not the replaced store. */
+    /* Another file under the name of the replaced store is not put back. */
     ck_assert_msg(start_over(kept[1]), "%s", error);
     ck_assert_int_eq(rename(kept[0], kept[1]), 0);
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "is not the store that was replaced"));
-    /* A new store that other voters know is not replaced either. */
+    /* A new store that other voters know of is not replaced by the old one. */
     put_own_line();
     ck_assert_msg(start_over(kept[0]), "%s", error);
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "other voters know that it starts over"));
     remove_kept(kept[0]);
     remove_kept(kept[1]);
-    /* A line that is empty, or nonsense. */
+    /* The row that names the replaced store has a senseless value. */
     sql("UPDATE meta SET value = '1' WHERE key = 'kept'");
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "damaged: meta has kept \"1\""));
     sql("UPDATE meta SET value = '99999999999 0' WHERE key = 'kept'");
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "damaged: meta has kept"));
-    /* If no replaced store is kept, none can be put back. */
+    /* If there was no store to replace, none can be put back. */
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_msg(start_over(kept[0]), "%s", error);
     ck_assert_str_eq(kept[0], "");
@@ -583,8 +585,8 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
 }
 END_TEST
 
-/* The undo of a rejoin must not make an old copy look as new as the commit that others have seen
- * (core/quorum/members.c). */
+/* After an undo, the store has an entry with its own last commit from before. So an old copy does
+ * not look as new as the commit that others have seen (core/quorum/members.c). */
 START_TEST(what_the_store_had_is_kept_when_a_start_over_is_taken_back)
 {
     char kept[STORE_KEPT_MAX];
@@ -622,7 +624,7 @@ START_TEST(a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_ke
     ck_assert_ptr_nonnull(strstr(error, "replaced-N: found none"));
     uint64_t fresh = meta.store_id[0];
     store_close(open_store());
-    ck_assert(meta.rejoin && meta.store_id[0] != fresh); /* nothing has changed */
+    ck_assert(meta.rejoin && meta.store_id[0] != fresh); /* the failed undo has changed nothing */
     put_own_line();
     ck_assert(!undo(back));
     ck_assert_ptr_nonnull(strstr(error, "other voters know that it starts over"));
@@ -631,7 +633,7 @@ START_TEST(a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_ke
 }
 END_TEST
 
-/* kill -9 at any moment: each commit is there, the open batch is not. */
+/* A process is killed (kill -9) within a batch: each commit is there, and the open batch is not. */
 START_TEST(killed_within_a_batch)
 {
     pid_t child = fork();
@@ -674,7 +676,7 @@ START_TEST(second_agent_is_refused)
     int status = 1;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    put_all(store); /* the first process goes on */
+    put_all(store); /* the first process can still write */
     store_close(store);
     store_close(open_store());
 }
@@ -704,10 +706,11 @@ START_TEST(damaged_is_refused)
     sql("UPDATE meta SET value = 'x' WHERE key = 'round'");
     refused("damaged: meta has round \"x\", expected a number up to 4294967295");
     sql("UPDATE meta SET value = 'two' || char(10, 27) || 'lines' WHERE key = 'round'");
-    refused("damaged: meta has round \"two  lines\", expected a number"); /* it is one line */
+    /* the error is a single line */
+    refused("damaged: meta has round \"two  lines\", expected a number");
     sql("UPDATE meta SET value = 7 WHERE key = 'round'");
-    sql("UPDATE meta SET value = 1 << 24 WHERE key = 'session_epoch'"); /* no epoch could follow
-                                                                         * this one */
+    /* no epoch could follow this one */
+    sql("UPDATE meta SET value = 1 << 24 WHERE key = 'session_epoch'");
     refused("damaged: meta has");
     sql("UPDATE meta SET value = 1 WHERE key = 'session_epoch'");
     sql("DELETE FROM meta WHERE key = 'round'");
@@ -763,7 +766,8 @@ START_TEST(bad_row_is_refused_by_name)
 }
 END_TEST
 
-/* An invalid name would go into messages, and other agents would refuse these. */
+/* A store with an invalid name is refused, because the name would go into messages that other
+ * agents refuse. */
 START_TEST(name_that_is_none_is_refused)
 {
     static const char *const BAD[] = {"''", "'a' || char(27)", "CAST(x'61ff' AS TEXT)"};
@@ -785,7 +789,8 @@ START_TEST(name_that_is_none_is_refused)
 }
 END_TEST
 
-/* A start reads some tables more than once, and the registers may be a million. */
+/* A reader skips the tables for which it has no callback: a start reads some tables more than once,
+ * and there may be a million registers. */
 START_TEST(what_nobody_asks_for_is_not_read)
 {
     struct store *store = open_store();
@@ -812,7 +817,8 @@ START_TEST(folder_that_is_not_there)
 }
 END_TEST
 
-/* The log is moved into the database on request, and also before it grows too large. */
+/* The write-ahead log is moved into the database on request, and also before it becomes too
+ * large. */
 START_TEST(log_is_checkpointed)
 {
     struct store *store = open_store();

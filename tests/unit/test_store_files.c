@@ -1,4 +1,4 @@
-/* The store's files: the log of many rows after a kill, how often it is written, writes that fail;
+/* The store's files: a log of many rows after a kill, the number of writes to it, writes that fail,
  * and pages that the disk lost. */
 #include <check.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static void teardown(void)
 
 static bool put_register(struct store *store, const char *name, uint64_t sequence)
 {
-    static struct action action; /* static because it is large: it has room for any message */
+    static struct action action; /* static, because it is too large for the stack */
     struct quorum_register *reg = &action.as.reg;
     action.kind = ACTION_PERSIST_REGISTER;
     message_name_set(&reg->name, name, strlen(name));
@@ -39,16 +39,15 @@ static bool put_register(struct store *store, const char *name, uint64_t sequenc
     return store_put_action(store, &action);
 }
 
-/* Puts so many rows in one commit. */
+/* Puts `count` rows in one commit. */
 static bool put_many(struct store *store, uint32_t first, uint32_t count)
 {
     uint64_t commit = 0;
     bool good = store_begin(store);
     for (uint32_t i = first; good && i < first + count; i++) {
         char name[32];
-        snprintf(name, sizeof(name), "%08x/many", i * UINT32_C(0x9e3779b1)); /* so the rows go to
-                                                                              * any place in the
-                                                                              * order */
+        /* spreads the rows over the whole order of names */
+        snprintf(name, sizeof(name), "%08x/many", i * UINT32_C(0x9e3779b1));
         good = put_register(store, name, i + 1);
     }
     return good && store_commit(store, &commit);
@@ -65,7 +64,7 @@ static bool count_register(void *arg, const struct quorum_register *reg)
 
 static void told_of_registers(void *arg, uint64_t count)
 {
-    ck_assert_uint_eq(*(uint32_t *)arg, 0); /* before all other rows */
+    ck_assert_uint_eq(*(uint32_t *)arg, 0); /* called before any row is read */
     told = count;
 }
 
@@ -79,8 +78,8 @@ static uint32_t count_registers(struct store *store)
     return count;
 }
 
-/* A batch is larger than the buffer for writes and than SQLite's memory: SQLite then writes pages
- * before the commit, and some of them twice. */
+/* A batch is larger than the buffer for writes and than SQLite's memory. SQLite then writes pages
+ * before the commit, and some pages twice. The child is killed after that commit. */
 START_TEST(killed_behind_a_large_batch)
 {
     enum { LARGE = 20000, SMALL = 10 };
@@ -107,7 +106,7 @@ START_TEST(killed_behind_a_large_batch)
 }
 END_TEST
 
-/* Reads the number of write calls of this process. Returns false if this kernel does not count
+/* Reads how many write calls this process has made. Returns false if the kernel does not count
  * them. */
 static bool writes_so_far(uint64_t *out)
 {
@@ -131,20 +130,20 @@ START_TEST(a_commit_is_one_write)
     struct store *store = open_store();
     ck_assert(put_many(store, 0, 1));
     if (writes_so_far(&before)) {
-        bool good = true; /* one flag, since each assertion writes to a file */
+        bool good = true; /* a single flag, because each assertion of Check is a write */
         for (uint32_t i = 1; i <= COMMITS; i++) {
             good = good && put_many(store, ROWS * i, ROWS);
         }
         ck_assert(writes_so_far(&after) && good);
-        /* Now and then the file grows, by four more writes. Growing page by page would take 400 and
-         * more. */
+        /* Now and then the file grows by a chunk, with four more writes. Growing page by page would
+         * take more than 400 writes. */
         ck_assert_uint_le(after - before, COMMITS + COMMITS / 2);
     }
     store_close(store);
 }
 END_TEST
 
-/* A late write fails late, but before any answer. */
+/* The write to the log fails in the commit, so the commit fails before any answer is sent. */
 START_TEST(a_log_that_cannot_be_written_fails_the_commit)
 {
     pid_t child = fork();
@@ -160,7 +159,7 @@ START_TEST(a_log_that_cannot_be_written_fails_the_commit)
         while (count < 1000 && put_many(store, count, 1)) {
             count++;
         }
-        /* The log has room for some commits. Then one fails, and so do all later ones. */
+        /* The log has room for some commits. Then one commit fails, and so does each later one. */
         bool good = count > 10 && count < 1000 && strstr(store_error(store), "COMMIT") != NULL &&
                     !store_begin(store);
         _exit(good ? (int)(count % 200) + 10 : 1);
@@ -185,7 +184,7 @@ static void damage(unsigned char *page, const unsigned char *other, uint32_t how
     case 1: /* rubbish */
         memset(page, 0x5a, PAGE);
         break;
-    case 2: /* another page's write went here */
+    case 2: /* the write of another page went here */
         memcpy(page, other, PAGE);
         break;
     case 3: /* its last rows, or its last branches, are missing */
@@ -198,8 +197,8 @@ static void damage(unsigned char *page, const unsigned char *other, uint32_t how
     }
 }
 
-/* Opens and loads the store. Returns whether it reports damage. If it does not, everything is
- * there. */
+/* Opens and loads the store. Returns whether it reports damage. If it reports none, all `expected`
+ * rows must be there. */
 static bool is_refused(uint32_t expected)
 {
     uint32_t count = 0;
@@ -218,8 +217,8 @@ static bool is_refused(uint32_t expected)
     return !loaded;
 }
 
-/* Any page of the database, in any of the ways in which disks lose them: a clear error, or nothing
- * is missing. */
+/* Each page of the database is damaged, in each way in which disks lose pages. Either the store
+ * reports a clear error, or no row is missing. */
 START_TEST(no_damaged_page_loses_a_row)
 {
     enum { ROWS = 1500, WAYS = 5 };

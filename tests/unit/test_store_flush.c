@@ -1,10 +1,9 @@
 /*
- * A disk whose flush fails: the kernel keeps the written pages in its page cache, takes them for
- * clean, and reports nothing more. A commit that was called durable must survive a loss of power
- * all the same.
+ * A flush fails, and the kernel takes the written pages in its page cache for clean, so it never
+ * reports the failure again. A commit that was called durable must still survive a loss of power.
  *
- * This program stands between SQLite and libc: it knows which bytes of the log a successful flush
- * has made durable since they were last written, and can lose the other bytes.
+ * This program replaces libc's writes and flushes for SQLite. It knows which bytes of the log a
+ * successful flush has made durable, and can lose all other bytes.
  */
 #include <check.h>
 #include <errno.h>
@@ -22,7 +21,7 @@
 
 enum { DISK_MAX = 4 << 20 };
 
-/* The log's file as it is on the disk; shared by all processes of the test. */
+/* The log's file as the disk has it. All processes of the test share it. */
 static struct disk {
     bool fail; /* the next flush fails */
     unsigned char bytes[DISK_MAX];
@@ -89,13 +88,13 @@ static void tear_down(void)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
-/* Drops the page cache, as a loss of power does. */
+/* Acts like a loss of power: writes into the log only what is durable. */
 static void lose_power(void)
 {
     char log[128];
     struct disk *was = disk;
     snprintf(log, sizeof(log), "%s-wal", path);
-    disk = NULL; /* from here on, the code is not the agent's */
+    disk = NULL; /* from here on, calls reach libc directly */
     int fd = open(log, O_RDWR | O_CLOEXEC);
     off_t size = lseek(fd, 0, SEEK_END);
     ck_assert_int_le(size, DISK_MAX);
@@ -115,8 +114,8 @@ static bool put_epochs(struct store *store, uint32_t first, uint32_t last)
     return good;
 }
 
-/* A process opens the store, writes epochs, and is killed. Returns whether it reported all as
- * durable. */
+/* A process opens the store, writes epochs, and is killed. Returns whether it reported all epochs
+ * as durable. */
 static bool write_and_die(uint32_t first, uint32_t last, bool fail)
 {
     int status = 0;
@@ -155,20 +154,21 @@ START_TEST(what_was_not_told_durable_may_be_lost)
     ck_assert(write_and_die(1, 5, false));
     ck_assert(!write_and_die(6, 6, true));
     lose_power();
-    ck_assert_uint_eq(epoch_in_store(), 5); /* this shows that the test does lose what it should */
+    ck_assert_uint_eq(epoch_in_store(), 5); /* shows that lose_power() loses the failed write */
 }
 END_TEST
 
 START_TEST(what_the_next_agent_read_stays)
 {
     ck_assert(!write_and_die(6, 6, true));
-    ck_assert(write_and_die(1, 0, false)); /* it writes nothing, but may act on what it read */
+    /* this process writes nothing, but an agent may act on what it read */
+    ck_assert(write_and_die(1, 0, false));
     lose_power();
     ck_assert_uint_eq(epoch_in_store(), 6);
 }
 END_TEST
 
-/* If the log cannot be written again, the store is not used. */
+/* If the log cannot be written anew, the store is not opened. */
 START_TEST(a_log_that_cannot_be_renewed_is_not_used)
 {
     ck_assert(write_and_die(1, 5, false));
@@ -176,7 +176,7 @@ START_TEST(a_log_that_cannot_be_renewed_is_not_used)
     struct store *store = store_open(path, &identity, &meta, error);
     ck_assert_ptr_null(store);
     ck_assert_ptr_nonnull(strstr(error, "cannot be made durable"));
-    ck_assert_uint_eq(epoch_in_store(), 5); /* the next one tries again */
+    ck_assert_uint_eq(epoch_in_store(), 5); /* the next open tries again, and succeeds */
 }
 END_TEST
 

@@ -1,9 +1,9 @@
 /*
  * A store of an older format: the agent first makes a copy, and then migrates the store. Whatever
- * happens on the way (no room, kill -9 before any step that changes a file), the store is unchanged
- * or fully migrated.
+ * happens meanwhile (no room, kill -9 before any call that changes a file), the store is unchanged
+ * or completely migrated.
  *
- * This file has the first format as SQL, independent of the program's knowledge of it.
+ * This file has the first format as SQL, independent of the program's code for it.
  */
 #include <check.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 enum { REGISTERS = 150, KILLS_MAX = 2000 };
 
 static char kept[128]; /* the path of the copy */
-static char made[128]; /* its path while it is being written */
+static char made[128]; /* the path of the copy while it is being written */
 
 static void make_first_format(void)
 {
@@ -89,7 +89,7 @@ static void begin(void)
     make_first_format();
 }
 
-/* Reads a number from a database, as a person sees it who opens the file. */
+/* Reads a number from a database file, without the store's code. */
 static sqlite3_int64 number_in(const char *file, const char *query)
 {
     sqlite3 *database = NULL;
@@ -109,7 +109,7 @@ static bool is_there(const char *file)
     return access(file, F_OK) == 0;
 }
 
-/* Checks that everything of the first format is there, and nothing of the later one. */
+/* Checks that the file has everything of the first format, and nothing of a later format. */
 static void check_first_format(const char *file)
 {
     ck_assert_int_eq(number_in(file, "PRAGMA user_version"), 1);
@@ -128,7 +128,7 @@ static bool count_register(void *arg, const struct quorum_register *reg)
     return reg->value.epoch == 17 && reg->value.share_count == 0;
 }
 
-/* Opens the store as an agent does, and checks that all is there, in the present format. */
+/* Opens the store as an agent does, and checks that it has all rows in the present format. */
 static void check_opens(uint32_t from)
 {
     uint32_t count = 0;
@@ -154,20 +154,22 @@ START_TEST(a_copy_is_made_first)
     ck_assert_uint_eq(status.st_mode & 07777, 0600);
     ck_assert(!is_there(made));
     ck_assert_int_eq(unlink(kept), 0);
-    store_close(open_store()); /* a second start has nothing to migrate */
+    store_close(open_store()); /* a second start finds nothing to migrate */
     ck_assert_uint_eq(meta.migrated_from, 0);
     ck_assert(!is_there(kept));
 }
 END_TEST
 
-/* A copy of an earlier attempt is replaced: the older agent may have changed the store since. */
+/* A copy from an earlier attempt is replaced, because an older agent may have changed the store
+ * after that attempt. */
 START_TEST(the_copy_is_of_what_is_migrated)
 {
     FILE *file = fopen(kept, "w");
     ck_assert_ptr_nonnull(file);
     ck_assert_int_gt(fputs("an old one", file), 0);
     ck_assert_int_eq(fclose(file), 0);
-    ck_assert_int_eq(symlink(kept, made), 0); /* a link that is in the way is not followed */
+    /* the agent does not follow a link at the copy's path */
+    ck_assert_int_eq(symlink(kept, made), 0);
     check_opens(1);
 }
 END_TEST
@@ -218,7 +220,7 @@ END_TEST
 
 /* ---- faults during the migration ---- */
 
-/* Opens the store in a process of its own. */
+/* Opens the store in a child process, whose files are limited to file_max bytes. */
 static void child_opens(rlim_t file_max)
 {
     struct rlimit limit = {.rlim_cur = file_max, .rlim_max = file_max};
@@ -271,7 +273,7 @@ START_TEST(no_room_leaves_it_as_it_was)
 }
 END_TEST
 
-/* Returns whether that system call changes a file, a folder, or what is durable of them. */
+/* Returns whether this system call changes a file or a folder, or makes a change durable. */
 static bool changes_files(uint64_t call)
 {
     switch (call) {
@@ -295,8 +297,8 @@ static bool changes_files(uint64_t call)
     }
 }
 
-/* Kills the child before the call of that number among the calls that change something. Returns
- * false if the child ended before. */
+/* Kills the child before its `number`-th call that changes a file. Returns false if the child ended
+ * before that. */
 static bool killed_before(pid_t child, uint32_t number)
 {
     int status = 0;
@@ -305,7 +307,7 @@ static bool killed_before(pid_t child, uint32_t number)
     ck_assert_int_eq(
         ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)),
         0);
-    for (;;) { /* the loop ends with the child */
+    for (;;) { /* ends when the child ends */
         struct __ptrace_syscall_info info = {.op = 0};
         ck_assert_int_eq(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
         ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -327,7 +329,7 @@ static bool killed_before(pid_t child, uint32_t number)
 START_TEST(killed_before_any_change)
 {
     uint32_t kills = 0;
-    uint32_t before = 0; /* how many of the kills left the first format */
+    uint32_t before = 0; /* after how many kills the store had the first format */
     bool killed = true;
     while (killed && kills < KILLS_MAX) {
         begin_again();
@@ -343,7 +345,7 @@ START_TEST(killed_before_any_change)
             check_first_format(path);
             before++;
         } else {
-            check_first_format(kept); /* there is no new format without its copy */
+            check_first_format(kept); /* the store has a new format only if the copy exists */
         }
         check_opens(first ? 1 : 0);
     }

@@ -1,4 +1,5 @@
-/* When a thread counts as stuck: stuck_look() with a file in place of /proc/PID/stat. */
+/* When a thread counts as stuck: stuck_look() reads a file of the test instead of
+ * /proc/PID/stat. */
 #include <check.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ static void tear_down(void)
     unlink(pressure);
 }
 
-/* Writes a file like /proc/PID/stat (proc(5)); the name may contain anything. */
+/* Writes a file like /proc/PID/stat (proc(5)). The process's name in it may have any characters. */
 static void set(char state, unsigned long disk_reads)
 {
     FILE *out = fopen(file, "w");
@@ -37,7 +38,7 @@ static void set(char state, unsigned long disk_reads)
     ck_assert_int_eq(fclose(out), 0);
 }
 
-/* Looks every pause_ms for lasts_ms, or until the thread counts as stuck. */
+/* Calls stuck_look() every pause_ms for lasts_ms, or until the thread counts as stuck. */
 static bool look_for(int64_t lasts_ms, int64_t pause_ms)
 {
     bool is_stuck = false;
@@ -48,7 +49,7 @@ static bool look_for(int64_t lasts_ms, int64_t pause_ms)
     return is_stuck;
 }
 
-/* /proc/pressure/memory: that many ms of stalls so far. */
+/* Writes a file like /proc/pressure/memory, with stalled_ms of stalls so far. */
 static void set_pressure(int64_t stalled_ms)
 {
     FILE *out = fopen(pressure, "w");
@@ -106,7 +107,8 @@ START_TEST(a_thread_that_waits_for_memory_is_not_stuck)
         set_pressure(1000 + i * PAUSE_MS);
         ck_assert(!look_for(PAUSE_MS, PAUSE_MS));
     }
-    ck_assert(look_for(2 * STUCK_MS, PAUSE_MS)); /* it goes on waiting, and no stall is counted */
+    /* the thread still waits, and no stall of memory is counted */
+    ck_assert(look_for(2 * STUCK_MS, PAUSE_MS));
 }
 END_TEST
 
@@ -122,7 +124,8 @@ START_TEST(little_pressure_hides_nobody)
 }
 END_TEST
 
-/* The thread that looks had no processor in between: each look may have seen another wait. */
+/* The looking thread had no processor for a while. The thread may have been in another wait at each
+ * look, so it does not count as stuck. */
 START_TEST(a_late_look_proves_little)
 {
     set('D', 0);

@@ -1,4 +1,4 @@
-/* The account to which a user's number is charged: the table of /etc/subuid. */
+/* The account to which a user's number belongs, by the table /etc/subuid. */
 #include <check.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -56,7 +56,8 @@ START_TEST(a_range_is_its_owners)
     ck_assert_uint_eq(subids_account(165535), 65534);
     ck_assert_uint_eq(subids_account(165536), getpwnam("nobody")->pw_uid);
     ck_assert_uint_eq(subids_account(165538), 165538);
-    ck_assert_uint_eq(subids_account(200000), 1999); /* the last line has no line end */
+    /* the last line of the file has no line feed */
+    ck_assert_uint_eq(subids_account(200000), 1999);
     ck_assert_uint_eq(subids_account(300000), 2000);
     ck_assert_uint_eq(subids_account(300009), 2000);
     ck_assert_uint_eq(subids_account(300010), 300010);
@@ -113,8 +114,8 @@ END_TEST
 START_TEST(the_first_line_has_what_two_have)
 {
     load("1:1100:100\n2:1000:1000\n3:1150:1\n1:1050:100\n4:1900:200\n");
-    ck_assert_uint_eq(wrong_count, 4); /* line 4 overlaps with line 2, and with line 1, whose owner
-                                        * is the same */
+    /* line 4 overlaps lines 1 and 2; line 1 has the same owner as line 4 */
+    ck_assert_uint_eq(wrong_count, 4);
     ck_assert_uint_eq(wrong[0], 2);
     ck_assert_uint_eq(wrong[1], 3);
     ck_assert_uint_eq(wrong[2], 4);
@@ -133,7 +134,8 @@ START_TEST(the_first_line_has_what_two_have)
 }
 END_TEST
 
-/* Root's account has no bound, and root has many containers. */
+/* Each range of root is an account of its own: root's account has no limit, and root may have many
+ * containers. */
 START_TEST(roots_ranges_are_an_account_a_container)
 {
     load("root:1000:1\nroot:1000000:1000000000\n0:60000:10000\n5:0:10\n");
@@ -158,7 +160,7 @@ START_TEST(without_a_file_each_is_its_own)
     ck_assert(subids_load(file, on_wrong, file));
     ck_assert_uint_eq(subids_account(1005), 1005);
     ck_assert_int_eq(mkdir(file, 0700), 0);
-    ck_assert(!subids_load(file, on_wrong, file)); /* EISDIR */
+    ck_assert(!subids_load(file, on_wrong, file)); /* EISDIR: a folder is no table */
     ck_assert_uint_eq(subids_account(1005), 1005);
     ck_assert_int_eq(rmdir(file), 0);
 }

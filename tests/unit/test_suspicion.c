@@ -1,6 +1,6 @@
 /*
- * Voters that get too little processor time, slow links, slow rounds: no voter is replaced for
- * being slow as long as a majority is no faster, and a voter that is gone is replaced all the same.
+ * Voters with too little processor time, slow links, slow rounds. No voter is replaced for being
+ * slow while a majority is no faster. A voter that is gone is replaced nevertheless.
  */
 #include <check.h>
 #include <string.h>
@@ -18,7 +18,8 @@ static struct cell *start(uint32_t voters, uint64_t seed)
     return cell;
 }
 
-/* Makes the first `count` nodes run for 30 ms of each 500 ms, each at its own time. */
+/* Makes each of the first `count` nodes run for 30 ms of each 500 ms; each begins at another
+ * time. */
 static void starve(struct cell *cell, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -51,7 +52,7 @@ static uint64_t taken_over(const struct cell *cell)
     return count;
 }
 
-/* Returns how many partitions are not known in full to their coordinators. */
+/* Returns how many partitions are not complete. */
 static uint32_t incomplete(const struct cell *cell)
 {
     uint32_t count = 0;
@@ -73,13 +74,13 @@ static uint32_t owners(struct cell *cell, const char *name)
     return count;
 }
 
-/* Returns how long it takes until the lock is granted to the host. */
+/* Returns how long it takes until the host gets the lock. */
 static int64_t served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id)
 {
     return cell_served_ns(cell, host, name, id, 500);
 }
 
-/* Returns for how long the others count a voter as alive that ends silently. */
+/* Ends a voter silently. Returns how long the other voters count it as alive. */
 static int64_t replaced_ns(struct cell *cell, uint32_t dead)
 {
     char name[8] = "a";
@@ -98,8 +99,8 @@ static int64_t replaced_ns(struct cell *cell, uint32_t dead)
     return cell->now_ns - began_ns;
 }
 
-/* All voters are slow: there are one or two take-overs until that is known, and none from then
- * on. */
+/* All voters are slow. There are one or two take-overs before the voters know this, and none
+ * afterwards. */
 START_TEST(a_starved_cell_serves)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -115,14 +116,14 @@ START_TEST(a_starved_cell_serves)
     ck_assert_uint_eq(incomplete(cell), 0);
     for (uint32_t i = 0; i < 20; i++) {
         char name[2] = {(char)('a' + i), '\0'};
-        /* The request, the rounds of two voters, and the answer. */
+        /* the time of a request, of the rounds of two voters, and of an answer */
         ck_assert_int_lt(served_ns(cell, i % voters, name, i + 1), 8 * 500 * CELL_MS);
     }
     cell_destroy(cell);
 }
 END_TEST
 
-/* A cell that comes up while it is starved is there within seconds. */
+/* A cell that starts while all its voters are slow serves within seconds. */
 START_TEST(a_starved_cell_comes_up)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -137,8 +138,8 @@ START_TEST(a_starved_cell_comes_up)
 }
 END_TEST
 
-/* A silent voter is replaced as before once the voters are fast again. It is replaced while all are
- * slow, too, only later. */
+/* A silent voter is replaced while all voters are slow, but later than usual. Once the voters are
+ * fast again, it is replaced as soon as before. */
 START_TEST(the_silent_are_replaced)
 {
     struct cell *cell = start(3, 220 + (uint64_t)_i);
@@ -157,8 +158,8 @@ START_TEST(the_silent_are_replaced)
 }
 END_TEST
 
-/* The others are a majority without the slow voters. The slow ones are replaced once, and because
- * of them no timeout for another voter gets longer. */
+/* The voters that are not slow are a majority. The slow voters are replaced once, and no suspicion
+ * timeout for another voter gets longer because of them. */
 START_TEST(a_slow_minority_changes_nothing)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -185,8 +186,8 @@ START_TEST(a_slow_minority_changes_nothing)
 }
 END_TEST
 
-/* A voter that falls silent for a moment every few seconds gets its partitions back ever later.
- * When it has been well for long, it gets them back as soon as at first. */
+/* A voter that falls silent for a moment every few seconds gets its partitions back later each
+ * time. After it was well for long, it gets them back as soon as the first time. */
 START_TEST(who_falls_silent_again_and_again)
 {
     struct cell *cell = start(3, 240 + (uint64_t)_i);
@@ -212,8 +213,8 @@ START_TEST(who_falls_silent_again_and_again)
 }
 END_TEST
 
-/* A voter reads the messages that came while it did not run before it suspects others because of
- * their silence. */
+/* A voter that did not run reads the messages that came meanwhile, before it suspects other voters
+ * because of their silence. */
 START_TEST(who_wakes_up_takes_nothing_over)
 {
     struct cell *cell = start(3, 250 + (uint64_t)_i);
@@ -224,15 +225,15 @@ START_TEST(who_wakes_up_takes_nothing_over)
     cell->runs_ns[0] = SECOND / 2;
     cell->of_ns[0] = 4 * SECOND;
     cell_run(cell, 8 * SECOND);
-    /* The others took over its partitions; it took over none. */
+    /* The other voters took over its partitions. It took over no partition. */
     ck_assert_uint_gt(cell->nodes[1].disk.round + cell->nodes[2].disk.round, rounds[0] + rounds[1]);
     ck_assert_uint_eq(cell->nodes[0].disk.round, own);
     cell_destroy(cell);
 }
 END_TEST
 
-/* Its suspicion timeout is long, the others' are not. It was replaced while it did not run, and
- * sees that by their claims, not only when a round of its own fails. */
+/* A voter whose suspicion timeout is longer than the others' was replaced while it did not run. It
+ * learns this from the new coordinators' claims, not only when its own round fails. */
 START_TEST(who_was_replaced_in_its_sleep_resigns)
 {
     struct cell *cell = start(3, 260 + (uint64_t)_i);
@@ -247,14 +248,13 @@ START_TEST(who_was_replaced_in_its_sleep_resigns)
         cell_run(cell, 5 * CELL_MS);
         both += owners(cell, name) > 1;
     }
-    /* While it does not run, it takes the same voters for alive as before. */
+    /* a voter that does not run does not change which voters it believes alive */
     ck_assert_uint_lt(both * 5, 1000);
     cell_destroy(cell);
 }
 END_TEST
 
-/* A round trip takes longer than the take-over timeout: before, no voter had a majority for
- * long. */
+/* A round trip takes longer than the take-over timeout. Each voter still keeps its majority. */
 START_TEST(slow_links)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -273,8 +273,8 @@ START_TEST(slow_links)
 }
 END_TEST
 
-/* Heartbeats come in time, rounds do not: disks are slow. After the first slow round its
- * coordinator pauses; from then on the slowness is known. */
+/* Heartbeats come in time, but rounds are slow, because disks are slow. After the first slow round
+ * its coordinator pauses; afterwards the voters know of the slowness. */
 START_TEST(slow_rounds)
 {
     struct cell *cell = start(3, 280 + (uint64_t)_i);
@@ -295,19 +295,19 @@ START_TEST(slow_rounds)
 }
 END_TEST
 
-/* A single delay does not make the timeout longer, however many echoes it delayed. */
+/* A single delay does not make the suspicion timeout longer, however many echoes it delayed. */
 START_TEST(one_silence_changes_nothing)
 {
     struct cell *cell = start(3, 290 + (uint64_t)_i);
     cell_run(cell, 12 * SECOND + (int64_t)(cell_random(cell) % 200) * CELL_MS);
     int64_t until_ns = cell->now_ns + 3 * SECOND;
-    if (_i % 2 == 0) { /* the observing node did not run */
+    if (_i % 2 == 0) { /* the observing node does not run for a while */
         cell->of_ns[2] = 1000 * SECOND;
         cell->runs_ns[2] = 997 * SECOND;
         cell->shift_ns[2] = cell->runs_ns[2] - cell->now_ns;
         cell_run(cell, 4 * SECOND);
         feed(cell);
-    } else { /* all links stood still */
+    } else { /* all links stand still for a while */
         cell->late_kinds = ~UINT64_C(0);
         while (cell->now_ns < until_ns) {
             cell->late_ns = until_ns - cell->now_ns;

@@ -1,6 +1,6 @@
 /*
- * Completeness and anti-entropy: what a coordinator has to read, and what a voter that was away
- * gets from the others.
+ * Completeness and anti-entropy: which registers a coordinator must read, and what a voter that was
+ * away gets from the other voters.
  */
 #include <check.h>
 #include <stdio.h>
@@ -44,8 +44,8 @@ static void acquire(struct cell *cell, uint32_t host, const char *name, uint64_t
     acquire_covering(cell, host, name, id, 0);
 }
 
-/* Returns a digest of a disk's contents in any order: two voters with the same contents have the
- * same digest. */
+/* Returns a digest of a disk's contents that does not depend on their order: two voters with the
+ * same contents have the same digest. */
 static uint64_t disk_digest(const struct cell *cell, uint32_t node)
 {
     const struct cell_disk *disk = &cell->nodes[node].disk;
@@ -77,7 +77,7 @@ static bool all_equal(const struct cell *cell)
     return true;
 }
 
-/* The n-th name of a partition. */
+/* Finds the n-th name of a partition. */
 static void name_in(uint32_t partition, uint32_t n, char name[16])
 {
     for (uint32_t i = 0;; i++) {
@@ -88,7 +88,7 @@ static void name_in(uint32_t partition, uint32_t n, char name[16])
     }
 }
 
-/* A new name is one accept: no voter is asked whether it knows it. */
+/* A new name costs one round of ACCEPT: the coordinator asks no voter whether it knows the name. */
 START_TEST(new_name_is_one_accept)
 {
     uint32_t voters = 2 * (uint32_t)_i + 1;
@@ -101,15 +101,15 @@ START_TEST(new_name_is_one_accept)
     }
     ck_assert_uint_eq(cell->sent[MESSAGE_READ], 0);
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], 20 * voters);
-    /* A majority is asked; the other voters get the result. */
+    /* a majority is asked; the other voters get only the result */
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPTED], 20 * (voters / 2 + 1));
     ck_assert_uint_eq(cell->sent[MESSAGE_PREPARE], 0);
     cell_destroy(cell);
 }
 END_TEST
 
-/* After a take-over the next coordinator reads each name, until it has read all registers of the
- * partition. From then on, a new name is one ACCEPT. */
+/* After a take-over the next coordinator reads each name before it uses it, until it has read all
+ * registers of the partition. From then on, a new name costs one ACCEPT. */
 START_TEST(complete_after_take_over)
 {
     struct cell *cell = start(3, 2);
@@ -130,8 +130,8 @@ START_TEST(complete_after_take_over)
     ck_assert_uint_gt(cell->sent[MESSAGE_READ], 0);
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
-    cell_kill(cell, next); /* either the own register or the read would do, so the other voter is
-                            * killed */
+    /* the own register or an answer of this voter would be enough, so this voter is killed */
+    cell_kill(cell, next);
     cell_start(cell, owner);
     cell_run(cell, 2500 * CELL_MS);
     cell_run_ready(cell);
@@ -144,7 +144,7 @@ START_TEST(complete_after_take_over)
 }
 END_TEST
 
-/* A voter was away while much changed: within seconds its disk has all changes. */
+/* A voter was away while much changed. Within seconds its disk has all changes. */
 START_TEST(who_was_away_catches_up)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -174,13 +174,13 @@ START_TEST(who_was_away_catches_up)
 }
 END_TEST
 
-/* A value that only got lost on the way is found too, without a restart. */
+/* A value that a voter lacks because a message got lost is found too, without a restart. */
 START_TEST(lost_accept_is_caught_up)
 {
     struct cell *cell = start(3, 4);
     uint32_t owner = cell_coordinator(cell, "a");
     uint32_t other = (owner + 1) % 3;
-    cell_run(cell, 15000 * CELL_MS); /* nothing is left to catch up with at once */
+    cell_run(cell, 15000 * CELL_MS); /* long enough that no voter lacks anything */
     cell->drop[owner][other] = UINT64_C(1) << MESSAGE_ACCEPT;
     acquire(cell, owner, "a", 1);
     ck_assert_uint_eq(cell->nodes[other].disk.register_count, 0);
@@ -190,7 +190,7 @@ START_TEST(lost_accept_is_caught_up)
 }
 END_TEST
 
-/* A listing that needs more than one PULL, with answers that get lost, repeated and overtaken. */
+/* A listing that needs more than one PULL, with answers that get lost, repeated or overtaken. */
 START_TEST(long_listing)
 {
     struct cell *cell = start(3, 5 + (uint64_t)_i);
@@ -221,7 +221,7 @@ START_TEST(long_listing)
 }
 END_TEST
 
-/* At rest each voter compares a partition now and then, and that is one message and its answer. */
+/* In an idle cell each voter compares a partition now and then, by one message and its answer. */
 START_TEST(at_rest_it_costs_little)
 {
     struct cell *cell = start(3, 6);
@@ -272,12 +272,13 @@ static void see_pull(void *arg, uint32_t from, uint32_t to, const struct message
         message->as.sync.partition == tapped->partition && tapped->id == 0) {
         tapped->id = message->as.sync.id;
         tapped->to = to;
-        /* The test answers instead. */
+        /* the real answer is dropped: the test answers instead */
         tapped->cell->drop[from][to] = UINT64_C(1) << MESSAGE_SYNC;
     }
 }
 
-/* A voter adopts nothing older than it has, and nothing that it did not ask for. */
+/* A voter takes over nothing that is older than its own value, and nothing for which it did not
+ * ask. */
 START_TEST(adopts_only_what_is_newer)
 {
     struct cell *cell = start(3, 7);
@@ -306,7 +307,7 @@ START_TEST(adopts_only_what_is_newer)
     ck_assert_uint_ge(disk->promised[tapped.partition], newer.ballot);
     tapped.id = 0;
     for (uint32_t turn = 0; turn < 50 && tapped.id == 0; turn++) {
-        cell_run(cell, 20 * CELL_MS); /* it asks again, because an answer is missing */
+        cell_run(cell, 20 * CELL_MS); /* the voter asks again, because an answer is missing */
     }
     synced(cell, tapped.to, node, tapped.id, "a", version, 9);
     ck_assert_uint_eq(disk->registers[0].value.token_first, 7);

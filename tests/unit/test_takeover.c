@@ -1,6 +1,7 @@
 /*
- * Coordinators in cells of three and five voters: take-over when one dies, falls silent or is heard
- * in one direction only; resigning, handing back; no endless contest of two coordinators.
+ * Coordinators in cells of three and five voters: the take-over when a coordinator dies, falls
+ * silent, or has links that work in one direction only; resigning; handing back; and no endless
+ * contest of two coordinators.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static struct cell *start(uint32_t voters, uint64_t seed)
     return cell;
 }
 
-/* Returns how long it takes until the lock is granted to the host. */
+/* Returns how long it takes until the host gets the lock. */
 static int64_t served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id)
 {
     return cell_served_ns(cell, host, name, id, 10);
@@ -75,7 +76,7 @@ START_TEST(preferred_at_first)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t owner = quorum_preferred(cell->config.voters, voters, p);
         of[owner]++;
-        /* The own acceptor has promised, too, since the coordinator depends on its values. */
+        /* the own acceptor has promised, too, because the coordinator relies on its values */
         ck_assert_uint_eq(cell->nodes[owner].disk.promised[p] & 0xffff, owner + 1);
         for (uint32_t i = 0; i < voters; i++) {
             ck_assert_uint_eq(quorum_coordinator(cell->nodes[i].quorum, p), owner);
@@ -88,8 +89,8 @@ START_TEST(preferred_at_first)
 }
 END_TEST
 
-/* All others have promised. The voter relies on the values of its own acceptor, too, so its own
- * acceptor has to promise as well. */
+/* All other voters have promised. The coordinator also relies on the values of its own acceptor, so
+ * it waits until its own acceptor has promised. */
 START_TEST(nothing_is_prepared_without_the_own_promise)
 {
     struct cell *cell = cell_create(3, 93);
@@ -102,8 +103,8 @@ START_TEST(nothing_is_prepared_without_the_own_promise)
     for (uint32_t node = 0; node < 3; node++) {
         ck_assert(!quorum_ready(cell->nodes[node].quorum));
     }
-    ck_assert_uint_eq(cell->sent[MESSAGE_SYNC], 0); /* no voter needs to complete its own
-                                                     * partition */
+    /* no voter has to read the registers of its own partitions */
+    ck_assert_uint_eq(cell->sent[MESSAGE_SYNC], 0);
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
     every_partition_has_one_owner(cell);
@@ -138,8 +139,9 @@ static void no_answer_from(void *arg, uint32_t from, uint32_t to, const struct m
 }
 
 /*
- * A voter that has lost its partition and does not know it yet sends its registers to no host: the
- * host that asks may have given that grant back since, and have forgotten it, or was restarted.
+ * Trap: a voter that has lost its partition, but does not know this, answers from its registers.
+ * The asking host may have given that grant back to the new coordinator, and may have forgotten it
+ * or have been restarted.
  */
 START_TEST(stale_coordinator_answers_nobody)
 {
@@ -150,7 +152,7 @@ START_TEST(stale_coordinator_answers_nobody)
     (void)served_ns(cell, host, "a", 1);
     struct message_order version = cell->nodes[host].last_grant.version;
     cell_run(cell, 200 * CELL_MS);
-    /* Its links break; it has not noticed yet, and its own host and others still reach it. */
+    /* Its links to other voters break, but it has not noticed, and hosts still reach it. */
     cut_off(cell, stale, true, true);
     for (uint32_t i = 0; i < 3; i++) {
         struct quorum_event event = {
@@ -168,8 +170,8 @@ START_TEST(stale_coordinator_answers_nobody)
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
     (void)served_ns(cell, other, "a", 3);
     struct message_order newer = cell->nodes[other].last_grant.version;
-    ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale); /* it still takes itself for
-                                                                      * the coordinator */
+    /* it still believes that it is the coordinator */
+    ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale);
     cell->tap = no_answer_from;
     cell->tap_arg = &stale;
     memset(cell->cut[host], 0, sizeof(cell->cut[host]));
@@ -185,8 +187,8 @@ START_TEST(stale_coordinator_answers_nobody)
 }
 END_TEST
 
-/* When the coordinator's connection breaks, another voter takes over at once: under 200 ms from the
- * kill to the grant. */
+/* When the coordinator's connection breaks, another voter takes over at once: less than 200 ms pass
+ * from the kill to the next grant. */
 START_TEST(killed_coordinator)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -212,8 +214,8 @@ START_TEST(killed_coordinator)
 }
 END_TEST
 
-/* Hosts that renew with the new coordinator learn that it has their partitions now. A voter that
- * was started lately cannot know which hosts renew with it. */
+/* Hosts that renew their sessions with the new coordinator learn from it which partitions it has
+ * now. A voter that has just started does not know which hosts renew with it. */
 enum { RENEWED, YOUNG, SILENT, TOLD_CASES };
 START_TEST(hosts_are_told)
 {
@@ -247,8 +249,8 @@ START_TEST(hosts_are_told)
 }
 END_TEST
 
-/* Returns how often the node announces to the agent, once connected to it, that it coordinates that
- * partition. */
+/* Connects the node to an agent. Returns how often the node then announces to the agent that it
+ * coordinates the partition. */
 static uint32_t told_when_reached(struct cell *cell, uint32_t node, const char *name, uint32_t p)
 {
     struct message_agent agent;
@@ -267,8 +269,9 @@ static uint32_t told_when_reached(struct cell *cell, uint32_t node, const char *
     return told;
 }
 
-/* An announcement to an agent without a connection is lost. So the voter makes it when the
- * connection is there, if the agent's host has not had the time to ask another voter. */
+/* An announcement to an agent without a connection is lost. So the voter announces its partitions
+ * when the agent connects, unless so much time has passed that the agent's host asked another
+ * voter. */
 START_TEST(who_is_reached_later_is_told)
 {
     struct cell *cell = start(3, 7);
@@ -292,8 +295,8 @@ START_TEST(who_is_reached_later_is_told)
 }
 END_TEST
 
-/* No node learns of a broken link: only silence causes the take-over, and not before the take-over
- * timeout. */
+/* No node is told of a broken link: the coordinator is only silent. Another voter takes over after
+ * the take-over timeout, not before. */
 START_TEST(silent_coordinator)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -312,8 +315,8 @@ START_TEST(silent_coordinator)
 }
 END_TEST
 
-/* Trap: the owner receives all messages and no voter receives its messages, or the other way round.
- * The owner resigns, the others take over, and nothing is stuck. */
+/* Trap: the owner gets all messages but no voter gets the owner's, or the other way round. The
+ * owner resigns, another voter takes over, and each host is served. */
 START_TEST(heard_in_one_direction_only)
 {
     uint32_t voters = _i / 2 % 2 == 0 ? 3 : 5;
@@ -327,7 +330,7 @@ START_TEST(heard_in_one_direction_only)
     cell_run(cell, 2000 * CELL_MS);
     ck_assert_uint_ne(cell_coordinator_at(cell, owner, "a"), owner);
     ck_assert_uint_eq(cell_coordinator_at(cell, host, "a"), next);
-    /* The owner gets its partition back when it has been back for a while. */
+    /* The owner gets its partition back after it has been reachable for a while. */
     memset(cell->cut, 0, sizeof(cell->cut));
     cell_run(cell, 3000 * CELL_MS);
     ck_assert_uint_eq(cell_coordinator_at(cell, host, "a"), owner);
@@ -350,8 +353,8 @@ static uint32_t heir(const struct cell *cell, uint32_t owner, uint32_t partition
     return at < owner ? at : at + 1;
 }
 
-/* A voter that alone does not receive the owner, or is not received by it, takes nothing from it:
- * the others name the owner. */
+/* A single voter does not get the owner's messages, or the owner does not get its messages. That
+ * voter does not take over the partition, because the other voters name the owner. */
 START_TEST(one_voter_does_not_hear_it)
 {
     uint32_t voters = _i / 3 % 2 == 0 ? 3 : 5;
@@ -381,8 +384,8 @@ START_TEST(one_voter_does_not_hear_it)
 }
 END_TEST
 
-/* Several voters take partitions at the same time, because they differ in which voters they believe
- * alive. That ends. */
+/* Several voters take over partitions at the same time, because they disagree about which voters
+ * are alive. This contest ends. */
 START_TEST(duels_end)
 {
     struct cell *cell = start(5, 60 + (uint64_t)_i);
@@ -402,8 +405,8 @@ START_TEST(duels_end)
 }
 END_TEST
 
-/* A partition is handed back to the preferred voter once, after a second. The partitions of the
- * others are not prepared anew meanwhile. */
+/* A partition is handed back to its preferred voter once, after a second. Partitions of other
+ * voters are not prepared anew meanwhile. */
 START_TEST(handed_back_once)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;
@@ -430,8 +433,7 @@ START_TEST(handed_back_once)
 }
 END_TEST
 
-/* Heartbeats come through, but no round gets an answer: the owner gives up, and tries again
- * later. */
+/* Heartbeats arrive, but no round gets an answer: the owner resigns, and tries again later. */
 START_TEST(stuck_round_makes_it_resign)
 {
     struct cell *cell = start(3, 90);
@@ -457,7 +459,7 @@ START_TEST(stuck_round_makes_it_resign)
 }
 END_TEST
 
-/* A majority is gone: the remaining voters claim nothing until one comes back. */
+/* A majority is gone: the remaining voters claim no partition until a majority is there again. */
 START_TEST(minority_claims_nothing)
 {
     struct cell *cell = start(3, 91);
@@ -478,7 +480,7 @@ START_TEST(minority_claims_nothing)
 }
 END_TEST
 
-/* A voter is down when the cell starts. The others wait for it no longer than the take-over
+/* A voter is down when the cell starts. The other voters wait for it only for the take-over
  * timeout. */
 START_TEST(one_is_missing_at_the_start)
 {
@@ -492,7 +494,7 @@ START_TEST(one_is_missing_at_the_start)
 }
 END_TEST
 
-/* The order of the last ACCEPT that a voter proposes. */
+/* The order in the latest ACCEPT that the watched voter sent. */
 static struct message_order proposed;
 
 static void note_proposed(void *arg, uint32_t from, uint32_t to, const struct message *message)
@@ -503,10 +505,10 @@ static void note_proposed(void *arg, uint32_t from, uint32_t to, const struct me
     }
 }
 
-/* A coordinator proposes the next grant, and meets a higher ballot before it learns that the grant
- * was chosen. It prepares the partition anew, finds the grant, and reports that the grant was made
- * for the host's request. Otherwise an agent that was restarted meanwhile would take the grant for
- * doubtful, give it back and lose its turn. */
+/* A coordinator proposes a grant, and meets a higher ballot before it learns that the grant was
+ * chosen. It prepares the partition anew, finds the grant, and reports it as made for the host's
+ * request. Otherwise an agent that was restarted meanwhile would doubt the grant, give it back, and
+ * lose its turn. */
 START_TEST(a_grant_stays_fresh_when_its_coordinator_has_to_prepare_anew)
 {
     struct cell *cell = cell_ready(3);

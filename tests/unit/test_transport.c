@@ -1,8 +1,8 @@
 /*
- * The transport: packets arrive whole and in order or not at all, links report when they come and
- * go, and strangers and rubbish do no harm.
+ * The transport: packets arrive complete and in order, or not at all. It reports when links come
+ * and go, and strangers and damaged packets do no harm.
  *
- * Other processes are this program again, run as `test_transport --echo LISTEN PEER`.
+ * The other process of a test is this program again, run as `test_transport --echo LISTEN PEER`.
  */
 #include "transport_rig.h"
 
@@ -58,8 +58,8 @@ START_TEST(test_both_ways)
 }
 END_TEST
 
-/* Returns false if this process left the links alone for almost as long as the kernel tolerates:
- * that proves nothing, and may have ended a link. */
+/* Returns false if this process did not serve its links for almost as long as the kernel tolerates.
+ * Such a run proves nothing, because a link may have ended. */
 static bool press_back(void)
 {
     enum { SIZE = 20000, TRIES_MAX = 100000, BORNE_MS = 2000 };
@@ -70,7 +70,7 @@ static bool press_back(void)
     uint32_t refused = 0;
     int64_t began_ms = now_ms();
 
-    /* This must not take long: the kernel ends a link whose other end takes nothing for 3 s. */
+    /* This must be quick: the kernel ends a link whose other end reads nothing for 3 s. */
     for (uint32_t tries = 0; refused < 20; tries++) {
         ck_assert_uint_lt(tries, TRIES_MAX);
         if (send_number(a, to_b, sent, SIZE)) {
@@ -84,7 +84,7 @@ static bool press_back(void)
         nodes_close();
         return false;
     }
-    ck_assert_uint_gt(sent, 200); /* 4 MiB, and what the kernel takes */
+    ck_assert_uint_gt(sent, 200); /* 4 MiB, and as much as the kernel buffers */
     ck_assert_uint_lt(sent, 5000);
     ck_assert_uint_eq(transport_counts(a->transport).packets_lost, refused);
     PUMP_UNTIL(b->packets == sent || a->downs[to_b] > 0);
@@ -102,8 +102,8 @@ static bool press_back(void)
     return true;
 }
 
-/* The receiver reads nothing: sends fail at some point, nothing grows without bound, and accepted
- * packets arrive, in order, when the receiver reads again. */
+/* The receiver reads nothing. At some point sends fail, and no buffer grows further. When the
+ * receiver reads again, the accepted packets arrive in order. */
 START_TEST(test_back_pressure)
 {
     bool pressed = false;
@@ -115,7 +115,7 @@ START_TEST(test_back_pressure)
 }
 END_TEST
 
-/* Many senders at once, each link in order. */
+/* Many small packets in both directions: each link keeps their order. */
 START_TEST(test_many_small)
 {
     enum { COUNT = 20000 };
@@ -124,8 +124,8 @@ START_TEST(test_many_small)
     uint32_t to_b = peer_up(a, b->address);
     uint64_t sent = 0;
 
-    /* The other end takes some packets now and then: this loop may take 3 s on a busy machine, and
-     * the kernel would end a link whose other end takes nothing for so long. */
+    /* The other end reads some packets now and then. On a busy machine this loop may take 3 s, and
+     * the kernel would end a link whose other end reads nothing for so long. */
     while (sent < COUNT) {
         if (send_number(a, to_b, sent, 100)) {
             sent++;
@@ -136,7 +136,7 @@ START_TEST(test_many_small)
             pump(0);
         }
     }
-    while (b->packets < COUNT) { /* the guard is against hanging */
+    while (b->packets < COUNT) { /* ends: the test has a guard */
         uint64_t before = b->packets;
 
         PUMP_UNTIL(b->packets > before || a->downs[to_b] > 0);
@@ -147,7 +147,7 @@ START_TEST(test_many_small)
 }
 END_TEST
 
-/* A packet wakes no thread but the loop's, neither where it is sent nor where it is received. */
+/* A packet wakes only the loop's thread, at the sender and at the receiver. */
 START_TEST(test_no_other_thread)
 {
     enum { COUNT = 2000 };
@@ -164,14 +164,14 @@ START_TEST(test_no_other_thread)
         ck_assert(send_number(a, to_b, i, 100));
         PUMP_UNTIL(b->packets == i + 1);
     }
-    /* The other threads have timers, which run out more often on a slower machine. */
+    /* NNG's threads have timers; on a slower machine these run out more often. */
     uint64_t timers = COUNT / 20 + 20 * (uint64_t)(now_ms() - began_ms) / 1000;
     ck_assert_uint_lt(sleeps("nng:", &threads) - before, timers);
     nodes_close();
 }
 END_TEST
 
-/* A packet above the limit never arrives, its link is broken, and works again afterwards. */
+/* A packet above the limit does not arrive, and breaks its link. The link then works again. */
 START_TEST(test_too_large)
 {
     char address[ADDRESS_SIZE];
@@ -214,15 +214,15 @@ START_TEST(test_absent)
     b = node_open(&config);
     PUMP_UNTIL(a->ups[to_b] == 1);
     ck_assert(send_number(a, to_b, 0, 8));
-    PUMP_UNTIL(b->packets == 1); /* the packet that was lost has not arrived */
+    PUMP_UNTIL(b->packets == 1); /* the first packet was lost, and does not arrive now */
     ck_assert(!send_number(a, to_b + 1, 0, 8));
     ck_assert(!transport_is_up(a->transport, TRANSPORT_PEER_NONE));
     nodes_close();
 }
 END_TEST
 
-/* A peer is forgotten while it is dialled, and while it is connected: it is gone, another peer gets
- * its index, and no callback comes. */
+/* A peer is forgotten while it is dialled, or while it is connected. Its connection ends, another
+ * peer gets its index, and no callback comes. */
 START_TEST(test_forgotten)
 {
     char nowhere[ADDRESS_SIZE];
@@ -253,13 +253,13 @@ START_TEST(test_forgotten)
     ck_assert(send_number(a, to_b, 1, 8));
     uint64_t before = b->packets;
     PUMP_UNTIL(b->packets > before);
-    /* Two names at one address are two peers. */
+    /* two names at one address are two peers */
     ck_assert_uint_ne(transport_peer(a->transport, b->address, "another"), to_b);
     nodes_close();
 }
 END_TEST
 
-/* An address that NNG would have to look up is no number: between [ and ] it takes names, too. */
+/* Is an address numeric? NNG would have to look up any other address, even one between [ and ]. */
 START_TEST(test_numbers)
 {
     static const char *const numbers[] = {"tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1",
@@ -287,8 +287,8 @@ static pid_t spawn_echo(char *listen, char *peer)
     return pid;
 }
 
-/* Kills the peer, lets it come back, several times: each is reported, and packets flow each
- * time. */
+/* The peer is killed and comes back, several times. Each loss is reported, and packets flow again
+ * each time. */
 START_TEST(test_peer_killed)
 {
     char address[ADDRESS_SIZE];
@@ -303,7 +303,8 @@ START_TEST(test_peer_killed)
         int status;
 
         PUMP_UNTIL(a->ups[to_b] == i + 1);
-        for (uint32_t j = 0; a->packets < before + 10; j++) { /* its own link may not be up yet */
+        /* the peer's own link may not be up yet */
+        for (uint32_t j = 0; a->packets < before + 10; j++) {
             ck_assert_uint_lt(j, 10000);
             ck_assert(send_number(a, to_b, j, 300));
             pump(10);
@@ -320,8 +321,8 @@ START_TEST(test_peer_killed)
 }
 END_TEST
 
-/* Counts this process's TCP sockets in that state with that value of that option. *port: the port
- * of one of them. */
+/* Counts the TCP sockets of this process that have this state and this value of the option. *port:
+ * the port of one of them. */
 static uint32_t count_sockets(uint8_t state, int option, int wanted, in_port_t *port)
 {
     uint32_t count = 0;
@@ -345,8 +346,8 @@ static uint32_t count_sockets(uint8_t state, int option, int wanted, in_port_t *
     return count;
 }
 
-/* Links do not wait for a silent host as long as by the kernel's defaults: existing links, later
- * ones, and a dialling link without an answer. */
+/* A link does not wait for a silent host as long as with the kernel's defaults. This holds for
+ * existing links, for later links, and for a dial without an answer. */
 START_TEST(test_waiting_is_bounded)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
@@ -357,12 +358,12 @@ START_TEST(test_waiting_is_bounded)
     in_port_t first;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    (void)peer_up(a, b->address); /* two ends; six, with the agents' own links */
+    (void)peer_up(a, b->address); /* two ends; with the agents' own links there are six */
     PUMP_UNTIL(count_sockets(TCP_ESTABLISHED, TCP_USER_TIMEOUT, 3000, &port) == 6);
     (void)peer_up(b, a->address);
     PUMP_UNTIL(count_sockets(TCP_ESTABLISHED, TCP_USER_TIMEOUT, 3000, &port) == 8);
     ck_assert_uint_eq(count_sockets(TCP_ESTABLISHED, TCP_NODELAY, 1, &port), 8);
-    /* The queue of unaccepted connections is full: the kernel answers no further ones. */
+    /* The queue of unaccepted connections is full, so the kernel answers no further ones. */
     free_address("tcp://", silent);
     at.sin_port = htons((uint16_t)atoi(strrchr(silent, ':') + 1));
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
@@ -372,11 +373,11 @@ START_TEST(test_waiting_is_bounded)
 
         (void)connect(filler, (struct sockaddr *)&at, sizeof at);
         usleep(10000);
-        close(filler); /* the connection stays in the queue */
+        close(filler); /* the closed connection stays in the queue */
     }
     (void)transport_peer(a->transport, silent, NULL);
     PUMP_UNTIL(count_sockets(TCP_SYN_SENT, TCP_NODELAY, 0, &first) > 0);
-    /* The dial was given up, and begun anew. */
+    /* the first dial was abandoned, and a new one has begun */
     PUMP_UNTIL(count_sockets(TCP_SYN_SENT, TCP_NODELAY, 0, &port) > 0 && port != first);
     close(listener);
     nodes_close();
@@ -387,9 +388,9 @@ END_TEST
 
 #define GREETING "holdfast\0\0\0\1\0\0\0\1"
 
-/* A stranger's bytes: nothing, a part of the greeting, other protocols, the greeting of a listener
- * or of another version; and after a greeting a part of a packet, an empty packet, or a length
- * beyond all bounds. */
+/* What a stranger sends: nothing, a part of the greeting, other protocols, a listener's greeting,
+ * or the greeting of another version. Or a good greeting with a part of a packet, an empty packet,
+ * or a huge length. */
 static const struct {
     const char *bytes;
     size_t size;
@@ -425,7 +426,7 @@ START_TEST(test_rubbish)
         if (i % 3 == 0) {
             setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         }
-        if (i % 4 != 0) { /* some connections stay */
+        if (i % 4 != 0) { /* some connections stay open */
             close(fds[i]);
         }
         if (i % 16 == 0) {
@@ -447,7 +448,7 @@ START_TEST(test_rubbish)
 }
 END_TEST
 
-/* Returns how often the node reported that event in these words. */
+/* Returns how often the node reported that event with that text. */
 static uint32_t told(const struct node *node, const char *event, const char *text)
 {
     uint32_t count = 0;
@@ -458,7 +459,7 @@ static uint32_t told(const struct node *node, const char *event, const char *tex
     return count;
 }
 
-/* Waits until the other end has hung up. Returns its bytes before that. */
+/* Waits until the other end has hung up. Returns how many bytes it sent before. */
 static size_t await_end(int fd, char *out, size_t size)
 {
     size_t used = 0;
@@ -479,8 +480,8 @@ static size_t await_end(int fd, char *out, size_t size)
     return used;
 }
 
-/* If a peer connects and sends something else, another version, or nothing, the transport hangs up
- * and logs that. A peer of another version learns this end's version. */
+/* A peer that connects and sends something else, another version, or nothing is logged, and the
+ * transport hangs up. A peer of another version gets this end's version. */
 START_TEST(test_strangers_are_told)
 {
     static const char other_version[] = "holdfast\0\0\0\1\0\0\0\3";
@@ -501,7 +502,8 @@ START_TEST(test_strangers_are_told)
     fd = connect_raw(a->address);
     ck_assert_uint_eq(await_end(fd, said, sizeof said), 0);
     ck_assert_uint_eq(told(a, "greeting_refused", "sent nothing that an agent sends"), 1);
-    fd = connect_raw(a->address); /* no line is logged for a check whether the port is open */
+    /* a connection that only checks whether the port is open is not logged */
+    fd = connect_raw(a->address);
     close(fd);
     pump_for(200);
     ck_assert_uint_eq(a->trouble_count, 3);
@@ -509,13 +511,14 @@ START_TEST(test_strangers_are_told)
 }
 END_TEST
 
-/* The transport looks for a connection's descriptor, among all of the process, only when the peer
- * has greeted: else a flood of connections would keep the loop busy. */
+/* The transport searches the process's descriptors for that of a connection only after the peer has
+ * greeted. Otherwise a flood of connections would keep the loop busy. */
 START_TEST(test_strangers_are_not_looked_for)
 {
-    enum { WATCHED = 4 }; /* its timer, NNG's finished operations, and both ends of its own link */
+    /* the timer, NNG's finished operations, and both ends of the node's own link */
+    enum { WATCHED = 4 };
     char address[ADDRESS_SIZE];
-    /* The node's own link stays, and so does the stranger, however long this takes. */
+    /* The timeouts are so long that the node's own link and the stranger both stay. */
     struct transport_config config = {.listen = address,
                                       .packet_max = PACKET_MAX,
                                       .check_ms = 2 * GUARD_MS,
@@ -539,8 +542,8 @@ START_TEST(test_strangers_are_not_looked_for)
 }
 END_TEST
 
-/* A dialled peer that is no agent, or is of another version, gets no packet, and is logged. So is a
- * peer that repeats what it receives. */
+/* A dialled peer that is no agent, or has another version, gets no packet and is logged. So is a
+ * peer that sends back what it receives. */
 START_TEST(test_dialled_stranger_is_told)
 {
     static const struct {
@@ -578,12 +581,12 @@ static bool is_closed(int fd)
     char said[64];
     ssize_t got = recv(fd, said, sizeof said, MSG_DONTWAIT);
 
-    got = got > 0 ? recv(fd, said, sizeof said, MSG_DONTWAIT) : got; /* what comes after the
-                                                                      * greeting */
+    /* a second read, for what follows the greeting */
+    got = got > 0 ? recv(fd, said, sizeof said, MSG_DONTWAIT) : got;
     return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
-/* Makes a connection and greets. The other end may close the connection before the greeting. */
+/* Connects and sends a greeting. The other end may close the connection before that. */
 static int connect_greeting(const struct node *to)
 {
     int fd = connect_raw(to->address);
@@ -592,9 +595,9 @@ static int connect_greeting(const struct node *to)
     return fd;
 }
 
-/* Makes a connection that greets and then sends that packet of two bytes, which arrives. If there
- * is no room, the node's own link makes room and connects again. If this connection has not greeted
- * by then, since this process had no processor, it is closed to make room, and connects again. */
+/* Makes a connection that greets and sends a packet of two bytes, and waits for the packet. If
+ * there is no room, the node closes its own link or a connection that has not greeted. This process
+ * may have had no processor, so that is repeated. */
 static int connect_guest(const struct node *to, const char *packet)
 {
     char frame[6] = "\0\0\0\2";
@@ -644,7 +647,8 @@ static struct node *node_with(uint32_t inbound_max, uint32_t guest_ms)
     return node_open(&config);
 }
 
-/* Hundreds of peers greet and send nothing more: connected agents stay, and others get in. */
+/* Hundreds of peers greet and send nothing more. Connected agents stay, and further agents still
+ * get in. */
 START_TEST(test_silent_guests_make_room)
 {
     enum { GUESTS = 400 };
@@ -679,8 +683,8 @@ START_TEST(test_silent_guests_make_room)
 }
 END_TEST
 
-/* There are as many agents as there can be, all of which just sent something: they stay, and
- * another agent is refused for want of room. But a voter gets in, and stays. */
+/* There are as many agents as possible, and each has just sent something. They stay, and another
+ * agent is refused because there is no room. A voter still gets in, and stays. */
 START_TEST(test_inbox_full)
 {
     enum { AGENTS = 7, MORE = 5 };
@@ -711,7 +715,7 @@ START_TEST(test_inbox_full)
 }
 END_TEST
 
-/* A peer that greets and then sends nothing valid is closed after a while; a peer that sent a valid
+/* A peer that greets but then sends nothing valid is closed after a while. A peer that sent a valid
  * packet stays. */
 START_TEST(test_guests_expire)
 {
@@ -733,7 +737,7 @@ START_TEST(test_guests_expire)
 }
 END_TEST
 
-/* An agent that came back may have two connections. A third connection of that name replaces the
+/* An agent that came back may have two connections. A third connection under that name replaces the
  * one that was silent for longest. */
 START_TEST(test_namesakes)
 {
@@ -753,7 +757,7 @@ START_TEST(test_namesakes)
 }
 END_TEST
 
-/* ---- the listener's check ---- */
+/* ---- the listener's check of itself ---- */
 
 START_TEST(test_listener_checked)
 {
@@ -767,15 +771,15 @@ START_TEST(test_listener_checked)
     b = node_open(&config);
     snprintf(address, sizeof address, "tcp://127.0.0.1:%s", strrchr(b->address, ':') + 1);
     to_b = peer_up(a, address);
-    pump_for(6000); /* at least one whole check */
+    pump_for(6000); /* at least one complete check */
     ck_assert_uint_eq(b->trouble_count, 0);
     ck_assert_uint_eq(a->downs[to_b], 0);
     nodes_close();
 }
 END_TEST
 
-/* Without descriptors no connection is accepted. The transport reports when that begins and
- * ends. */
+/* Without free descriptors no connection is accepted. The transport reports when this begins and
+ * when it ends. */
 START_TEST(test_inbox_unreachable)
 {
     char address[ADDRESS_SIZE];
@@ -836,7 +840,7 @@ static void echo_trouble(void *arg, const char *event, const char *address, cons
     fprintf(stderr, "echo: %s %s %s\n", event, address, text);
 }
 
-/* Sends back what it gets, until SIGTERM. Check's assertions do not work in this process. */
+/* Sends back each packet until SIGTERM. Check's assertions do not work in this process. */
 static int echo(const char *listen, const char *peer)
 {
     struct transport_config config = {.listen = listen, .packet_max = PACKET_MAX};

@@ -1,6 +1,6 @@
 /*
- * The transport opens where it can, and reports the reason where it cannot. It closes in every
- * state and takes none of the process's signals. With TLS it lets in the right peers.
+ * The transport opens if it can, and otherwise reports the reason. It closes in every state, and
+ * handles none of the process's signals. With TLS it accepts the right peers only.
  */
 #include "transport_rig.h"
 
@@ -24,7 +24,7 @@
 
 /* ---- opening and closing ---- */
 
-/* Closes a transport in every state that a link can be in, many times. */
+/* Closes a transport while its links are in any state, many times. */
 START_TEST(test_close)
 {
     for (uint32_t i = 0; i < 30; i++) {
@@ -63,8 +63,8 @@ START_TEST(test_refused_configurations)
         "tcp://[::1:7411",
         "tcp://[x]:7411",
         "ipc:///tmp/x",
-        "tls+tcp://127.0.0.1:7411", /* without certificates */
-        "tcp://192.0.2.1:7411",     /* not an address of this machine */
+        "tls+tcp://127.0.0.1:7411", /* there are no certificates */
+        "tcp://192.0.2.1:7411",     /* no address of this machine */
         "tcp://no.such.host.invalid:7411",
     };
     char error[TRANSPORT_ERROR_MAX];
@@ -86,7 +86,7 @@ START_TEST(test_refused_configurations)
 }
 END_TEST
 
-/* Peers that are refused because of another peer, or by it. */
+/* A peer is refused if its address contradicts that of another peer. */
 START_TEST(test_refused_beside_another)
 {
     char error[TRANSPORT_ERROR_MAX];
@@ -101,7 +101,7 @@ START_TEST(test_refused_beside_another)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, limit.rlim_max}), 0);
     ck_assert_ptr_null(open_at(&nodes[3], &config, error));
-    ck_assert_int_ne(errno, EINVAL); /* it may work the next time */
+    ck_assert_int_ne(errno, EINVAL); /* an error that may pass */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_uint_eq(transport_peer(a->transport, "tcp://x", NULL), TRANSPORT_PEER_NONE);
     ck_assert_uint_eq(transport_peer(a->transport, "tls+tcp://127.0.0.1:1", NULL),
@@ -110,7 +110,7 @@ START_TEST(test_refused_beside_another)
 }
 END_TEST
 
-/* NNG's threads take none of the process's signals. */
+/* NNG's threads handle none of the process's signals. */
 START_TEST(test_signals)
 {
     struct node *a = node_plain();
@@ -176,9 +176,9 @@ static void certificates_make(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* Makes a certificate that has expired, old.pem. Not every openssl makes one that is valid for less
- * than a day, so it is valid for 0 days, and this call waits: in the second in which it ends it is
- * still valid. */
+/* Makes old.pem, a certificate that has expired. Not every openssl makes one that is valid for less
+ * than a day, so its validity is 0 days. Until the second in which it ends is over it is valid, so
+ * this call waits. */
 static void certificate_ended(void)
 {
     static const char script[] =
@@ -200,12 +200,12 @@ static void certificates_remove(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* Makes a node with the certificate of `cert` that trusts the CA `ca`. greet_ms: 0 is the
- * default. */
+/* Makes a node with the certificate `cert` that trusts the CA `ca`. greet_ms: how long a peer may
+ * take to greet; 0: the default. */
 static struct node *node_greets(const char *ca, const char *cert, const char *key,
                                 uint32_t greet_ms)
 {
-    static char paths[NODES_MAX][3][64]; /* the transport reads the files again */
+    static char paths[NODES_MAX][3][64]; /* static: the transport reads the files again later */
     static unsigned used;
     char(*own)[64] = paths[used++ % NODES_MAX];
     char address[ADDRESS_SIZE];
@@ -230,19 +230,20 @@ static struct node *node_tls(const char *ca, const char *cert, const char *key)
     return node_greets(ca, cert, key, 0);
 }
 
-/* If all threads of a test together had no processor for this time, the test excuses its agents. */
+/* If all threads of the test together had no processor for this time, a report of a deaf listener
+ * is no failure. */
 enum { STARVED_MS = 3000 };
 
-/* Checks that nothing was reported, and that nothing is while the listeners make their own checks.
- * An agent that gets no processor rightly reports itself as deaf: then that time begins again. */
+/* Checks that no node reports anything, also not during its listener's check of itself. A listener
+ * that gets no processor rightly reports itself as deaf; then the waiting begins anew. */
 static void quiet(const struct node *a, const struct node *b)
 {
     enum { CHECKED_MS = 6000 };
     int64_t until_ms = now_ms() + GUARD_MS;
-    int64_t unserved = 0; /* in ms, when so much had been reported; at first both are 0 */
+    int64_t unserved = 0; /* the time without a processor, in ms, at the latest excused report */
     uint32_t told = 0;
 
-    for (;;) { /* the guard ends the loop */
+    for (;;) { /* ends: the test has a guard */
         const struct node *who;
         uint32_t tells;
 
@@ -259,14 +260,14 @@ static void quiet(const struct node *a, const struct node *b)
     }
 }
 
-/* Sends a packet again until it has arrived. If the reader reads nothing for some seconds, the link
- * breaks and packets on the way are lost; a test without a processor is such a reader itself. */
+/* Sends a packet repeatedly until it has arrived. A link breaks, and loses its packets, if its
+ * reader reads nothing for some seconds. A test without a processor is such a reader. */
 static void deliver(struct node *from, uint32_t to, const struct node *into, uint64_t number,
                     size_t size)
 {
     uint64_t packets = into->packets;
 
-    while (into->packets == packets) { /* the guard ends the loop */
+    while (into->packets == packets) { /* ends: the test has a guard */
         uint32_t downs = from->downs[to];
 
         PUMP_UNTIL(transport_is_up(from->transport, to));
@@ -295,7 +296,8 @@ START_TEST(test_tls)
     }
     ck_assert(!a->disorder && !b->disorder);
     quiet(a, b);
-    PUMP_UNTIL(transport_waiting(a->transport, to_b) == 0); /* though quiet about its end */
+    /* the queue becomes empty although a's link reports nothing */
+    PUMP_UNTIL(transport_waiting(a->transport, to_b) == 0);
     nodes_close();
     certificates_remove();
 }
@@ -311,8 +313,8 @@ static bool told(const struct node *node, const char *event, const char *address
     return false;
 }
 
-/* A stranger's certificate is signed by another CA. No packet gets through, in either direction,
- * and both sides report that. */
+/* A stranger's certificate is signed by another CA. No packet gets through in either direction, and
+ * both sides report this. */
 START_TEST(test_tls_refused)
 {
     struct node *a;
@@ -339,10 +341,10 @@ START_TEST(test_tls_refused)
 }
 END_TEST
 
-/* A peer without TLS connects to one with TLS, and the other way round. */
+/* A peer without TLS connects to one with TLS, and the other way round: no packet gets through. */
 START_TEST(test_tls_and_plain)
 {
-    /* A greeting and a packet. */
+    /* a greeting and a packet */
     static const char plain[] = "holdfast\0\0\0\1\0\0\0\1\0\0\0\x05rubbi";
     char address[ADDRESS_SIZE];
     struct node *a;
@@ -370,9 +372,9 @@ START_TEST(test_tls_and_plain)
     ck_assert_uint_eq(b->packets, 0);
     ck_assert_uint_eq(a->ups[to_b], 0);
     close(fd);
-    /* Node a does not dial without TLS, either, whatever address a peer announces. */
+    /* Node a does not dial without TLS, whatever address a peer announces. */
     ck_assert_uint_eq(transport_peer(a->transport, b->address, "host-b"), TRANSPORT_PEER_NONE);
-    c = node_tls("good", "good", "good"); /* it still accepts the agents that it should */
+    c = node_tls("good", "good", "good"); /* node a still accepts the agents that it should */
     ck_assert(send_number(c, peer_up(c, a->address), 0, 300));
     PUMP_UNTIL(a->packets == 1);
     nodes_close();
@@ -380,7 +382,7 @@ START_TEST(test_tls_and_plain)
 }
 END_TEST
 
-/* A listener must show the certificate of the agent as which it is dialled. */
+/* A listener must show a certificate with the name of the dialled agent. */
 START_TEST(test_tls_names)
 {
     struct node *a;
@@ -401,7 +403,7 @@ START_TEST(test_tls_names)
     PUMP_UNTIL(transport_is_up(a->transport, to_b));
     ck_assert(send_number(a, to_b, 0, 300));
     PUMP_UNTIL(b->packets == 1);
-    /* If NNG shows a dialler's certificate, its name is known. */
+    /* if NNG gives the dialler's certificate, b knows its name */
     ck_assert(b->certified[0] == '\0' || strcmp(b->certified, "host-a") == 0);
     ck_assert(!transport_is_up(a->transport, to_another));
     nodes_close();
@@ -417,7 +419,7 @@ static void copy(const char *from, const char *to)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* New files are used for new connections. Bad files are refused, and the files in use stay. */
+/* New connections use new files. Bad files are refused, and the files in use stay. */
 START_TEST(test_tls_renewed)
 {
     char error[TRANSPORT_ERROR_MAX];
@@ -433,10 +435,10 @@ START_TEST(test_tls_renewed)
     to_b = peer_up(a, b->address);
     copy("good.pem", "kept.pem");
     copy("good.key", "kept.key");
-    copy("other.pem", "good.pem"); /* a certificate without its key, and of another CA */
+    copy("other.pem", "good.pem"); /* a certificate of another CA, without its key */
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.pem: expected a certificate of the CA in"));
-    copy("good-host-b.key", "good.key"); /* only the key is new so far */
+    copy("good-host-b.key", "good.key"); /* only the key is new yet */
     copy("kept.pem", "good.pem");
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.key: expected the key of the certificate in"));
@@ -448,8 +450,8 @@ START_TEST(test_tls_renewed)
     copy("other.key", "good.key");
     copy("other-ca.pem", "good-ca.pem");
     ck_assert_msg(transport_tls_renew(a->transport, error), "%s", error);
-    pump_for(300);                           /* by then the accept that was under way is over */
-    ck_assert(send_number(a, to_b, 0, 300)); /* over the existing connection */
+    pump_for(300);                           /* by then the accept under way has ended */
+    ck_assert(send_number(a, to_b, 0, 300)); /* on the existing connection */
     PUMP_UNTIL(b->packets == 1);
     ck_assert_uint_eq(a->downs[to_b], 0);
     c = node_tls("other", "other-host-b", "other-host-b");
@@ -457,8 +459,7 @@ START_TEST(test_tls_renewed)
     PUMP_UNTIL(a->packets == 1);
     ck_assert(send_number(a, peer_up(a, c->address), 0, 300));
     PUMP_UNTIL(c->packets == 1);
-    (void)transport_peer(b->transport, a->address, "host-a"); /* this one still uses the old
-                                                               * files */
+    (void)transport_peer(b->transport, a->address, "host-a"); /* node b still uses the old files */
     PUMP_UNTIL(told(b, "tls_refused", a->address));
     nodes_close();
     certificates_remove();
@@ -469,13 +470,13 @@ END_TEST
 
 enum {
     GREET_MS = 300,
-    SLOW_MS = 100,    /* one way; a handshake and a greeting need four of them, or six */
-    SLOW_PAIRS = 64,  /* connections that went through the slow wire, in all */
-    SLOW_SIZE = 8192, /* more than either end sends before both have sent a greeting */
+    /* the delay in one direction; handshake and greeting need four or six of them */
+    SLOW_MS = 100,
+    SLOW_PAIRS = 64,  /* at most so many connections go through the slow wire */
+    SLOW_SIZE = 8192, /* more than either end sends before both have greeted */
 };
 
-/* Bytes that one end sent and the other end has not got yet. All of them are passed on when they
- * are due. */
+/* Bytes that one end sent and the other end has not received. They are all passed on at due_ms. */
 struct slow_bytes {
     unsigned char data[SLOW_SIZE];
     size_t size;
@@ -509,7 +510,7 @@ static void slow_carry(struct slow_pair *pair, int from)
     }
 }
 
-/* Connects an accepted peer to that node, and passes on the bytes of both with a delay. */
+/* Accepts a peer, connects it to that node, and passes on the bytes of both with a delay. */
 static void slow_turn(int listener, const struct node *node)
 {
     int fd = accept(listener, NULL, NULL);
@@ -526,7 +527,7 @@ static void slow_turn(int listener, const struct node *node)
     pump(5);
 }
 
-/* A handshake takes longer than a greeting may take at first. A later attempt gets enough time. */
+/* A handshake takes longer than the first attempt allows. A later attempt allows enough time. */
 START_TEST(test_tls_slow)
 {
     char plain[ADDRESS_SIZE];
@@ -546,7 +547,7 @@ START_TEST(test_tls_slow)
         ck_assert(now_ms() < until_ms);
         slow_turn(listener, b);
     }
-    ck_assert_uint_ge(slow_count, 2); /* the first attempt was given up */
+    ck_assert_uint_ge(slow_count, 2); /* the first attempt was abandoned */
     ck_assert(send_number(a, to_b, 0, 300));
     for (int64_t until_ms = now_ms() + GUARD_MS; b->packets == 0;) {
         ck_assert(now_ms() < until_ms);
@@ -564,19 +565,20 @@ END_TEST
 
 static _Atomic int64_t held_until_ms; /* CLOCK_MONOTONIC */
 
-/* Only NNG calls this: until held_until_ms the kernel seems to take nothing. */
+/* Replaces sendmsg(), which only NNG calls. Until held_until_ms the kernel seems to accept no
+ * bytes. */
 __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message,
                                                        int flags)
 {
     if (now_ms() < held_until_ms) {
-        usleep(5000); /* NNG tries again at once */
+        usleep(5000); /* slows NNG down, which tries again at once */
         errno = EAGAIN;
         return -1;
     }
     return syscall(SYS_sendmsg, fd, message, flags);
 }
 
-/* A listener whose handshakes are slow is not reported; one that does not accept is. */
+/* A listener with slow handshakes is not reported; a listener that does not accept is. */
 START_TEST(test_tls_deaf)
 {
     struct rlimit limit;
@@ -585,8 +587,8 @@ START_TEST(test_tls_deaf)
 
     certificates_make();
     a = node_tls("good", "good", "good");
-    held_until_ms = now_ms() + 6000; /* the check begins after 300 ms, and its result follows 5 s
-                                      * later */
+    /* the check begins after 300 ms, and its result comes 5 s later */
+    held_until_ms = now_ms() + 6000;
     pump_for(6000);
     ck_assert(a->trouble_count == 0 || unserved_ms() > STARVED_MS);
     b = node_tls("good", "good-host-b", "good-host-b");
@@ -594,7 +596,7 @@ START_TEST(test_tls_deaf)
     PUMP_UNTIL(a->packets == 1);
     ck_assert(a->trouble_count == 0 || unserved_ms() > STARVED_MS);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    /* The process gets no further descriptor; poll(2) still takes two. */
+    /* The process gets no further descriptor, but poll(2) still accepts two. */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){2, limit.rlim_max}), 0);
     PUMP_UNTIL(told(a, "inbox_unreachable", a->address));
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -613,7 +615,7 @@ static bool told_words(const struct node *node, const char *words)
     return false;
 }
 
-/* A silent peer is kept for longer than without TLS, unless there are many of them. */
+/* With TLS a silent peer may stay longer than without TLS, unless there are many silent peers. */
 START_TEST(test_tls_silent)
 {
     enum { MANY = 200 };
@@ -623,8 +625,8 @@ START_TEST(test_tls_silent)
 
     certificates_make();
     a = node_greets("good", "good", "good", GREET_MS);
-    b = node_greets("good", "good", "good", 10 * GREET_MS); /* so that there is time to make so
-                                                             * many */
+    /* long enough to make so many connections */
+    b = node_greets("good", "good", "good", 10 * GREET_MS);
     fds[0] = connect_raw(a->address);
     PUMP_UNTIL(told_words(a, "sent nothing that an agent sends, for 30 s"));
     for (uint32_t i = 0; i < MANY; i++) {
@@ -640,7 +642,7 @@ START_TEST(test_tls_silent)
 }
 END_TEST
 
-/* Connects to a node with `openssl s_client` of that version. Returns true if the handshake
+/* Connects to a node with `openssl s_client` and that TLS version. Returns whether the handshake
  * succeeded. */
 static bool shakes_hands(const struct node *node, const char *version)
 {
@@ -730,7 +732,7 @@ END_TEST
 
 static const struct {
     const char *key;        /* options of openssl req */
-    const char *extensions; /* of the certificate, a line each */
+    const char *extensions; /* extensions of the certificate, one in each line */
     const char *more;       /* options of openssl x509 */
     const char *error;      /* NULL: the certificate is accepted */
 } kinds[] = {
@@ -755,8 +757,7 @@ static const struct {
 #endif
 };
 
-/* A certificate with which no handshake would succeed is refused, at a start and in place of an
- * earlier one. */
+/* A certificate with which no handshake can succeed is refused, at the start and as a new file. */
 START_TEST(test_tls_kinds)
 {
     char command[1024];
@@ -781,7 +782,7 @@ START_TEST(test_tls_kinds)
         struct node *a = node_tls("good", "kind", "kind");
         struct node *b = node_tls("good", "good-host-b", "good-host-b");
 
-        (void)peer_up(a, b->address); /* shown at either end */
+        (void)peer_up(a, b->address); /* the certificate is good for both ends */
         (void)peer_up(b, a->address);
         nodes_close();
     } else {
@@ -793,7 +794,8 @@ START_TEST(test_tls_kinds)
 }
 END_TEST
 
-/* A certificate expires with the CA that signed it, whatever other CAs are in that file. */
+/* A certificate expires at the latest with the CA that signed it, whatever other CAs the CA file
+ * has. */
 START_TEST(test_tls_times)
 {
     static const char script[] =
@@ -819,7 +821,7 @@ START_TEST(test_tls_times)
 }
 END_TEST
 
-/* Errors that may pass are distinguished from wrong files. */
+/* An error that may pass is distinguished from a wrong file. */
 START_TEST(test_tls_files_later)
 {
     char ca[64];

@@ -1,6 +1,6 @@
 /*
- * Packets of other agents have a part of a turn of the loop, for any number of senders and any cost
- * of reading: the time of one dispatch is bounded, and each link has its turn.
+ * Packets of other agents have a limited share of a turn of the loop, for any number of senders and
+ * any cost of reading. The time of one dispatch is bounded, and each link has its turn.
  */
 #include "transport_rig.h"
 
@@ -15,10 +15,10 @@
 
 enum {
     LINKS = 20,
-    PACKETS = 4,  /* packets of each link, which one receive brings */
+    PACKETS = 4,  /* the packets of each link that one receive returns */
     SIZE = 8000,  /* the size of a packet */
     COST_MS = 2,  /* the least cost of reading a packet */
-    FIRST = 1000, /* the size of the packet by which a link becomes known */
+    FIRST = 1000, /* the size of the packet by which the transport learns the link's agent */
     MOST = TRANSPORT_TURN_MS / COST_MS + PACKETS,
 };
 
@@ -75,7 +75,7 @@ static const char greeting[] = "holdfast\0\0\0\1\0\0\0\1"; /* the greeting of an
 static int fds[LINKS];
 static char address[ADDRESS_SIZE];
 
-/* Makes all links, and lets the transport know their agents. */
+/* Makes all links. The transport learns the agent of each. */
 static struct transport *open_links(void)
 {
     char error[TRANSPORT_ERROR_MAX];
@@ -128,7 +128,7 @@ START_TEST(a_dispatch_ends)
 }
 END_TEST
 
-/* All links always have more to send: no link waits until another one has sent everything. */
+/* Each link always has more to send. No link waits until another link has sent everything. */
 START_TEST(every_link_has_its_turn)
 {
     enum { ROUNDS = 20 };
@@ -149,8 +149,8 @@ START_TEST(every_link_has_its_turn)
 }
 END_TEST
 
-/* A link that comes during a round, dialled there or here, has its first turn in the next one: else
- * new links would make the round longer for a link that has had its turn already. */
+/* A new link, accepted or dialled, has its first turn in the next round. Otherwise new links would
+ * prolong the round for a link that had its turn already. */
 START_TEST(who_comes_joins_with_the_next_round)
 {
     char listener[ADDRESS_SIZE];

@@ -1,7 +1,7 @@
 /*
- * Agents of different versions of the protocol, as far as the transport knows it: greetings settle
- * which version is spoken on a connection, or refuse it in words. And the reports of why there is
- * no connection at all.
+ * Agents of different versions of the protocol. By their greetings, two agents agree on a version
+ * for a connection, or refuse the connection with a clear text. Also the reported reasons why a
+ * peer is not connected.
  */
 #include "transport_rig.h"
 
@@ -28,8 +28,8 @@ static struct node *node_speaking(uint32_t version)
 
 enum { V1 = TRANSPORT_VERSION_FIRST, V4 = TRANSPORT_VERSION_SECOND };
 
-/* Two agents speak the older version of what each knows, in both directions, without a report; and
- * their packets arrive. */
+/* Two agents use the newest version that both know, whichever of them dials. Nothing is reported,
+ * and packets arrive. */
 START_TEST(test_versions_side_by_side)
 {
     static const uint32_t pairs[][3] = {{V4, V4, V4},
@@ -53,7 +53,8 @@ START_TEST(test_versions_side_by_side)
 }
 END_TEST
 
-/* Returns the version in the other end's first bytes. role: 1 if it dialled, 2 if it listens. */
+/* Returns the version in the first bytes of the other end. role: 1 if that end dialled, 2 if it
+ * listens. */
 static uint32_t greeting_of(int fd, unsigned char role)
 {
     unsigned char said[16];
@@ -82,8 +83,9 @@ static int accept_dial(int listener)
     return fd;
 }
 
-/* An agent that knows only the first version hangs up on any other and is dialled again in it; when
- * that connection ends, the newest is tried again: it may have been upgraded. */
+/* An agent that knows only the first version hangs up on any other version. It is dialled again
+ * with the first version. When that connection ends, the newest version is tried again, because the
+ * agent may have been upgraded. */
 START_TEST(test_older_is_dialled_again)
 {
     struct node *a = node_speaking(V4);
@@ -110,8 +112,8 @@ START_TEST(test_older_is_dialled_again)
 }
 END_TEST
 
-/* An agent with which no version is shared is refused, and logged, in both directions; a dialler
- * learns which is spoken here. */
+/* An agent with no common version is refused and logged, whichever end dials. A dialler learns the
+ * versions of this end. */
 START_TEST(test_no_version_is_shared)
 {
     struct node *a = node_speaking(V4);
@@ -139,14 +141,14 @@ START_TEST(test_no_version_is_shared)
 }
 END_TEST
 
-/* ---- why not ---- */
+/* ---- reasons for a missing connection ---- */
 
 static void ends_why(const struct node *node, uint32_t peer, const char *why)
 {
     PUMP_UNTIL(strstr(transport_why_down(node->transport, peer), why) != NULL);
 }
 
-/* The transport reports why a peer is not connected, and nothing when it is. */
+/* The transport reports why a peer is not connected, and an empty text when it is connected. */
 START_TEST(test_why_down)
 {
     struct node *a = node_plain();
@@ -158,8 +160,8 @@ START_TEST(test_why_down)
     uint32_t to_b = peer_up(a, b->address);
 
     ck_assert_str_eq(transport_why_down(a->transport, to_b), "");
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0); /* a bound socket that does
-                                                                       * not listen */
+    /* the socket is bound, but does not listen */
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, size), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
     snprintf(free_port, sizeof free_port, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
     ends_why(a, transport_peer(a->transport, free_port, NULL), "nobody listens there");

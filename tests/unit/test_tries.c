@@ -1,5 +1,5 @@
-/* Tries at a coordinator: processes that only try a lock are answered while it is in use elsewhere,
- * and waiting processes are not affected. */
+/* Tries at a coordinator: a process that only tries is refused while the lock is in use on another
+ * host, and a waiting process is not affected. */
 #include <check.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static const enum message_mode S = MESSAGE_MODE_SHARED;
 
 static struct cell *cell;
 static uint32_t to;                  /* the coordinator of "a" */
-static uint32_t hosts[4];            /* the other nodes; hosts[0] has the lock */
+static uint32_t hosts[4];            /* the other nodes; the host of hosts[0] has the grant */
 static struct message_order version; /* the version of its grant */
 
 static void ask(uint32_t node, uint64_t id, enum message_mode mode, enum message_tries tries,
@@ -41,7 +41,7 @@ static void begin(enum message_mode mode)
     version = cell_got(cell, hosts[0], MESSAGE_GRANT)->as.grant.version;
 }
 
-/* Returns the owner's latest recall, which must be of that kind. */
+/* Returns the owner's latest recall. It must be of that kind, and there must be `count` recalls. */
 static struct message_version recalled(enum message_recall what, uint32_t count)
 {
     ck_assert_uint_eq(cell_got_count(cell, hosts[0], MESSAGE_RECALL), count);
@@ -51,7 +51,7 @@ static struct message_version recalled(enum message_recall what, uint32_t count)
     return recall->as.version;
 }
 
-/* Makes the owner answer that recall: its grant is in use. */
+/* Makes the owner answer the recall: its grant is in use. */
 static void say_in_use(const struct message_version *recall)
 {
     struct message message;
@@ -66,7 +66,7 @@ static void say_in_use(const struct message_version *recall)
     cell_settle(cell);
 }
 
-/* Returns how often that request of the host was refused because the lock is in use. No other
+/* Returns how often that request was refused because the lock is in use. Checks that no other
  * request was refused. */
 static uint32_t refusals(uint32_t node, uint64_t id)
 {
@@ -96,14 +96,14 @@ START_TEST(a_try_is_refused_when_the_owner_says_in_use)
     uint64_t accepts = cell->sent[MESSAGE_ACCEPT];
     ask(hosts[1], 1, X, MESSAGE_TRIES_ONLY, 0);
     struct message_version recall = recalled(MESSAGE_RECALL_IF_IDLE, 1);
-    ck_assert_uint_eq(recall.request_id & 0xffff, 0xffff); /* an id that no request of a host has */
+    ck_assert_uint_eq(recall.request_id & 0xffff, 0xffff); /* no request of a host has such an id */
     ck_assert_uint_eq(refusals(hosts[1], 1), 0);
     say_in_use(&recall);
     ck_assert_uint_eq(refusals(hosts[1], 1), 1);
     ck_assert_uint_eq(cell->sent[MESSAGE_ACCEPT], accepts);
-    say_in_use(&recall); /* once more, as if late or repeated */
+    say_in_use(&recall); /* a late or repeated answer */
     ck_assert_uint_eq(refusals(hosts[1], 1), 1);
-    cell_run(cell, 3000 * CELL_MS); /* nothing stays behind: no further recall, no grant */
+    cell_run(cell, 3000 * CELL_MS); /* no recall and no grant follows */
     recalled(MESSAGE_RECALL_IF_IDLE, 1);
     give_back(2);
     ck_assert(!has(hosts[1], 1));
@@ -122,7 +122,7 @@ START_TEST(a_try_gets_the_grant_that_was_idle)
 }
 END_TEST
 
-/* The answer to a try is about the lock's state after the try began. */
+/* The answer to a try must be about the lock's state after the try began. */
 START_TEST(each_try_asks_anew)
 {
     begin(X);
@@ -143,7 +143,8 @@ START_TEST(each_try_asks_anew)
 }
 END_TEST
 
-/* A lost recall, or a lost answer: the host's next copy of the request brings another. */
+/* A recall or its answer got lost. When the host repeats its request, the coordinator sends another
+ * recall. */
 START_TEST(what_is_lost_is_asked_again)
 {
     begin(X);
@@ -171,7 +172,7 @@ START_TEST(a_try_behind_one_that_waits_is_refused_at_once)
 }
 END_TEST
 
-/* Readers wait for no readers: both come in when the owner has made room. */
+/* A reader does not wait for readers: both readers get in when the owner has given way. */
 START_TEST(a_reader_tries_beside_a_reader_that_waits)
 {
     begin(X);
@@ -185,7 +186,8 @@ START_TEST(a_reader_tries_beside_a_reader_that_waits)
 }
 END_TEST
 
-/* Two hosts try what is idle: the first has it, and is asked for it. */
+/* Two hosts try a lock whose owner is idle. The first host gets it. The coordinator then sends this
+ * host the recall for the second host. */
 START_TEST(a_try_behind_a_try_asks_who_has_it_then)
 {
     begin(X);
@@ -205,8 +207,8 @@ START_TEST(a_try_behind_a_try_asks_who_has_it_then)
 }
 END_TEST
 
-/* A reader that tries behind a writer that tries: what the owner says to one of them is no answer
- * to the other. */
+/* A reader tries behind a writer that tries. The owner's answer about the writer is no answer for
+ * the reader. */
 START_TEST(a_reader_behind_a_writer_that_tries_gets_in)
 {
     begin(X);
@@ -221,8 +223,8 @@ START_TEST(a_reader_behind_a_writer_that_tries_gets_in)
 }
 END_TEST
 
-/* A process that waits comes after a try: the owner is asked to give its grant back even if it is
- * in use. */
+/* A process that waits comes after a try. The owner gets a recall that asks for its grant even if
+ * it is in use. */
 START_TEST(who_waits_behind_a_try_is_not_kept)
 {
     begin(X);
@@ -239,7 +241,8 @@ START_TEST(who_waits_behind_a_try_is_not_kept)
 }
 END_TEST
 
-/* Processes of the same host wait and try: the tries are answered, and the host keeps its turn. */
+/* On one host some processes wait and others try. The tries are refused, and the host keeps its
+ * turn. */
 START_TEST(a_host_that_waits_too_keeps_its_turn)
 {
     begin(X);
@@ -254,8 +257,8 @@ START_TEST(a_host_that_waits_too_keeps_its_turn)
 }
 END_TEST
 
-/* A late copy, from when nobody waited yet, does not make a try of a request that waits; and of two
- * copies of one millisecond both count. */
+/* A late copy of a request, from before a process began to wait, does not make the request a try
+ * again. If two copies are from the same millisecond, both count. */
 START_TEST(a_late_copy_makes_no_try_of_what_waits)
 {
     begin(X);
@@ -271,7 +274,7 @@ START_TEST(a_late_copy_makes_no_try_of_what_waits)
 }
 END_TEST
 
-/* The processes that waited have left, and only tries are there: the host's next copy ends the
+/* The processes that waited have left, and only tries remain. The host's next copy ends the
  * request. */
 START_TEST(who_waits_no_more_leaves_no_request_behind)
 {
@@ -298,7 +301,7 @@ START_TEST(an_answer_about_another_grant_counts_for_nothing)
     say_in_use(&other);
     ck_assert_uint_eq(refusals(hosts[1], 1), 0);
     other = recall;
-    other.request_id += UINT64_C(1) << 16; /* a recall that was not sent yet */
+    other.request_id += UINT64_C(1) << 16; /* names a recall that was not sent yet */
     say_in_use(&other);
     ck_assert_uint_eq(refusals(hosts[1], 1), 0);
     give_back(2);
@@ -307,7 +310,8 @@ START_TEST(an_answer_about_another_grant_counts_for_nothing)
 }
 END_TEST
 
-/* Readers of two hosts; one of them says in use. A writer that tries is refused by one answer. */
+/* Two hosts have shares. One of them answers that its share is in use. This one answer is enough to
+ * refuse a writer that tries. */
 START_TEST(one_of_several_owners_is_enough)
 {
     begin(S);
@@ -322,7 +326,8 @@ START_TEST(one_of_several_owners_is_enough)
 }
 END_TEST
 
-/* After a session's end the lock is closed for its lock-delay, which the coordinator knows. */
+/* After a session has ended, the lock is closed for its lock-delay. The coordinator knows this, and
+ * refuses a try at once. */
 START_TEST(a_try_of_a_closed_lock_is_refused_at_once)
 {
     cell = cell_ready(5);
@@ -333,19 +338,20 @@ START_TEST(a_try_of_a_closed_lock_is_refused_at_once)
     cell_settle(cell);
     cell_kill(cell, hosts[0]);
     ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 0);
-    cell_run(cell, 3 * CELL_TTL_NS); /* the session ends, since a host waits */
+    cell_run(cell, 3 * CELL_TTL_NS); /* the session ends, because a host waits */
     ask(hosts[1], 1, X, MESSAGE_TRIES_ALSO, 9000);
     ck_assert_uint_eq(refusals(hosts[1], 1), 1);
     cell_destroy(cell);
 }
 END_TEST
 
-/* The request moves to another coordinator with what it is. */
+/* A voter passes a copy of a request on to the coordinator. The copy still tells that it is a
+ * try. */
 START_TEST(a_copy_that_another_voter_passes_on_is_a_try_too)
 {
     begin(X);
     uint32_t coordinator = to;
-    to = hosts[2]; /* this voter passes it on */
+    to = hosts[2]; /* this voter passes the request on */
     ask(hosts[1], 1, X, MESSAGE_TRIES_ONLY, 0);
     struct message_version recall = recalled(MESSAGE_RECALL_IF_IDLE, 1);
     say_in_use(&recall);

@@ -1,5 +1,5 @@
-/* Which thread makes a wake, and that no wake is left out: io/wake.h with a kernel of the
- * test's. */
+/* Which thread makes a wake, and that no wake is lost: io/wake.h with a kernel that the test
+ * plays. */
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ enum { HOSTILE = 3, HONEST = 4, NAP_US = 100 };
 
 static _Atomic uint32_t words[WAKE_QUEUE + 2];
 static _Atomic uint32_t woken[WAKE_QUEUE + 2]; /* how often each word was woken */
-static _Atomic int counts[WAKE_QUEUE + 2];     /* the count of its last wake */
-static _Atomic pid_t wakers[WAKE_QUEUE + 2];   /* the thread that woke it last */
+static _Atomic int counts[WAKE_QUEUE + 2];     /* the count in its latest wake */
+static _Atomic pid_t wakers[WAKE_QUEUE + 2];   /* the thread of its latest wake */
 static atomic_bool dear;
 static atomic_bool held_up;
 
@@ -25,7 +25,7 @@ static void spend(int64_t spent_ns)
     }
 }
 
-/* The kernel's wake, which costs as much as the test wants. */
+/* Plays the kernel's wake. It takes long if the test wants that. */
 static void wake(_Atomic uint32_t *word, int count)
 {
     size_t at = (size_t)(word - words);
@@ -42,12 +42,12 @@ static void wake(_Atomic uint32_t *word, int count)
 
 static void await(size_t at, uint32_t times)
 {
-    while (atomic_load(&woken[at]) < times) { /* Check's time-out ends the loop */
+    while (atomic_load(&woken[at]) < times) { /* ends: Check has a timeout */
         usleep(NAP_US);
     }
 }
 
-/* Makes a wake of words[at]. Returns its cost. */
+/* Wakes words[at]. Returns the cost of the call. */
 static int64_t wake_at(uint32_t space, size_t at, int count)
 {
     int64_t cost_ns;
@@ -60,7 +60,8 @@ static void make_dear(void)
     ck_assert(wake_start(wake));
     atomic_store(&dear, true);
     int64_t cost_ns = 0;
-    for (uint32_t tries = 1; cost_ns == 0; tries++) { /* a clock tick may hide one cost */
+    /* the clock may be too coarse for the first costs */
+    for (uint32_t tries = 1; cost_ns == 0; tries++) {
         ck_assert_uint_lt(tries, 10);
         cost_ns = wake_at(HOSTILE, 0, 1);
         ck_assert_uint_eq(atomic_load(&woken[0]), tries);
@@ -94,7 +95,7 @@ START_TEST(after_a_dear_one_a_thread_makes_those_of_the_namespace)
         ck_assert_int_ne(atomic_load(&wakers[i]), gettid());
         ck_assert_int_eq(atomic_load(&counts[i]), (int)i);
     }
-    (void)wake_at(HONEST, 101, 1); /* another namespace waits for none of these wakes */
+    (void)wake_at(HONEST, 101, 1); /* another namespace does not wait for these wakes */
     ck_assert_uint_eq(atomic_load(&woken[101]), 1);
     ck_assert_int_eq(atomic_load(&wakers[101]), gettid());
 }
@@ -104,12 +105,14 @@ START_TEST(none_is_left_out)
 {
     make_dear();
     atomic_store(&held_up, true);
-    (void)wake_at(HOSTILE, 0, 1); /* the thread has this one, or it is the first in the queue */
+    /* the thread has taken this wake, or it is the first one in the queue */
+    (void)wake_at(HOSTILE, 0, 1);
     size_t given = 0;
     while (atomic_load(&woken[given]) == 0) { /* until the queue is full */
         ck_assert_uint_lt(given, WAKE_QUEUE + 1);
         (void)wake_at(HOSTILE, ++given, 1);
-        (void)wake_at(HOSTILE, given, 1); /* the same word again takes no further entry */
+        /* a second wake of the same word takes no further entry */
+        (void)wake_at(HOSTILE, given, 1);
     }
     ck_assert_uint_ge(given, WAKE_QUEUE);
     ck_assert_int_eq(atomic_load(&wakers[given]), gettid());
@@ -125,7 +128,7 @@ END_TEST
 
 START_TEST(without_the_thread_all_are_made_here)
 {
-    for (uint32_t i = 1; i <= 3; i++) { /* made by the kernel, which finds no sleeper */
+    for (uint32_t i = 1; i <= 3; i++) { /* the real kernel makes these, and finds no sleeper */
         ck_assert_int_eq(wake_at(HOSTILE, 0, 1), 0);
     }
 }

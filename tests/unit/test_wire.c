@@ -1,6 +1,6 @@
 /*
- * Packets between agents: every field of a message survives the wire, damaged packets are refused,
- * and the bytes are what SCHEMA.md says.
+ * Packets between agents: every field of a message survives encoding and decoding, damaged packets
+ * are refused, and the bytes are those of SCHEMA.md.
  */
 #include "wire_samples.h"
 
@@ -20,7 +20,7 @@ static struct message sent;
 static struct message got;
 static uint32_t speaks = WIRE_VERSION; /* the version in which the tests write packets */
 
-/* A loop over all samples in the newest version, then in the oldest. */
+/* For loops over all samples, first in the newest version, then in the oldest one. */
 enum { SAMPLES_BOTH = 2 * WIRE_SAMPLES };
 
 static size_t choose_version(int round)
@@ -75,7 +75,7 @@ static enum wire_error open_only(const void *bytes, size_t size)
     return error;
 }
 
-/* Reads the packet's one message into got. */
+/* Reads the single message of a packet into `got`. */
 static void read_one(size_t size)
 {
     struct wire_reader reader;
@@ -89,7 +89,7 @@ static void read_one(size_t size)
                      reader.bad_kind != NULL ? reader.bad_kind : "",
                      reader.bad_field != NULL ? reader.bad_field : "");
     }
-    memset(&got, 0, sizeof got); /* fields that are not initialised by definition */
+    memset(&got, 0, sizeof got); /* sets fields that the decoder leaves uninitialised */
     HOT_ASSERT(wire_next(&reader, &kind, &got, &gossip, &gossip_size));
     HOT_ASSERT(kind == WIRE_MESSAGE);
     HOT_ASSERT(!wire_next(&reader, &kind, &got, &gossip, &gossip_size));
@@ -109,8 +109,8 @@ START_TEST(test_round_trip)
 }
 END_TEST
 
-/* A share that was not sent is not touched, and shares of an earlier, longer message do not
- * reappear. */
+/* The decoder does not touch a share that was not sent, and shares of an earlier, longer message do
+ * not reappear. */
 START_TEST(test_shares)
 {
     struct wire_reader reader;
@@ -167,9 +167,9 @@ START_TEST(test_golden)
 }
 END_TEST
 
-/* FNV-1a over every sample, in each version that is spoken. If a sample changes by more than a new
+/* A hash (FNV-1a) over all samples, for each version. If a sample changes by more than a new
  * optional field, older and newer agents do not understand each other. Such a change needs a new
- * WIRE_VERSION and a change of SCHEMA.md, and the hashes of the older versions stay. */
+ * WIRE_VERSION and a change of SCHEMA.md. The hashes of older versions stay. */
 START_TEST(test_bytes_of_all_kinds)
 {
     static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0xdb25de81a40cb6b1)};
@@ -242,7 +242,8 @@ START_TEST(test_many)
 }
 END_TEST
 
-/* A message that does not fit leaves the packet unchanged: it can still be sent and read. */
+/* A message that does not fit leaves the packet unchanged, so the packet can still be sent and
+ * read. */
 START_TEST(test_full)
 {
     struct wire_writer writer;
@@ -266,8 +267,8 @@ START_TEST(test_full)
         ck_assert_uint_eq(reader.left, count);
     }
     ck_assert_uint_gt(count, 1);
-    /* The writer never writes more than the other side accepts, and all that the other side accepts
-     * fits in an empty packet. */
+    /* The writer's limits are those of the reader, and the largest item fits into an empty
+     * packet. */
     begin(&writer, sizeof packet);
     while (wire_add_gossip(&writer, other, WIRE_ITEM_MAX)) {
     }
@@ -301,8 +302,8 @@ START_TEST(test_truncated)
     size_t size = sample((size_t)_i);
 
     for (size_t cut = 0; cut < size; cut++) {
-        unsigned char *exact = malloc(cut + 1); /* of the exact size, so that a sanitizer sees a
-                                                 * read beyond it */
+        /* exactly that size, so that a sanitizer reports a read beyond it */
+        unsigned char *exact = malloc(cut + 1);
 
         ck_assert_ptr_nonnull(exact);
         memcpy(exact, packet, cut);
@@ -314,7 +315,8 @@ START_TEST(test_truncated)
 }
 END_TEST
 
-/* An accepted packet is written the same again, except for longer forms of numbers. */
+/* A packet that the reader accepts is written again with the same bytes, except for longer forms of
+ * numbers. */
 START_TEST(test_bit_flips)
 {
     size_t size = sample(choose_version(_i));
@@ -324,7 +326,7 @@ START_TEST(test_bit_flips)
         packet[bit / 8] ^= (unsigned char)(1u << bit % 8);
         if (open_only(packet, size) == WIRE_OK) {
             memcpy(other, packet, size);
-            speaks = packet[1]; /* the changed byte may be the version */
+            speaks = packet[1]; /* the flipped bit may be in the version */
             read_one(size);
             HOT_ASSERT_UINT(packet_of(&got), <=, size);
             memcpy(packet, other, size);
@@ -334,11 +336,11 @@ START_TEST(test_bit_flips)
 }
 END_TEST
 
-/* ---- every element wrong ---- */
+/* ---- each element wrong ---- */
 
 enum change { CHANGE_NIL, CHANGE_ARRAY, CHANGE_LESS, CHANGE_MORE, CHANGES };
 
-/* Packs the object again with element number `victim` (counted in packing order) changed. */
+/* Packs an object again, with its element number `victim` (in the order of packing) changed. */
 struct repack {
     msgpack_packer packer;
     size_t index;
@@ -362,12 +364,12 @@ static void repack_leaf(struct repack *repack, const msgpack_object *object)
         msgpack_pack_array(&repack->packer, 0);
         repack->done = true;
     } else {
-        msgpack_pack_object(&repack->packer, *object); /* not an array, so nothing can be
-                                                        * shortened */
+        msgpack_pack_object(&repack->packer, *object); /* not an array, so it cannot be shortened */
     }
 }
 
-/* Packs an array's head. Returns how many of its elements follow; if *more, one more. */
+/* Packs an array's head. Returns how many of its elements to pack. *more: one further element
+ * follows. */
 static uint32_t repack_head(struct repack *repack, const msgpack_object *object, bool *more)
 {
     uint32_t size = object->via.array.size;
@@ -419,7 +421,7 @@ static void repack_all(struct repack *repack, const msgpack_object *root)
     }
 }
 
-/* Returns whether the message has a field that may be left out. */
+/* Returns whether the message has a field that may be absent. */
 static bool has_optional(void)
 {
     return sent.kind == MESSAGE_RENEW || sent.kind == MESSAGE_RENEW_ACK ||
@@ -428,7 +430,8 @@ static bool has_optional(void)
            sent.kind == MESSAGE_BREAK_HOLD;
 }
 
-/* Returns how many arrays of the packet may be shorter: the items; a message; voters; shares. */
+/* Returns how many arrays of the packet may be shorter: the items, a message with an optional
+ * field, voters, shares. */
 static size_t flexible_arrays(void)
 {
     const struct message_value *value = message_value_of(&sent);
@@ -461,7 +464,8 @@ START_TEST(test_each_element)
             msgpack_sbuffer_clear(&buffer);
             msgpack_packer_init(&repack.packer, &buffer, msgpack_sbuffer_write);
             repack_all(&repack, &unpacked.data);
-            count = repack.index > count ? repack.index : count; /* fewer if one is cut off */
+            /* a shortened array has fewer elements */
+            count = repack.index > count ? repack.index : count;
             if (open_only(buffer.data, buffer.size) == WIRE_OK && repack.done) {
                 ck_assert_int_eq(change, CHANGE_LESS);
                 shorter++;
@@ -480,8 +484,7 @@ END_TEST
 
 /* ---- ranges ---- */
 
-/* Reads a packet with these bytes behind the items' head: a READ with a certain name, an ACCEPTED
- * with a certain ballot, and so on. */
+/* Opens a packet with one item of these bytes, for example a READ with a certain name. */
 static enum wire_error open_item(const void *item, size_t item_size)
 {
     struct wire_writer writer;
@@ -501,26 +504,30 @@ static const struct {
 } items[] = {
     {BYTES("\x95\x03\xa0\xc2\x01\xa1x"), WIRE_OK},
     {BYTES("\x95\x03\xa0\xc2\xcf\x00\x00\xff\xff\xff\xff\xff\xff\xa1x"), WIRE_OK},
-    {BYTES("\x95\x03\xa0\xc2\xcf\x00\x01\x00\x00\x00\x00\x00\x00\xa1x"), WIRE_MALFORMED}, /* 2^48 */
-    {BYTES("\x95\x03\xa0\xc2\xff\xa1x"), WIRE_MALFORMED},                                 /* -1 */
-    {BYTES("\x95\x03\xa0\xc2\xd3\x00\x00\x00\x00\x00\x00\x00\x01\xa1x"), WIRE_OK}, /* long form */
-    {BYTES("\x95\x03\xa0\xc2\x01\xa0"), WIRE_MALFORMED},                           /* no name */
+    /* 2^48, too large */
+    {BYTES("\x95\x03\xa0\xc2\xcf\x00\x01\x00\x00\x00\x00\x00\x00\xa1x"), WIRE_MALFORMED},
+    /* -1, negative */
+    {BYTES("\x95\x03\xa0\xc2\xff\xa1x"), WIRE_MALFORMED},
+    /* a longer form of 1 */
+    {BYTES("\x95\x03\xa0\xc2\xd3\x00\x00\x00\x00\x00\x00\x00\x01\xa1x"), WIRE_OK},
+    /* an empty name */
+    {BYTES("\x95\x03\xa0\xc2\x01\xa0"), WIRE_MALFORMED},
     {BYTES("\x95\x03\xa0\xc2\x01\xa1\n"), WIRE_MALFORMED},
-    {BYTES("\x95\x03\xa0\xc2\x01\xa1\xc3"), WIRE_MALFORMED},  /* half a character */
-    {BYTES("\x95\x03\xa0\xc2\x01\xc4\x01x"), WIRE_MALFORMED}, /* binary */
+    {BYTES("\x95\x03\xa0\xc2\x01\xa1\xc3"), WIRE_MALFORMED},  /* half of a character */
+    {BYTES("\x95\x03\xa0\xc2\x01\xc4\x01x"), WIRE_MALFORMED}, /* binary, not a string */
     {BYTES("\x95\x03\xa1-\xc3\x01\xa1x"), WIRE_OK},           /* relayed */
     {BYTES("\x95\x03\xa1"
            "A\xc3\x01\xa1x"),
-     WIRE_MALFORMED},                                             /* no agent's name */
-    {BYTES("\x95\x16\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* no such kind: 22 */
-    {BYTES("\x95\x00\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* 0 */
-    {BYTES("\x95\x4c\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* 76 */
-    {BYTES("\x95\xcd\x01\x03\xa0\xc2\x01\xa1x"), WIRE_MALFORMED}, /* 259 */
+     WIRE_MALFORMED},                                             /* no name of an agent */
+    {BYTES("\x95\x16\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* no kind 22 */
+    {BYTES("\x95\x00\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* no kind 0 */
+    {BYTES("\x95\x4c\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* no kind 76 */
+    {BYTES("\x95\xcd\x01\x03\xa0\xc2\x01\xa1x"), WIRE_MALFORMED}, /* no kind 259 */
     {BYTES("\x90"), WIRE_MALFORMED},
     {BYTES("\xdd\xff\xff\xff\xff"), WIRE_MALFORMED},
-    {BYTES("\xc4\x00"), WIRE_MALFORMED}, /* gossip of no bytes */
+    {BYTES("\xc4\x00"), WIRE_MALFORMED}, /* gossip without bytes */
     {BYTES("\xc6\xff\xff\xff\xff"), WIRE_MALFORMED},
-    /* BROKEN: its result is -99..0 */
+    /* BROKEN: the result must be from -99 to 0 */
     {BYTES("\x96\x48\xa0\xc2\xa1"
            "a\x01\x00"),
      WIRE_OK},
@@ -547,12 +554,13 @@ START_TEST(test_items)
 }
 END_TEST
 
-/* Fields that a later release adds behind a message are skipped, whatever they contain, and the
- * known fields before them are read. */
+/* A later release may add fields at the end of a message. They are skipped, whatever they contain,
+ * and the known fields before them are read. */
 START_TEST(test_later_fields)
 {
     static const struct {
-        const char *bytes; /* behind READ's fields, or behind RENEW_ACK's with its release */
+        /* bytes after READ's fields, or after RENEW_ACK's fields with `release` */
+        const char *bytes;
         size_t size;
         uint32_t count;
         enum wire_error expected;
@@ -561,8 +569,8 @@ START_TEST(test_later_fields)
         {BYTES("\xc2\xa3"
                "abc\xc4\x02yz\x93\x01\x92\xa0\x90\x02"),
          4, WIRE_OK},
-        {BYTES("\x07"), 2, WIRE_MALFORMED},                 /* it ends before */
-        {BYTES("\x07\x08"), 1, WIRE_MALFORMED},             /* more fields follow than it says */
+        {BYTES("\x07"), 2, WIRE_MALFORMED},                 /* fewer fields than announced */
+        {BYTES("\x07\x08"), 1, WIRE_MALFORMED},             /* more fields than announced */
         {BYTES("\xdd\xff\xff\xff\xff"), 1, WIRE_MALFORMED}, /* an array of 2^32 - 1 */
         {BYTES("\xc0"), 1, WIRE_MALFORMED},                 /* a type that no message has */
         {BYTES("\x91\x91\x91\x81\x01\x02"), 1, WIRE_MALFORMED},
@@ -583,7 +591,7 @@ START_TEST(test_later_fields)
         packet[head] = (unsigned char)(packet[head] + more[_i].count);
         memcpy(packet + size, more[_i].bytes, more[_i].size);
         ck_assert_int_eq(open_only(packet, size + more[_i].size), more[_i].expected);
-        packet[1] = WIRE_VERSION_OLDEST; /* a version that has no such field */
+        packet[1] = WIRE_VERSION_OLDEST; /* the oldest version has no such fields */
         ck_assert_int_eq(open_only(packet, size + more[_i].size), WIRE_MALFORMED);
         packet[1] = WIRE_VERSION;
         if (more[_i].expected == WIRE_OK) {
@@ -594,8 +602,8 @@ START_TEST(test_later_fields)
 }
 END_TEST
 
-/* One field of a large sample, one above its limit:
- * found by its bytes in the packet, from behind. */
+/* Samples in which one field is made one larger than its limit. The field is found by its bytes,
+ * searched from the packet's end. */
 static const struct {
     size_t shape;
     const char *what;
@@ -605,15 +613,16 @@ static const struct {
     {4, BYTES("\xcf\x00\x00\xff\xff\xff\xff\xff\xff"), "\xcf\x00\x01\x00\x00\x00\x00\x00\x00"},
     {4, BYTES("\xcf\x00\x00\x00\xff\xff\xff\xff\xff"), "\xcf\x00\x00\x01\x00\x00\x00\x00\x00"},
     {4, BYTES("\xcf\x80\x00\x00\x00\x00\x00\x00\x00"), "\xcf\x80\x00\x00\x00\x00\x00\x00\x01"},
-    {4, BYTES("\xcd\xea\x60\xcd\xff\xff\x02"), "\xcd\xea\x61\xcd\xff\xff\x02"}, /* lock-delay */
-    {4, BYTES("\xcd\xea\x60\xcd\xff\xff\x02"), "\xcd\xea\x60\xcd\xff\xff\x03"}, /* mode */
+    /* lock-delay too large */
+    {4, BYTES("\xcd\xea\x60\xcd\xff\xff\x02"), "\xcd\xea\x61\xcd\xff\xff\x02"},
+    {4, BYTES("\xcd\xea\x60\xcd\xff\xff\x02"), "\xcd\xea\x60\xcd\xff\xff\x03"}, /* no such mode */
     {11, BYTES("\x02\xcd\xea\x60"), "\x03\xcd\xea\x60"},
     {11, BYTES("\x02\xcd\xea\x60"), "\x02\xcd\xea\x61"},
     {12, BYTES("\xcf\x80\x00\x00\x00\x00\x00\x00\x00"), "\xcf\x80\x00\x00\x00\x00\x00\x00\x01"},
     {13, BYTES("\xcf\x80\x00\x00\x00\x00\x00\x00\x00"), "\xcf\x80\x00\x00\x00\x00\x00\x00\x01"},
-    {16, BYTES("\xc3\x05\xcf"), "\xc3\x06\xcf"}, /* status */
+    {16, BYTES("\xc3\x05\xcf"), "\xc3\x06\xcf"}, /* no such status */
     {16, BYTES("\xcf\x7f\xff\xff\xff\xff\xff\xff\xff"), "\xcf\x80\x00\x00\x00\x00\x00\x00\x00"},
-    {17, BYTES("\x02\xcc\xff\xcf"), "\x03\xcc\xff\xcf"}, /* what */
+    {17, BYTES("\x02\xcc\xff\xcf"), "\x03\xcc\xff\xcf"}, /* no such value of `what` */
 };
 
 START_TEST(test_above)
@@ -631,7 +640,7 @@ START_TEST(test_above)
 }
 END_TEST
 
-/* A packet has more shares than there is room for. */
+/* A packet has more shares than a message can have. */
 START_TEST(test_share_bomb)
 {
     struct wire_reader reader;
@@ -705,15 +714,16 @@ START_TEST(test_header)
                "a\x00\x00\x00\x00\x90")}, /* no cell */
         {BYTES("\x98\x03\xa4prod\xa0\x00\x00\x00\x00\x90")},
         {BYTES("\x98\x03\xa4prod\xa1"
-               "a\xcf\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x90")}, /* membership 2^32 */
+               /* membership 2^32 is too large */
+               "a\xcf\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x90")},
         {BYTES("\x97\x03\xa4prod\xa1"
                "a\x00\x00\x00\x00")},
         {BYTES("\x99\x03\xa4prod\xa1"
                "a\x00\x00\x00\x00\x90\x00")},
         {BYTES("\x98\x03\xa4prod\xa1"
-               "a\x00\x00\x00\x00\x00")}, /* items: no array */
+               "a\x00\x00\x00\x00\x00")}, /* the items are no array */
         {BYTES("\x98\x03\xa4prod\xa1"
-               "a\x00\x00\x00\x00\xdd\x00\x01\x00\x00")}, /* 65536 items */
+               "a\x00\x00\x00\x00\xdd\x00\x01\x00\x00")}, /* 65,536 items are too many */
         {BYTES("\x81\x01\x01")},
     };
     static const char good[] = "\x98\x03\xa4prod\xa1"

@@ -18,9 +18,9 @@ struct node nodes[NODES_MAX];
 static uint32_t node_count;
 
 /*
- * ThreadSanitizer does not see into NNG. There a connection keeps its dialer by an atomic count,
- * and the thread that drops the last reference destroys the dialer's mutex. That looks like a race
- * with threads that locked the mutex before. Only this report is suppressed.
+ * ThreadSanitizer does not see into NNG. In NNG a connection holds its dialer by an atomic count,
+ * and the thread that drops the last reference destroys the dialer's mutex. To ThreadSanitizer this
+ * looks like a race with threads that locked the mutex before. Only this report is suppressed.
  */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
@@ -31,8 +31,8 @@ const char *__tsan_default_suppressions(void)
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* A packet of two bytes: "?" is malformed, "@" and a letter name the sender, "@V" a voter. For
- * other bytes each connection has a name of its own. */
+/* Returns the sender of a packet of two bytes. "?" is malformed, "@" with a letter names the
+ * sender, and "@V" is a voter. For other bytes each connection has its own sender. */
 static struct transport_sender sender_of(const char *bytes, size_t size, const char *remote)
 {
     uint64_t port = strtoul(strrchr(remote, ':') + 1, NULL, 10);
@@ -179,7 +179,7 @@ void pump_for(int64_t duration_ms)
 
 uint32_t peer_up(struct node *node, const char *address)
 {
-    const char *name = NULL; /* newer versions of mbedTLS dial nobody without one */
+    const char *name = NULL; /* newer versions of mbedTLS do not dial without a name */
     for (uint32_t i = 0; i < node_count; i++) {
         name = strcmp(nodes[i].address, address) == 0 ? nodes[i].name : name;
     }
@@ -210,8 +210,7 @@ int connect_raw(const char *address)
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
         ck_assert_int_eq(errno, EINPROGRESS);
     }
-    /* The loop, which is this thread, has to accept the connection: only so many can wait in the
-     * kernel. */
+    /* This thread runs the loop, which has to accept the connection: the kernel queues only few. */
     PUMP_UNTIL(poll(&made, 1, 0) == 1);
     ck_assert_int_eq(made.revents, POLLOUT);
     return fd;

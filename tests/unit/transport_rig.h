@@ -1,8 +1,7 @@
 /*
- * Transports in the tests' own process, each with its callbacks' records, and one loop around them
- * all.
+ * Transports in the test's own process, with records of their callbacks, and one loop for all.
  *
- * NNG is opened inside each test's own process and never before a fork.
+ * NNG is opened in each test's own process, and never before a fork.
  */
 #ifndef TESTS_UNIT_TRANSPORT_RIG_H
 #define TESTS_UNIT_TRANSPORT_RIG_H
@@ -14,7 +13,7 @@
 #include "io/transport.h"
 
 enum {
-    GUARD_MS = 60000, /* a guard against hanging: nothing here takes that long */
+    GUARD_MS = 60000, /* fails a test that hangs; nothing here takes that long */
     NODES_MAX = 4,
     TROUBLES_KEPT = 16,
     PACKET_MAX = 256 * 1024,
@@ -25,9 +24,9 @@ enum {
 struct node {
     struct transport *transport;
     char address[ADDRESS_SIZE];
-    const char *name; /* of its certificate; NULL: without TLS */
+    const char *name; /* the name in its certificate; NULL: without TLS */
     uint64_t packets;
-    uint64_t next; /* the number with which the next packet must begin; see send_number() */
+    uint64_t next; /* the number at the begin of the next packet; see send_number() */
     bool disorder;
     size_t last_size;
     unsigned char last[PACKET_MAX];
@@ -41,7 +40,7 @@ struct node {
     char texts[TROUBLES_KEPT][TEXT_SIZE];
 };
 
-/* In the order of node_open(). */
+/* The nodes, in the order of node_open(). */
 extern struct node nodes[NODES_MAX];
 
 /* Returns a port of the loopback address that only this test has (tests/free_port.h). */
@@ -49,13 +48,13 @@ unsigned free_port(void);
 /* Writes the node's address to a buffer of ADDRESS_SIZE bytes. */
 void free_address(const char *scheme, char *out);
 
-/* Returns NULL on failure; error[TRANSPORT_ERROR_MAX] says why. */
+/* Opens a transport. Returns NULL on failure, with the reason in error[TRANSPORT_ERROR_MAX]. */
 struct transport *open_at(struct node *node, const struct transport_config *config, char *error);
 struct node *node_open(const struct transport_config *config);
 struct node *node_plain(void);
 void nodes_close(void);
 int64_t now_ms(void);
-/* Dispatches the events that are there, or come within wait_ms. */
+/* Dispatches the events that are there or come within wait_ms. */
 void pump(int wait_ms);
 void pump_for(int64_t duration_ms);
 
@@ -68,26 +67,27 @@ void pump_for(int64_t duration_ms);
         }                                                                                          \
     } while (0)
 
-/* Returns how long in all threads of this process have been ready to run and had no processor. */
+/* Returns for how long all threads of this process together were ready to run but had no
+ * processor. */
 int64_t unserved_ms(void);
 
 /* Waits until the link to that address is up. Returns the peer. */
 uint32_t peer_up(struct node *node, const char *address);
-/* Sends a packet of that size, at least 8 bytes, which begins with the number. */
+/* Sends a packet of `size` bytes, at least 8, which begins with the number. */
 bool send_number(struct node *node, uint32_t peer, uint64_t number, size_t size);
 /* Makes a stranger's connection, which does not block. */
 int connect_raw(const char *address);
-/* Listens in a node's place, without blocking. address gets the address and has ADDRESS_SIZE
- * bytes. */
+/* Listens, without blocking, in place of a node. Writes the address to `address`, which has
+ * ADDRESS_SIZE bytes. */
 int listen_raw(char *address);
-/* Returns how often the threads of this process went to sleep whose name begins so; *count: how
- * many such threads there are. */
+/* Returns how often those threads of this process went to sleep whose names begin with `name`.
+ * *count: the number of these threads. */
 uint64_t sleeps(const char *name, uint32_t *count);
 /* Returns how many descriptors a transport watches. */
 uint32_t watched(const struct node *node);
 
-/* Adds a test for which the transport has to find descriptors: not in a program with
- * transport_unfound.c. */
+/* Adds a test for which the transport must find descriptors. A program with transport_unfound.c
+ * leaves this test out. */
 #ifdef TRANSPORT_UNFOUND
 #define tcase_add_found(tcase, test) (void)(test)
 #else

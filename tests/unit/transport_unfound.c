@@ -1,8 +1,9 @@
-/* No connection's descriptor is ever found: see agent/io/transport/nng.h for that case. */
+/* The search for a connection's descriptor always fails: see agent/io/transport/nng.h for that
+ * case. */
 #include <nng/nng.h>
 
-int __real_transport_find_fd(nng_stream *stream); /* the linker complains if this has another
-                                                   * name */
+/* declared so that the linker reports a changed name */
+int __real_transport_find_fd(nng_stream *stream);
 int __wrap_transport_find_fd(nng_stream *stream);
 
 int __wrap_transport_find_fd(nng_stream *stream)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Draws the values of one message: small ones count up, large ones are the upper limit. */
+/* Draws the values of one message: small values count up, large values are the upper limits. */
 struct draw {
     bool large;
     uint64_t next;
@@ -96,7 +96,7 @@ static void address(struct draw *draw, char *out)
     memset(out, (int)('a' + draw->next++ % 26), draw->large ? MESSAGE_ADDRESS_MAX - 1 : 5);
 }
 
-/* A field of version 4: it moves no field of the older version. */
+/* A field of version 4, behind all fields of the older version. */
 static void release(const struct draw *draw, char *out)
 {
     memset(out, 0, MESSAGE_RELEASE_MAX);
@@ -117,7 +117,7 @@ static void member(struct draw *draw, struct message_member *out)
     out->generation = u32(draw);
 }
 
-/* shares: how many; 0: none */
+/* shares: the number of shares */
 static void value(struct draw *draw, struct message_value *out, uint32_t shares)
 {
     out->version = order(draw);
@@ -138,7 +138,7 @@ static void value(struct draw *draw, struct message_value *out, uint32_t shares)
     }
 }
 
-/* Agent, epoch, request and name stand first in each of these, and alike. */
+/* These messages all begin with agent, epoch, request and name. */
 #define ASKED(draw, body)                                                                          \
     (agent((draw), &(body)->agent), (body)->epoch = u32(draw), (body)->request_id = u64(draw),     \
      name((draw), &(body)->name))
@@ -420,8 +420,8 @@ static void fill_plain(struct draw *draw, struct message *out, uint32_t shares)
     }
 }
 
-/* A kind, and how to fill it in. If a kind has several shapes: how many shares (UINT32_MAX: a VALUE
- * that is not known), or which PULLED. */
+/* A kind of message, and the function that fills it in. `shares` chooses among several shapes of a
+ * kind: the number of shares (UINT32_MAX: a VALUE of an unknown name), or which PULLED. */
 static const struct shape {
     enum message_kind kind;
     fill_function *fill;

@@ -1,7 +1,7 @@
 /*
- * Valid messages of every kind, for the tests of the wire and as seeds of its fuzzer: each kind
- * once with small values, all different and none zero, once with every field at its upper limit,
- * and the shapes that a kind may have besides.
+ * Valid messages of every kind, for the tests of the wire and as seeds of its fuzzer. Each kind
+ * occurs once with small values, all different and none zero, and once with every field at its
+ * upper limit. Kinds with several shapes occur in each shape.
  */
 #ifndef TESTS_WIRE_SAMPLES_H
 #define TESTS_WIRE_SAMPLES_H
@@ -10,11 +10,11 @@
 
 enum { WIRE_SAMPLE_SHAPES = 38, WIRE_SAMPLES = 2 * WIRE_SAMPLE_SHAPES };
 
-/* index < WIRE_SAMPLES: the small ones, then the large ones. The whole struct is initialised, and
- * its fields of the header are those of wire_sample_header(). */
+/* Fills in a whole message; its header fields are those of wire_sample_header(). index <
+ * WIRE_SAMPLES. Small messages come first, then large ones. */
 void wire_sample(size_t index, struct message *out);
 
-/* Removes the values for which WIRE_VERSION_OLDEST has no field. */
+/* Removes the values that WIRE_VERSION_OLDEST has no field for. */
 void wire_sample_older(struct message *message);
 
 void wire_sample_header(struct wire_header *out);
