@@ -1,8 +1,8 @@
 /*
- * The transport: packets arrive complete and in order, or not at all. It reports when links come
- * and go, and strangers and damaged packets do no harm.
+ * The transport: packets arrive complete and in order, or not at all. Links report when they come
+ * and go. Strangers and damaged packets do no harm.
  *
- * The other process of a test is this program again, run as `test_transport --echo LISTEN PEER`.
+ * The other process of a test is this program, run as `test_transport --echo LISTEN PEER`.
  */
 #include "transport_rig.h"
 
@@ -58,8 +58,7 @@ START_TEST(test_both_ways)
 }
 END_TEST
 
-/* Returns false if this process did not serve its links for almost as long as the kernel tolerates.
- * Such a run proves nothing, because a link may have ended. */
+/* Returns false if this process was so slow that the kernel may have ended a link. */
 static bool press_back(void)
 {
     enum { SIZE = 20000, TRIES_MAX = 100000, BORNE_MS = 2000 };
@@ -221,8 +220,8 @@ START_TEST(test_absent)
 }
 END_TEST
 
-/* A peer is forgotten while it is dialled, or while it is connected. Its connection ends, another
- * peer gets its index, and no callback comes. */
+/* A peer is forgotten while it is dialled, or while it is connected. No callback comes for it, and
+ * another peer gets its index. */
 START_TEST(test_forgotten)
 {
     char nowhere[ADDRESS_SIZE];
@@ -346,8 +345,8 @@ static uint32_t count_sockets(uint8_t state, int option, int wanted, in_port_t *
     return count;
 }
 
-/* A link does not wait for a silent host as long as with the kernel's defaults. This holds for
- * existing links, for later links, and for a dial without an answer. */
+/* A link waits for a silent host for less time than with the kernel's defaults: existing and later
+ * links, and a dial without an answer. */
 START_TEST(test_waiting_is_bounded)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
@@ -388,9 +387,8 @@ END_TEST
 
 #define GREETING "holdfast\0\0\0\1\0\0\0\1"
 
-/* What a stranger sends: nothing, a part of the greeting, other protocols, a listener's greeting,
- * or the greeting of another version. Or a good greeting with a part of a packet, an empty packet,
- * or a huge length. */
+/* What a stranger sends: nothing, a part of a greeting, other protocols, a wrong greeting; or a
+ * good greeting with a part of a packet, an empty packet, or a huge length. */
 static const struct {
     const char *bytes;
     size_t size;
@@ -511,8 +509,8 @@ START_TEST(test_strangers_are_told)
 }
 END_TEST
 
-/* The transport searches the process's descriptors for that of a connection only after the peer has
- * greeted. Otherwise a flood of connections would keep the loop busy. */
+/* The transport searches for a connection's descriptor only after the peer has greeted. Otherwise a
+ * flood of connections would keep the loop busy. */
 START_TEST(test_strangers_are_not_looked_for)
 {
     /* the timer, NNG's finished operations, and both ends of the node's own link */
@@ -542,8 +540,8 @@ START_TEST(test_strangers_are_not_looked_for)
 }
 END_TEST
 
-/* A dialled peer that is no agent, or has another version, gets no packet and is logged. So is a
- * peer that sends back what it receives. */
+/* A dialled peer gets no packet, and is logged, if it is no agent, has another version, or
+ * echoes. */
 START_TEST(test_dialled_stranger_is_told)
 {
     static const struct {
@@ -595,9 +593,9 @@ static int connect_greeting(const struct node *to)
     return fd;
 }
 
-/* Makes a connection that greets and sends a packet of two bytes, and waits for the packet. If
- * there is no room, the node closes its own link or a connection that has not greeted. This process
- * may have had no processor, so that is repeated. */
+/* Makes a connection that greets and sends a packet of two bytes. Waits for the packet. If there is
+ * no room, the node closes its own link or a connection that has not greeted, and this is
+ * repeated. */
 static int connect_guest(const struct node *to, const char *packet)
 {
     char frame[6] = "\0\0\0\2";
@@ -684,7 +682,7 @@ START_TEST(test_silent_guests_make_room)
 END_TEST
 
 /* There are as many agents as possible, and each has just sent something. They stay, and another
- * agent is refused because there is no room. A voter still gets in, and stays. */
+ * agent is refused. A voter still gets in, and stays. */
 START_TEST(test_inbox_full)
 {
     enum { AGENTS = 7, MORE = 5 };
