@@ -233,7 +233,7 @@ enum { SOON_MS = 30000 };
 /*
  * The command kills CMD a tenth of the lock-delay before another process can have the lock. If the
  * machine is so busy that the kill comes too late, the test repeats it with a longer lock-delay. A
- * command that waits for the whole lock-delay fails with each of them.
+ * command that waits for the whole lock-delay fails with any lock-delay.
  */
 START_TEST(test_kill_before_lock_delay)
 {
@@ -371,7 +371,7 @@ END_TEST
 /*
  * CMD reports progress four times, over a time longer than max_stall, and keeps its hold. If a
  * machine is so busy that CMD cannot report in time, the test repeats this with longer times. A
- * command that does not pass reports on fails with each of them.
+ * command that does not pass on the reports fails with any times.
  */
 START_TEST(test_progress)
 {

@@ -65,9 +65,8 @@ static bool is_closed(uint32_t lock)
     return rig_word(large, slots[lock]) & HFI_W_CLOSED;
 }
 
-/* Checks the time of a give-back. The host sends it when the lock-delay is over by the slowest
- * clock, which takes a tenth longer, and at most one coarse unit of a closed lock's time after
- * that. */
+/* Checks the time of a give-back: the host sends it after the lock-delay by the slowest clock,
+ * which takes a tenth longer, and at most 1 ms later. */
 static void note_given_back(const struct message *message, int64_t closed_ns, int64_t given_ns[])
 {
     ck_assert_int_eq(message->kind, MESSAGE_GIVE_BACK);

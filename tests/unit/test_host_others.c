@@ -629,7 +629,7 @@ START_TEST(what_the_agent_before_may_have_given_back_goes_back)
     rig_returned(rig, &back);
     const struct message *again = rig_sent(rig, MESSAGE_ACQUIRE);
     ck_assert_uint_ne(again->as.acquire.request_id, asked.as.acquire.request_id);
-    /* this shows that the previous agent's give-back was processed */
+    /* version 2 shows that the previous agent's give-back was processed */
     rig_answer(rig, again, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_EXCLUSIVE);
 }

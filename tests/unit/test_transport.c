@@ -713,8 +713,7 @@ START_TEST(test_inbox_full)
 }
 END_TEST
 
-/* A peer that greets but then sends nothing valid is closed after a while. A peer that sent a valid
- * packet stays. */
+/* A peer that greets but sends nothing valid is closed after a while. One that did send stays. */
 START_TEST(test_guests_expire)
 {
     enum { GUESTS = 300 };
