@@ -246,7 +246,7 @@ int agent_wakeups(const struct agent *agent, uint64_t *out)
     return 0;
 }
 
-/* Returns the path of holdfastd, which lies beside this program. */
+/* Returns the path of the holdfastd in this program's folder. */
 static int daemon_path(char *path, size_t size)
 {
     char self[PATH_MAX];

@@ -162,7 +162,7 @@ void cell_stop(struct cell *cell)
 
 /* ---- what was sent ---- */
 
-/* Returns the number behind " key=", or 0 if the key is missing. */
+/* Returns the number after " key=", or 0 if the key is missing. */
 static uint64_t field(const char *line, const char *key)
 {
     char pattern[64];

@@ -79,7 +79,7 @@ START_TEST(test_digests_and_hashes_come_back)
 }
 END_TEST
 
-/* The reader refuses each proper part of a packet, and a packet with a byte behind it. */
+/* The reader refuses a packet that is cut off anywhere, or has an extra byte at its end. */
 START_TEST(test_cut_and_longer)
 {
     struct gossip_reader reader;

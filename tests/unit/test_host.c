@@ -291,7 +291,7 @@ START_TEST(no_user_but_root_takes_every_handle)
     small->uid = 6;
     uint32_t three = rig_connect(small, HOST_MAY_USE);
     rig_open_granted(small, three, "c", 0);
-    rig_close(small, one, handle); /* a handle that was closed can be had again */
+    rig_close(small, one, handle); /* a closed handle is free for another open */
     rig_open_granted(small, two, "a", 0);
     ck_assert_int_eq(rig_text(small, one, HFI_FRAME_WATCH, "a")->frame.error, 0);
     /* one user gets at most half of the four watches */

@@ -836,8 +836,8 @@ START_TEST(an_adopted_grant_begins_at_its_range)
 }
 END_TEST
 
-/* The client has a seat but does not know it. It gets the same seat again, and its id does not
- * occur twice. */
+/* The client has a seat but does not know it. Its resumed handle gets that seat, and no second
+ * one. */
 START_TEST(a_resumed_handle_has_one_seat)
 {
     (void)rig_seat(rig, other, others.handle, false);

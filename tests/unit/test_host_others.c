@@ -44,8 +44,7 @@ static void tell_outcome(enum message_kind kind, uint64_t id, int32_t result)
     tell_outcome_as("host-y", false, kind, id, result);
 }
 
-/* Returns the error in the client's latest DONE, or 1 if it got no DONE since there were
- * `before`. */
+/* Returns the error in the client's latest DONE, or 1 if the client has got only `before` DONEs. */
 static int32_t told(uint32_t before)
 {
     return rig_count(rig, client, HFI_FRAME_DONE) == before
@@ -307,8 +306,8 @@ START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
 END_TEST
 
 /* A coordinator of an earlier release does not know token_used, and changes nothing. Then the host
- * asks for the same range in the older way. Trap: if the first message arrives after that, the
- * range has begun anew above its token, and ends at the same last token. */
+ * asks for the same range in the older way. Trap: the first message arrives late. By then the range
+ * begins above that message's token, but still ends at the same last token. */
 START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 {
     struct hfi_held held;

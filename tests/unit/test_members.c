@@ -360,9 +360,10 @@ static void note_begun(void *arg, uint32_t from, uint32_t to, const struct messa
 
 /*
  * Each step of starting over needs N/2 + 1 of the other voters: in a cell of three, both. In one
- * step (_i % 4) one of them (_i / 4) cannot be reached. In step 0 voter 2 needs its record, in step
- * 1 its report that it has the new line, in step 2 its promises, in step 3 its registers. The next
- * step does not begin while that voter cannot be reached, and begins afterwards.
+ * step (_i % 4) one of them (_i / 4) cannot be reached. In step 0 voter 2 needs that voter's
+ * record, in step 1 that voter's report that it has the new line, in step 2 that voter's promises,
+ * in step 3 that voter's registers. The next step does not begin while that voter cannot be
+ * reached, and begins afterwards.
  */
 START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
 {
@@ -600,8 +601,9 @@ static void note_read(void *arg, uint32_t from, uint32_t to, const struct messag
     *voters |= (uint8_t)(1u << to);
 }
 
-/* A voter that starts over reads from all voters that promised at the same time: eight partitions
- * from each, and no partition from two of them. It reads further partitions as answers arrive. */
+/* A voter that starts over reads, at the same time, from all voters that have promised it: eight
+ * partitions from each, and no partition from two of them. It reads further partitions as answers
+ * arrive. */
 START_TEST(who_starts_over_reads_the_others_at_once)
 {
     cell_destroy(cell);

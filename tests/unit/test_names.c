@@ -48,7 +48,7 @@ START_TEST(found_until_dropped)
 }
 END_TEST
 
-/* A table behaves the same whatever number of names it was told to expect. */
+/* A table behaves the same whatever number of names names_expect() has announced. */
 START_TEST(more_or_fewer_than_expected)
 {
     static const uint64_t EXPECTED[] = {0, 1, 2, 3, 5, 64, 999, 1000, 1001, UINT64_MAX};

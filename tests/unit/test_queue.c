@@ -796,9 +796,10 @@ START_TEST(breaks_of_the_dead)
 }
 END_TEST
 
-/* Node 1 has a value of a name, the third one accepted in a ballot. Node 2 has a checkpoint up to
- * sequence checkpoint_sequence of that ballot, but not the name. Node 0 is down. The coordinator
- * gets a request for the name before it is complete. Returns the first token of its grant. */
+/* Node 1 has a value of a name: the third one that was accepted in a ballot. Node 2 has a
+ * checkpoint up to sequence checkpoint_sequence of that ballot, but not the name. Node 0 is down.
+ * The coordinator gets a request for the name before it has read all registers. Returns the first
+ * token of its grant. */
 static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, bool found)
 {
     struct cell *cell = cell_ready(3);

@@ -26,7 +26,7 @@ struct node {
     char address[ADDRESS_SIZE];
     const char *name; /* the name in its certificate; NULL: without TLS */
     uint64_t packets;
-    uint64_t next; /* the number at the begin of the next packet; see send_number() */
+    uint64_t next; /* the number with which the next packet begins; see send_number() */
     bool disorder;
     size_t last_size;
     unsigned char last[PACKET_MAX];

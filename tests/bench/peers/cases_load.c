@@ -6,8 +6,8 @@
  * gets a slower load; its rate is in the table.
  *
  * The contended locks (cases 4 and 5) have no open loop: in a queue that is never empty, only the
- * hand-over has a meaning. It is timed from the begin of one client's release to the return of the
- * other client's acquire.
+ * hand-over has a meaning. Its time begins when one client calls release() and ends when the other
+ * client's acquire() returns.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -254,7 +254,7 @@ static void await_instant(const struct worker *worker, int64_t instant_ns)
 
 /*
  * Does pairs at their intended instants until all pairs of the measurement are done. The instants
- * of all workers count from one common begin. The bench may end the round early, but well after the
+ * of all workers count from arena->begin_ns. The bench may end the round early, but well after the
  * last instant. A pair that should have begun before the end counts with the time that it has
  * waited so far.
  */
