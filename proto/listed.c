@@ -1,18 +1,18 @@
 /*
- * A page of LISTED: building it lock by lock, reading it with a cursor.
+ * A page of LISTED, which the agent builds lock by lock, and the client reads with a cursor.
  *
  *   [kind, request, more, [lock...]]
  *   lock  = [name, state, closed_ns, age_ns, coordinator, holder_count, more_parties, [party...]]
  *   party = [pid, uid, elapsed_ns, remaining_ns, token, mode, agent, command]
  *
- * The parties of a lock are its holders, then its waiters in order. The number of locks is known
- * only at the end, so the head of their array always has the form with a 16-bit count, and the
- * page's head is written again with the same size.
+ * The parties of a lock are its holders, then its waiters in the order of the queue. The number of
+ * locks is known only at the end. So the head of their array always has the form with a 16-bit
+ * count, and the builder overwrites the page's head at the end.
  *
- * The agent's listings come from regions and from /proc, where other processes can write what they
- * like. So the builder changes values that are out of range instead of refusing them: times below
- * -1 become 0, a pid or uid that cannot be one becomes -1, commands are cut and cleaned of what is
- * not text (a command line must not steer the terminal of a person that looks at it).
+ * The agent takes the values from regions and from /proc, where other processes can write any
+ * bytes. So the builder corrects values that are out of range instead of refusing them. Times below
+ * -1 become 0, and an impossible pid or uid becomes -1. Commands are cut, and '?' replaces control
+ * characters, because a command line must not control the terminal that shows it.
  */
 #include "fields.h"
 
@@ -23,9 +23,10 @@
 
 enum {
     PAGE_FIELDS = 4,
-    LOCK_ELEMENTS = 8, /* with its parties */
+    LOCK_ELEMENTS = 8, /* including the array of parties */
     PARTY_ELEMENTS = 8,
-    PAGE_SIZE_MIN = 1024, /* the page's head, 15 bytes, and any lock without parties, 320 */
+    /* room for the page's head (15 bytes) and the largest lock without parties (320 bytes) */
+    PAGE_SIZE_MIN = 1024,
 };
 
 static const struct hfi_field lock_fields[] = {
@@ -105,8 +106,7 @@ bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_fram
     struct hfi_reader reader;
 
     while (hfi_listed_next_party(cursor, &skipped)) {
-        /* skips the parties of the previous lock that the caller did not ask for; at most a page of
-         * them */
+        /* skips those parties of the previous lock that the caller has not read */
     }
     if (cursor->locks_left == 0) {
         return false;
@@ -179,7 +179,8 @@ struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned)
 
 struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned)
 {
-    char joined[HFI_FRAME_COMMAND_MAX + 4]; /* the last character that fits, and where it ends */
+    /* 4 bytes more than the limit, so that the last character that fits is complete */
+    char joined[HFI_FRAME_COMMAND_MAX + 4];
     size_t used = size < sizeof joined ? size : sizeof joined;
     struct hfi_text shown;
 
@@ -208,7 +209,7 @@ static void write_party(struct hfi_writer *writer, const struct hfi_party_frame 
     hfi_write_fields(writer, party_fields, COUNT(party_fields), &shown);
 }
 
-/* Writes the lock without its parties, but with the head of their array. */
+/* Writes the lock and the head of its array of parties, without the parties. */
 static void write_lock(struct hfi_writer *writer, const struct hfi_lock_frame *lock)
 {
     struct hfi_lock_frame shown = *lock;
@@ -220,7 +221,8 @@ static void write_lock(struct hfi_writer *writer, const struct hfi_lock_frame *l
     hfi_write_array(writer, shown.holder_count + shown.waiter_count);
 }
 
-/* Leaves out the parties that do not fit into room bytes: the last waiters, then holders. */
+/* Leaves out parties until the lock fits into `room` bytes: first waiters from the end, then
+ * holders from the end. */
 static void lock_cut(struct hfi_lock_frame *lock, const struct hfi_party_frame *holders,
                      const struct hfi_party_frame *waiters, size_t room)
 {
@@ -228,7 +230,7 @@ static void lock_cut(struct hfi_lock_frame *lock, const struct hfi_party_frame *
     uint32_t holder_count = 0;
     uint32_t waiter_count = 0;
 
-    write_lock(&counter, lock); /* as large as the head with fewer parties, or larger */
+    write_lock(&counter, lock); /* with fewer parties this head is not larger */
     while (holder_count < lock->holder_count) {
         write_party(&counter, &holders[holder_count]);
         if (counter.failed) {

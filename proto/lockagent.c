@@ -1,16 +1,17 @@
 /*
- * The agent's own steps on a region. Each function is a few atomic steps in an order that lets the
- * next agent finish what a killed one began: closed_until_ns before the closed bit, the closed bit
- * before a cell or a holder goes, words before the header.
+ * The steps that only the agent takes on a region. Each function is a few atomic operations. Their
+ * order lets the next agent finish the work of a killed one: closed_until_ns is stored before the
+ * closed bit, the closed bit before a cell or a holder is removed, and the words before the header.
  *
- * The region is hostile here: no loop waits for a word to take a certain value.
+ * The agent does not trust the region, so no loop here waits until a word has a certain value.
  */
 #include "lockword_private.h"
 
-/* The value in the region is not read: the agent itself knows until when the lock is closed. */
+/* Stores until when the lock is closed. The agent never reads this value, because it has its own
+ * copy. */
 static void close_until(const struct hfi_actor *agent, uint32_t slot, int64_t until_ns)
 {
-    /* seq_cst: before the closed bit */
+    /* seq_cst: this store comes before the closed bit is set */
     atomic_store(&agent->region->slots[slot].closed_until_ns, (uint64_t)until_ns);
 }
 
@@ -21,8 +22,8 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
     if (closed_until_ns <= agent->kernel->now_ns(agent->kernel->arg)) {
         return release_as(agent, slot, holder, token) == HFI_RELEASED;
     }
-    /* The dead holder may have died between clearing the waiters bit and its second look. One scan
-     * is enough: a waiter that joins later sets the bit itself. */
+    /* The holder may have died after it cleared the waiters bit and before its second scan. One
+     * scan is enough here, because a waiter that joins later sets the bit itself. */
     uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
@@ -31,10 +32,10 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
         }
         close_until(agent, slot, closed_until_ns);
         uint64_t closed = (seen & ~HFI_W_HOLDER) | HFI_W_CLOSED | waiters;
-        /* seq_cst: compares holder and token, so no other hold is ended */
+        /* seq_cst: the swap compares holder and token, so it ends no other hold */
         if (atomic_compare_exchange_strong(word, &seen, closed)) {
             if (seen & HFI_W_CELLS) {
-                /* the holder may be a process that sleeps until the readers have left */
+                /* the holder may be asleep, because it waits until the readers have left */
                 wake_slot(agent, slot, INT32_MAX);
             }
             return true;
@@ -54,7 +55,8 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
     }
     if (closed_until_ns > agent->kernel->now_ns(agent->kernel->arg)) {
         close_until(agent, slot, closed_until_ns);
-        atomic_fetch_or(word, HFI_W_CLOSED); /* before the cell goes: a draining writer sees it */
+        /* before the cell is cleared, so that a draining writer sees the closed bit */
+        atomic_fetch_or(word, HFI_W_CLOSED);
     }
     bool cleared = clear_cell(shared, reader);
     wake_slot(agent, slot, INT32_MAX);
@@ -65,7 +67,8 @@ void hfi_open(const struct hfi_actor *agent, uint32_t slot)
 {
     uint64_t before = atomic_fetch_and(word_of(agent, slot), ~HFI_W_CLOSED);
     if (before & HFI_W_HOLDER) {
-        wake_slot(agent, slot, INT32_MAX); /* wakes a writer for which the readers were to leave */
+        /* wakes a writer that waits until the readers have left */
+        wake_slot(agent, slot, INT32_MAX);
         return;
     }
     if (before & HFI_W_BARGERS) {
@@ -80,7 +83,7 @@ void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
     uint64_t value = atomic_load(wait);
     for (unsigned tries = 0; wait_counts(value) && may_retry(agent, &tries);) {
         uint64_t left = (value & ~(uint64_t)(HFI_WAIT_JOINING | HFI_WAIT_WAITING)) | HFI_WAIT_LEFT;
-        /* seq_cst: before the looks at the words that follow a death (rule 5) */
+        /* seq_cst: this swap comes before the agent looks at the words after the death (rule 5) */
         if (atomic_compare_exchange_strong(wait, &value, left)) {
             return;
         }
@@ -90,8 +93,8 @@ void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat)
 {
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
-    /* Looks at the cell, then at the word. If the word names this waiter now, the swap belongs to
-     * the wait that the waiter has left, not to an earlier wait. */
+    /* The cell is read before the word. So if the word names this waiter, it was handed over to the
+     * wait that the waiter has left, not to an earlier wait. */
     uint64_t value = atomic_load(wait);
     uint64_t word = atomic_load(word_of(agent, slot));
     if (!(value & (HFI_WAIT_LEFT | HFI_WAIT_PASSED)) || hfi_word_holder(word) != holder) {
@@ -126,7 +129,7 @@ void hfi_rouse(const struct hfi_actor *agent, uint32_t slot)
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers)
 {
     atomic_store(&agent->region->slots[slot].handovers_left, handovers);
-    atomic_fetch_or(word_of(agent, slot), HFI_W_RECALL); /* seq_cst: after the count */
+    atomic_fetch_or(word_of(agent, slot), HFI_W_RECALL); /* seq_cst: after handovers_left */
 }
 
 void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot)
@@ -137,17 +140,21 @@ void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot)
         (seen & (HFI_W_RECALL | HFI_W_CLOSED)) || queue_first(agent->region, slot, false).found) {
         return;
     }
-    /* The recall bit keeps all processes out between the two looks, as a hold would (rule 3). */
+    /* Between the two scans the recall bit keeps all processes from the word, as a hold would (rule
+     * 3). */
     uint64_t shut = (seen & ~HFI_W_WAITERS) | HFI_W_RECALL;
     if (!atomic_compare_exchange_strong(word, &seen, shut)) {
-        return; /* the process that changed the word rings, or the next renewal looks at it */
+        /* another process has changed the word; it rings, or the agent looks again after the next
+         * renewal */
+        return;
     }
     if (queue_first(agent->region, slot, false).found) {
         atomic_fetch_or(word, HFI_W_WAITERS);
     }
     atomic_fetch_and(word, ~HFI_W_RECALL);
     hfi_serve(agent, slot);
-    wake_slot(agent, slot, INT32_MAX); /* wakes the bargers that the waiters bit kept out */
+    /* wakes the bargers, which could not take the lock because of the waiters bit */
+    wake_slot(agent, slot, INT32_MAX);
 }
 
 bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
@@ -158,12 +165,13 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
         if (!(seen & HFI_W_RECALL) || (seen & (HFI_W_HOLDER | HFI_W_CLOSED))) {
             return false;
         }
-        /* The recall bit stands: a reader that is not seen here sees it and backs out (rule 6). */
+        /* The recall bit is set. A reader whose cell is not seen here sees the bit, and clears its
+         * cell again (rule 6). */
         if ((seen & HFI_W_CELLS) && hfi_has_readers(agent->region, slot, HFI_SEAT_NONE)) {
             return false;
         }
-        /* A barger sets the bit when it waits, and does not clear it when it stops waiting. So the
-         * agent clears the bit, and a barger that still sleeps wakes and sets it again. */
+        /* A barger sets the bargers bit when it begins to wait, and never clears it. So the agent
+         * clears the bit, and wakes the bargers; one that still waits sets the bit again. */
         uint64_t gone = seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_BARGERS);
         if (atomic_compare_exchange_strong(word, &seen, gone)) {
             if (seen & HFI_W_BARGERS) {
@@ -188,8 +196,8 @@ bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_firs
         uint64_t token = (seen & HFI_W_TOKEN) > first ? seen & HFI_W_TOKEN : first;
         uint64_t shared = (seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_TOKEN)) | token |
                           (uint64_t)HFI_GRANT_SHARED << HFI_W_MODE_SHIFT;
-        /* seq_cst: from here on no process takes the lock exclusively; before the message to the
-         * quorum */
+        /* seq_cst: after this swap no process takes the lock exclusively, and the agent sends its
+         * message to the quorum only then */
         if (atomic_compare_exchange_strong(word, &seen, shared)) {
             hfi_serve(agent, slot);
             return true;
@@ -202,18 +210,20 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
                uint64_t token_first, uint64_t token_last)
 {
     _Atomic uint64_t *word = word_of(agent, slot);
-    /* seq_cst: the range before the mode that lets tokens be taken from it */
+    /* seq_cst: the range is stored before the mode that allows processes to take tokens from it */
     atomic_store(&agent->region->slots[slot].token_top, token_last);
     uint64_t floor = (token_first - 1) & HFI_W_TOKEN;
     uint64_t last = token_last & HFI_W_TOKEN;
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         uint64_t token = (seen & HFI_W_TOKEN) > floor ? seen & HFI_W_TOKEN : floor;
-        /* the bytes may be hostile: then all tokens of the range count as used */
+        /* a process may have written a token that is too high: then all tokens of the range count
+         * as used */
         token = token < last ? token : last;
         uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_TOKEN)) | token |
                         (uint64_t)mode << HFI_W_MODE_SHIFT;
-        if (seen & HFI_W_HOLDER) { /* adopted from an earlier agent: the holder keeps its token */
+        if (seen & HFI_W_HOLDER) {
+            /* a hold that the agent adopted from an earlier agent keeps its token */
             next = (next & ~HFI_W_TOKEN) | (seen & HFI_W_TOKEN);
         }
         if (atomic_compare_exchange_strong(word, &seen, next)) {
@@ -231,7 +241,7 @@ bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_r
 {
     _Atomic uint64_t *word = word_of(agent, slot);
     bool closes = closed_until_ns > agent->kernel->now_ns(agent->kernel->arg);
-    /* One scan is enough: a waiter that joins later sets the bit itself. */
+    /* One scan is enough, because a waiter that joins later sets the waiters bit itself. */
     uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
@@ -244,8 +254,8 @@ bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_r
             close_until(agent, slot, closed_until_ns);
             next |= HFI_W_CLOSED;
         }
-        /* seq_cst: no process made this word, so only one that read the damaged bytes can act on
-         * it */
+        /* seq_cst: the damaged word is no state of the protocol, so only a process that has read it
+         * can still act on it */
         if (atomic_compare_exchange_strong(word, &seen, next)) {
             *before = seen;
             wake_slot(agent, slot, INT32_MAX);
@@ -263,7 +273,7 @@ bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant m
         if (hfi_word_mode(seen) == mode) {
             return false;
         }
-        /* seq_cst: as every change of the word */
+        /* seq_cst, like every change of the word */
         if (atomic_compare_exchange_strong(
                 word, &seen, (seen & ~HFI_W_MODE) | (uint64_t)mode << HFI_W_MODE_SHIFT)) {
             return true;
@@ -275,17 +285,18 @@ bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant m
 bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket)
 {
     struct hfi_slot *shared = &agent->region->slots[slot];
-    /* seq_cst: after the look at the cells, whose tickets were drawn before */
+    /* seq_cst: after the loads of the cells, whose tickets were drawn before */
     uint32_t next = atomic_load(&shared->ticket_next);
     bool mended = false;
     if (!ticket_before(last_ticket, next)) {
         mended = atomic_compare_exchange_strong(&shared->ticket_next, &next, last_ticket + 1);
     }
     uint32_t admit = atomic_load(&shared->admit);
-    next = atomic_load(&shared->ticket_next); /* loaded after admit, which has a ticket that was
-                                               * drawn before */
-    if (ticket_before(next, admit)) {         /* no ticket that was not drawn may be admitted; a run
-                                               * of readers asks to be let in again */
+    /* loaded after admit, whose ticket was drawn before */
+    next = atomic_load(&shared->ticket_next);
+    if (ticket_before(next, admit)) {
+        /* a ticket that is not drawn yet must not be admitted; readers that were admitted are
+         * admitted again when the queue is served */
         mended = atomic_compare_exchange_strong(&shared->admit, &admit, next - 1) || mended;
     }
     return mended;
@@ -294,7 +305,8 @@ bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last
 void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat)
 {
     _Atomic uint32_t *wake = &hfi_seat(agent->region, seat)->wake;
-    /* seq_cst: as in wake_seat(); the bit that tells whether it sleeps is not trusted */
+    /* seq_cst: as in wake_seat(). It always wakes, because a process may have cleared the bit of a
+     * sleeper. */
     atomic_fetch_add(wake, 2);
     agent->kernel->wake(agent->kernel->arg, wake, 1);
 }
@@ -322,20 +334,21 @@ void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mod
     hfi_rouse(agent, slot);
 }
 
-/* Readings of one clock on two processors may differ by no more than this. */
+/* The largest possible difference between readings of one clock on two processors. */
 static const int64_t lease_margin_ns = INT64_C(1) << HFI_LEASE_UNIT_SHIFT;
 
 void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch,
                  uint64_t before)
 {
     struct hfi_header *header = agent->region->header;
-    /* seq_cst: after the changes of the words; pairs with the loads that follow a swap (rule 2) */
+    /* seq_cst: after the changes of the words; pairs with the load of the lease after a take's swap
+     * (rule 2) */
     atomic_store(&header->lease, hfi_lease(deadline_ns, epoch));
     atomic_fetch_add(&header->lease_wake, 1);
-    /* An honest sleeper has seen the previous lease run out, by a clock that it read before this
-     * add (the futex compares the count). So if that lease has not run out by now, no honest
-     * process sleeps here, and no wake is needed. A hostile process can make a wake costly, so a
-     * wake is made only when needed. */
+    /* A sleeper that follows the protocol has read its clock before this addition, because the
+     * futex compares lease_wake, and has found the previous lease over. So if the previous lease is
+     * not over now, no such process sleeps, and no wake is needed. The agent avoids needless wakes,
+     * because a hostile process can make them costly. */
     if (hfi_lease_deadline_ns(before) >
         agent->kernel->now_ns(agent->kernel->arg) + lease_margin_ns) {
         return;
@@ -354,7 +367,8 @@ void hfi_prolong(struct hfi_header *header, const struct hfi_kernel *kernel, int
         if (hfi_lease_epoch(before) != hfi_lease_epoch(lease) || before >= lease) {
             return;
         }
-        /* seq_cst: as in hfi_publish(). It is the same session, so no word was changed for it. */
+        /* seq_cst: as in hfi_publish(). The session is the same, so no word had to be changed
+         * before. */
     } while (!atomic_compare_exchange_weak(&header->lease, &before, lease));
     atomic_fetch_add(&header->lease_wake, 1);
     if (hfi_lease_deadline_ns(before) <= kernel->now_ns(kernel->arg) + lease_margin_ns &&
@@ -385,11 +399,13 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
         }
         for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
             uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
-            if (!(value & HFI_WAIT_WAITING)) { /* a waiter that is still joining may be overtaken */
+            if (!(value & HFI_WAIT_WAITING)) {
+                /* a later waiter may still overtake one that is joining */
                 continue;
             }
             uint32_t ticket = wait_ticket(value);
-            size_t at = count < size ? count : size; /* insertion: the earliest `size` stay */
+            /* sorts by insertion, and keeps the `size` earliest */
+            size_t at = count < size ? count : size;
             for (; at > 0; at--) {
                 uint32_t other = wait_ticket(atomic_load(hfi_seat_wait(region, seats[at - 1])));
                 if (!ticket_before(ticket, other)) {
@@ -409,13 +425,14 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
     return count;
 }
 
-/* Returns a place in the queue as its process remembers it, also while that process joins. */
+/* Returns the place in the queue in the form in which the waiting process remembers it: WAITING,
+ * also while the cell says JOINING. */
 static uint64_t settled_place(uint64_t value)
 {
     return (value & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
 }
 
-/* Notes one seat of the slot. */
+/* Adds a waiter in the seat, if there is one, to *awaited. */
 static void note_awaited(const struct hfi_region *region, uint32_t seat,
                          struct hfi_awaited *awaited)
 {
@@ -450,7 +467,7 @@ static bool seat_upgrades(const struct hfi_region *region, uint32_t seat)
 {
     const struct hfi_seat *shared = hfi_seat(region, seat);
     uint64_t cell = atomic_load(&shared->reader);
-    /* relaxed: seen with the ring that came after it */
+    /* relaxed: the ring after the store of the note has published it */
     return (cell & HFI_CELL_COUNT) && seat_holder(region, seat) != 0 &&
            atomic_load_explicit(&shared->upgrade, memory_order_relaxed) == upgrade_note(cell);
 }
@@ -478,7 +495,7 @@ static void refuse_try(const struct hfi_actor *agent, uint32_t seat, uint32_t la
         atomic_load(refused) == settled_place(value)) {
         return;
     }
-    /* seq_cst: before the wake count, which the waiter reads before it looks here */
+    /* seq_cst: before the wake count. The waiter reads the wake count before it reads `refused`. */
     atomic_store(refused, settled_place(value));
     hfi_wake_named(agent, seat);
 }
@@ -494,7 +511,7 @@ void hfi_refuse_tries(const struct hfi_actor *agent, uint32_t slot, uint32_t las
         }
         block = next_block(region, block - 1);
     }
-    if (bargers) { /* a waiter that only tries sleeps there */
+    if (bargers) { /* a barging waiter that only tries sleeps on slot.wake */
         wake_slot(agent, slot, INT32_MAX);
     }
 }

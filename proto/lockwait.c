@@ -1,19 +1,20 @@
 /*
- * Waiting for a lock: the queue, sleeping, draining readers, leaving; downgrade and upgrade.
+ * Waiting for a lock: joining the queue, sleeping, draining readers and leaving the queue. Also
+ * downgrade and upgrade.
  *
- * A waiter holds if and only if the word names it. The waiter keeps its place in the queue until
- * everything that a hold needs is there (readers gone, lease in force). So a waiter whose word was
- * taken away meanwhile still has its turn.
+ * A waiter holds if and only if the word names it. It keeps its place in the queue until the hold
+ * counts: the readers have left and the lease is in force. So a waiter still has its place if the
+ * agent takes the word away before that.
  */
 #include "lockword_private.h"
 
-/* How often a waiter looks before it sleeps: this takes about as long as a hand-over between two
- * running processes; docs/results/method.md has the measurements. */
+/* How often a waiter looks at the word before it sleeps. So many looks take about as long as a
+ * hand-over between two running processes; docs/results/method.md has the measurements. */
 enum { SPINS = 100 };
 
-/* How often in a row a waiter looks again at once before it checks whether it may wait on. Without
- * this bound it could loop for ever, if some process writes a past time over the hold's deadline,
- * or writes over the reader's cell, again and again. */
+/* How often in a row a waiter may begin again at once without a check of its limit. Without this
+ * bound a waiter would loop for ever if a process kept overwriting the reader's cell, or the hold's
+ * deadline with a past time. */
 enum { HASTY_MAX = 100 };
 
 static inline void spin_pause(void)
@@ -28,7 +29,8 @@ static inline void spin_pause(void)
 /* Makes sure that a bit of the word is set. */
 static void ensure_bit(_Atomic uint64_t *word, uint64_t bit)
 {
-    /* seq_cst: after the wait cell; pairs with clear_waiters_bit() (rule 3) */
+    /* seq_cst: this load follows the store of the wait cell; pairs with clear_waiters_bit() (rule
+     * 3) */
     if (!(atomic_load(word) & bit)) {
         atomic_fetch_or(word, bit);
     }
@@ -42,7 +44,8 @@ static void release_if_named(const struct hfi_actor *actor, uint32_t slot)
     }
 }
 
-/* Takes a place in the queue. From the moment the cell says WAITING nobody overtakes it. */
+/* Takes a place in the queue. As soon as the cell says WAITING, no later waiter can overtake this
+ * one. */
 static void queue_join(const struct hfi_actor *actor, const struct hfi_request *request,
                        bool shared, uint64_t *place)
 {
@@ -52,18 +55,20 @@ static void queue_join(const struct hfi_actor *actor, const struct hfi_request *
     _Atomic uint64_t *wait = hfi_seat_wait(region, request->seat);
     atomic_store_explicit(&seat->limit_ns, (uint64_t)request->limit_ns, memory_order_relaxed);
     atomic_store_explicit(&seat->since, since_now(actor->kernel->now_ns(actor->kernel->arg)),
-                          memory_order_relaxed); /* both are published by the cell below */
-    /* seq_cst: tickets are the order of the queue */
+                          /* relaxed, both: the store of the cell below publishes them */
+                          memory_order_relaxed);
+    /* seq_cst: the tickets determine the order of the queue */
     uint64_t ticket = atomic_fetch_add(&slot->ticket_next, 1);
     uint64_t value = ticket << HFI_WAIT_TICKET_SHIFT | (shared ? HFI_WAIT_SHARED : 0) |
                      (request->barging ? HFI_WAIT_BARGING : 0) |
                      (request->trying ? HFI_WAIT_TRYING : 0);
-    /* relaxed: the agent answers only a place that it has seen in the cell */
+    /* relaxed: the agent refuses only a place that it has read in the cell */
     atomic_store_explicit(&seat->refused, 0, memory_order_relaxed);
-    /* seq_cst: the cell before the looks at the waiters bit (rule 3) and at the word (rule 5) */
+    /* seq_cst: the store of the cell comes before the loads of the waiters bit (rule 3) and of the
+     * word (rule 5) */
     uint64_t before = atomic_exchange(wait, value | HFI_WAIT_JOINING);
-    if (before & HFI_WAIT_PASSED) { /* another process is passing on a word that names this waiter:
-                                     * helps it */
+    if (before & HFI_WAIT_PASSED) {
+        /* another process is passing on a word that names this waiter, and this process helps it */
         release_if_named(actor, request->slot);
     }
     ensure_bit(word_of(actor, request->slot), request->barging ? HFI_W_BARGERS : HFI_W_WAITERS);
@@ -76,13 +81,13 @@ void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request,
     if (!*place) {
         return;
     }
-    bool barging = *place & HFI_WAIT_BARGING; /* a barging waiter is never handed the lock, so its
-                                               * cell is just cleared */
+    /* a barging waiter is never handed the lock, so its cell need not say LEFT */
+    bool barging = *place & HFI_WAIT_BARGING;
     uint64_t left = barging ? 0
                             : (*place & ~(uint64_t)(HFI_WAIT_WAITING | HFI_WAIT_JOINING)) |
                                   HFI_WAIT_LEFT;
     *place = 0;
-    /* seq_cst: the cell before the look at the word (rule 4) */
+    /* seq_cst: the store of the cell comes before the load of the word (rule 4) */
     atomic_store(hfi_seat_wait(actor->region, request->seat), left);
     uint64_t word = atomic_load(word_of(actor, request->slot));
     if (hfi_word_holder(word) == actor->holder) {
@@ -90,12 +95,12 @@ void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request,
     } else if (word & HFI_W_WAITERS) {
         hfi_serve(actor, request->slot);
     }
-    if (barging) { /* the wake-up that this waiter received may have been meant for another one */
+    if (barging) { /* this waiter may have received the only wake-up, so it wakes another barger */
         wake_slot(actor, request->slot, 1);
     }
 }
 
-/* Returns why a wait has to end now; HFI_HELD if it may go on. */
+/* Returns why a wait has to end now, or HFI_HELD if it may go on. */
 static enum hfi_outcome wait_over(const struct hfi_wait_limit *limit, int64_t now_ns)
 {
     if (limit->cancel && atomic_load(limit->cancel) != limit->cancel_seen) {
@@ -104,8 +109,8 @@ static enum hfi_outcome wait_over(const struct hfi_wait_limit *limit, int64_t no
     return now_ns >= limit->deadline_ns ? HFI_TIMED_OUT : HFI_HELD;
 }
 
-/* Returns whether the region is in force: not abandoned, its lease ahead. *left_ns: for how
- * long. */
+/* Returns whether the region is not abandoned and its lease is in force. *left_ns: for how long the
+ * lease is in force. */
 static bool in_force(const struct hfi_region *region, uint64_t lease, int64_t now_ns,
                      int64_t *left_ns)
 {
@@ -118,18 +123,19 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Sleeps on the seat unless it was woken since `seen`; spins first. */
+/* Spins for a while, and then sleeps on the seat's futex. Returns at once if the seat was woken
+ * since its count was `seen`. */
 static void sleep_on_seat(const struct hfi_actor *actor, struct hfi_seat *seat, uint32_t seen,
                           int64_t timeout_ns)
 {
     for (unsigned spin = 0; spin < SPINS; spin++) {
         if (atomic_load_explicit(&seat->wake, memory_order_relaxed) >> 1 != seen >> 1) {
-            return; /* relaxed: the caller looks at the word again, seq_cst */
+            return; /* relaxed is enough, because the caller loads the word again with seq_cst */
         }
         spin_pause();
     }
-    /* seq_cst: pairs with the fetch_add in wake_seat(): the waker sees the sleeper's bit, or the
-     * sleeper sees the count */
+    /* seq_cst: pairs with the fetch_add in wake_seat(). Either the waker sees this bit, or this
+     * thread sees the new count. */
     uint32_t before = atomic_fetch_or(&seat->wake, 1);
     if (before >> 1 == seen >> 1) {
         HF_PROBE3(park, seat, actor->holder, timeout_ns);
@@ -153,8 +159,8 @@ static void sleep_on_slot(const struct hfi_actor *actor, struct hfi_slot *slot, 
 
 /*
  * To be called when the word names this actor. Waits until the readers have left and the lock is
- * open, then takes the hold. shared: for an upgrade, the actor's shared hold; else NULL. Returns
- * HFI_GONE if the word was taken away, or the shared hold has ended.
+ * open, and fills in *held. shared: the actor's own shared hold in an upgrade, else NULL. Returns
+ * HFI_GONE if the agent has taken the word away, or if the shared hold has ended.
  */
 static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_request *request,
                               const struct hfi_wait_limit *limit, const struct hfi_held *shared,
@@ -165,11 +171,12 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
     uint32_t except = shared ? request->seat : HFI_SEAT_NONE;
     uint64_t first = atomic_load(word_of(actor, request->slot));
     uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_relaxed);
-    for (;;) {                                    /* the loop ends by HELD, GONE, the limit or the
-                                                   * lease */
-        uint32_t seen = atomic_load(&slot->wake); /* seq_cst: before the looks below */
+    for (;;) {
+        /* the loop ends with HFI_HELD or HFI_GONE, or by the limit or the lease */
+        /* seq_cst: before the loads of the cells and of the word below */
+        uint32_t seen = atomic_load(&slot->wake);
         bool readers = (first & HFI_W_CELLS) && hfi_has_readers(region, request->slot, except);
-        /* seq_cst: the lease and the word after the readers have gone (rule 2) */
+        /* seq_cst: the lease and the word are loaded after the readers have left (rule 2) */
         uint64_t lease = atomic_load(&region->header->lease);
         uint64_t word = atomic_load(word_of(actor, request->slot));
         if (hfi_word_holder(word) != actor->holder || !hfi_word_names(word, actor->holder, first)) {
@@ -184,7 +191,8 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
             bool gone = false;
             int64_t own_ns = hfi_remaining_ns(region, request, actor->holder, shared, now_ns,
                                               &gone);
-            /* the lease may just have been shortened: never sleep for a negative time */
+            /* own_ns can be negative, if the lease was shortened since; a negative time-out would
+             * mean no limit */
             if (gone || own_ns <= 0) {
                 return gone ? HFI_GONE : HFI_NO_LEASE;
             }
@@ -210,8 +218,8 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
     }
 }
 
-/* To be called when the word names this actor: makes a hold of it. Leaves the queue if that
- * succeeded, or if the wait's limit has passed. */
+/* To be called when the word names this actor. Waits for the readers, and leaves the queue when the
+ * actor holds or the wait's limit is over. */
 static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_request *request,
                                const struct hfi_wait_limit *limit, uint64_t *place,
                                struct hfi_held *held)
@@ -223,7 +231,7 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
         bool gone = false;
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         if (hfi_remaining_ns(actor->region, request, actor->holder, held, now_ns, &gone) <= 0) {
-            /* the hold ended while this process woke up */
+            /* the hold's own limit ended it before this process ran */
             hfi_release(actor, request->slot, held->token);
             return HFI_GONE;
         }
@@ -233,8 +241,8 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
     return outcome;
 }
 
-/* To be called when the limit of a wait has passed, or the agent has refused a try. Leaves the
- * queue, except for a try that may still be answered. */
+/* To be called when the limit of a wait is over, or when the agent has refused a try. Leaves the
+ * queue. A try whose time is over keeps its place, because the agent may still answer it. */
 static enum hfi_outcome end_wait(const struct hfi_actor *actor, const struct hfi_request *request,
                                  enum hfi_outcome why, uint64_t *place)
 {
@@ -245,8 +253,8 @@ static enum hfi_outcome end_wait(const struct hfi_actor *actor, const struct hfi
     return why;
 }
 
-/* Checks whether the wait's limit has passed; if so, leaves the queue. HFI_GONE: the wait goes on.
- * *hasty counts how often in a row this check was skipped. */
+/* Ends the wait if its limit is over. Returns HFI_GONE if the wait goes on. It checks the limit
+ * only once in HASTY_MAX calls; *hasty counts the calls since the last check. */
 static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_request *request,
                                 const struct hfi_wait_limit *limit, uint64_t *place,
                                 unsigned *hasty)
@@ -262,7 +270,8 @@ static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_
     return end_wait(actor, request, why, place);
 }
 
-/* A barging waiter takes a free word itself. Others may sleep on, so the bargers bit stays. */
+/* Takes a free word for a barging waiter. Other bargers may still sleep, so the bargers bit stays
+ * set. */
 static bool barge(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t seen)
 {
     if (request->limit_ns) {
@@ -270,17 +279,18 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
         atomic_store(&hfi_seat(actor->region, request->seat)->deadline_ns, (uint64_t)end);
     }
     uint64_t mine = (seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT)) | HFI_W_BARGERS;
-    /* seq_cst (acquire: pairs with the release of the last holder's swap) */
+    /* seq_cst (at least acquire): pairs with the release of the last holder's swap */
     bool taken = !(seen & HFI_W_WAITERS) &&
                  atomic_compare_exchange_strong(word_of(actor, request->slot), &seen, mine);
     if (taken && request->limit_ns) {
-        hfi_ring(actor, request->slot); /* the agent is to end the hold when its time is over */
+        /* the agent must learn of the hold's limit, to end the hold in time */
+        hfi_ring(actor, request->slot);
     }
     return taken;
 }
 
-/* Returns whether the agent has refused this try. seq_cst: after the caller's look at the seat's
- * wake count, which the agent raises behind its answer. */
+/* Returns whether the agent has refused this try. seq_cst: the caller has read the seat's wake
+ * count before. The agent stores its answer, and then raises the count. */
 static bool is_refused(const struct hfi_region *region, const struct hfi_request *request,
                        uint64_t place)
 {
@@ -288,8 +298,9 @@ static bool is_refused(const struct hfi_region *region, const struct hfi_request
 }
 
 /*
- * To be called for a waiter that cannot go on now. Makes sure that the bit is set by which others
- * see the waiter, checks the agent and the waiter's limit, then sleeps. HFI_HELD: look again.
+ * To be called for a waiter that cannot take the lock now. Makes sure that the word has the waiters
+ * bit or the bargers bit, checks the lease and the waiter's limit, and sleeps. Returns HFI_HELD if
+ * the waiter must look at the word again.
  */
 static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hfi_request *request,
                                   const struct hfi_wait_limit *limit, enum hfi_outcome obstacle,
@@ -311,7 +322,8 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
     uint64_t bit = request->barging ? HFI_W_BARGERS : HFI_W_WAITERS;
     uint64_t seen = atomic_load(word);
     if (!(seen & bit)) {
-        atomic_fetch_or(word, bit); /* somebody cleared it; the word may be free: look again */
+        /* another process has cleared the bit, and may have freed the word since */
+        atomic_fetch_or(word, bit);
         return HFI_HELD;
     }
     if (obstacle == HFI_UNGRANTED && *rung != seen) {
@@ -337,7 +349,7 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
     unsigned hasty = 0;
-    for (;;) { /* the loop ends by HELD, RETIRED, the limit or the lease */
+    for (;;) { /* the loop ends with HFI_HELD or HFI_RETIRED, or by the limit or the lease */
         enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
         if (why != HFI_GONE) {
             return why;
@@ -345,10 +357,11 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
         if (!*place) {
             queue_join(actor, request, false, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
-            *place = 0; /* the agent took this place away, since it took the process for ended */
+            /* the agent took this place away, because it regards the process as ended */
+            *place = 0;
             return HFI_GONE;
         }
-        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the look at the word */
+        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the load of the word */
         uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
         uint64_t seen = atomic_load(word);
         if (hfi_word_holder(seen) == actor->holder) {
@@ -364,11 +377,11 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
             continue;
         }
         if (why == HFI_HELD && (seen & HFI_W_WAITERS)) {
-            hfi_serve(actor, request->slot); /* serves the first waiter, which may be this one */
+            /* hands the free word to the first waiter, which may be this one */
+            hfi_serve(actor, request->slot);
             if (atomic_load(word) != seen) {
                 continue;
-            } /* otherwise readers were let in before this waiter; the last of them to enter serves
-               * the next one */
+            } /* otherwise readers before this waiter were let in; the last of them that enters hands the word on */
         }
         if (why == HFI_RETIRED) {
             hfi_leave(actor, request, place);
@@ -394,7 +407,7 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
     unsigned hasty = 0;
-    for (;;) { /* the loop ends by HELD, RETIRED, the limit or the lease */
+    for (;;) { /* the loop ends with HFI_HELD or HFI_RETIRED, or by the limit or the lease */
         enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
         if (why != HFI_GONE) {
             return why;
@@ -402,18 +415,20 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
         if (!*place) {
             queue_join(actor, request, true, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
-            *place = 0; /* the agent took this place away, since it took the process for ended */
+            /* the agent took this place away, because it regards the process as ended */
+            *place = 0;
             return HFI_GONE;
         }
-        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the look at the word */
+        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the load of the word */
         uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
         if (hfi_word_holder(atomic_load(word)) == actor->holder) {
-            /* the word names an earlier, exclusive wait of this handle (rule 5) */
+            /* the word was handed to an earlier, exclusive wait of this handle (rule 5) */
             hfi_release(actor, request->slot, hfi_token(0, atomic_load(word)));
         }
         why = try_shared_from(actor, request, *place, held);
         if (why == HFI_HELD) {
-            hfi_leave(actor, request, place); /* also lets the next waiter in, if it is its turn */
+            /* also serves the next waiter, if its turn has come */
+            hfi_leave(actor, request, place);
             return HFI_HELD;
         }
         if (why == HFI_RETIRED) {
@@ -421,7 +436,8 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
             return HFI_RETIRED;
         }
         if (why == HFI_OCCUPIED && !request->barging) {
-            /* the word is free, but it is not this waiter's turn: makes sure that the turn comes */
+            /* the word is free, but this waiter's ticket is not admitted: serves the queue, so that
+             * it will be */
             hfi_serve(actor, request->slot);
             if (admitted(region, request->slot, atomic_load(word), *place) &&
                 !(atomic_load(word) & HFI_W_HOLDER)) {
@@ -444,15 +460,19 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
 {
     struct hfi_seat *seat = hfi_seat(actor->region, request->seat);
     if (!(atomic_load(word_of(actor, request->slot)) & HFI_W_CELLS)) {
-        return HFI_GONE; /* the agent sets the bit before it gives a seat to a reader */
+        /* the cells bit is missing, although the agent sets it before it gives a reader a seat: the
+         * word was damaged */
+        return HFI_GONE;
     }
     uint64_t old = atomic_load(&seat->reader);
     uint64_t sequence = ((old >> HFI_CELL_SEQUENCE_SHIFT) + 1) & HFI_CELL_SEQUENCE;
     uint64_t cell = (uint64_t)held->epoch << HFI_CELL_EPOCH_SHIFT |
                     sequence << HFI_CELL_SEQUENCE_SHIFT | 1;
     int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
-    atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown only */
-    /* seq_cst: stores the cell before the word is freed, so that no writer gets in between */
+    /* relaxed: only shown to people */
+    atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed);
+    /* seq_cst: the cell is stored before the word is freed, so that no writer can take the lock in
+     * between */
     if ((old & HFI_CELL_COUNT) || !atomic_compare_exchange_strong(&seat->reader, &old, cell)) {
         return HFI_GONE;
     }
@@ -465,26 +485,27 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
 }
 
 /*
- * Takes the word for an upgrade. If the cell said LEFT, any process could pass the hold on (rule
- * 4), so the cell is cleared first. If the word cannot be taken, the cell says LEFT again, because
- * another process may still be handing over the lock to this waiter that left the queue.
+ * Takes the word for an upgrade. With LEFT in the wait cell any process could pass the hold on
+ * (rule 4), so this function first clears the cell. If it cannot take the word, it restores LEFT,
+ * because another process may still be handing the lock over to the wait that this handle has left.
  */
 static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
                                      const struct hfi_request *request, uint64_t *mine)
 {
     _Atomic uint64_t *word = word_of(actor, request->slot);
     _Atomic uint64_t *wait = hfi_seat_wait(actor->region, request->seat);
-    /* seq_cst: the cell before the looks at the word (rule 5) */
+    /* seq_cst: the exchange of the cell comes before the loads of the word (rule 5) */
     uint64_t before = atomic_exchange(wait, 0);
     if (before & HFI_WAIT_PASSED) {
         release_if_named(actor, request->slot);
     }
     enum hfi_outcome why = HFI_HELD;
-    for (;;) { /* the loop ends when the word names this actor or is not free */
+    for (;;) { /* the loop ends when the word names this actor, or is not free */
         uint64_t seen = atomic_load(word);
         *mine = seen;
         if (hfi_word_holder(seen) == actor->holder) {
-            return HFI_HELD; /* handed over after this waiter had left: it may keep the lock */
+            /* handed over to the wait that this handle had left: the handle may keep the lock */
+            return HFI_HELD;
         }
         why = obstacle(actor->region, request->slot, seen, false);
         if (why != HFI_HELD) {
@@ -495,12 +516,12 @@ static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
             return HFI_HELD;
         }
     }
-    if (before) { /* seq_cst: stores the cell before it looks at the word (rule 4) */
+    if (before) { /* seq_cst: the cell is stored before the word is loaded (rule 4) */
         atomic_store(wait, (before & ~(uint64_t)HFI_WAIT_PASSED) | HFI_WAIT_LEFT);
         release_if_named(actor, request->slot);
     }
-    /* The holder of the word waits until this reader's cell is clear, and this reader waits for the
-     * word: neither could go on. */
+    /* If another holder has the word, it waits until this reader's cell is clear, and this reader
+     * would wait for the word. So neither could ever go on. */
     return why == HFI_OCCUPIED ? HFI_DEADLOCK : why;
 }
 
@@ -515,7 +536,8 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
     struct hfi_held taken = {0};
     outcome = drain(actor, request, limit, held, &taken);
     if (outcome == HFI_HELD && !clear_cell(hfi_seat(actor->region, request->seat), held->cell)) {
-        /* the cell was taken away at this moment: other processes may have held the lock since */
+        /* the agent has taken the cell away meanwhile, so other processes may have held the lock
+         * since */
         outcome = HFI_GONE;
     }
     if (outcome != HFI_HELD) {
@@ -530,7 +552,7 @@ void hfi_ask_upgrade(const struct hfi_actor *actor, const struct hfi_request *re
                      const struct hfi_held *held)
 {
     struct hfi_seat *seat = hfi_seat(actor->region, request->seat);
-    /* relaxed: the ring publishes it */
+    /* relaxed: the ring publishes the note */
     atomic_store_explicit(&seat->upgrade, upgrade_note(held->cell), memory_order_relaxed);
     hfi_ring(actor, request->slot);
 }
@@ -538,7 +560,8 @@ void hfi_ask_upgrade(const struct hfi_actor *actor, const struct hfi_request *re
 void hfi_ask_no_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
                         const struct hfi_held *held)
 {
-    /* The seat may belong to another handle by now: then its note stays. */
+    /* The swap keeps the note of another hold, because the seat may belong to another handle by
+     * now. */
     uint32_t note = upgrade_note(held->cell);
     atomic_compare_exchange_strong(&hfi_seat(actor->region, request->seat)->upgrade, &note, 0);
 }

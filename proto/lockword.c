@@ -1,19 +1,19 @@
 /*
- * The lock word's protocol: taking without waiting, handing over, releasing. Waiting is in
- * lockwait.c, what only the agent does in lockagent.c; the rules are in lockword.h.
+ * The lock word's protocol: taking without waiting, handing over, releasing. lockwait.c has the
+ * waiting, and lockagent.c has the steps that only the agent takes. The rules are in lockword.h.
  *
- * Every operation on a lock word, a wait cell and a reader's cell is seq_cst: rules 3 to 6 are
- * store-then-load on both sides, which nothing weaker orders. On x86-64 a seq_cst load is a plain
- * one and every compare-and-swap is a full barrier anyway, so this costs nothing on the fast path.
- * docs/MEMORY_ORDER.md has the table of pairs.
+ * Every operation on a lock word, a wait cell and a reader's cell is seq_cst: in rules 3 to 6 both
+ * sides store and then load, and no weaker order keeps a store before a later load. On x86-64 a
+ * seq_cst load is a plain load, and every compare-and-swap is a full barrier, so seq_cst costs
+ * nothing on the fast path. docs/MEMORY_ORDER.md has the table of pairs.
  */
 #include "lockword_private.h"
 
-/* Two bounds: on scans of the queue for its first waiter (see queue_first()); and on how often in a
- * row a process tries in vain to hand the lock to the first waiter, or lets readers in of which
- * none comes. In a queue that some process wrote over, the first waiter may be one that can never
- * be served. The process then asks the agent to serve the queue, because the agent has a sound copy
- * of it. */
+/* SCANS_MAX bounds the scans of queue_first(). UNHANDED_MAX bounds how often in a row a process
+ * fails to hand the lock to the first waiter, or admits readers none of which enters. If a process
+ * has overwritten the queue, its first waiter may be one that can never be served. After
+ * UNHANDED_MAX failures the process asks the agent to serve the queue, because the agent has its
+ * own copy of the chains and owners. */
 enum { SCANS_MAX = 8, UNHANDED_MAX = 1000 };
 
 static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bool writers_only)
@@ -22,7 +22,7 @@ static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bo
     uint32_t block = first_block(region, slot);
     for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
         if (steps > region->block_count) {
-            break; /* a chain that loops: somebody wrote over the region */
+            break; /* the chain is a loop, because a process has overwritten it */
         }
         for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
             /* seq_cst: pairs with the store of the cell in queue_join() (rule 3) */
@@ -41,16 +41,17 @@ static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bo
 }
 
 /*
- * Finds the waiter to serve first. A scan is no snapshot: it may pass a cell before the cell's
+ * Finds the waiter to serve first. A scan is not a snapshot. It may read a cell before the cell's
  * owner joins, and then find the cell of a waiter that joined later. The ticket of that later
- * waiter was drawn during the scan, so another scan sees all waiters that came before it. A further
- * scan is needed only if a first waiter joined and left within the last one.
+ * waiter was drawn during the scan. So the function scans again, and this scan sees all waiters
+ * with earlier tickets. It needs a third scan only if the first waiter joined and left during the
+ * second one.
  */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {
     struct pick best = {0};
     for (unsigned scans = 0; scans < SCANS_MAX; scans++) {
-        /* seq_cst: before the looks at the cells; pairs with the add in queue_join() */
+        /* seq_cst: before the loads of the cells; pairs with the fetch_add in queue_join() */
         uint32_t drawn = atomic_load_explicit(&region->slots[slot].ticket_next,
                                               memory_order_seq_cst);
         best = queue_scan(region, slot, writers_only);
@@ -83,7 +84,8 @@ bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t ex
 void wake_seat(const struct hfi_actor *actor, uint32_t seat)
 {
     _Atomic uint32_t *wake = &hfi_seat(actor->region, seat)->wake;
-    /* seq_cst: pairs with the sleeper's fetch_or in sleep_on_seat(): one of them sees the other */
+    /* seq_cst: pairs with the fetch_or in sleep_on_seat(). Either this thread sees the sleeper's
+     * bit, or the sleeper sees the new count. */
     if (atomic_fetch_add(wake, 2) & 1) {
         actor->kernel->wake(actor->kernel->arg, wake, 1);
     }
@@ -92,20 +94,21 @@ void wake_seat(const struct hfi_actor *actor, uint32_t seat)
 void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count)
 {
     _Atomic uint32_t *wake = &actor->region->slots[slot].wake;
-    /* seq_cst: pairs with the load before the sleeper's last look at the word */
+    /* seq_cst: pairs with a sleeper's load of slot.wake before its last load of the word */
     atomic_fetch_add(wake, 1);
     actor->kernel->wake(actor->kernel->arg, wake, count);
 }
 
 void hfi_ring(const struct hfi_actor *actor, uint32_t slot)
 {
-    /* seq_cst: the change that the agent is to see comes before; pairs with the agent's exchange */
+    /* seq_cst: the change that the agent must see comes before this operation; pairs with the
+     * agent's exchange of the dirty bits */
     atomic_fetch_or(&actor->region->dirty[slot / 64], UINT64_C(1) << (slot % 64));
     actor->kernel->ring(actor->kernel->arg);
 }
 
-/* A handle that left the queue may still be handed the lock, so it has to join the queue again
- * (rule 4). */
+/* Tries to take the lock for a handle whose wait cell is not clear: the lock may still be handed to
+ * it, so it has to join the queue again (rule 4). */
 static enum hfi_outcome try_through_queue(const struct hfi_actor *actor,
                                           const struct hfi_request *request, struct hfi_held *held)
 {
@@ -128,7 +131,8 @@ enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct h
     if (why != HFI_HELD) {
         return why;
     }
-    if (request->limit_ns) { /* stored before the swap: the agent can end the hold from then on */
+    if (request->limit_ns) {
+        /* stored before the swap, so that the agent can end the hold from its beginning */
         int64_t end = actor->kernel->now_ns(actor->kernel->arg) + request->limit_ns;
         atomic_store(&hfi_seat(actor->region, request->seat)->deadline_ns, (uint64_t)end);
     }
@@ -181,10 +185,11 @@ static bool is_stray(const struct hfi_actor *actor, uint32_t seat)
 }
 
 /*
- * A stray is a cell in a seat that belongs to no handle. Its process waits on although the agent
- * took it for ended, or some process wrote over the cell. No waiter can be served there. The agent
- * knows for certain to whom seats belong. It takes the stray out of the queue and wakes a process
- * that may wait there, which then asks anew.
+ * A stray is a wait cell with a place in a seat that belongs to no handle. Either its process goes
+ * on waiting although the agent regards it as ended, or a process has overwritten the cell. A stray
+ * can never be served. Only the agent knows for certain the owner of each seat. So the agent
+ * removes the stray from the queue, and wakes the process that may sleep on the seat; that process
+ * then gets a new seat.
  */
 static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
 {
@@ -197,16 +202,16 @@ static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
 }
 
 /*
- * Lets in the readers at the head of the queue, and wakes them. Returns false if there are none.
- * The run of readers ends at the first writer. It also ends with the tickets that were drawn before
- * the search for that writer, because the search may miss a writer that joins meanwhile. A reader
- * that comes later finds the word free and looks for itself.
+ * Admits the readers at the head of the queue, and wakes them. Returns false if there are none. It
+ * admits no reader behind the first writer. It also admits no ticket that was drawn after the
+ * search for that writer began, because the search may miss a writer that joins meanwhile. A reader
+ * with such a ticket finds the word free and serves the queue itself.
  */
 static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 {
     struct hfi_region *region = actor->region;
     bool any = false;
-    /* seq_cst: before the looks at the cells; pairs with the add in queue_join() */
+    /* seq_cst: before the loads of the cells; pairs with the fetch_add in queue_join() */
     uint32_t end = atomic_load_explicit(&region->slots[slot].ticket_next, memory_order_seq_cst);
     struct pick writer = queue_first(region, slot, true);
     if (writer.found && ticket_before(wait_ticket(writer.value), end)) {
@@ -226,7 +231,7 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
                 continue;
             }
             uint32_t admit = atomic_load(&region->slots[slot].admit);
-            while (ticket_before(admit, ticket) && /* the loop ends: admit only rises */
+            while (ticket_before(admit, ticket) && /* the loop ends, because admit only rises */
                    !atomic_compare_exchange_weak(&region->slots[slot].admit, &admit, ticket)) {
             }
             wake_seat(actor, (block - 1) * HFI_BLOCK_SEATS + place);
@@ -238,9 +243,9 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 }
 
 /*
- * The word was freed for readers, but they had left while it was still held, and so served nobody
- * after them. Takes the word again, to serve the waiters after them. Returns false if another
- * process has it, or nobody waits.
+ * To be called if the word was freed for readers that had left the queue while the word was still
+ * held. Those readers did not serve the waiters behind them, so this function takes the word again
+ * to serve these waiters. Returns false if another process has the word, or if nobody waits.
  */
 static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *mine)
 {
@@ -251,7 +256,7 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
             return false;
         }
         *mine = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
-        /* seq_cst: as every take */
+        /* seq_cst, like every take */
         if (atomic_compare_exchange_strong(word, &seen, *mine)) {
             return true;
         }
@@ -260,17 +265,17 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
 }
 
 /*
- * The word was freed for readers, of which `first` is the first. Returns true if none of them came
- * in; then the word is taken again, to serve the waiters after them.
+ * To be called after the word was freed for readers, of which `first` is the first. Returns true if
+ * there is no such reader any more, and the word was taken again to serve the waiters behind them.
  */
 static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const struct pick *first,
                          uint64_t *mine)
 {
     if (admit_readers(actor, slot)) {
-        return false; /* the last of them to enter serves the next waiter */
+        return false; /* the last of these readers that enters serves the next waiter */
     }
     if (actor->holder != HFI_HOLDER_AGENT && is_stray(actor, first->seat)) {
-        hfi_ring(actor, slot); /* the stray stays the first until the agent takes it out */
+        hfi_ring(actor, slot); /* the stray stays first in the queue until the agent removes it */
         return false;
     }
     return take_again(actor, slot, mine);
@@ -281,8 +286,8 @@ enum handing { HANDED, NOT_HANDED, HANDED_TO_NOBODY };
 
 bool pass_claimed(_Atomic uint64_t *wait)
 {
-    /* seq_cst: after the swap of the word; pairs with the store of LEFT in hfi_leave() and with
-     * the exchange in queue_join() (rules 4, 5) */
+    /* seq_cst: this load follows the swap of the word; pairs with the store of LEFT in hfi_leave()
+     * and with the exchange in queue_join() (rules 4, 5) */
     uint64_t value = atomic_load(wait);
     return (value & HFI_WAIT_LEFT) &&
            atomic_compare_exchange_strong(wait, &value,
@@ -290,10 +295,10 @@ bool pass_claimed(_Atomic uint64_t *wait)
 }
 
 /*
- * Claims an entry of the actor's holder record for the waiter to which it hands a lock (rule 5).
- * Returns NULL if other threads use all entries; they will clear theirs soon. Also returns NULL if
- * the actor is the agent. It needs no entry: only the agent gives out holder ids, and it does not
- * do so meanwhile.
+ * Claims an entry of the actor's holder record for the waiter to which the actor hands a lock (rule
+ * 5). Returns NULL if other threads use all entries, which they will clear soon. Also returns NULL
+ * if the actor is the agent. The agent needs no entry, because only the agent reuses holder ids,
+ * and it does not do so during a hand-over.
  */
 static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t target)
 {
@@ -303,8 +308,8 @@ static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t ta
     struct hfi_holder *holder = &actor->region->holders[actor->holder];
     for (unsigned i = 0; i < HFI_HANDINGS; i++) {
         uint32_t none = 0;
-        /* seq_cst: before the look at the waiter's cell; pairs with the agent's look at the
-         * records, which follows its marking of the cell */
+        /* seq_cst: before the load of the waiter's cell; pairs with the agent, which marks the cell
+         * LEFT and then reads the records */
         if (atomic_compare_exchange_strong(&holder->handing_to[i], &none, target)) {
             return &holder->handing_to[i];
         }
@@ -313,8 +318,8 @@ static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t ta
 }
 
 /*
- * One swap of the word, from `seen` (free, or naming the giver) to the waiter, with the next token.
- * The order of the five steps is rule 5.
+ * Hands the word over to a waiter by one swap, with the next token. `seen` is the word before,
+ * which is free or names the process that hands it over. Rule 5 determines the order of the steps.
  */
 static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                             const struct pick *pick, uint64_t *next)
@@ -335,19 +340,19 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         (pick->value | HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         uint64_t limit_ns = atomic_load_explicit(&seat->limit_ns, memory_order_relaxed);
-        if (limit_ns) { /* before the swap: the hold can be ended from its first moment */
-            /* Only raises the deadline: if the handing process was stopped for a while, it must not
-             * shorten a hold that has begun. */
+        if (limit_ns) { /* before the swap, so that the agent can end the hold from its beginning */
+            /* The deadline only rises. This process may have been stopped for a while, and must not
+             * shorten a hold that has begun meanwhile. */
             uint64_t end_ns = (uint64_t)now_ns + limit_ns;
             uint64_t old_ns = atomic_load(&seat->deadline_ns);
-            while ((int64_t)old_ns < (int64_t)end_ns && /* the loop ends: the deadline only rises */
+            while ((int64_t)old_ns < (int64_t)end_ns && /* ends: the deadline only rises */
                    !atomic_compare_exchange_weak(&seat->deadline_ns, &old_ns, end_ns)) {
             }
         }
         *next = ((seen & ~HFI_W_HOLDER) + 1) | (uint64_t)target << HFI_W_HOLDER_SHIFT |
                 HFI_W_WAITERS;
-        /* seq_cst (release: the next holder sees what this one did; pairs with its load of the
-         * word) */
+        /* seq_cst (at least release): pairs with the next holder's load of the word; the next
+         * holder sees what this one has written */
         if (atomic_compare_exchange_strong(word_of(actor, slot), &seen, *next)) {
             result = HANDED;
             atomic_store_explicit(&region->slots[slot].since, since_now(now_ns),
@@ -358,24 +363,26 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
             } else {
                 wake_seat(actor, pick->seat);
                 if (limit_ns) {
-                    hfi_ring(actor, slot); /* the agent is to end the hold when its time is over */
+                    /* the agent must learn of the hold's limit, to end the hold in time */
+                    hfi_ring(actor, slot);
                 }
             }
         }
     }
     if (record) {
-        /* release: the swap and the look at the cell come before; pairs with the agent's load */
+        /* release: after the swap and the last load of the cell; pairs with the agent's load of the
+         * record */
         atomic_store_explicit(record, 0, memory_order_release);
     }
     return result;
 }
 
 /*
- * Clears the waiters bit, because the holder found nobody in the queue. It takes the word anew,
- * under the actor's id and with the next token, without the bit, and then looks at the queue once
- * more (rule 3). Another process may be releasing the same word: this is so if both pass on a word
- * that named a waiter that had left. The new token keeps that process from freeing the word between
- * the two looks. Returns false if the word had changed.
+ * Clears the waiters bit, because the holder found nobody in the queue. It swaps the word to one
+ * without the bit, with the actor's id and the next token, and then scans the queue once more (rule
+ * 3). Another process may be releasing the same word, if both processes pass on a word that named a
+ * waiter which had left. Because of the new token that process cannot free the word between the two
+ * scans. Returns false if the word had changed before the swap.
  */
 static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                               uint64_t *mine)
@@ -387,16 +394,16 @@ static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint
         return false;
     }
     if (queue_first(actor->region, slot, false).found) {
-        atomic_fetch_or(word, HFI_W_WAITERS); /* this actor still holds the lock: no process got
-                                               * past */
+        /* this actor still holds the word, so no process has overtaken the waiter */
+        atomic_fetch_or(word, HFI_W_WAITERS);
     }
     return true;
 }
 
 /*
  * Returns whether a recalled lock may be handed to one more local waiter. The hand-over is counted
- * before the swap, because after it the next holder may already hand the lock on. *counted: this
- * release was counted.
+ * before the swap, because after the swap the next holder may already hand the lock on. *counted:
+ * this release has counted its hand-over, and must not do so again.
  */
 static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word,
                           bool *counted)
@@ -405,12 +412,13 @@ static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t
     if (!(word & HFI_W_RECALL) || *counted) {
         return true;
     }
-    /* relaxed: nothing else depends on this number */
+    /* relaxed: no other memory depends on this number */
     uint32_t count = atomic_load_explicit(left, memory_order_relaxed);
-    while (count > 0 && /* the loop ends: the count falls, except at a recall, and a grant has one
-                         * recall */
-           !atomic_compare_exchange_weak_explicit(left, &count, count - 1, memory_order_relaxed,
-                                                  memory_order_relaxed)) {
+    while (
+        count >
+            0 && /* the loop ends, because the count only falls after a recall, and a grant has one recall */
+        !atomic_compare_exchange_weak_explicit(left, &count, count - 1, memory_order_relaxed,
+                                               memory_order_relaxed)) {
     }
     *counted = count > 0;
     return *counted;
@@ -433,8 +441,8 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         }
         bool usable = !(seen & HFI_W_CLOSED) && (seen & HFI_W_TOKEN) < (top & HFI_W_TOKEN);
         struct pick pick = {0};
-        /* The agent acts for a process that may have died between clearing the bit and its second
-         * look. */
+        /* The agent scans even without the waiters bit, because it may act for a process that died
+         * after clearing the bit and before its second scan. */
         if ((seen & HFI_W_WAITERS) || actor->holder == HFI_HOLDER_AGENT) {
             pick = queue_first(actor->region, slot, false);
         }
@@ -459,15 +467,15 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
             if (handing == HANDED) {
                 break;
             }
-            /* the waiter had left: passes the lock on in its place */
+            /* the waiter had left the queue, so this process releases the word for it */
             holder = hfi_word_holder(next);
             token = hfi_token(top, next);
             continue;
         }
-        /* Frees the word: nobody waits, or readers do, or the agent has to act first. */
+        /* Frees the word, because nobody waits, or readers wait, or the agent has to act first. */
         uint64_t freed = (seen & ~(HFI_W_HOLDER | HFI_W_BARGERS)) |
                          (pick.found ? HFI_W_WAITERS : 0);
-        /* seq_cst (release: pairs with the acquire of the next taker) */
+        /* seq_cst (at least release): pairs with the acquire of the next take */
         if (!atomic_compare_exchange_strong(word, &seen, freed)) {
             continue;
         }
@@ -519,7 +527,8 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
         bool writable = obstacle(region, slot, seen, false) == HFI_HELD;
         struct pick pick = queue_first(region, slot, false);
         if (pick.found && (pick.value & HFI_WAIT_SHARED)) {
-            /* A waiter that leaves meanwhile serves the next one, since the word is free. */
+            /* A waiter that leaves meanwhile serves the next one, because it finds the word
+             * free. */
             if (admit_readers(actor, slot)) {
                 return;
             }
@@ -529,20 +538,22 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
                 }
                 return;
             }
-            continue; /* the waiters were strays, and are gone now */
+            continue; /* the waiters were strays, and have been removed */
         }
         if (!pick.found && !(seen & HFI_W_WAITERS)) {
             return;
         }
         if (!writable || unhanded == UNHANDED_MAX) {
-            /* a shared grant, no tokens left, or a damaged queue: the agent has to act */
+            /* the grant is shared, no tokens are left, or the queue is damaged: the agent has to
+             * act */
             if (actor->holder != HFI_HOLDER_AGENT) {
                 hfi_ring(actor, slot);
             }
             return;
         }
         uint64_t next = 0;
-        if (!pick.found) { /* nobody waits: holds the word for a moment to clear the bit (rule 3) */
+        if (!pick.found) {
+            /* nobody waits: takes the word for a moment to clear the waiters bit (rule 3) */
             next = seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
             if (atomic_compare_exchange_strong(word, &seen, next)) {
                 release_as(actor, slot, actor->holder, hfi_token(0, next));
@@ -573,7 +584,7 @@ int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_reque
                 (!held->cell && !hfi_word_names(word, holder, held->token));
     if (!over && request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
-        own_ns = own_ns > 0 ? own_ns : 0; /* the bytes may be hostile */
+        own_ns = own_ns > 0 ? own_ns : 0; /* another process may have written any value */
         over = own_ns <= now_ns;
         deadline_ns = own_ns < deadline_ns ? own_ns : deadline_ns;
     }

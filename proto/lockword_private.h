@@ -1,4 +1,4 @@
-/* Shared by the files of the lock word's protocol, and by nobody else. */
+/* What only the files of the lock word's protocol (proto/lock*.c) share. */
 #ifndef LOCKWORD_PRIVATE_H
 #define LOCKWORD_PRIVATE_H
 
@@ -9,7 +9,7 @@
 struct pick {
     bool found;
     uint32_t seat;
-    uint64_t value; /* of its wait cell when it was seen */
+    uint64_t value; /* the value of the waiter's cell when the scan read it */
 };
 
 /*
@@ -22,22 +22,24 @@ static inline bool may_retry(const struct hfi_actor *actor, unsigned *tries)
 }
 
 /*
- * The same, for a loop that scans the queue in each try. A scan of a long queue takes far longer
- * than a swap, so a client that changes the word all the time makes each try fail. The agent gives
- * up early, and looks at the lock again later.
+ * Like may_retry(), for a loop that scans the queue in each try. The scan of a long queue takes far
+ * longer than a swap, so a client that changes the word all the time makes each try fail. So the
+ * agent gives up after fewer tries, and looks at the lock again later.
  */
 static inline bool may_scan_again(const struct hfi_actor *actor, unsigned *tries)
 {
     return ++*tries < 32 || actor->holder != HFI_HOLDER_AGENT;
 }
 
-/* The chain of a slot's blocks and the owner of a seat: the agent's own copies if it has them. */
+/* These three read the chain of a slot's blocks and the owner of a seat. They use the agent's own
+ * copies if the region has them. */
 static inline uint32_t first_block(const struct hfi_region *region, uint32_t slot)
 {
     if (region->own_slot_blocks) {
         return region->own_slot_blocks[slot];
     }
-    /* acquire: pairs with the agent's release when it chains a block; its slot is set */
+    /* acquire: pairs with the agent's release store when it chains a block, whose `slot` is set
+     * before */
     return atomic_load_explicit(&region->slots[slot].blocks, memory_order_acquire);
 }
 
@@ -57,37 +59,40 @@ static inline uint32_t seat_holder(const struct hfi_region *region, uint32_t sea
     return atomic_load_explicit(&hfi_seat(region, seat)->holder, memory_order_acquire);
 }
 
-/* The waiter to serve first; with writers_only, the first that wants the lock exclusively. */
+/* Returns the waiter to serve first, or with writers_only the first one that waits for an exclusive
+ * hold. */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only);
 
-/* Wakes the sleeper of a seat, if it sleeps. */
+/* Wakes the process that sleeps on the seat, if there is one. */
 void wake_seat(const struct hfi_actor *actor, uint32_t seat);
 
-/* Wakes sleepers on slot.wake. */
+/* Wakes at most `count` sleepers on slot.wake. */
 void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count);
 
-/* Releases the word that names `holder` with this token, for any `actor`. */
+/* Releases the word if it names `holder` with this token. The actor that does this may be another
+ * one. */
 enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
                             uint64_t token);
 
-/* hfi_try_shared() for a reader that may have a place in the queue (0: none). */
+/* hfi_try_shared() for a reader that may have a place in the queue (0: it has none). */
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
                                  uint64_t place, struct hfi_held *held);
 
-/* To be called after a swap that named a waiter: returns whether the waiter had left, so that this
- * process has to pass the lock on. */
+/* To be called after a swap that named a waiter: returns whether the waiter had left the queue, and
+ * this process must pass the lock on. */
 bool pass_claimed(_Atomic uint64_t *wait);
 
 /* Clears a counted reader's cell. Returns false if it was not counted. */
 bool clear_cell(struct hfi_seat *seat, uint64_t cell);
 
-/* Returns whether a ticket comes before another; they wrap. */
+/* Returns whether ticket a comes before ticket b. Tickets wrap. */
 static inline bool ticket_before(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;
 }
 
-/* What a seat says of a reader that waits for an upgrade: the number of its hold, and never 0. */
+/* Returns the value of seat.upgrade for a reader that waits for an upgrade. It identifies the
+ * reader's hold, and is never 0. */
 static inline uint32_t upgrade_note(uint64_t cell)
 {
     return (uint32_t)(cell >> HFI_CELL_SEQUENCE_SHIFT) << 1 | 1;
@@ -98,7 +103,7 @@ static inline uint32_t wait_ticket(uint64_t value)
     return (uint32_t)(value >> HFI_WAIT_TICKET_SHIFT);
 }
 
-/* Returns whether a wait cell has a place in the queue that can be served. */
+/* Returns whether a wait cell has a place in the queue, so that its waiter can be served. */
 static inline bool wait_counts(uint64_t value)
 {
     return value & (HFI_WAIT_JOINING | HFI_WAIT_WAITING);

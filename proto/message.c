@@ -1,4 +1,5 @@
-/* The rules of a cell: their digest, and what differs between two of them. See message.h. */
+/* The digest of a cell's rules, and a text about the differences between two rules: see
+ * message.h. */
 #include "proto/message.h"
 
 #include <inttypes.h>
@@ -17,7 +18,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
 static uint64_t mix_number(uint64_t hash, uint64_t number)
 {
     unsigned char bytes[8];
-    for (uint32_t i = 0; i < 8; i++) { /* the same on every machine */
+    for (uint32_t i = 0; i < 8; i++) { /* in little-endian order on every machine */
         bytes[i] = (unsigned char)(number >> (8 * i));
     }
     return mix(hash, bytes, sizeof(bytes));
@@ -44,7 +45,7 @@ struct difference {
     bool any;
 };
 
-/* Appends a printf, cut off at the end of the room. */
+/* Appends formatted text, and cuts off what does not fit. */
 __attribute__((format(printf, 2, 3))) static void add(struct difference *to, const char *format,
                                                       ...)
 {
@@ -63,7 +64,7 @@ static void begin(struct difference *to, const char *what)
     to->any = true;
 }
 
-/* Writes a duration in the largest unit that gives a whole number, as configurations do. */
+/* Appends a duration in the largest unit that gives a whole number, as in a configuration file. */
 static void add_duration(struct difference *to, int64_t duration_ns)
 {
     static const struct {
@@ -103,7 +104,7 @@ static bool has_voter(const struct message_rules *rules, const struct message_ag
     return false;
 }
 
-/* Writes the voters that `of` has and `other` lacks. */
+/* Appends the voters that `of` has and `other` lacks. */
 static void add_voters(struct difference *to, const struct message_rules *of,
                        const struct message_rules *other, const char *where)
 {

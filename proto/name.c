@@ -1,9 +1,10 @@
 /*
- * The rules for names: lock names, prefixes of them, labels (cells, agents, namespaces).
+ * The rules for lock names, for prefixes of lock names, and for labels (names of cells, agents and
+ * namespaces).
  *
- * UTF-8 is checked as RFC 3629 has it (section 4): the shortest form only, no surrogates, nothing
- * above U+10FFFF. Control characters (C0, DEL, C1) are refused, because names appear on terminals
- * and in logs. A zero byte is one of them, so a name is a C string too.
+ * UTF-8 is valid by section 4 of RFC 3629: only the shortest form, no surrogates, nothing above
+ * U+10FFFF. Control characters (C0, DEL, C1) are refused, because names appear on terminals and in
+ * logs. A zero byte is a control character, so every valid name is also a C string.
  */
 #include "fields.h"
 
@@ -70,7 +71,7 @@ static bool is_hex(const char *bytes, size_t size)
     return true;
 }
 
-/* ASCII that can be seen, no space. */
+/* Returns whether all bytes are printable ASCII characters other than the space. */
 static bool is_visible(const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {

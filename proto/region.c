@@ -1,9 +1,11 @@
 /*
- * Laying out a region, checking one that was handed over, and the index from name hashes to slots.
+ * Lays out a new region, checks the header of a mapped region, and has the index from name hashes
+ * to slots.
  *
- * The index is open addressing with linear probing over slot + 1 numbers; the hash itself stands
- * in the slot. Only the agent writes it; readers need no lock: a wrong or torn answer can only
- * come from a slot that changes its name meanwhile, so the hash is read again after the token.
+ * The index is a hash table with open addressing and linear probing. An entry is a slot's number +
+ * 1; the slot has the hash itself. Only the agent writes the index. Readers need no lock: a wrong
+ * answer is possible only if the slot gets another name meanwhile, so a reader reads the hash again
+ * after the token.
  */
 #include "proto/region.h"
 
@@ -11,14 +13,15 @@
 
 enum { SLOT_COUNT_MAX = 1 << 22, BLOCK_COUNT_MAX = 1 << 20, INDEX_PROBES_MAX = 512 };
 
-#define INDEX_GONE UINT32_MAX /* an entry that was removed: probing goes on past it */
+#define INDEX_GONE UINT32_MAX /* a removed entry, after which probing goes on */
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
     return (value + unit - 1) / unit * unit;
 }
 
-/* Fills in the counts and offsets of a header for these sizes; false: out of range. */
+/* Computes the counts and offsets of a header for these sizes. Returns false if a size is out of
+ * its range. */
 static bool plan(const struct hfi_region_sizes *sizes, struct hfi_header *header)
 {
     if (sizes->slot_count < 1 || sizes->slot_count > SLOT_COUNT_MAX || sizes->holder_count < 2 ||
@@ -27,7 +30,8 @@ static bool plan(const struct hfi_region_sizes *sizes, struct hfi_header *header
         return false;
     }
     uint32_t index_count = 64;
-    while (index_count < sizes->slot_count + sizes->slot_count / 2) { /* at most 23 rounds */
+    while (index_count < sizes->slot_count + sizes->slot_count / 2) {
+        /* the loop ends after at most 23 rounds */
         index_count *= 2;
     }
     header->slot_count = sizes->slot_count;
@@ -73,8 +77,8 @@ void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
     memcpy(header->agent, identity->agent, sizeof(header->agent));
     memcpy(header->namespace_name, identity->namespace_name, sizeof(header->namespace_name));
     header->version = HFI_REGION_VERSION;
-    header->magic = HFI_REGION_MAGIC; /* written last: so a region that is half made has no magic
-                                       * number */
+    /* written last, so that an incomplete region has no magic number */
+    header->magic = HFI_REGION_MAGIC;
 }
 
 const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out)
@@ -83,8 +87,8 @@ const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *ou
         return "region: smaller than its header, expected at least 4096 bytes";
     }
     struct hfi_header seen;
-    memcpy(&seen, memory, offsetof(struct hfi_header, lease)); /* one copy: it cannot change
-                                                                * afterwards */
+    /* a private copy, which no other process can change after the check */
+    memcpy(&seen, memory, offsetof(struct hfi_header, lease));
     if (seen.magic != HFI_REGION_MAGIC) {
         return "region: the magic number is wrong, expected a Holdfast region";
     }
@@ -129,7 +133,8 @@ uint64_t hfi_name_hash(const char *name, size_t size)
     for (size_t i = 0; i < size; i++) {
         hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
     }
-    hash ^= hash >> 32; /* FNV's low bits are its weak ones, and they choose the index entry */
+    /* the low bits choose the entry of the index, and are the weak bits of FNV */
+    hash ^= hash >> 32;
     return hash ? hash : 1;
 }
 
@@ -140,7 +145,8 @@ bool hfi_index_put(const struct hfi_region *region, uint32_t slot, uint64_t hash
     for (unsigned probe = 0; probe < INDEX_PROBES_MAX; probe++) {
         uint32_t entry = atomic_load_explicit(&region->index[at], memory_order_relaxed);
         if (entry == 0 || entry == INDEX_GONE || entry == slot + 1) {
-            /* release: pairs with the acquire in hfi_index_token(); the slot's hash is set */
+            /* release: pairs with the acquire in hfi_index_token(); the slot's hash was stored
+             * before */
             atomic_store_explicit(&region->index[at], slot + 1, memory_order_release);
             return true;
         }
@@ -183,7 +189,7 @@ bool hfi_index_mend(const struct hfi_region *region, uint32_t slot, uint64_t has
 
 bool hfi_index_entry(const struct hfi_region *region, uint32_t entry, uint32_t *slot)
 {
-    /* relaxed: only the agent writes it, or a process that damages the region */
+    /* relaxed: only this agent writes the index, apart from a process that damages the region */
     uint32_t found = atomic_load_explicit(&region->index[entry], memory_order_relaxed);
     *slot = found - 1;
     return found != 0 && found != INDEX_GONE;
@@ -209,7 +215,8 @@ uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash)
                 uint64_t word = atomic_load_explicit(&region->words[entry - 1].word,
                                                      memory_order_acquire);
                 uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_acquire);
-                /* acquire above keeps this load behind them: the slot is still that lock's */
+                /* The acquire loads above keep this load behind them. If the hash is the same, the
+                 * slot was that lock's all the time. */
                 if (atomic_load_explicit(&slot->name_hash, memory_order_acquire) == hash) {
                     return hfi_token(top, word);
                 }
@@ -223,7 +230,7 @@ uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash)
 int64_t hfi_lease_doubt(struct hfi_trust *trust, uint64_t lease)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - trust->now_ns(trust->arg);
-    /* relaxed, all: see hfi_lease_counts() */
+    /* relaxed, all: hfi_lease_counts() explains why that is enough */
     if (left_ns <= 0) {
         return left_ns;
     }

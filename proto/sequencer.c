@@ -1,7 +1,7 @@
 /*
- * Sequencers: a holder hands one to a resource, which can check the hold with it. frame.h has the
- * form. Parsing accepts exactly what formatting writes, byte for byte, so that two sequencers are
- * the same hold if and only if they are the same text.
+ * Formats and parses sequencers. A holder gives a sequencer to a resource, which can check the hold
+ * with it. frame.h has the format. The parser accepts exactly the texts that the formatter writes.
+ * So two sequencers are of the same hold if and only if their texts are equal.
  */
 #include "fields.h"
 
@@ -18,7 +18,8 @@
 
 enum {
     NUMBER_DIGITS = 20,
-    /* tag, cell/, x/, token/, agent.epoch.holder.seat.cellword/, the name all escaped, zero */
+    /* the parts in order: tag, cell/, x/, token/, agent., epoch., holder., seat., cellword/, the
+     * name with every byte escaped, the final zero */
     LONGEST = 4 + 33 + 2 + 20 + 33 + 11 + 6 + 8 + 21 + 3 * HFI_NAME_MAX + 1,
 };
 _Static_assert((int)LONGEST <= (int)HF_SEQUENCER_MAX, "every sequencer fits");
@@ -29,7 +30,7 @@ static bool is_plain(char c)
            (c != '\0' && strchr("._~:/-", c) != NULL);
 }
 
-/* Returns whether the sequencer can be written. The same check is made on one that was read. */
+/* Returns whether all members are in their ranges. Both the formatter and the parser check that. */
 static bool is_valid(const struct hfi_sequencer *sequencer)
 {
     size_t cell_size = strnlen(sequencer->cell, sizeof sequencer->cell);
@@ -111,7 +112,7 @@ static bool scan_literal(struct scanner *scanner, const char *literal)
     return true;
 }
 
-/* Reads a label up to the stop character, and goes past it. out has room for HFI_LABEL_MAX + 1. */
+/* Reads a label and the stop character behind it. out must have HFI_LABEL_MAX + 1 bytes. */
 static bool scan_label(struct scanner *scanner, char stop, char *out)
 {
     const char *end = memchr(scanner->at, stop, (size_t)(scanner->end - scanner->at));
@@ -130,7 +131,7 @@ static bool scan_label(struct scanner *scanner, char stop, char *out)
     return true;
 }
 
-/* Reads a decimal number up to the stop character, and goes past it. */
+/* Reads a decimal number and the stop character behind it. */
 static bool scan_number(struct scanner *scanner, char stop, uint64_t max, uint64_t *out)
 {
     const char *start = scanner->at;
@@ -155,7 +156,7 @@ static bool scan_number(struct scanner *scanner, char stop, uint64_t max, uint64
     return true;
 }
 
-/* Returns the value of an upper-case hex digit; 16: it is none. */
+/* Returns the value of an upper-case hex digit, or 16 if the character is not one. */
 static unsigned hex_value(char c)
 {
     if (c >= '0' && c <= '9') {
@@ -184,7 +185,7 @@ static bool scan_name_byte(struct scanner *scanner, char *out)
     }
     *out = (char)(high << 4 | low);
     scanner->at += 3;
-    return !is_plain(*out); /* a character that needs no escape has none */
+    return !is_plain(*out); /* an escape is valid only for a character that needs one */
 }
 
 static bool scan_name(struct scanner *scanner, struct hfi_sequencer *out)

@@ -1,12 +1,13 @@
 /*
- * Packets between agents: see wire.h; the messages in them are wire_body.c's.
+ * Writes and reads packets between agents: see wire.h. wire_body.c has the messages in the packets.
  *
- * The items' count is written last, so its array head has its full width from the beginning.
- * Opening a packet decodes all of it once, into a message that is thrown away. So reading it again
- * cannot fail, and no memory is needed for the result of the first reading.
+ * The number of items is known only at the end. So the head of their array always has the form with
+ * a 16-bit count, which is overwritten at the end. wire_open() decodes all items once into a
+ * message that it discards. So wire_next() cannot fail, and nothing has to be stored between the
+ * two.
  *
- * Protocol version, cell and sender stand first and are the same in every version: an agent of
- * another version, or of another cell, can be named to people.
+ * The first fields are protocol version, cell and sender, in the same form in every version. So an
+ * agent can report the name of a sender of another version or another cell.
  */
 #include "proto/wire.h"
 
@@ -16,12 +17,12 @@
 #include <string.h>
 
 enum {
-    HEADER_FIELDS = 8, /* of the packet's array, the items included */
-    HEADER_ALWAYS = 3, /* version, cell, sender: of every version's packet */
+    HEADER_FIELDS = 8, /* fields of the packet's array, including the array of items */
+    HEADER_ALWAYS = 3, /* the fields that are the same in every version: version, cell, sender */
     COUNT_LEAD = 0xdc, /* the lead byte of msgpack's array 16 */
-    COUNT_SIZE = 3,    /* its lead byte and two more */
+    COUNT_SIZE = 3,    /* the bytes of the head of array 16 */
     ITEMS_MAX = UINT16_MAX,
-    BAD_HEADER = UINT32_MAX, /* wire_reader.bad_item */
+    BAD_HEADER = UINT32_MAX, /* the value of wire_reader.bad_item for the packet's own fields */
 };
 
 /* ---- writing ---- */
@@ -49,7 +50,7 @@ void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
     writer->used = out.used;
 }
 
-/* Adds what was written, if all of it fitted. */
+/* Adds the item that was written to `out`, if all of it fitted. */
 static bool add(struct wire_writer *writer, const struct hfi_writer *out)
 {
     if (out->failed || writer->count == ITEMS_MAX) {
@@ -130,7 +131,8 @@ static bool read_number(struct hfi_reader *place, uint64_t max, uint64_t *value)
     return item.type == HFI_ITEM_INTEGER && !item.negative && item.value <= max;
 }
 
-/* The part that is the same in every version. *count: of the packet's array. */
+/* Reads the fields that are the same in every version. *count: the number of elements of the
+ * packet's array. */
 static enum wire_error read_always(struct hfi_reader *place, struct wire_reader *reader,
                                    uint64_t *count)
 {
@@ -183,7 +185,8 @@ static enum wire_error read_header(struct hfi_reader *place, struct wire_reader 
     return WIRE_OK;
 }
 
-/* Reads one item. Fills in *message only if the item is a message, and not its header fields. */
+/* Reads one item. If it is a message, fills in *message apart from the members of the packet's
+ * header. */
 static bool read_item(struct hfi_reader *place, uint32_t version, enum wire_item_kind *kind,
                       struct message *message, struct hfi_text *gossip, struct wire_fault *fault)
 {
@@ -254,7 +257,7 @@ bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct mes
         return false;
     }
     message_zero(message);
-    /* cannot fail: wire_open() has read the item before */
+    /* This cannot fail, because wire_open() has already read the item. */
     HF_CHECK(read_item(&place, reader->version, kind, message, &text, &fault));
     place_set(reader, &place);
     reader->left--;

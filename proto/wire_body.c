@@ -1,9 +1,9 @@
 /*
- * The bodies of messages between agents: see wire_body.h.
+ * Writes and reads the bodies of messages between agents: see wire_body.h.
  *
- * The tables bound every number by its type in message.h, and every count by the size of its array.
- * So no value that is read here is written beyond its member. Other code checks whether a message
- * is meaningful (core/base/message_check.h).
+ * The tables bound every number by the type of its member in message.h, and every count by the size
+ * of its array. So reading a message never writes beyond a member. core/base/message_check.h checks
+ * whether the values of a message make sense together.
  */
 #include "wire_body.h"
 
@@ -17,7 +17,7 @@ enum field_type {
     FIELD_BOOL,
     FIELD_AGENT,
     FIELD_AGENT_OR_NONE,
-    FIELD_NAME, /* a lock's */
+    FIELD_NAME, /* a lock's name */
     FIELD_NAME_OR_NONE,
     FIELD_ADDRESS,
     FIELD_RELEASE,
@@ -27,9 +27,9 @@ enum field_type {
 struct field {
     const char *name;
     enum field_type type;
-    uint32_t offset; /* of the member, in the struct that the table is about */
-    uint32_t size;   /* of the member */
-    uint64_t max;    /* of a number */
+    uint32_t offset; /* the member's offset in the struct that the table describes */
+    uint32_t size;   /* the member's size */
+    uint64_t max;    /* the highest value of a number */
 };
 
 #define FIELD(s, m, t, high)                                                                       \
@@ -101,7 +101,7 @@ static const struct field renew_ack_fields[] = {
     U64(message_renew_ack, renewal_id), ECHO(message_renew_ack, echo),
     BOOL(message_renew_ack, extended),  U32(message_renew_ack, dead_epoch),
 };
-/* The Holdfast release of the sender. It is for people (doctor); no decision depends on it. */
+/* The Holdfast release of the sender, which `holdfast doctor` shows. No decision depends on it. */
 static const struct field renew_optional[] = {
     FIELD(message_renew, release, FIELD_RELEASE, 0),
 };
@@ -124,7 +124,7 @@ static const struct field acquire_fields[] = {
     DELAY(message_acquire, lock_delay_ms),
     U32(message_acquire, waited_ms),
 };
-/* Optional, because earlier releases do not know it: they let a try wait. */
+/* Optional, because earlier releases do not have the field. In their cells a try waits. */
 static const struct field acquire_optional[] = {
     NUMBER(message_acquire, tries, MESSAGE_TRIES_ONLY),
 };
@@ -135,7 +135,7 @@ static const struct field amend_fields[] = {
     DELAY(message_amend, lock_delay_ms),
     TOKEN(message_amend, token_last),
 };
-/* Optional, because earlier releases do not know it; see message_amend. */
+/* Optional, because earlier releases do not have these fields; see struct message_amend. */
 static const struct field amend_optional[] = {
     TOKEN(message_amend, token_used),
     BOOL(message_amend, in_use),
@@ -158,8 +158,8 @@ static const struct field version_fields[] = {
     ASKED(message_version),
     ORDER(message_version, version),
 };
-/* Optional, because earlier releases do not know it: to them every recall is for a request that
- * waits. */
+/* Optional, because earlier releases do not have the field. They treat every recall as
+ * MESSAGE_RECALL_WAITS. */
 static const struct field recall_optional[] = {
     NUMBER(message_version, recall, MESSAGE_RECALL_END - 1),
 };
@@ -167,13 +167,14 @@ static const struct field break_fields[] = {
     AGENT(message_break, agent), U64(message_break, request_id), NAME(message_break, name),
     BOOL(message_break, now),    ORDER(message_break, version),
 };
-/* Optional, because earlier releases do not know it: the break then names no user. */
+/* Optional, because earlier releases do not have the field. A break from such an agent has no
+ * user. */
 static const struct field break_optional[] = {
     NUMBER(message_break, user, UINT64_C(1) << 32),
 };
 static const struct field outcome_fields[] = {
     AGENT(message_outcome, agent), U64(message_outcome, request_id),
-    FIELD(message_outcome, result, FIELD_SIGNED, 99), /* the codes that exist, and room */
+    FIELD(message_outcome, result, FIELD_SIGNED, 99), /* leaves room for later error codes */
 };
 static const struct field check_fields[] = {
     AGENT(message_check, agent), U64(message_check, request_id), NAME(message_check, name),
@@ -270,7 +271,7 @@ static const struct field share_fields[] = {
     U32(message_share, epoch),
 };
 
-/* The envelope, behind the kind. */
+/* The fields after the kind that all messages have. */
 static const struct field envelope_fields[] = {
     AGENT_OR_NONE(message, to),
     BOOL(message, relayed),
@@ -283,7 +284,7 @@ struct message_schema {
     const struct field *fields;
     uint32_t count;
     uint32_t optional_count;
-    const struct field *optional; /* behind all other fields, from OPTIONAL_SINCE on */
+    const struct field *optional; /* after all other fields, from version OPTIONAL_SINCE on */
 };
 
 #define SCHEMA(label, array)                                                                       \
@@ -297,7 +298,7 @@ struct message_schema {
         .optional_count = COUNT(more),                                                             \
     }
 
-/* The version from which on an array may have more fields than a reader knows. */
+/* From this version on a message may have more fields than its reader knows. */
 enum { OPTIONAL_SINCE = 4 };
 
 static const struct message_schema schemas[] = {
@@ -390,7 +391,8 @@ static bool read_name(struct hfi_reader *reader, bool or_none, struct message_na
     return true;
 }
 
-/* Visible ASCII or nothing, in a member of so many bytes, its zero included. */
+/* Writes a text of printable ASCII or an empty text, from a member of member_size bytes including
+ * the final zero. */
 static void write_visible(struct hfi_writer *writer, const char *text, uint32_t member_size)
 {
     size_t size = strnlen(text, member_size);
@@ -456,7 +458,8 @@ static void member_store(unsigned char *member, uint32_t size, uint64_t value)
     }
 }
 
-/* An int64_t may be anything; an int32_t is an error code: -max..0. */
+/* Returns whether the value is allowed. An int64_t may have any value; an int32_t is an error code
+ * in -max..0. */
 static bool signed_fits(const struct field *field, int64_t value)
 {
     return field->size == sizeof(int64_t) || (value <= 0 && value >= -(int64_t)field->max);
@@ -608,8 +611,8 @@ static bool read_fields(struct hfi_reader *reader, const struct field *fields, u
     return true;
 }
 
-/* Reads the head of an array of at most `most` elements, or, if `exactly` is set, of exactly that
- * many. */
+/* Reads the head of an array. It must have at most `most` elements, or exactly `most` if `exactly`
+ * is set. */
 static bool read_head(struct hfi_reader *reader, uint32_t most, bool exactly, uint32_t *count,
                       const char *what, struct wire_fault *fault)
 {
@@ -651,7 +654,8 @@ static bool read_value(struct hfi_reader *reader, struct message_value *value,
     for (uint32_t i = 0; i < count; i++) {
         struct message_share *share = &value->shares[i];
 
-        memset(share, 0, sizeof *share); /* padding too: a message is compared and hashed */
+        /* the padding, too, because messages are compared and hashed as bytes */
+        memset(share, 0, sizeof *share);
         if (!read_head(reader, COUNT(share_fields), true, &length, "share", fault) ||
             !read_fields(reader, share_fields, COUNT(share_fields), share, fault)) {
             return false;
@@ -704,8 +708,7 @@ static bool read_hello_tail(struct hfi_reader *reader, struct message_hello *hel
     return true;
 }
 
-/* Returns how many elements follow the fields of a message of this kind. The fields are read
- * already. */
+/* Returns how many elements follow the fields of this message. The fields must have been read. */
 static uint32_t tail_count(const struct message *message)
 {
     switch (message->kind) {
@@ -792,7 +795,7 @@ static bool is_empty(const struct field *field, const void *base)
     return at == field->size;
 }
 
-/* Returns how many optional fields to write: trailing empty ones are left out. */
+/* Returns how many optional fields to write. Empty ones at the end are left out. */
 static uint32_t optional_count(const struct message_schema *schema, uint32_t version,
                                const struct message *message)
 {
@@ -804,8 +807,8 @@ static uint32_t optional_count(const struct message_schema *schema, uint32_t ver
     return count;
 }
 
-/* Reads past that many items of any type, without interpreting them. It ends with the packet at the
- * latest, because each step takes at least one byte. */
+/* Skips `count` items of any type. The loop ends at the end of the packet at the latest, because
+ * each item has at least one byte. */
 static bool skip_items(struct hfi_reader *reader, uint64_t count)
 {
     while (count > 0) {
@@ -819,8 +822,8 @@ static bool skip_items(struct hfi_reader *reader, uint64_t count)
     return true;
 }
 
-/* Reads the optional fields, and skips later ones. `left` elements follow those that every release
- * of this version knows. */
+/* Reads the optional fields, and skips fields of later releases. `left` is the number of elements
+ * after the fields that are not optional. */
 static bool read_optional(struct hfi_reader *reader, const struct message_schema *schema,
                           uint32_t left, struct message *message, struct wire_fault *fault)
 {
@@ -867,7 +870,7 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
     if (!read_fields(reader, envelope_fields, COUNT(envelope_fields), message, fault)) {
         return false;
     }
-    /* The size of an array is checked before more than its fields is looked for. */
+    /* The array must be large enough for its fields before they are read. */
     known = 1 + COUNT(envelope_fields) + schema->count;
     if (count < known || !read_fields(reader, schema->fields, schema->count, &message->as, fault)) {
         return false;

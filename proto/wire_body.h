@@ -1,10 +1,10 @@
 /*
- * The bodies of messages as msgpack: one table of fields for each kind, used for writing and for
- * reading. Private to proto/. wire.h has packets; SCHEMA.md describes the same in words.
+ * The encoding of message bodies in msgpack. One table of fields for each kind is used to write and
+ * to read. Private to proto/. wire.h has packets, and SCHEMA.md describes the fields in words.
  *
  * A body is an array: kind, to, relayed, then the kind's fields in the table's order. From version
- * 4 on the kind's optional fields follow; trailing ones may be left out. After these may come
- * fields that a later release has added.
+ * 4 on the kind's optional fields follow. Those at the end may be left out. Fields that a later
+ * release has added may come after them.
  */
 #ifndef PROTO_WIRE_BODY_H
 #define PROTO_WIRE_BODY_H
@@ -15,28 +15,28 @@
 
 #include <stdbool.h>
 
-/* The fault of a message, for people: static texts. */
+/* The fault of an invalid message, for people. The texts are static. */
 struct wire_fault {
-    const char *kind;  /* NULL: it has none that is known */
-    const char *field; /* NULL: its number of fields, or its end */
+    const char *kind;  /* NULL: the kind is missing or not known */
+    const char *field; /* NULL: the number of fields is wrong, or the message ends too early */
 };
 
-/* Writes a message. Out of room sets writer->failed; a field out of its range is a bug of the
- * caller (HF_CHECK): values from people or other agents were checked before they got here. */
+/* Writes a message. Sets writer->failed if it does not fit. A field out of its range is a bug of
+ * the caller (HF_CHECK), who must have checked values from people and from other agents before. */
 void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct message *message);
 
-/* Reads a message whose array head has `count` elements. Fills in kind, to, relayed and body of
- * *message, which the caller has zeroed; of shares only share_count are written. Returns false with
- * *fault filled in. */
+/* Reads a message whose array head has `count` elements. Fills in kind, to, relayed and the body of
+ * *message, which the caller has set to zeros. Of the shares it writes only the first share_count.
+ * Returns false with *fault filled in if the message is invalid. */
 bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
                     struct message *message, struct wire_fault *fault)
     __attribute__((warn_unused_result));
 
-/* Returns a name such as "ACCEPT"; NULL: there is no such kind. */
+/* Returns the name of the kind, such as "ACCEPT", or NULL if there is no such kind. */
 const char *wire_kind_name(enum message_kind kind);
 
-/* Reads an agent's or cell's name, which may be empty only if `or_none` is set. *agent is zeroed
- * first. */
+/* Reads the name of an agent or a cell into *agent, whose other bytes become zeros. The name may be
+ * empty only if `or_none` is set. */
 bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_agent *agent)
     __attribute__((warn_unused_result));
 void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent);

@@ -1,22 +1,23 @@
 /*
- * Gossip as bytes: what agents report to each other about the cell, so that people can see it.
- * SCHEMA.md has every field; core/gossip.h describes how it spreads.
+ * The encoding of gossip, by which agents report to each other about the cell, so that people can
+ * see it. SCHEMA.md has every field; core/gossip.h describes how gossip spreads.
  *
- * A packet is one msgpack array, at most GOSSIP_PACKET_MAX bytes, carried as one item of a packet
- * of proto/wire.h:
+ * A packet is one msgpack array of at most GOSSIP_PACKET_MAX bytes. It is sent as one item of a
+ * packet of proto/wire.h:
  *
  *   [kind, answer, incarnation, beat_ms, [entry...]]
  *
- * Its entries are items (what an author publishes), digests (one hash for each author of all that
- * the sender has from it), or buckets (up to 256 hashes for one author).
+ * The entries of a packet are items, digests, or buckets. An author publishes items. A digest is
+ * one hash of all items that the sender has of one author. Buckets are up to 256 hashes of parts of
+ * one author's items.
  *
- * The body of an item is a kind and that kind's fields. It is stored and passed on as it arrived,
- * so an agent need not understand everything that it passes on.
+ * The body of an item is a kind and that kind's fields. An agent stores a body and passes it on
+ * exactly as it arrived, so it also passes on fields that it does not know.
  *
  * Times are ages in milliseconds, never readings of a clock.
  *
- * Decoding trusts nothing. Everything is checked before anything is used, a packet is accepted
- * whole or not at all, and nothing is allocated. May be called from any thread.
+ * The decoder checks a whole packet before it returns any part of it, and accepts the packet whole
+ * or not at all. It allocates no memory. Any thread may call these functions.
  */
 #ifndef PROTO_GOSSIP_H
 #define PROTO_GOSSIP_H
@@ -32,8 +33,7 @@ enum {
     GOSSIP_ENTRIES_MAX = 256, /* in one packet */
     GOSSIP_BODY_MAX = 2048,   /* larger than every item */
     GOSSIP_BUCKETS = 256,
-    GOSSIP_HOLDERS_MAX = 4, /* an item has at most so many holders of a lock; the totals may be
-                             * higher */
+    GOSSIP_HOLDERS_MAX = 4, /* the most holders in one item; holder_total may be higher */
     GOSSIP_WAITERS_MAX = 8,
     GOSSIP_COMMAND_MAX = 160,
 };
@@ -41,9 +41,9 @@ enum {
 enum gossip_packet_kind { GOSSIP_ITEMS = 1, GOSSIP_DIGEST, GOSSIP_HASHES };
 
 enum gossip_item_kind {
-    GOSSIP_AGENT = 1, /* the author itself */
-    GOSSIP_OWNED,     /* by a voter: the partitions that it coordinates */
-    GOSSIP_DEAD,      /* by a voter: a session that has expired */
+    GOSSIP_AGENT = 1, /* about the author itself */
+    GOSSIP_OWNED,     /* a voter's item: the partitions that it coordinates */
+    GOSSIP_DEAD,      /* a voter's item: a session that has expired */
     GOSSIP_LOCK,      /* a lock with holders or waiters on the author's host */
 };
 
@@ -52,17 +52,17 @@ enum gossip_session { GOSSIP_SAFE = 0, GOSSIP_JEOPARDY, GOSSIP_LOST };
 struct gossip_agent {
     char address[MESSAGE_ADDRESS_MAX]; /* "": none */
     bool voter;
-    uint32_t epoch; /* of its session; 0: none yet */
+    uint32_t epoch; /* the epoch of the author's session; 0: none yet */
     uint32_t state; /* enum gossip_session */
 };
 
 struct gossip_dead {
     struct message_agent agent;
-    uint32_t epoch; /* this epoch and all before it */
+    uint32_t epoch; /* this epoch and all earlier ones have expired */
 };
 
 struct gossip_holder {
-    int64_t pid; /* -1: unknown, as below */
+    int64_t pid; /* -1: unknown, here and in the fields below */
     int64_t uid;
     uint64_t token;
     int64_t held_ms;
@@ -81,9 +81,9 @@ struct gossip_lock {
     struct message_name name;
     uint32_t state; /* enum hf_state */
     int64_t closed_ms;
-    uint32_t holder_total; /* how many holders the lock has */
+    uint32_t holder_total; /* the number of holders on the author's host */
     uint32_t waiter_total;
-    uint32_t holder_count; /* how many of them the item has */
+    uint32_t holder_count; /* the number of holders in this item */
     uint32_t waiter_count;
     struct gossip_holder holders[GOSSIP_HOLDERS_MAX];
     struct gossip_waiter waiters[GOSSIP_WAITERS_MAX];
@@ -99,8 +99,8 @@ struct gossip_item {
     } as;
 };
 
-/* An item's author and number. A higher incarnation replaces all items of a lower one; a higher
- * number replaces the same item with a lower one. */
+/* The author and the number of an item. The items of a higher incarnation replace all items of a
+ * lower one. An item with a higher number replaces the same item with a lower number. */
 struct gossip_stamp {
     struct message_agent author;
     uint64_t incarnation; /* of the author's process */
@@ -111,13 +111,14 @@ struct gossip_stamp {
 struct gossip_digest {
     struct message_agent author;
     uint64_t incarnation;
-    /* How long the author's process had run when it last gave a sign of life. */
+    /* For how long the author's process had run when it sent the last heartbeat that the sender
+     * knows. */
     uint64_t heartbeat_ms;
-    uint32_t age_ms; /* how long ago that sign was */
-    uint64_t hash;   /* a hash of all its items */
+    uint32_t age_ms; /* the age of that heartbeat */
+    uint64_t hash;   /* a hash of all items of the author */
 };
 
-/* The hashes of an author's buckets that are not 0, in ascending order of their index. */
+/* Those hashes of an author's buckets that are not 0, in ascending order of the buckets' index. */
 struct gossip_hashes {
     struct message_agent author;
     uint64_t incarnation;
@@ -130,11 +131,11 @@ struct gossip_hashes {
 
 /* ---- bodies ---- */
 
-/* Writes an item's body; a command that is not clean UTF-8 is cleaned. Returns its size, or 0 if it
- * does not fit or a field is out of its range. */
+/* Writes an item's body. In a command, '?' replaces what is not text. Returns the body's size, or 0
+ * if it does not fit or a field is out of its range. */
 size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t size)
     __attribute__((warn_unused_result));
-/* Returns false if the bytes are no valid body. */
+/* Returns false if the bytes are not a valid body. */
 bool gossip_body_decode(const void *bytes, size_t size, struct gossip_item *out)
     __attribute__((warn_unused_result));
 
@@ -159,8 +160,8 @@ bool gossip_add_digest(struct gossip_writer *writer, const struct gossip_digest 
     __attribute__((warn_unused_result));
 bool gossip_add_hashes(struct gossip_writer *writer, const struct gossip_hashes *hashes)
     __attribute__((warn_unused_result));
-/* Returns the packet's size. answer on ITEMS means that more items are available; on DIGEST it
- * means that this digest is an answer and gets none. */
+/* Returns the packet's size. answer: in a packet of items, more items are available; in a packet of
+ * digests, the packet is an answer and gets no answer. */
 size_t gossip_end(struct gossip_writer *writer, bool answer);
 
 /* ---- reading ---- */
@@ -175,11 +176,11 @@ struct gossip_reader {
     uint64_t heartbeat_ms;
 };
 
-/* Checks the whole packet. Returns false if it is not what SCHEMA.md allows. */
+/* Checks the whole packet. Returns false if SCHEMA.md does not allow it. */
 bool gossip_open(struct gossip_reader *reader, const void *bytes, size_t size)
     __attribute__((warn_unused_result));
-/* These return the next entry of the packet's kind; false if there is none. body points into the
- * packet. */
+/* These functions return the next entry, for a packet of their kind. They return false if there is
+ * none. *body points into the packet. */
 bool gossip_next_item(struct gossip_reader *reader, struct gossip_stamp *stamp,
                       struct gossip_item *item, const unsigned char **body, size_t *size);
 bool gossip_next_digest(struct gossip_reader *reader, struct gossip_digest *out);

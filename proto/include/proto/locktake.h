@@ -1,18 +1,19 @@
 /*
  * The steps of taking and releasing a lock that nobody else wants, as inline functions. lockword.c
- * builds the general calls from them, libholdfast its fast path. So the order of the steps is
- * written in one place. The caller supplies the clock (an inline reading of the vDSO in
- * libholdfast, an injected one elsewhere). The rules are in lockword.h.
+ * uses them for its calls, and libholdfast for its fast path, so that only this file determines the
+ * order of the steps. The caller passes a clock: libholdfast an inline reading of the vDSO, other
+ * callers an injected one. lockword.h has the rules.
  *
- * Taking exclusively: hfi_take_look, hfi_take_swap, hfi_take_check. A caller may do other things
- * between them. After a successful swap it must check, or release.
+ * An exclusive take calls hfi_take_look(), hfi_take_swap() and hfi_take_check(). The caller may do
+ * other work between these calls. After a successful swap it must call hfi_take_check(), or release
+ * the word.
  */
 #ifndef PROTO_LOCKTAKE_H
 #define PROTO_LOCKTAKE_H
 
 #include "proto/lockword.h"
 
-/* A clock: returns CLOCK_BOOTTIME, ns. arg: that of struct hfi_kernel. */
+/* A clock. It returns CLOCK_BOOTTIME in ns. arg is the arg of struct hfi_kernel. */
 typedef int64_t hfi_clock(void *arg);
 
 static inline _Atomic uint64_t *word_of(const struct hfi_actor *actor, uint32_t slot)
@@ -26,8 +27,8 @@ static inline uint32_t since_now(int64_t now_ns)
 }
 
 /*
- * Returns why a word cannot be taken exclusively; HFI_HELD if it can. Does not look at the waiters
- * bit; the caller must.
+ * Returns why the word cannot be taken, or HFI_HELD if it can. Does not look at the waiters bit,
+ * which the caller must check.
  */
 static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_t slot,
                                         uint64_t word, bool shared)
@@ -46,8 +47,8 @@ static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_
         return HFI_OCCUPIED;
     }
     if (!shared) {
-        /* relaxed: it follows an acquiring load of the word; token_top only rises while the grant
-         * lasts */
+        /* relaxed: the caller has loaded the word with acquire order; token_top only rises while
+         * the grant lasts */
         uint64_t top = atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed);
         if ((word & HFI_W_TOKEN) >= (top & HFI_W_TOKEN)) {
             return HFI_UNGRANTED;
@@ -56,7 +57,8 @@ static inline enum hfi_outcome obstacle(const struct hfi_region *region, uint32_
     return HFI_HELD;
 }
 
-/* Returns whether the queue lets a reader past: nobody waits, or its run has been admitted. */
+/* Returns whether a reader may enter now: nobody waits, or admit_readers() has admitted its
+ * ticket. */
 static inline bool admitted(const struct hfi_region *region, uint32_t slot, uint64_t word,
                             uint64_t place)
 {
@@ -66,13 +68,14 @@ static inline bool admitted(const struct hfi_region *region, uint32_t slot, uint
     if (!place || (place & HFI_WAIT_BARGING)) {
         return false;
     }
-    /* seq_cst: pairs with the raise in admit_readers(). Tickets wrap. */
+    /* seq_cst: pairs with the raise in admit_readers(). The difference is signed because tickets
+     * wrap. */
     uint32_t admit = atomic_load(&region->slots[slot].admit);
     return (int32_t)(admit - (uint32_t)(place >> HFI_WAIT_TICKET_SHIFT)) >= 0;
 }
 
-/* Returns whether this word can be taken exclusively, by one comparison; top is the slot's
- * token_top. */
+/* Returns whether this word can be taken exclusively, by one comparison. top is the slot's
+ * token_top. If it returns false, obstacle() finds the reason. */
 static inline bool hfi_take_clear(uint64_t word, uint64_t top)
 {
     return __builtin_expect(
@@ -83,10 +86,10 @@ static inline bool hfi_take_clear(uint64_t word, uint64_t top)
 }
 
 /*
- * The look before a swap. *seen is the word, HFI_HELD if it can be taken without waiting.
- * *in_queue: the handle's cell is not clear, so it takes the lock only through the queue (rule
- * 4). The word is read first, then the cell: a place in the queue that is taken in between
- * changes the word.
+ * Looks at the word before a swap, and sets *seen to it. Returns HFI_HELD if the word can be taken
+ * without waiting. *in_queue: the handle's wait cell is not clear, so the handle takes the lock
+ * only through the queue (rule 4). The function reads the word before the cell. If the handle takes
+ * a place in the queue in between, the word changes, and the swap fails.
  */
 static inline enum hfi_outcome hfi_take_look(const struct hfi_actor *actor,
                                              const struct hfi_request *request, uint64_t *seen,
@@ -94,23 +97,22 @@ static inline enum hfi_outcome hfi_take_look(const struct hfi_actor *actor,
 {
     const struct hfi_region *region = actor->region;
     /* acquire: pairs with the agent's swap in hfi_grant(); every later swap of the word continues
-     * its release sequence. The token_top that is loaded below belongs to the grant that this word
-     * shows, or to a later range of it */
+     * the release sequence of that swap. So the token_top that is loaded below belongs to the grant
+     * in this word, or to a later range of the same grant. */
     *seen = atomic_load_explicit(word_of(actor, request->slot), memory_order_acquire);
     *in_queue = request->seat != HFI_SEAT_NONE && atomic_load(hfi_seat_wait(region, request->seat));
-    /* relaxed: it only rises while the grant lasts; a thread that reads an old value takes the slow
-     * path */
+    /* relaxed: token_top only rises while the grant lasts; a thread that reads an old value takes
+     * the slow path */
     uint64_t top = atomic_load_explicit(&region->slots[request->slot].token_top,
                                         memory_order_relaxed);
     if (hfi_take_clear(*seen, top)) {
-        return HFI_HELD; /* no obstacle, by one comparison */
+        return HFI_HELD; /* the common case needs one comparison */
     }
     enum hfi_outcome why = obstacle(region, request->slot, *seen, false);
     return why == HFI_HELD && (*seen & HFI_W_WAITERS) ? HFI_OCCUPIED : why;
 }
 
-/* Returns the word with the actor as its holder, and with the token after that of the free word
- * `seen`. */
+/* Returns the free word `seen` with the actor as its holder and the next token. */
 static inline uint64_t hfi_take_word(const struct hfi_actor *actor, uint64_t seen)
 {
     return seen + 1 + ((uint64_t)actor->holder << HFI_W_HOLDER_SHIFT);
@@ -123,8 +125,8 @@ static inline bool hfi_take_swap(const struct hfi_actor *actor, uint32_t slot, u
     return atomic_compare_exchange_strong(word_of(actor, slot), seen, mine);
 }
 
-/* The addresses that are read after a swap. They are computed before the swap, because the
- * processor executes no other instruction during it. */
+/* The addresses that a take reads after the swap. They are computed before the swap, because the
+ * processor executes no other instruction during a swap. */
 struct hfi_aim {
     _Atomic uint64_t *word;
     const _Atomic uint64_t *lease;
@@ -141,8 +143,8 @@ static inline struct hfi_aim hfi_aim(const struct hfi_actor *actor, uint32_t slo
 }
 
 /*
- * To be called after the swap: checks whether it is a hold. Returns HFI_HELD, HFI_DRAINING (see
- * hfi_try_exclusive), or why it is no hold; in that case the word was released.
+ * To be called after the swap. Checks whether the take is a hold. Returns HFI_HELD, HFI_DRAINING
+ * (see hfi_try_exclusive()), or why there is no hold; in that last case it has released the word.
  */
 static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
                                               const struct hfi_request *request, struct hfi_aim aim,
@@ -151,23 +153,25 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
 {
     struct hfi_region *region = actor->region;
     uint32_t slot = request->slot;
-    /* seq_cst: the scan comes before the second look at the word (rule 6), because the agent closes
-     * the word before it clears a dead reader's cell */
+    /* seq_cst: the scan comes before the second look at the word (rule 6). The agent closes the
+     * word before it clears a dead reader's cell, so a take that misses the cell sees the closed
+     * word. */
     bool readers = (mine & HFI_W_CELLS) && hfi_has_readers(region, slot, HFI_SEAT_NONE);
-    /* seq_cst: read after the swap; pairs with hfi_publish(), which publishes after the words were
-     * changed */
+    /* seq_cst: this load follows the swap. It pairs with hfi_publish(), which stores the lease
+     * after the agent has changed the words. */
     uint64_t lease = atomic_load(aim.lease);
     int64_t now_ns = clock(actor->kernel->arg);
     uint64_t again = atomic_load(aim.word);
     if (request->limit_ns) {
-        hfi_ring(actor, slot); /* the agent has to end the hold when its time is over */
+        /* the agent must learn of the hold's limit, to end the hold in time */
+        hfi_ring(actor, slot);
     }
     held->token = hfi_token(atomic_load_explicit(&aim.slot->token_top, memory_order_relaxed), mine);
     held->cell = 0;
     held->epoch = hfi_lease_epoch(lease);
     held->deadline_ns = hfi_lease_deadline_ns(lease);
     if (!hfi_word_names(again, actor->holder, held->token)) {
-        return HFI_OCCUPIED; /* the agent has taken the word away again */
+        return HFI_OCCUPIED; /* the agent has taken the word away since the swap */
     }
     if (hfi_lease_left_ns(region->trust, lease, now_ns) <= 0) {
         hfi_release(actor, slot, held->token);
@@ -176,13 +180,14 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
     if (request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&hfi_seat(region, request->seat)->deadline_ns);
         held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
-        if (now_ns >= own_ns) { /* this process was stopped for longer than the hold was to last */
+        if (now_ns >= own_ns) {
+            /* this process was stopped between the swap and now, for longer than the limit */
             hfi_release(actor, slot, held->token);
             return HFI_OCCUPIED;
         }
     }
-    /* relaxed: only people see it, and no decision depends on it. A load costs less than a store
-     * before a swap. */
+    /* relaxed: `since` is only shown to people. It is stored only if it changes, because a load
+     * costs less than a store before the next swap. */
     _Atomic uint32_t *since = &aim.slot->since;
     if (atomic_load_explicit(since, memory_order_relaxed) != since_now(now_ns)) {
         atomic_store_explicit(since, since_now(now_ns), memory_order_relaxed);
@@ -194,9 +199,9 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
 }
 
 /*
- * The check for the common case: no reader's cell, nobody watches, no limit, and the word is as it
- * was swapped. *lease is the lease of the hold. Returns false if hfi_take_check() has to look
- * again.
+ * The check after the swap in the common case: there is no reader's cell, nobody watches, the hold
+ * has no limit, and the word has not changed since the swap. *lease: the lease of the hold. Returns
+ * false if the caller must call hfi_take_check().
  */
 static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *clock,
                                   uint64_t *lease)
@@ -210,27 +215,28 @@ static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *
     if (!hfi_lease_counts(aim.trust, *lease, now_ns) || atomic_load(aim.word) != mine) {
         return false;
     }
-    /* relaxed: only people see it, and no decision depends on it. A load costs less than a store
-     * before a swap. */
+    /* relaxed: `since` is only shown to people. It is stored only if it changes, because a load
+     * costs less than a store before the next swap. */
     if (atomic_load_explicit(&aim.slot->since, memory_order_relaxed) != since_now(now_ns)) {
         atomic_store_explicit(&aim.slot->since, since_now(now_ns), memory_order_relaxed);
     }
     return true;
 }
 
-/* Frees the word if it names the actor with this token and nobody waits for a change of it.
- * Otherwise returns false and changes nothing; the caller goes on with hfi_release_slowly(). */
+/* Frees the word if it names this holder with this token, and nobody waits for a change of the
+ * word. Otherwise changes nothing and returns false; the caller must then call
+ * hfi_release_slowly(). */
 static inline bool hfi_free(_Atomic uint64_t *word, uint32_t holder, uint64_t token)
 {
-    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed); /* the swap checks this
-                                                                       * value */
+    /* relaxed, because the swap checks this value */
+    uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
     return hfi_word_names(seen, holder, token) &&
            !(seen & (HFI_W_WAITERS | HFI_W_RECALL | HFI_W_BARGERS | HFI_W_WATCHED)) &&
-           /* seq_cst (release: pairs with the acquire of the next taker) */
+           /* seq_cst (at least release): pairs with the acquire of the next take */
            atomic_compare_exchange_strong(word, &seen, seen & ~HFI_W_HOLDER);
 }
 
-/* Does what hfi_release() does, for a word that hfi_free() does not free. */
+/* Releases the hold like hfi_release(), for a word that hfi_free() does not free. */
 enum hfi_outcome hfi_release_slowly(const struct hfi_actor *actor, uint32_t slot, uint64_t token);
 
 /* Clears a counted reader's cell. Returns false if the cell was not counted, or has changed. */
@@ -239,22 +245,23 @@ static inline bool hfi_clear_cell(struct hfi_seat *seat, uint64_t cell)
     uint64_t cleared = cell & ~(HFI_CELL_COUNT | HFI_CELL_SEQUENCE << HFI_CELL_SEQUENCE_SHIFT);
     uint64_t sequence = (cell >> HFI_CELL_SEQUENCE_SHIFT) + 1;
     cleared |= (sequence & HFI_CELL_SEQUENCE) << HFI_CELL_SEQUENCE_SHIFT;
-    /* seq_cst: the reader is out before it looks at the word (rule 6) */
+    /* seq_cst: the reader clears its cell before it looks at the word (rule 6) */
     return (cell & HFI_CELL_COUNT) && atomic_compare_exchange_strong(&seat->reader, &cell, cleared);
 }
 
-/* To be called when a reader has left, and the word shows that a writer waits or that the agent
- * watches: wakes the writer, and rings. */
+/* To be called when a reader has cleared its cell, and the word shows a writer, a recall or a
+ * watch. Wakes the writer, and rings for the agent. */
 void hfi_reader_left(const struct hfi_actor *actor, uint32_t slot, uint64_t word);
 
-/* Does what hfi_release_shared() does. */
+/* Releases a shared hold: hfi_release_shared(), inline. */
 static inline enum hfi_outcome hfi_free_shared(const struct hfi_actor *actor, uint32_t slot,
                                                uint32_t seat, uint64_t cell)
 {
     if (!hfi_clear_cell(hfi_seat(actor->region, seat), cell)) {
         return HFI_GONE;
     }
-    /* seq_cst: after the cell; a writer that took the word before has scanned or is woken */
+    /* seq_cst: this load follows the change of the cell. A writer that holds the word has either
+     * seen the cell cleared in its scan, or is woken here. */
     uint64_t word = atomic_load(word_of(actor, slot));
     if (word & (HFI_W_HOLDER | HFI_W_RECALL | HFI_W_WATCHED)) {
         hfi_reader_left(actor, slot, word);
@@ -262,7 +269,7 @@ static inline enum hfi_outcome hfi_free_shared(const struct hfi_actor *actor, ui
     return HFI_RELEASED;
 }
 
-/* Does what hfi_try_shared() does, for a reader that may have a place in the queue (0: none). */
+/* hfi_try_shared(), inline, for a reader that may have a place in the queue (0: it has none). */
 static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
                                                const struct hfi_request *request, uint64_t place,
                                                hfi_clock *clock, struct hfi_held *held)
@@ -271,15 +278,17 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
     uint32_t slot = request->slot;
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     _Atomic uint64_t *word = word_of(actor, slot);
-    uint64_t before = atomic_load_explicit(word, memory_order_relaxed); /* the word is loaded again
-                                                                         * below */
+    /* relaxed, because the word is loaded again below */
+    uint64_t before = atomic_load_explicit(word, memory_order_relaxed);
     enum hfi_outcome why = obstacle(region, slot, before, true);
     if (why != HFI_HELD || !admitted(region, slot, before, place)) {
         return why == HFI_HELD ? HFI_OCCUPIED : why;
     }
     uint64_t old = atomic_load_explicit(&seat->reader, memory_order_relaxed);
     if ((old & HFI_CELL_COUNT) || !(before & HFI_W_CELLS)) {
-        return HFI_UNGRANTED; /* the agent sets the bit before it gives a seat to a reader */
+        /* the cells bit is missing, although the agent sets it before it gives a reader a seat: the
+         * word was damaged */
+        return HFI_UNGRANTED;
     }
     uint64_t lease = atomic_load(&region->header->lease);
     if (request->limit_ns) {
@@ -306,7 +315,7 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
         why = HFI_NO_LEASE;
     }
     if (why == HFI_HELD && atomic_load(&seat->reader) != cell) {
-        return HFI_OCCUPIED; /* the agent has taken the cell away again */
+        return HFI_OCCUPIED; /* the agent has taken the cell away since the swap */
     }
     if (why != HFI_HELD) {
         hfi_release_shared(actor, slot, request->seat, cell);
@@ -323,7 +332,8 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
     if (request->limit_ns) {
         int64_t own_ns = (int64_t)atomic_load(&seat->deadline_ns);
         held->deadline_ns = own_ns < held->deadline_ns ? own_ns : held->deadline_ns;
-        hfi_ring(actor, slot); /* the agent has to end the hold when its time is over */
+        /* the agent must learn of the hold's limit, to end the hold in time */
+        hfi_ring(actor, slot);
     }
     if (after & HFI_W_WATCHED) {
         hfi_ring(actor, slot);

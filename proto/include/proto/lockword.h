@@ -1,43 +1,46 @@
 /*
  * The lock word's protocol: how the processes of one host take, queue for, hand over and release a
- * lock in the region. libholdfast and the agent run the same code; so does the simulator. It makes
- * no system call of its own: the kernel is injected (struct hfi_kernel).
+ * lock in the region. libholdfast, the agent and the simulator run the same code. The code makes no
+ * system call itself: the caller supplies the calls in struct hfi_kernel.
  *
  * Rules (docs/PROTOCOL.md; the model is tests/model/lockword.pml):
  *
- *  1. The process that the word names is the holder, and no other. Taking and handing over is one
- *     swap that installs holder and token together.
- *  2. A hold counts only while the header's epoch is the one read after the swap, its deadline is
- *     ahead, and the word (a reader: its cell) still shows it.
- *  3. Only a holder clears the waiters bit; then it scans the queue once more before it frees the
- *     lock. A waiter stores its cell, then makes sure of the bit: either it sees the bit cleared
- *     and sets it again, or the scan sees its cell (both sides seq_cst).
- *     Under a shared grant nobody can hold the word: the agent clears the bit, with the recall bit
- *     set from the clearing to the second look, so that nobody gets in.
+ *  1. The process that the word names is the only holder. To take a lock or to hand it over is one
+ *  swap, which installs holder and token together.
+ *  2. A hold counts only while three things are true: the header has the epoch that the take read
+ *  after its swap, the header's deadline is in the future, and the word (or the reader's cell)
+ *  still shows the hold.
+ *  3. Only a holder clears the waiters bit, and scans the queue once more before it frees the lock.
+ *     A waiter stores its cell, and then checks the bit. Either the waiter sees the bit cleared and
+ *     sets it again, or the holder's scan sees the cell (both sides seq_cst). Under a shared grant
+ *     no process can hold the word, so the agent clears the bit. It sets the recall bit from that
+ *     moment until its second scan, so that no process takes the lock meanwhile.
  *  4. A waiter that leaves the queue without the lock marks its cell LEFT, then looks at the word.
- *     If the word names it, it passes the lock on; if the word is free with waiters, it serves
- *     them. A waiter that accepts the lock clears its cell. A handle whose cell is not clear takes
- *     the lock exclusively only through the queue. So a word that names a handle whose cell says
- *     LEFT or PASSED is nobody's.
+ *     If the word names this waiter, it passes the lock on. If the word is free and there are
+ *     waiters, it serves them. A waiter that accepts the lock clears its cell. A handle whose cell
+ *     is not clear takes the lock exclusively only through the queue. So if a word names a handle
+ *     whose cell says LEFT or PASSED, no process holds the lock.
  *  5. A process that hands the lock to a waiter first notes the waiter in its own holder record
- *     (handing_to) and looks at the cell again. After the swap it looks once more: if the cell says
- *     LEFT, it changes it to PASSED by a swap, and the process that made that swap passes the lock
- *     on. A waiter that joins again finds LEFT (then nobody will pass on a word that names it: the
- *     word is its own) or PASSED (then the word is not its own).
- *     The agent gives a dead client's holder id and seats to nobody while a record names that id.
- *  6. A reader stores its cell, then loads the word; a writer takes the word, then scans the cells
- *     (all seq_cst): one of them sees the other, and the reader backs out.
- *  7. Undoing a take is a release: the token stays used, waiters are served.
- *  8. Readers enter past the waiters bit if their ticket is at most slot.admit. A run of readers
- *     at the head of the queue is admitted together; the last of them to enter finds the writer
- *     behind them at the head and names it.
+ *     (handing_to) and looks at the cell again. After the swap of the word it looks at the cell a
+ *     third time. If the cell says LEFT, the process swaps it to PASSED, and the process that
+ *     succeeds with this swap passes the lock on. A waiter that joins the queue again finds LEFT or
+ *     PASSED. After LEFT, nobody passes on a word that names the waiter, so the word is its own.
+ *     After PASSED, the word is not its own. The agent does not reuse a dead client's holder id and
+ *     seats while a holder record names that id.
+ *  6. A reader stores its cell, then loads the word. A writer takes the word, then scans the cells
+ *  (all seq_cst). So at least one of the two sees the other. A reader that sees a writer clears its
+ *  cell again.
+ *  7. To undo a take is a release: the token stays used, and waiters are served.
+ *  8. A reader may enter in spite of the waiters bit if its ticket is at most slot.admit. A run of
+ *  readers at the head of the queue is admitted together. The last of these readers that enters
+ *  finds the next writer at the head of the queue, and hands the word to it.
  */
 #ifndef PROTO_LOCKWORD_H
 #define PROTO_LOCKWORD_H
 
 #include "proto/region.h"
 
-/* The kernel's part of the protocol. arg is the first argument of each. */
+/* The system calls of the protocol. Each function gets arg as its first argument. */
 struct hfi_kernel {
     /* Sleeps while *word == expected, at most timeout_ns (negative: no limit). May wake early. */
     void (*sleep)(void *arg, _Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
@@ -45,7 +48,7 @@ struct hfi_kernel {
     void (*wake)(void *arg, _Atomic uint32_t *word, int count);
     /* CLOCK_BOOTTIME, ns. */
     int64_t (*now_ns)(void *arg);
-    /* Rings, so that the agent looks at the slot; its dirty bit is set already. */
+    /* Sends a RING to the agent. The caller has set the slot's dirty bit. */
     void (*ring)(void *arg);
     void *arg;
 };
@@ -59,54 +62,59 @@ struct hfi_actor {
 
 /* The outcome of a step of the protocol. */
 enum hfi_outcome {
-    HFI_HELD = 0,  /* taken; the hold counts */
-    HFI_RELEASED,  /* released */
-    HFI_OCCUPIED,  /* held by another or awaited by others */
-    HFI_DRAINING,  /* the word names this actor, but readers still hold */
-    HFI_CLOSED,    /* closed by a lock-delay */
-    HFI_UNGRANTED, /* the host has no grant, or it is being recalled, or its tokens are used up */
-    HFI_NO_LEASE,  /* the session is past its deadline */
-    HFI_RETIRED,   /* the slot is used up: open the name again */
-    HFI_GONE,      /* the word (the cell) no longer shows this hold */
+    HFI_HELD = 0, /* taken; the hold counts */
+    HFI_RELEASED, /* released */
+    HFI_OCCUPIED, /* held by another or awaited by others */
+    HFI_DRAINING, /* the word names this actor, but readers still hold */
+    HFI_CLOSED,   /* closed by a lock-delay */
+    /* the host has no grant for this mode, or the grant is recalled, or its tokens are used up */
+    HFI_UNGRANTED,
+    HFI_NO_LEASE, /* the session is past its deadline */
+    HFI_RETIRED,  /* the slot is used up: open the name again */
+    HFI_GONE,     /* the word (or the reader's cell) no longer shows this hold */
     HFI_CANCELED,
     HFI_TIMED_OUT,
-    HFI_DEADLOCK, /* an upgrade that another upgrade or writer already waits for */
-    HFI_REFUSED,  /* a try: the agent has answered that the lock is in use on another host */
+    HFI_DEADLOCK, /* an upgrade whose reader another upgrade or a writer waits for */
+    HFI_REFUSED,  /* of a try: the agent has answered that the lock is in use on another host */
 };
 
 /* A hold as its holder remembers it. */
 struct hfi_held {
-    uint64_t token; /* full 63 bits */
-    uint64_t cell;  /* a shared hold: the reader's cell as stored; exclusive: 0 */
+    uint64_t token; /* all 63 bits */
+    /* the reader's cell of a shared hold, as the reader stored it; 0 for an exclusive one */
+    uint64_t cell;
     uint32_t epoch;
-    int64_t deadline_ns; /* the earlier of the lease's deadline and the hold's own, as last known */
+    /* the earlier of the lease's deadline and the hold's own limit, when last read */
+    int64_t deadline_ns;
 };
 
-/* A handle's part in a take. */
+/* What a handle asks for. */
 struct hfi_request {
     uint32_t slot;
-    uint32_t seat; /* HFI_SEAT_NONE: no seat; a seat is needed to wait, to share, and for a limit */
-    int64_t limit_ns; /* the hold ends by itself after this time; 0: it does not */
+    /* HFI_SEAT_NONE: none. A handle needs a seat to wait, to share, and for a limit */
+    uint32_t seat;
+    int64_t limit_ns; /* the hold ends by itself after this time; 0: no limit */
     bool barging;
     bool trying; /* the handle waits only for an idle grant to come from another host */
 };
 
-/* Bounds what a wait may do. */
+/* What ends a wait without the lock. */
 struct hfi_wait_limit {
-    int64_t deadline_ns;            /* BOOTTIME; INT64_MAX: for ever */
+    int64_t deadline_ns;            /* CLOCK_BOOTTIME; INT64_MAX: no limit */
     const _Atomic uint32_t *cancel; /* the wait ends once this differs from cancel_seen */
     uint32_t cancel_seen;
 };
 
 /*
- * Tries to take the lock exclusively, without waiting. Returns HFI_HELD, with *held filled in, or
- * why not. HFI_DRAINING means that the word names this actor, but readers still hold: go on with
- * hfi_wait_exclusive, or undo the take with hfi_release.
+ * Tries to take the lock exclusively, without waiting. Returns HFI_HELD with *held filled in, or
+ * why it could not take the lock. HFI_DRAINING means that the word names this actor, but readers
+ * still hold. The caller must then call hfi_wait_exclusive(), or undo the take with hfi_release().
  */
 enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct hfi_request *request,
                                    struct hfi_held *held);
 
-/* Does the same for a shared hold. It needs a seat, and the word's cells bit. */
+/* Tries to take the lock shared, without waiting. The handle needs a seat, and the word needs its
+ * cells bit. */
 enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_request *request,
                                 struct hfi_held *held);
 
@@ -114,13 +122,13 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
  * Waits in the queue and takes the lock. Returns HFI_HELD, or another outcome without a hold:
  * HFI_CANCELED, HFI_TIMED_OUT or HFI_RETIRED. HFI_NO_LEASE: the lease ran out or the region was
  * abandoned; the caller connects to the agent if necessary, and calls again. HFI_GONE: the agent
- * took the place in the queue away; the caller connects to the agent. The place in the queue is
- * kept in *place. The caller sets *place to 0 before the first call, and passes it to hfi_leave()
- * if it does not call again.
+ * took the place in the queue away; the caller connects to the agent. *place is the place in the
+ * queue. The caller sets *place to 0 before the first call, and passes it to hfi_leave() if it does
+ * not call again.
  *
- * A request with `trying` ends with HFI_REFUSED as soon as the agent refuses it. At its limit it
- * returns HFI_UNGRANTED and keeps its place, as with HFI_NO_LEASE; the caller decides whether to go
- * on.
+ * A request with `trying` ends with HFI_REFUSED as soon as the agent refuses it. When its time is
+ * over, the call returns HFI_UNGRANTED and keeps the place in the queue, as after HFI_NO_LEASE. The
+ * caller decides whether to call again.
  */
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
@@ -130,32 +138,33 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
                                  const struct hfi_wait_limit *limit, uint64_t *place,
                                  struct hfi_held *held);
 
-/* Leaves the queue. If the lock was handed to this waiter meanwhile, passes it on. */
+/* Leaves the queue. If another process has handed the lock to this waiter, passes the lock on. */
 void hfi_leave(const struct hfi_actor *actor, const struct hfi_request *request, uint64_t *place);
 
 /* Releases an exclusive hold, or undoes a take. Returns HFI_RELEASED or HFI_GONE. */
 enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token);
 
-/* Releases a shared hold. Returns HFI_RELEASED; or HFI_GONE, if the cell was taken away. */
+/* Releases a shared hold. Returns HFI_RELEASED, or HFI_GONE if the agent has taken the cell
+ * away. */
 enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot, uint32_t seat,
                                     uint64_t cell);
 
-/* Changes an exclusive hold to a shared one, atomically. Changes *held. Returns HFI_HELD or
- * HFI_GONE. */
+/* Changes an exclusive hold to a shared one in such a way that no other exclusive hold comes in
+ * between. Sets *held to the shared hold. Returns HFI_HELD or HFI_GONE. */
 enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_request *request,
                                struct hfi_held *held);
 
 /*
- * Changes a shared hold to an exclusive one, after waiting until the other readers have gone.
- * Returns HFI_HELD, HFI_DEADLOCK, HFI_GONE, HFI_CANCELED, HFI_TIMED_OUT, or why the lock cannot be
- * taken now. The shared hold stays until HFI_HELD.
+ * Waits until the other readers have left, and changes a shared hold to an exclusive one. Returns
+ * HFI_HELD, HFI_DEADLOCK, HFI_GONE, HFI_CANCELED, HFI_TIMED_OUT, or why the lock cannot be taken
+ * now. After all outcomes except HFI_HELD and HFI_GONE the shared hold goes on.
  */
 enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
                              const struct hfi_wait_limit *limit, struct hfi_held *held);
 
 /*
- * To be called if hfi_upgrade() returned HFI_UNGRANTED: asks the agent for a grant to write under,
- * and notes in the seat that this shared hold waits for it. The note lasts until the hold ends, or
+ * To be called if hfi_upgrade() returned HFI_UNGRANTED: asks the agent for an exclusive grant, and
+ * notes in the seat that this shared hold waits for one. The note lasts until the hold ends, or
  * until hfi_ask_no_upgrade(). A process that waits calls this again and again.
  */
 void hfi_ask_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
@@ -164,8 +173,9 @@ void hfi_ask_no_upgrade(const struct hfi_actor *actor, const struct hfi_request 
                         const struct hfi_held *held);
 
 /*
- * Returns how long the hold still counts at now_ns; 0 or less: it does not count. Makes no system
- * call. If gone is not NULL, *gone is set to whether that is final (another epoch, holder or cell).
+ * Returns for how long the hold still counts at now_ns; 0 or less if it does not count. Makes no
+ * system call. If gone is not NULL, sets *gone to whether the hold can never count again, because
+ * the epoch, the holder or the cell is another one.
  */
 int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_request *request,
                          uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone);
@@ -176,125 +186,133 @@ int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_reque
  */
 void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 
-/* Asks the agent to look at a slot. */
+/* Sets the slot's dirty bit and rings, so that the agent looks at the slot. */
 void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 
-/* Finds the queue of a slot in order, for display: the waiters that no newcomer overtakes. Writes
- * the numbers of the first `size` seats into seats[], and returns how many there are in all. */
+/* Lists the queue of a slot in order, for display. The list has the waiters that no later waiter
+ * can overtake. Writes the first `size` seat numbers into seats[], and returns the number of all
+ * such waiters. */
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
 
 /* Returns the grant that the first waiter of the queue needs: shared, exclusive, or none if nobody
- * waits. Bargers come behind all others. */
+ * waits. Bargers count as behind all other waiters. */
 enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
 
 /* Which waiters of a slot's queue wait for a grant of another host. */
 struct hfi_awaited {
-    bool waits;    /* some wait until they get the lock */
-    bool tries;    /* some only try, and have not been refused yet */
-    uint32_t last; /* the last ticket of those that only try */
+    bool waits;    /* a waiter waits until it gets the lock */
+    bool tries;    /* a waiter only tries, and has not been refused yet */
+    uint32_t last; /* the highest ticket of the waiters that only try */
 };
 
 struct hfi_awaited hfi_awaited(const struct hfi_region *region, uint32_t slot);
 
-/* Returns whether any reader's cell of the slot counts, except that of seat `except`. */
+/* Returns whether a reader's cell of the slot shows a hold, apart from the cell of seat
+ * `except`. */
 bool hfi_has_readers(const struct hfi_region *region, uint32_t slot, uint32_t except);
 
-/* Returns whether a reader of the slot waits for a grant to write under. */
+/* Returns whether a reader of the slot waits for an exclusive grant (hfi_ask_upgrade()). */
 bool hfi_has_upgrades(const struct hfi_region *region, uint32_t slot);
 
-/* Calls of the agent alone. Each is one step after which the agent may be killed. */
+/* Only the agent calls the functions below. If it is killed within one of them, the next agent can
+ * go on from the state of the region. */
 
 /*
- * Ends an exclusive hold, or the hold of a dead holder: closes the lock until closed_until_ns. If
- * that time is not in the future, passes the lock on instead. Returns false if the word did not
- * name that holder.
+ * Ends the exclusive hold of that holder and closes the lock until closed_until_ns. If that time is
+ * not in the future, passes the lock on instead. Returns false if the word does not name that
+ * holder with that token.
  */
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
                int64_t closed_until_ns);
 
-/* Does the same for a reader's cell. cell: ends only this hold; 0: ends any hold. Returns false if
- * nobody reads there, or if it is another hold. */
+/* Ends a reader's hold in the same way. cell: only the hold with this cell; 0: any hold. Returns
+ * false if the seat has no such hold. */
 bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint64_t cell,
                       int64_t closed_until_ns);
 
 /* Opens a closed lock and serves it. */
 void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 
-/* Takes a dead client out of the queue, by marking its place LEFT. */
+/* Removes a dead client from the queue, by marking its place LEFT. */
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
 
-/* Passes the lock on if its word names this holder although the holder's cell says that it has
- * left: the process that was handing the lock over ended at that moment. Returns false if there is
- * nothing to do. */
+/* Passes the lock on if its word names this holder although the holder's wait cell says that it has
+ * left the queue. This happens if the process that was handing the lock over ended at that moment.
+ * Returns false if there is nothing to do. */
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat);
 
-/* Wakes every sleeper on the slot, since a process that ended may not have woken a sleeper that it
- * had to wake. */
+/* Wakes every sleeper on the slot, because a process may have ended before it woke a sleeper that
+ * it had to wake. */
 void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 
-/* Sets the recall bit; at most `handovers` local hand-overs come before the give-back. */
+/* Sets the recall bit. At most `handovers` more local hand-overs may follow before the grant goes
+ * back. */
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
 
-/* Clears the waiters bit under a shared grant if nobody waits: no process can hold the word there
- * and clear the bit. Otherwise bargers would never get in. */
+/* Clears the waiters bit under a shared grant if nobody waits. No process can do that, because
+ * under such a grant no process can hold the word (rule 3). With the bit set, bargers would never
+ * get in. */
 void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot);
 
 /* Changes an exclusive grant that only readers use to a shared one, and clears the recall bit. The
- * word's token becomes token_first, which lies in its range, unless it is higher already. Returns
- * false if the lock is held exclusively or closed, or if nobody reads. */
+ * word's token becomes token_first, which is in the grant's range, if it is lower. Returns false if
+ * the lock is held exclusively or closed, or if nobody reads. */
 bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_first);
 
-/* Takes an idle, recalled lock out of use (mode none). Returns false if it is in use or closed. */
+/* Sets the mode of an idle, recalled lock to none, so that no process can take it. Returns false if
+ * the lock is in use or closed. */
 bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
 
 /*
- * Puts a grant in force: mode, and tokens first .. last of the same 2^40 block. The word's token
- * becomes first - 1 unless it is higher already, and last if it is above that.
+ * Puts a grant in force: its mode, and its tokens from token_first to token_last, which are in one
+ * block of 2^40. The word's token is raised to token_first - 1 if it is lower, and reduced to
+ * token_last if it is higher.
  */
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                uint64_t token_first, uint64_t token_last);
 
-/* The range in which a word's token should be, as the agent knows it (low bits). */
+/* The range in which a word's token should be, by the agent's own knowledge (low 40 bits). */
 struct hfi_range {
     uint64_t floor;
     uint64_t last;
 };
 
 /*
- * To be called for a word whose token may be outside of the range because a process wrote over it.
- * If the token is outside, the whole range counts as used, and the process that the word names
- * holds nothing: the lock is closed until closed_until_ns, if that is in the future. Returns false
- * if the token is in the range. *before: the word as it was.
+ * To be called for a word whose token may be outside of the range because a process has overwritten
+ * the word. If the token is in the range, returns false. Otherwise the whole range counts as used,
+ * and the hold of the process that the word names ends. The lock is closed until closed_until_ns,
+ * if that is in the future. *before: the word before the change.
  */
 bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_range *range,
                 int64_t closed_until_ns, uint64_t *before);
 
-/* Gives the word the mode that it should have. Returns false if it has it already. */
+/* Sets the word's mode. Returns false if the word has this mode already. */
 bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);
 
-/* Makes sure that the next ticket comes behind that ticket, which is in the queue, and that no
- * ticket is admitted that was not drawn yet. Returns false if nothing had to be changed. */
+/* Repairs the tickets of a slot: makes the next ticket higher than last_ticket, which is in the
+ * queue, and makes `admit` lower than every ticket that is not drawn yet. Returns false if both
+ * were right. */
 bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
 
-/* Refuses the tries up to that ticket: the lock is in use on another host. */
+/* Refuses the tries with tickets up to last_ticket, because the lock is in use on another host. */
 void hfi_refuse_tries(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
 
-/* Wakes any sleeper on a seat, even if nothing shows that there is one. */
+/* Wakes a sleeper on the seat, even if the seat does not show one. */
 void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat);
 
-/* Takes the lock out of use, whether it is held or not, because its session is over. Waiters
- * stay. */
+/* Ends all holds of the lock, because its session is over, and sets the word's mode. Waiters stay
+ * in the queue. */
 void hfi_revoke(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode);
 
-/* Publishes the lease. The caller has changed the words before. Wakes the sleepers on the lease if
- * `before` has run out, since honest processes sleep only then. `before` is the lease that the
- * agent published here last; 0: none yet. */
+/* Publishes the lease. The caller must have changed the words before. `before` is the lease that
+ * the agent last published in this region; 0: none. Honest processes sleep on the lease only after
+ * it has run out, so the call wakes sleepers only if `before` has run out. */
 void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t epoch,
                  uint64_t before);
 
-/* Prolongs the published lease until that time, if it has that epoch and ends sooner. Wakes the
- * sleepers if it had run out. Any thread of the agent may call this, also while another thread
- * publishes. */
+/* Prolongs the published lease until deadline_ns, if it has that epoch and ends sooner. Wakes the
+ * sleepers if the lease had run out. Any thread of the agent may call this function, also while
+ * another thread publishes. */
 void hfi_prolong(struct hfi_header *header, const struct hfi_kernel *kernel, int64_t deadline_ns,
                  uint32_t epoch);
 

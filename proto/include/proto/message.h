@@ -1,12 +1,13 @@
 /*
  * The messages that agents send each other, as plain structs.
  *
- * A cell of one host uses the same messages: the agent sends them to itself, and they never leave
- * the process. Nothing here is a pointer, so a message can be copied, and can be queued until what
- * it depends on is durable (message_copy() leaves out the unused room for shares).
+ * In a cell of one host the agent sends the same messages to itself, and they never leave the
+ * process. A message contains no pointer. So it can be copied, and it can be queued until the rows
+ * on which it depends are durable (message_copy() does not copy unused shares).
  *
- * Messages name agents, never an index: each agent has its own indexes. message_valid() checks
- * every field that a stranger can fill in, before the core sees it.
+ * A message refers to an agent by its name, never by an index, because each agent has its own
+ * indexes. message_valid() checks every field that another agent can set, before the core reads the
+ * message.
  */
 #ifndef PROTO_MESSAGE_H
 #define PROTO_MESSAGE_H
@@ -20,8 +21,8 @@ enum {
     MESSAGE_PARTITIONS = 256,
     MESSAGE_NAME_MAX = 255,    /* bytes of a lock name */
     MESSAGE_AGENT_MAX = 32,    /* bytes of an agent name */
-    MESSAGE_ADDRESS_MAX = 128, /* bytes of an address, its final zero included */
-    MESSAGE_RELEASE_MAX = 24,  /* bytes of a release's name, its final zero included */
+    MESSAGE_ADDRESS_MAX = 128, /* bytes of an address, including its final zero */
+    MESSAGE_RELEASE_MAX = 24,  /* bytes of a release's name, including its final zero */
     MESSAGE_VOTERS_MAX = 7,    /* voters of a cell */
     MESSAGE_LOCK_DELAY_MAX_MS = 60000,
     MESSAGE_SHARES_MAX = 64, /* hosts that share one lock at a time */
@@ -33,15 +34,15 @@ enum {
  */
 #define MESSAGE_BALLOT_LIMIT (UINT64_C(1) << 48)
 #define MESSAGE_SEQUENCE_LIMIT (UINT64_C(1) << 40)
-/* Tokens are from 1 to below this. */
+/* Tokens are from 1 to this limit - 1. */
 #define MESSAGE_TOKEN_LIMIT (UINT64_C(1) << 63)
-/* Epochs of sessions: the limit is the room in a region's header. Commits of a store: the limit is
- * the highest number that SQLite counts to. */
+/* The limit of a session's epoch is the room for it in a region's header. The limit of a store's
+ * commit is within the integers of SQLite. */
 #define MESSAGE_EPOCH_LIMIT (UINT32_C(1) << 24)
 #define MESSAGE_COMMIT_LIMIT (UINT64_C(1) << 62)
 #define MESSAGE_GENERATION_LIMIT (UINT32_C(1) << 31)
-/* The most tokens in a range; a range lies within one block. The top 11 of a token's 63 bits are
- * the cell's generation. */
+/* The most tokens in a range. A range lies within one block. The top 11 of a token's 63 bits are
+ * the generation of the cell's tokens. */
 #define MESSAGE_TOKEN_RANGE (UINT64_C(1) << 32)
 #define MESSAGE_TOKEN_BLOCK (UINT64_C(1) << 40)
 #define MESSAGE_TOKEN_GENERATION (UINT64_C(1) << 52)
@@ -51,7 +52,7 @@ struct message_order {
     uint64_t sequence;
 };
 
-/* Zero-padded after length, so equal names are equal bytes. */
+/* An agent's name. The bytes after `length` are zeros, so equal names have equal bytes. */
 struct message_agent {
     uint8_t length; /* 0: no agent */
     char text[MESSAGE_AGENT_MAX];
@@ -71,50 +72,51 @@ enum message_mode { MESSAGE_MODE_NONE = 0, MESSAGE_MODE_SHARED = 1, MESSAGE_MODE
 
 /* One host's part of a shared grant. */
 struct message_share {
-    struct message_order version; /* names this host's grant: the order of its first proposal */
+    /* names the grant of this host: the order of the grant's first proposal */
+    struct message_order version;
     struct message_agent agent;
-    uint32_t epoch; /* of the agent's session */
+    uint32_t epoch; /* the epoch of the agent's session */
 };
 
 /*
- * What the quorum knows of one lock. A name never used has zeros everywhere, except token_first,
- * and permits == 1. After a deletion in its partition, token_first is above the checkpoint's floor.
+ * The value of one lock's register. For a name that was never used all members are 0, apart from
+ * token_first and permits (1). After a deletion in the name's partition, token_first is above the
+ * checkpoint's floor.
  *
  * mode EXCLUSIVE: owner, epoch and version name the grant; there are no shares.
  *
- * mode SHARED: there is one share for each host, at least one. owner is empty, epoch 0, and version
- * that of the newest share. token_first == token_last is the token that all readers of all hosts
- * show until the next exclusive grant.
+ * mode SHARED: there is one share for each host, and at least one. owner is empty, epoch is 0, and
+ * version is that of the newest share. token_first and token_last are equal: the token of all
+ * shared holds on all hosts until the next exclusive grant.
  *
  * mode NONE: there is no owner and no share, and token_last is 0.
  */
 struct message_value {
-    struct message_order version; /* names the grant: the order of its first proposal */
-    uint64_t token_first; /* of the leased range; with mode none: of the range to be leased next */
-    uint64_t token_last;  /* of the leased range; with mode none 0 */
+    struct message_order version; /* names the grant: the order of the grant's first proposal */
+    uint64_t token_first; /* the first token of the leased range; in mode NONE, of the next range */
+    uint64_t token_last;  /* the last token of the leased range; in mode NONE 0 */
     struct message_agent owner;
-    struct message_agent successor; /* reserved for the agent to which the owner hands the lock; now
-                                     * always none */
-    uint32_t epoch;                 /* of the owner's session */
-    uint16_t lock_delay_ms;         /* the largest that the grant covers */
-    uint16_t permits;               /* reserved for semaphores; now always 1 */
+    struct message_agent successor; /* reserved for hand-overs between hosts; always empty now */
+    uint32_t epoch;                 /* the epoch of the owner's session */
+    uint16_t lock_delay_ms;         /* the largest lock-delay that the grant covers */
+    uint16_t permits;               /* reserved for semaphores; always 1 now */
     uint8_t mode;                   /* enum message_mode */
-    uint8_t closing;                /* reserved; now always 0 */
+    uint8_t closing;                /* reserved; always 0 now */
     uint8_t share_count;
-    struct message_share shares[MESSAGE_SHARES_MAX]; /* the last member; shares from share_count on
-                                                      * are not initialised */
+    /* must be the last member; the shares from index share_count on are not initialised */
+    struct message_share shares[MESSAGE_SHARES_MAX];
 };
 
-/* How far deletion has gone in a partition. A register was deleted if the newest value that was
- * seen of it was accepted at or below `order`, and it is missing now. New names start above floor.
- * All 0: there was no deletion yet. */
+/* The last deletion in a partition. A register that is missing now was deleted if its newest known
+ * value was accepted at or below `order`. The tokens of new names start above floor. All 0: there
+ * was no deletion yet. */
 struct message_checkpoint {
     struct message_order order;
     uint64_t floor; /* a token */
 };
 
-/* The numbers are those on the wire. They are never changed; a new kind goes to the end of its
- * half. */
+/* The numbers are sent to other agents, so they never change. A new kind for a voter goes to the
+ * end of the first group, and one for a host to the end of the second. */
 enum message_kind {
     /* For a voter's quorum core. */
     MESSAGE_PREPARE = 1, /* coordinator -> acceptor */
@@ -128,15 +130,16 @@ enum message_kind {
     MESSAGE_POLLED,      /* its answer */
     MESSAGE_MARK,        /* coordinator -> voter: mark the session if it has lapsed */
     MESSAGE_MARKED,      /* its answer */
-    MESSAGE_ACQUIRE,     /* host -> coordinator, as the next three */
+    MESSAGE_ACQUIRE,     /* host -> coordinator, like the next three kinds */
     MESSAGE_AMEND,
     MESSAGE_GIVE_BACK,
-    MESSAGE_BREAK,        /* an administrator's break; the coordinator passes it on to the owners */
-    MESSAGE_HEARTBEAT,    /* voter -> voter: the partitions that it coordinates, the voters that it
-                           * receives */
-    MESSAGE_HELLO,        /* agent -> voter: its identity and its knowledge of the cell */
-    MESSAGE_SYNC,         /* voter -> voter: asks for registers or marks after a given place */
-    MESSAGE_SYNCED,       /* its answer: one of them, or the end */
+    /* an administrator's break, to the coordinator, which sends BREAK_HOLD to the owners */
+    MESSAGE_BREAK,
+    /* voter -> voter: the partitions that the sender coordinates, and an echo */
+    MESSAGE_HEARTBEAT,
+    MESSAGE_HELLO,        /* agent -> voter: the sender's identity and its knowledge of the cell */
+    MESSAGE_SYNC,         /* voter -> voter: asks for registers or marks after a given position */
+    MESSAGE_SYNCED,       /* its answer: one register or mark, or the end */
     MESSAGE_CHECKPOINT,   /* coordinator -> acceptor: delete idle registers */
     MESSAGE_CHECKPOINTED, /* its answer */
     MESSAGE_VOTER_END,
@@ -147,12 +150,12 @@ enum message_kind {
     MESSAGE_GIVE_BACK_ACK,
     MESSAGE_RECALL,
     MESSAGE_REFUSED,
-    MESSAGE_OWNER,      /* coordinator -> every host: it coordinates these partitions now */
+    MESSAGE_OWNER,      /* coordinator -> every host: the sender coordinates these partitions now */
     MESSAGE_BREAK_HOLD, /* coordinator -> owner: an administrator's break */
-    MESSAGE_BROKEN,     /* host -> host: the outcome of a break */
-    MESSAGE_CHECK,      /* host -> host: asks whether a hold is still held */
+    MESSAGE_BROKEN,     /* host -> host: the outcome of a BREAK */
+    MESSAGE_CHECK,      /* host -> host: asks whether a hold still counts */
     MESSAGE_CHECKED,    /* its answer */
-    MESSAGE_HELLO_ACK,  /* voter -> agent: the cell's rules, if the agent's differ */
+    MESSAGE_HELLO_ACK,  /* voter -> agent that is not a voter: the answer to HELLO */
     MESSAGE_KIND_END,
 };
 
@@ -168,8 +171,8 @@ static inline bool message_is_for_host(enum message_kind kind)
     return kind >= MESSAGE_RENEW_ACK;
 }
 
-/* Returns whether a voter may pass such a message on: only requests of hosts, and answers to
- * them. */
+/* Returns whether a voter passes on messages of this kind to another agent. It does so for requests
+ * of hosts and for the answers to them. */
 static inline bool message_is_relayed(enum message_kind kind)
 {
     switch (kind) {
@@ -196,13 +199,14 @@ static inline bool message_is_relayed(enum message_kind kind)
 struct message_prepare {
     uint64_t ballot;
     struct message_partitions partitions;
-    bool rejoin; /* from a voter that starts over: it is not refused because of an owner whose
-                  * heartbeat counts, since that voter will not coordinate under this ballot */
+    /* from a voter that starts over. An acceptor does not refuse it because of an owner whose
+     * heartbeat counts, because the sender will not coordinate under this ballot */
+    bool rejoin;
 };
 
-/* promised, refused and owned have no partition in common. refused: because of a higher promise;
- * higher is the highest of them. owned: because another voter's claim to the partition counts
- * here. */
+/* promised, refused and owned have no partition in common. refused: the partitions refused because
+ * of a higher promise; `higher` is the highest such promise. owned: the partitions refused because
+ * the heartbeats of the voter that coordinates them count here. */
 struct message_promise {
     uint64_t ballot;
     struct message_partitions promised;
@@ -216,18 +220,18 @@ struct message_read {
     struct message_name name;
 };
 
-/* higher != 0: refused because of that promise. known: the acceptor has a value. */
+/* higher != 0: the acceptor refuses because of this promise. known: the acceptor has a value. */
 struct message_read_value {
     uint64_t ballot;
     uint64_t higher;
-    struct message_checkpoint checkpoint; /* the acceptor's, of the name's partition */
+    struct message_checkpoint checkpoint; /* the acceptor's checkpoint of the name's partition */
     struct message_name name;
     bool known;
     struct message_order accepted;
     struct message_value value;
 };
 
-/* chosen: a majority has accepted it already. It gets no answer. */
+/* chosen: a majority has already accepted the value, so the message gets no answer. */
 struct message_accept {
     struct message_order order;
     struct message_name name;
@@ -235,7 +239,8 @@ struct message_accept {
     struct message_value value;
 };
 
-/* higher != 0: refused because of that promise. full: refused because the tables are full. */
+/* higher != 0: the acceptor refuses because of this promise. full: the acceptor refuses because its
+ * tables are full. */
 struct message_accepted {
     struct message_order order;
     uint64_t higher;
@@ -245,39 +250,43 @@ struct message_accepted {
 
 /* A voter's stamp on an acknowledgement. Only that voter interprets it. */
 struct message_echo {
-    uint64_t incarnation; /* of the voter's process; 0: none yet */
+    uint64_t incarnation; /* the incarnation of the voter's process; 0: no echo yet */
     int64_t issued_ns;
 };
 
 struct message_renew {
     struct message_agent agent;
-    uint32_t epoch; /* 0: asks for the agent's highest epoch (dead_epoch of the answer) */
+    /* 0: asks for the highest epoch of the agent, which is dead_epoch of the answer */
+    uint32_t epoch;
     uint64_t renewal_id;
-    struct message_echo echo; /* of this voter's last acknowledgement */
-    uint64_t rules; /* message_rules_digest(); a voter with other rules acknowledges nothing */
+    struct message_echo echo; /* the echo of this voter's last acknowledgement */
+    /* message_rules_digest(); a voter with other rules does not acknowledge the renewal */
+    uint64_t rules;
     char advertise[MESSAGE_ADDRESS_MAX];
-    char release[MESSAGE_RELEASE_MAX]; /* of Holdfast, that the host runs; "": not known */
+    char release[MESSAGE_RELEASE_MAX]; /* the Holdfast release of the host; "": not known */
 };
 
 struct message_renew_ack {
     struct message_agent agent;
     uint32_t epoch;
-    uint64_t renewal_id; /* of the renewal that it answers */
+    uint64_t renewal_id; /* the renewal_id of the renewal */
     struct message_echo echo;
-    bool extended;       /* only acknowledgements with it extend the lease */
-    uint32_t dead_epoch; /* all epochs of the agent up to this one are marked here; 0: none. With
-                            epoch 0: the highest known here */
-    char release[MESSAGE_RELEASE_MAX]; /* that the voter runs; "": not known */
+    bool extended; /* whether the acknowledgement counts towards extending the lease */
+    /* this voter has marked all epochs of the agent up to this one; 0: none. If epoch is 0: the
+     * highest epoch that this voter knows */
+    uint32_t dead_epoch;
+    char release[MESSAGE_RELEASE_MAX]; /* the Holdfast release of the voter; "": not known */
 };
 
-/* POLL and MARK concern all epochs of the agent up to this one. */
+/* POLL and MARK: all epochs of the agent up to `epoch`. */
 struct message_session {
     struct message_agent agent;
     uint32_t epoch;
 };
 
-/* POLLED, yes: the session has lapsed, or is marked. MARKED, yes: it is marked, durably. If not,
- * wait_ns is how long until it may have lapsed, by the voter's clock. */
+/* In POLLED, yes means that the session has lapsed or is marked. In MARKED, yes means that it is
+ * durably marked. If the answer is no, wait_ns is the time, by the voter's clock, until the session
+ * can have lapsed. */
 struct message_session_answer {
     struct message_agent agent;
     uint32_t epoch;
@@ -286,46 +295,49 @@ struct message_session_answer {
 };
 
 /*
- * Requests of a host. The host chooses request_id, unique among its session's requests. A request
- * repeated with the same id gets the same answer. agent and epoch name the host.
+ * The requests of a host. agent and epoch name the host and its session. request_id is unique among
+ * the requests of the session. If the host repeats a request with the same id, it gets the same
+ * answer.
  */
 struct message_acquire {
     struct message_agent agent;
     uint32_t epoch;
     uint64_t request_id;
     struct message_name name;
-    uint8_t mode; /* SHARED or EXCLUSIVE; a repeat may ask for the other mode and keeps its turn */
+    /* SHARED or EXCLUSIVE; a repeat may have the other mode, and keeps its position in the queue */
+    uint8_t mode;
     uint16_t lock_delay_ms;
-    uint32_t waited_ms; /* how long the host has been asking; it rises with each repeat */
+    uint32_t waited_ms; /* for how long the host has been asking; rises with each repeat */
     uint8_t tries;      /* enum message_tries */
 };
 
-/* Whether processes of the asking host only try the lock: they wait only for an idle grant. If the
- * lock is in use elsewhere, the coordinator answers REFUSED_IN_USE. */
+/* Whether processes of the asking host wait for the lock, or only try it. A try waits only for an
+ * idle grant: if the lock is in use elsewhere, the coordinator answers REFUSED_IN_USE. */
 enum message_tries {
-    MESSAGE_TRIES_NONE = 0, /* processes wait, and none tries */
-    MESSAGE_TRIES_ALSO,     /* some wait, some try: the request keeps its turn after that answer */
-    MESSAGE_TRIES_ONLY,     /* none waits: the request ends with that answer */
+    MESSAGE_TRIES_NONE = 0, /* processes wait for the lock, and none tries */
+    /* some wait and some try: after REFUSED_IN_USE the request stays in the queue */
+    MESSAGE_TRIES_ALSO,
+    MESSAGE_TRIES_ONLY, /* all only try: REFUSED_IN_USE ends the request */
 };
 
 /*
  * Changes the grant that `version` names; the version stays the same. lock_delay_ms only rises.
  *
- * mode: NONE leaves the mode. EXCLUSIVE changes a share, which must be the only one (else
- * REFUSED_VERSION), and leases a range above its token. SHARED changes an exclusive grant and gives
- * back the unused part of its range.
+ * mode: NONE keeps the mode. EXCLUSIVE changes a shared grant to an exclusive one and leases a
+ * range above its token; the host's share must be the only one (else REFUSED_VERSION). SHARED
+ * changes an exclusive grant to a shared one and gives back the unused part of its range.
  *
- * token_last: 0 asks for no range. Otherwise it is the last token of the newest range that the host
- * knows, and asks for the next range. (A repeat gets the same range again.)
+ * token_last: 0 asks for no range. Any other value asks for the next range; it must be the last
+ * token of the newest range that the host knows. (A repeat gets the same range again.)
  *
- * token_used, for a change to SHARED: the last token of the range that was used; readers show it
- * from then on. If it is not of the newest range, as in a late repeat, nothing changes (see
- * core/quorum/queues_plan.c). Earlier releases do not have the field: they name the range by its
- * token_last, and all of the range counts as used.
+ * token_used, for a change to SHARED: the last used token of the range, which becomes the token of
+ * the shared holds. If it is not in the newest range, as in a late repeat, nothing changes (see
+ * core/quorum/queues_plan.c). Earlier releases do not send this field: they send the range's
+ * token_last, and the whole range counts as used.
  *
- * in_use: the message changes nothing. It answers the RECALL that has its request_id: the grant is
- * in use, and stays. Its mode is NONE and its numbers are 0, so a coordinator that does not know
- * the field changes nothing either.
+ * in_use: the message changes nothing. It answers the RECALL with the same request_id: the grant is
+ * in use and stays with the host. Its mode is NONE and its numbers are 0, so a coordinator of an
+ * earlier release, which does not know this field, changes nothing either.
  */
 struct message_amend {
     struct message_agent agent;
@@ -340,7 +352,7 @@ struct message_amend {
     bool in_use;
 };
 
-/* token_used: the highest token of the grant that was given to a hold; 0: none was. */
+/* token_used: the highest token that a hold under this grant had; 0: there was no hold. */
 struct message_give_back {
     struct message_agent agent;
     uint32_t epoch;
@@ -350,10 +362,10 @@ struct message_give_back {
     uint64_t token_used;
 };
 
-/* GRANT and AMENDED: the grant that the host has now. Its mode may differ from the one asked for,
- * if the host held a grant already; then the host gives that one back and asks again, or amends it.
- * fresh: the grant was made for this very request; otherwise the host had it already, or the
- * coordinator does not know. */
+/* GRANT and AMENDED: the grant that the host has now. If the host already had a grant, its mode may
+ * differ from the requested mode. Then the host gives that grant back and asks again, or amends it.
+ * fresh: the grant was made for this very request. If fresh is false, the host had the grant
+ * before, or the coordinator does not know. */
 struct message_grant {
     struct message_agent agent;
     uint32_t epoch;
@@ -367,21 +379,22 @@ struct message_grant {
     uint64_t token_last;
 };
 
-/* What a RECALL asks of a grant that is in use. */
+/* What a RECALL asks the owner to do if the grant is in use. */
 enum message_recall {
     MESSAGE_RECALL_WAITS = 0, /* another host waits: the grant goes back as soon as it is not in
                                * use */
-    MESSAGE_RECALL_TELLS,     /* the same, and the owner reports at once that it is in use */
-    MESSAGE_RECALL_IF_IDLE,   /* other hosts only try: the grant stays as it is, and the owner
-                               * reports that */
-    MESSAGE_RECALL_TO_READ,   /* the same, but if only readers use it, readers of other hosts may
-                               * join */
+    /* like WAITS, and the owner also reports at once that the grant is in use */
+    MESSAGE_RECALL_TELLS,
+    /* other hosts only try: the owner keeps a grant in use, and reports that it is in use */
+    MESSAGE_RECALL_IF_IDLE,
+    /* like IF_IDLE, but if only readers use the grant, the owner changes it to a shared one */
+    MESSAGE_RECALL_TO_READ,
     MESSAGE_RECALL_END,
 };
 
-/* GIVE_BACK_ACK: the register no longer has that version. RECALL: another host wants the lock.
- * request_id is 0, or names the RECALL for the owner's answer (AMEND with in_use). Its low 16 bits
- * are all set then, which no request of a host has. */
+/* GIVE_BACK_ACK: the register no longer has that version. RECALL: another host wants the lock. The
+ * request_id of a RECALL is 0, or a number that the owner repeats in its answer (AMEND with
+ * in_use). The low 16 bits of such a number are all set, which no request_id of a host has. */
 struct message_version {
     struct message_agent agent;
     uint32_t epoch;
@@ -391,18 +404,19 @@ struct message_version {
     uint8_t recall; /* RECALL: enum message_recall */
 };
 
-/* An administrator's break, to the coordinator (BREAK) and from there to each owner (BREAK_HOLD).
- * The outcome goes to agent: BROKEN. */
+/* An administrator's break. A host sends BREAK to the coordinator, which sends BREAK_HOLD to each
+ * owner. The owner sends the outcome, BROKEN, to `agent`. */
 struct message_break {
     struct message_agent agent; /* the host that asks */
-    uint64_t request_id;        /* the id that this host gave the request */
+    uint64_t request_id;        /* the request's id at that host */
     struct message_name name;
-    bool now;                     /* no lock-delay */
-    struct message_order version; /* BREAK_HOLD: the owner's grant; the break concerns no other */
-    uint64_t user; /* the administrator's uid on that host, plus 1; 0: not known. For people only */
+    bool now;                     /* without the lock-delay */
+    struct message_order version; /* BREAK_HOLD: the only grant of the owner that the break ends */
+    /* for people: the administrator's uid on the host `agent`, plus 1; 0: not known */
+    uint64_t user;
 };
 
-/* BROKEN and CHECKED: the outcome of a request of agent. */
+/* BROKEN and CHECKED: the outcome of a request. */
 struct message_outcome {
     struct message_agent agent; /* the host that asked */
     uint64_t request_id;
@@ -424,25 +438,26 @@ struct message_check {
 
 /* The sender coordinates these partitions now. Hosts send it their unanswered requests again. */
 struct message_owner {
-    uint64_t ballot; /* the highest of them */
+    uint64_t ballot; /* the highest ballot among these partitions */
     struct message_partitions partitions;
 };
 
 /*
- * A heartbeat between voters, one in each interval. A coordinator's heartbeat counts while
- * `majority` is true and the heartbeat is not older than the suspicion timeout.
+ * A heartbeat, which each voter sends to each other one at regular intervals. A coordinator's
+ * heartbeat counts if `majority` is true and the heartbeat is not older than the suspicion timeout.
  */
 struct message_heartbeat {
-    uint64_t number; /* of this heartbeat; from a random start, rising */
-    uint64_t echo;   /* the number of the receiver's last heartbeat that the sender got; 0: none */
-    /* a majority echoed a recent heartbeat of the sender, and the sender goes on coordinating; when
-     * this ends, others replace it at once */
+    uint64_t number; /* the number of this heartbeat; it rises from a random start */
+    /* the number of the last heartbeat that the sender has from the receiver; 0: none */
+    uint64_t echo;
+    /* a majority has echoed a recent heartbeat of the sender, and the sender goes on coordinating;
+     * if it is false, other voters take the sender's partitions over at once */
     bool majority;
     bool votes;                      /* the sender may vote */
-    struct message_partitions owned; /* the partitions that it coordinates */
+    struct message_partitions owned; /* the partitions that the sender coordinates */
 };
 
-/* The rules of a cell; the same in every configuration of it. */
+/* The rules of a cell, which must be the same in the configuration of each agent. */
 struct message_rules {
     uint32_t voter_count;
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* in ascending order of their names */
@@ -451,7 +466,7 @@ struct message_rules {
     uint32_t max_drift_percent;
 };
 
-/* Which store a voter votes with. */
+/* The store with which a voter votes. */
 struct message_member {
     uint64_t store_id[2]; /* 0, 0: not known */
     uint32_t generation;  /* how often the voter started over; the higher generation is the valid
@@ -459,37 +474,41 @@ struct message_member {
 };
 
 enum message_voter_status {
-    MESSAGE_STATUS_OBSERVER = 0, /* no voter */
+    MESSAGE_STATUS_OBSERVER = 0, /* the agent is not a voter */
     MESSAGE_STATUS_EMPTY,        /* a voter without a record of stores */
-    MESSAGE_STATUS_LISTED,       /* has the record; waits for what others have seen of its store */
+    /* a voter with the record, which waits until other voters have reported what they have seen of
+     * its store */
+    MESSAGE_STATUS_LISTED,
     MESSAGE_STATUS_VOTING,
-    MESSAGE_STATUS_REFUSED, /* its store is not the one in the record, or is an old copy */
+    MESSAGE_STATUS_REFUSED, /* the voter's store is not the one in the record, or is an old copy */
     MESSAGE_STATUS_REJOINING,
 };
 
-/* HELLO and HELLO_ACK. The header's store_id and commit are the sender's. */
+/* HELLO and HELLO_ACK. store_id and commit in struct message are those of the sender. */
 struct message_hello {
     bool answer; /* this HELLO is an answer, and gets no answer */
     uint8_t status;
     uint64_t incarnation; /* of the sender's process */
-    uint64_t echo;        /* in an answer: the incarnation in the HELLO */
+    uint64_t echo;        /* in an answer: the incarnation of the HELLO that it answers */
     struct message_rules rules;
     bool bootstrapped;
     struct message_member members[MESSAGE_VOTERS_MAX]; /* as the sender knows them */
     struct message_member seen; /* the receiver's store, as the sender knows it */
-    uint64_t seen_commit;       /* and its highest commit; 0: none */
+    /* the highest commit of that store that the sender knows; 0: none */
+    uint64_t seen_commit;
     char advertise[MESSAGE_ADDRESS_MAX];
 };
 
 enum message_sync_what { MESSAGE_SYNC_REGISTERS = 1, MESSAGE_SYNC_MARKS = 2 };
 
-/* In `after`: asks only whether there is a difference. The answer is SAME or END. */
+/* This value of `after` only asks whether there is a difference. The answer is SAME or END. */
 #define MESSAGE_SYNC_PROBE UINT32_MAX
-/* The most registers or marks that answer one PULL. */
+/* The most registers or marks in the answers to one SYNC. */
 #define MESSAGE_SYNC_BATCH 32
 
-/* Asks for the registers of a partition (or all marks) after the place `after`; 0: from the first.
- * digest is that of the asker's registers: if the answerer's is equal, it answers just SAME. */
+/* Asks for the registers of a partition, or for marks, after the position `after` (0: from the
+ * first). digest is the digest of the sender's registers. If the receiver's registers have the same
+ * digest, its answer is SAME. */
 struct message_sync {
     uint8_t what; /* enum message_sync_what */
     uint8_t partition;
@@ -500,10 +519,11 @@ struct message_sync {
 };
 
 enum message_synced_kind {
-    MESSAGE_SYNCED_SAME = 1, /* digests and checkpoints are equal: the end */
+    MESSAGE_SYNCED_SAME = 1, /* digests and checkpoints are equal, and there are no other answers */
     MESSAGE_SYNCED_REGISTER,
     MESSAGE_SYNCED_MARK,
-    MESSAGE_SYNCED_MORE, /* the end of this answer: ask again for what follows `next` */
+    /* the last answer to this SYNC; another SYNC can ask for the positions after `next` */
+    MESSAGE_SYNCED_MORE,
     MESSAGE_SYNCED_END,
 };
 
@@ -512,7 +532,8 @@ struct message_synced {
     uint8_t partition;
     uint8_t kind; /* enum message_synced_kind */
     uint64_t id;
-    uint32_t index; /* numbers the answers to one PULL from 0; a gap shows a lost one */
+    /* the number of this answer to the SYNC, from 0; a gap means that an answer was lost */
+    uint32_t index;
     uint32_t next;
     struct message_checkpoint checkpoint; /* the checkpoint of the answering voter */
     struct message_session mark;
@@ -522,9 +543,9 @@ struct message_synced {
 };
 
 /*
- * Deletes the idle registers (mode NONE) of a partition whose accepted order is at or below
- * checkpoint.order. An acceptor does so only if live is the digest of its registers that are not
- * idle, and it has no register above the order.
+ * Asks an acceptor to delete those idle registers (mode NONE) of a partition whose accepted order
+ * is at or below checkpoint.order. The acceptor does so only on two conditions: `live` is the
+ * digest of its registers that are not idle, and it has no register above that order.
  */
 struct message_delete {
     uint64_t ballot;
@@ -533,8 +554,8 @@ struct message_delete {
     uint64_t live;
 };
 
-/* higher != 0: refused because of that promise. missing: refused because the acceptor lacks
- * something. */
+/* higher != 0: the acceptor refuses because of this promise. missing: the acceptor refuses because
+ * it lacks a register. */
 struct message_deleted {
     uint64_t ballot;
     uint8_t partition;
@@ -545,13 +566,15 @@ struct message_deleted {
 
 enum message_refusal {
     MESSAGE_REFUSED_FULL = 1,  /* a table of a voter is full */
-    MESSAGE_REFUSED_NOT_OWNER, /* another voter coordinates this name: see owner */
-    MESSAGE_REFUSED_SESSION,   /* the asking session is over, or a newer one has replaced it */
-    MESSAGE_REFUSED_VERSION,   /* AMEND: the register does not have that version (any more) */
-    MESSAGE_REFUSED_TOKENS,    /* the name has used up its tokens */
-    MESSAGE_REFUSED_RULES,     /* the sender's configuration contradicts the cell's */
+    MESSAGE_REFUSED_NOT_OWNER, /* another voter coordinates this name; `owner` names it */
+    /* the session of the request is over, or the agent has a newer session */
+    MESSAGE_REFUSED_SESSION,
+    /* AMEND: the register does not have that version, or no longer has it */
+    MESSAGE_REFUSED_VERSION,
+    MESSAGE_REFUSED_TOKENS, /* the name has used up its tokens */
+    MESSAGE_REFUSED_RULES,  /* the sender's configuration contradicts the cell's */
     MESSAGE_REFUSED_QUOTA,  /* the agent has as many requests at the voter as one agent may have */
-    MESSAGE_REFUSED_IN_USE, /* ACQUIRE with tries: the lock is held, awaited or closed elsewhere */
+    MESSAGE_REFUSED_IN_USE, /* ACQUIRE of a try: the lock is held, awaited or closed elsewhere */
     MESSAGE_REFUSED_END,
 };
 
@@ -561,18 +584,19 @@ struct message_refused {
     uint64_t request_id;
     struct message_name name;
     uint8_t reason;             /* enum message_refusal */
-    struct message_agent owner; /* NOT_OWNER: the probable coordinator, or none */
+    struct message_agent owner; /* NOT_OWNER: the probable coordinator; empty: not known */
 };
 
-/* What every message carries. */
+/* A message. The members before `as` are in every message. */
 struct message {
     enum message_kind kind;
-    uint32_t membership; /* the membership number (generations of stores) that the sender knows */
+    /* the membership number that the sender knows; it has bits of each voter's generation */
+    uint32_t membership;
     struct message_agent from;
-    uint64_t store_id[2]; /* of the sender's store */
+    uint64_t store_id[2]; /* the id of the sender's store */
     uint64_t commit;      /* the sender's last commit known to be durable */
-    /* If not empty, the agent to which the receiver passes the message on, once (relayed). Only
-     * requests of hosts and their answers are passed on. */
+    /* If `to` is not empty, the receiver passes the message on to this agent, with relayed set, so
+     * that it is passed on only once. Only requests of hosts and their answers are passed on. */
     struct message_agent to;
     bool relayed;
     union {
@@ -605,7 +629,8 @@ struct message {
     } as;
 };
 
-/* The part of a message to zero, and always to copy: everything except most of the shares. */
+/* The size of the part of a message that is always zeroed and copied: all but most of the
+ * shares. */
 #define MESSAGE_BASE_HELLO (offsetof(struct message, as) + sizeof(struct message_hello))
 #define MESSAGE_BASE_VALUE offsetof(struct message, as.synced.value.shares)
 #define MESSAGE_BASE_SIZE                                                                          \
@@ -619,7 +644,7 @@ static inline const struct message_value *message_value_of(const struct message 
                                              : NULL;
 }
 
-/* Returns how many bytes of the message are used, from its beginning. */
+/* Returns the number of used bytes of a message, from its beginning. */
 static inline size_t message_size(const struct message *message)
 {
     const struct message_value *value = message_value_of(message);
@@ -667,7 +692,8 @@ static inline void message_partition_add(struct message_partitions *set, uint32_
     set->bits[partition / 64] |= UINT64_C(1) << (partition % 64);
 }
 
-/* The last token of a range of `size` tokens from first. A range never goes beyond its block. */
+/* The last token of a range of `size` tokens from first. A range ends at the end of its block at
+ * the latest. */
 static inline uint64_t message_token_range_last(uint64_t first, uint64_t size)
 {
     uint64_t block_last = first | (MESSAGE_TOKEN_BLOCK - 1);
@@ -675,20 +701,21 @@ static inline uint64_t message_token_range_last(uint64_t first, uint64_t size)
     return range_last < block_last ? range_last : block_last;
 }
 
-/* Returns whether a range may begin with first. A token after a generation's last one belongs to
- * the next generation, which begins only by an operator's act. So a generation's first token is
- * never leased. */
+/* Returns whether a range may begin with `first`. The token after the last one of a generation
+ * belongs to the next generation, which only an operator can begin. So the first token of a
+ * generation is never leased. */
 static inline bool message_token_leasable(uint64_t first)
 {
     return first < MESSAGE_TOKEN_LIMIT && (first & (MESSAGE_TOKEN_GENERATION - 1)) != 0;
 }
 
-/* The digest of a cell's rules (FNV-1a over their fields, the same on every host). */
+/* Returns the digest of a cell's rules: FNV-1a over their fields, which is the same on every
+ * host. */
 uint64_t message_rules_digest(const struct message_rules *rules);
 
 /* Compares the rules of two configurations. If they contradict each other, writes one line such as
- * "session_ttl: 5s here, 7s there; voters: host-c is only here" into text. Returns false if they do
- * not. */
+ * "session_ttl: 5s here, 7s there; voters: host-c is only here" into text. Returns false if there
+ * is no contradiction. */
 bool message_rules_differ(const struct message_rules *here, const struct message_rules *there,
                           char *text, size_t size);
 

@@ -2,8 +2,8 @@
  * Probes: points to which a tracer (bpftrace, perf, SystemTap) can be attached while a program
  * runs. docs/METRICS.md lists all of them with their arguments.
  *
- * A probe without a tracer is one nop. Its arguments are evaluated even then, so they are values
- * that the code has anyway. Without <sys/sdt.h> at build time there are no probes.
+ * A probe without a tracer is one nop. Even without a tracer its arguments are evaluated, so an
+ * argument must be a value that the code needs anyway. A build without <sys/sdt.h> has no probes.
  */
 #ifndef PROTO_PROBE_H
 #define PROTO_PROBE_H

@@ -1,27 +1,26 @@
 /*
- * The region: the shared memory in which the processes of one host settle the locks of one
- * namespace. This file is its layout and nothing else; lockword.h is the protocol on it.
+ * The region is the shared memory with the locks of one namespace on one host. This file has only
+ * its layout. lockword.h has the protocol by which processes use it.
  *
- * Every process that maps the region can change each byte of it (the users of one namespace trust
- * each other). So the agent treats its contents as hostile: it keeps its own copy of every count,
- * chain and owner (struct hfi_region), and checks each number that it reads here before it uses it.
- * There is no pointer and no pthread object in it.
+ * Every process that maps the region can change each byte of it, because the users of one namespace
+ * trust each other. The agent does not trust them. It keeps its own copy of every count, chain and
+ * owner (struct hfi_region), and checks each number that it reads in the region before it uses the
+ * number. The region contains no pointer and no pthread object.
  *
- *   header   one page: what this is, where the parts are, the lease
- *   words    one cache line a lock: the lock word, and a note that is written when a hold is taken
- *            away (ending.h)
- *   slots    48 bytes a lock: what only the slow path needs
- *   index    name hash -> slot, for hf_check_sequencer_local
- *   dirty    one bit a lock: the agent is asked to look at it (by a RING)
- *   holders  one cache line a holder id: whom it is handing locks to at this moment
- *   blocks   512 bytes: seats for seven handles of one lock, chained to its slot on demand
+ *   header one page: magic and version, the offsets of the parts, the lease words one cache line
+ *   for each lock: the lock word, and a note that the agent writes when it takes a hold away
+ *   (ending.h) slots 48 bytes for each lock: what only the slow path needs index from name hash to
+ *   slot, for hf_check_sequencer_local dirty one bit for each lock: after a RING the agent looks at
+ *   the locks whose bit is set holders one cache line for each holder id: the holder ids to which
+ *   it is handing locks blocks 512 bytes each: seats for seven handles of one lock, chained to its
+ *   slot on demand
  *
- * A seat is what a handle needs beyond the lock word: a place in the queue, a reader's cell, and a
- * deadline of its own. A handle that only ever takes a free lock has none.
+ * A seat has what a handle needs besides the lock word: a place in the queue, a reader's cell, and
+ * a deadline of its own. A handle that has only taken free locks has no seat.
  *
- * The layout is versioned; a change of anything asserted below is a new HFI_REGION_VERSION. Magic
- * and version are the first bytes of every layout. An agent serves one layout, and does not start
- * while processes may hold locks in regions of another (agent/run/start_store.c).
+ * A change of any size or offset that is asserted below needs a new HFI_REGION_VERSION. Magic and
+ * version are the first bytes in every version. An agent serves one version, and does not start
+ * while processes may hold locks in regions of another version (agent/run/start_store.c).
  */
 #ifndef PROTO_REGION_H
 #define PROTO_REGION_H
@@ -40,7 +39,7 @@ enum {
     HFI_BLOCK_SEATS = 7,
     HFI_HANDINGS = 16,
     HFI_NAME_MAX = 255,
-    HFI_LABEL_MAX = 32, /* a cell, an agent, a namespace */
+    HFI_LABEL_MAX = 32, /* bytes of the name of a cell, an agent or a namespace */
 };
 
 /*
@@ -49,12 +48,12 @@ enum {
  *   bit  0..39  low 40 bits of the token of the latest exclusive hold; never falls, never repeats
  *        40..55 holder id of the exclusive holder, 0 if there is none
  *        56..57 mode that is granted to this host
- *        58     recall: the quorum wants the grant back; nobody takes it past the queue
- *        59     waiters: a seat may be queued; nobody takes the lock past the queue
- *        60     closed: nobody takes it until the agent opens it
- *        61     cells: a reader's cell may exist; a writer scans
- *        62     bargers: somebody sleeps on slot.wake
- *        63     watched: every change rings
+ *        58 recall: the quorum wants the grant back; a take must go through the queue
+ *        59 waiters: a seat may be queued; a take must go through the queue
+ *        60 closed: no process takes the lock until the agent opens it
+ *        61 cells: a reader's cell may exist; a writer scans the cells
+ *        62 bargers: a barger may sleep on slot.wake
+ *        63 watched: each process that changes the word rings
  */
 #define HFI_W_TOKEN UINT64_C(0x000000ffffffffff)
 #define HFI_W_HOLDER UINT64_C(0x00ffff0000000000)
@@ -77,33 +76,37 @@ enum hfi_grant {
 
 enum {
     HFI_HOLDER_NONE = 0,
-    HFI_HOLDER_AGENT = 0xffff, /* the agent itself, for a moment */
+    HFI_HOLDER_AGENT = 0xffff, /* the agent itself, during one of its steps */
     HFI_HOLDER_MAX = 0xfffe,
 };
 
 /*
- * The lease of the session that all grants in this region belong to, one atomic word: deadline in
- * units of 2^20 ns of CLOCK_BOOTTIME, rounded down, in the high 40 bits, epoch in the low 24.
+ * The lease of the session to which all grants in this region belong, as one atomic word. The high
+ * 40 bits have the deadline on CLOCK_BOOTTIME in units of 2^20 ns, rounded down. The low 24 bits
+ * have the epoch.
  */
 enum { HFI_LEASE_EPOCH_BITS = 24, HFI_LEASE_UNIT_SHIFT = 20 };
 #define HFI_LEASE_EPOCH_MASK UINT64_C(0xffffff)
 
-/* A reader's cell: epoch 24 bits, sequence 24 bits (changes with every change), count 16 bits. */
+/* A reader's cell: from the top, 24 bits of epoch, 24 bits of a sequence that each change of the
+ * cell changes, and 16 bits of count. A count that is not 0 is a hold. */
 enum { HFI_CELL_SEQUENCE_SHIFT = 16, HFI_CELL_EPOCH_SHIFT = 40 };
 #define HFI_CELL_COUNT UINT64_C(0xffff)
 #define HFI_CELL_SEQUENCE UINT64_C(0xffffff)
 
-/* A place in the queue: ticket in the high 32 bits (they wrap: compare by difference), flags. */
+/* A place in the queue: the ticket in the high 32 bits, and these flags. Tickets wrap, so compare
+ * them by their difference. */
 enum {
-    HFI_WAIT_JOINING = 1, /* has its ticket; the waiters bit may not be set yet */
-    HFI_WAIT_WAITING = 2, /* nobody overtakes it */
-    HFI_WAIT_LEFT = 4,    /* the waiter gave up, or its process ended: a word that names it belongs
-                           * to nobody, and is passed on */
-    HFI_WAIT_PASSED = 8,  /* the waiter left, and another process is passing on a word that named
-                           * it */
+    HFI_WAIT_JOINING = 1, /* the waiter has its ticket; the waiters bit may not be set yet */
+    HFI_WAIT_WAITING = 2, /* no other waiter can overtake this one */
+    /* the waiter left the queue, or its process ended: a word that names it is passed on */
+    HFI_WAIT_LEFT = 4,
+    /* after LEFT: another process is passing on a word that named the waiter */
+    HFI_WAIT_PASSED = 8,
     HFI_WAIT_SHARED = 16,
-    HFI_WAIT_BARGING = 32, /* the waiter is not handed the lock, and sleeps on slot.wake */
-    HFI_WAIT_TRYING = 64,  /* the waiter waits only for an idle grant to come from another host */
+    /* a barger, to which the lock is not handed over; it sleeps on slot.wake */
+    HFI_WAIT_BARGING = 32,
+    HFI_WAIT_TRYING = 64, /* the waiter waits only for an idle grant to come from another host */
     HFI_WAIT_TICKET_SHIFT = 32,
 };
 
@@ -122,28 +125,31 @@ struct hfi_header {
     uint64_t dirty_offset;
     uint64_t holders_offset;
     uint64_t blocks_offset;
-    uint64_t grace_ns;    /* past the deadline, until a hold is lost for good */
-    uint64_t incarnation; /* drawn at random when the region was made */
+    uint64_t grace_ns;    /* the time after the deadline in which a hold may count again */
+    uint64_t incarnation; /* a random number from the creation of the region */
     uint8_t store_id[16];
     uint8_t boot_id[16];
     char cell[HFI_LABEL_MAX + 1];
     char agent[HFI_LABEL_MAX + 1];
     char namespace_name[HFI_LABEL_MAX + 1];
-    /* The fields that change, on lines of their own. */
+    /* The fields that change have cache lines of their own. */
     _Alignas(HFI_LINE) _Atomic uint64_t lease;
-    _Alignas(HFI_LINE) _Atomic uint32_t lease_wake; /* futex: counts publications */
-    _Atomic uint32_t lease_sleepers; /* how many processes may sleep on it; the number may be too
-                                      * high */
-    _Atomic uint32_t abandoned;      /* not 0: the agent serves another region now */
+    /* a futex: counts how often the lease was published */
+    _Alignas(HFI_LINE) _Atomic uint32_t lease_wake;
+    /* the number of processes that may sleep on lease_wake; it may be too high */
+    _Atomic uint32_t lease_sleepers;
+    /* not 0: the agent has given this region up, and serves another one */
+    _Atomic uint32_t abandoned;
     _Atomic uint64_t commit; /* unused; earlier releases kept the store's last commit here */
 };
 
-/* Why the agent last took a hold of the lock away: ending.h. Earlier releases never write it. */
+/* A note about the last hold of the lock that the agent took away: ending.h. Agents of earlier
+ * releases never write it. */
 struct hfi_ending_note {
-    _Atomic uint64_t hold; /* which one; 0: a reader's, see its seat */
-    _Atomic uint64_t what; /* the kind, and the user */
+    _Atomic uint64_t hold; /* identifies the hold; 0: a shared hold, whose note is in its seat */
+    _Atomic uint64_t what; /* the kind of the ending, and the user */
     _Atomic uint64_t at_ns;
-    _Atomic uint64_t agent[HFI_LABEL_MAX / 8]; /* a name, filled up with zeros */
+    _Atomic uint64_t agent[HFI_LABEL_MAX / 8]; /* the agent's name, padded with zeros */
 };
 
 struct hfi_word {
@@ -152,44 +158,53 @@ struct hfi_word {
 };
 
 struct hfi_slot {
-    _Atomic uint64_t token_top;       /* last token of the range: 23 fixed high bits, 40 low */
-    _Atomic uint64_t closed_until_ns; /* BOOTTIME; counts while the word says closed */
+    /* the last token of the range, all 63 bits; only its low 40 bits vary */
+    _Atomic uint64_t token_top;
+    _Atomic uint64_t closed_until_ns; /* CLOCK_BOOTTIME; valid while the word's closed bit is set */
     _Atomic uint64_t name_hash;       /* 0: the slot is free */
     _Atomic uint32_t ticket_next;
-    _Atomic uint32_t admit;  /* readers with a ticket up to this one enter past the waiters bit */
-    _Atomic uint32_t wake;   /* futex: a draining writer, bargers */
-    _Atomic uint32_t blocks; /* first block of seats + 1, or 0 */
-    _Atomic uint32_t since;  /* when the exclusive hold began, units of 2^20 ns; to be shown only */
-    _Atomic uint32_t handovers_left; /* with a recall pending: how many may still go first */
+    /* readers with a ticket up to this one may enter in spite of the waiters bit */
+    _Atomic uint32_t admit;
+    _Atomic uint32_t wake;   /* a futex for a draining writer and for bargers */
+    _Atomic uint32_t blocks; /* the index of the first block of seats + 1; 0: none */
+    /* when the exclusive hold began, in units of 2^20 ns; only shown to people */
+    _Atomic uint32_t since;
+    /* during a recall: how many local hand-overs may still come first */
+    _Atomic uint32_t handovers_left;
 };
 
-/* The holder ids to which the threads that act under this id are handing locks; 0 is a free
- * entry. */
+/* The holder ids to which threads with this holder id are handing locks over (rule 5 of
+ * lockword.h). 0 is a free entry. */
 struct hfi_holder {
     _Alignas(HFI_LINE) _Atomic uint32_t handing_to[HFI_HANDINGS];
 };
 
 struct hfi_seat {
     _Alignas(HFI_LINE) _Atomic uint64_t reader; /* the reader's cell */
-    _Atomic uint64_t deadline_ns; /* of the present hold, if it has one of its own; else 0 */
-    _Atomic uint64_t limit_ns;    /* how long a hold may last from when it is handed over, or 0 */
-    _Atomic uint32_t wake;        /* futex: bit 0 "sleeps", counts by 2 */
-    _Atomic uint32_t holder;      /* holder id of its handle; 0: the seat is free */
-    _Atomic uint32_t since;       /* reading or waiting since, units of 2^20 ns; shown only */
-    _Atomic uint32_t upgrade;     /* which hold of this reader waits for a grant to write under: see
-                               * hfi_ask_upgrade() */
-    /* The place in the queue of a try that the agent has answered: the lock is in use elsewhere.
-     * Earlier releases never write it, and let a try wait. */
+    _Atomic uint64_t deadline_ns; /* the end of the present hold by its own limit; 0: no limit */
+    /* the limit of a hold that is handed over to this seat; 0: none */
+    _Atomic uint64_t limit_ns;
+    /* a futex: bit 0 is set while the handle sleeps; the other bits count wakes */
+    _Atomic uint32_t wake;
+    _Atomic uint32_t holder; /* the holder id of the seat's handle; 0: the seat is free */
+    /* since when the handle reads or waits, in units of 2^20 ns; only shown to people */
+    _Atomic uint32_t since;
+    /* identifies the hold of this reader that waits for an exclusive grant: see
+     * hfi_ask_upgrade() */
+    _Atomic uint32_t upgrade;
+    /* The place in the queue of a try to which the agent has answered that the lock is in use
+     * elsewhere. Agents of earlier releases never write it, so a try waits. */
     _Atomic uint64_t refused;
-    /* The reader's cell that the agent last took away here, and why: ending.h. Earlier releases
-     * never write them. */
+    /* The last reader's cell that the agent took away in this seat, and why: ending.h. Agents of
+     * earlier releases never write these two. */
     _Atomic uint64_t ended;
     _Atomic uint64_t ending;
 };
 
 struct hfi_block {
-    _Alignas(HFI_LINE) _Atomic uint32_t slot; /* index + 1 of the lock it belongs to, 0 free */
-    _Atomic uint32_t next;                    /* block index + 1, 0 is the end */
+    _Alignas(HFI_LINE) _Atomic uint32_t slot; /* the slot's index + 1; 0: the block is free */
+    /* the index of the next block + 1; 0: the end of the chain */
+    _Atomic uint32_t next;
     _Atomic uint64_t wait[HFI_BLOCK_SEATS];
     struct hfi_seat seats[HFI_BLOCK_SEATS];
 };
@@ -222,27 +237,27 @@ struct hfi_region_sizes {
 };
 
 /*
- * How far a client trusts the lease word. Every process of its namespace can write that word, and
- * while no agent runs, no process corrects it. This struct is in the client's own memory.
+ * How far a client trusts the lease word. Every process of the namespace can write that word, and
+ * without an agent no process corrects it. This struct is in the client's own memory.
  *
- * The agent publishes a deadline of at most ttl after it sent the renewal that the deadline rests
- * on, rounded down. A clock that is read after the lease word shows a later time than that sending.
- * So a deadline further ahead than ttl is not the agent's. (The rounding needs no allowance, since
- * it only shortens.) Such a word is remembered: its deadline comes nearer, and would look right
- * later, when the session has long ended.
+ * The agent publishes a deadline that is at most one ttl after it sent the renewal, rounded down. A
+ * client reads its clock after the lease word, so the clock shows a later time than that sending.
+ * So a deadline that is more than one ttl ahead was not written by the agent. (The rounding only
+ * makes the deadline earlier, so the comparison need not allow for it.) The client remembers such a
+ * word, because later its deadline would be less than one ttl ahead, and would seem valid.
  */
 struct hfi_trust {
-    _Atomic int64_t ahead_max_ns; /* the session's ttl, from WELCOME */
-    _Atomic uint64_t disbelieved; /* the lease word that was refused because it was further ahead;
-                                   * 0: none */
+    _Atomic int64_t ahead_max_ns; /* the ttl of the session, from WELCOME */
+    /* the lease word that was refused because its deadline was too far ahead; 0: none */
+    _Atomic uint64_t disbelieved;
     int64_t (*now_ns)(void *arg); /* CLOCK_BOOTTIME */
     void *arg;
 };
 
 /*
- * A mapped region, as one process sees it: private memory, checked once. The agent also gives it
- * its own copies of the chains and owners (own_...), which then are used instead of the shared
- * ones; for a client they are NULL.
+ * One process's view of a mapped region. The struct is in private memory, and its contents were
+ * checked once. The agent also sets own_..., which are its own copies of chains and owners; the
+ * protocol uses them instead of the shared ones. In a client they are NULL.
  */
 struct hfi_region {
     struct hfi_header *header;
@@ -257,17 +272,19 @@ struct hfi_region {
     uint32_t holder_count;
     uint32_t block_count;
     uint64_t size;
-    struct hfi_trust *trust;         /* NULL: every lease is trusted, since the agent itself wrote
-                                      * it */
-    const uint32_t *own_slot_blocks; /* by slot: first block + 1 */
-    const uint32_t *own_block_next;  /* by block: next block + 1 */
-    const uint16_t *own_seat_holder; /* by seat number */
+    /* NULL in the agent, which trusts every lease because it writes them itself */
+    struct hfi_trust *trust;
+    const uint32_t *own_slot_blocks; /* for each slot: its first block + 1 */
+    const uint32_t *own_block_next;  /* for each block: the next block + 1 */
+    const uint16_t *own_seat_holder; /* for each seat: its holder id */
 };
 
-/* Returns the size in bytes of a region with these parts; 0: they are out of range. */
+/* Returns the size in bytes of a region with parts of these sizes, or 0 if a size is out of its
+ * range. */
 uint64_t hfi_region_size(const struct hfi_region_sizes *sizes);
 
-/* The identity of a region; written at its creation, compared when it is opened again. */
+/* The identity of a region. The agent writes it when it makes the region, and compares it when it
+ * opens the region again. */
 struct hfi_region_identity {
     uint8_t store_id[16];
     uint8_t boot_id[16];
@@ -278,39 +295,41 @@ struct hfi_region_identity {
     uint64_t incarnation;
 };
 
-/* Writes the header of a new region into size zeroed bytes at memory. */
+/* Writes the header of a new region into `memory`, which has hfi_region_size() zeroed bytes. */
 void hfi_region_format(void *memory, const struct hfi_region_sizes *sizes,
                        const struct hfi_region_identity *identity);
 
 /*
- * Checks the header of size bytes at memory and fills in *out (trust and own_... NULL). Every
- * offset and count is checked against size before it is used. Returns NULL if all is well;
- * otherwise the fault as a static text: what was found, and what was expected.
+ * Checks the header of the region in `memory`, which has size bytes, and fills in *out, with NULL
+ * for trust and own_... . Checks every offset and count against size before it uses it. Returns
+ * NULL if the header is valid, otherwise a static text that says what was found, and what was
+ * expected.
  */
 const char *hfi_region_attach(void *memory, uint64_t size, struct hfi_region *out);
 
-/* FNV-1a of the name, never 0. It is the key of the index, and what hf_check_sequencer_local
- * compares. */
+/* Returns the hash of the name by FNV-1a, which is never 0. It is the key of the index, and
+ * hf_check_sequencer_local finds the lock by it. */
 uint64_t hfi_name_hash(const char *name, size_t size);
 
-/* The first adds the slot to the index under its name_hash, and returns false if the index is full;
- * the second removes it. Only the agent may call these. */
+/* hfi_index_put() adds the slot to the index under its name_hash, and returns false if the index is
+ * full. hfi_index_remove() removes it. Only the agent may call these functions. */
 bool hfi_index_put(const struct hfi_region *region, uint32_t slot, uint64_t hash);
 void hfi_index_remove(const struct hfi_region *region, uint32_t slot, uint64_t hash);
 
-/* Repairs the index for a slot with that hash. Returns false if the slot can be found already. Only
- * the agent may call it. */
+/* Makes sure that the index has the slot under that hash. Returns false if it had the slot already.
+ * Only the agent may call this function. */
 bool hfi_index_mend(const struct hfi_region *region, uint32_t slot, uint64_t hash);
-/* Returns the slot that an entry of the index names; false: it names none. */
+/* Sets *slot to the slot in an entry of the index. Returns false if the entry has no slot. */
 bool hfi_index_entry(const struct hfi_region *region, uint32_t entry, uint32_t *slot);
-/* Removes an entry that names an unused slot. Only the agent may call it. */
+/* Removes an entry of the index whose slot is not in use. Only the agent may call this function. */
 void hfi_index_drop(const struct hfi_region *region, uint32_t entry);
 
-/* Returns the highest token seen of the lock with that name hash; 0: it is not known here. Any
- * thread may call this. */
+/* Returns the highest known token of the lock with that name hash, or 0 if the region does not have
+ * the lock. Any thread may call this. */
 uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash);
 
-/* Returns a seat's number: block * HFI_BLOCK_SEATS + index in the block. HFI_SEAT_NONE: no seat. */
+/* The number of a seat is block * HFI_BLOCK_SEATS + its index in the block. HFI_SEAT_NONE means no
+ * seat. */
 #define HFI_SEAT_NONE UINT32_MAX
 
 static inline struct hfi_seat *hfi_seat(const struct hfi_region *region, uint32_t seat)
@@ -339,23 +358,25 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
            (epoch & HFI_LEASE_EPOCH_MASK);
 }
 
-/* Returns whether that lease is in force at now_ns. Also returns false if now_ns was read before
- * the word and is too old to decide; hfi_lease_left_ns() then reads the clock again. */
+/* Returns whether the lease is in force at now_ns. If the caller read the clock before the lease
+ * word, the result may be false for a valid lease. hfi_lease_left_ns() reads the clock again in
+ * that case. */
 static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
-    /* relaxed, both: a thread that does not see yet what another one found out checks itself */
+    /* relaxed, both: a thread that does not see the word which another thread has refused checks
+     * the lease itself */
     return left_ns > 0 &&
            (trust == NULL ||
             (left_ns <= atomic_load_explicit(&trust->ahead_max_ns, memory_order_relaxed) &&
              lease != atomic_load_explicit(&trust->disbelieved, memory_order_relaxed)));
 }
 
-/* Does what hfi_lease_left_ns() does, for a lease that seems to be too far ahead. Remembers the
- * lease word if it is. */
+/* The part of hfi_lease_left_ns() for a lease whose deadline seems too far ahead. Remembers the
+ * lease word if its deadline is too far ahead. */
 int64_t hfi_lease_doubt(struct hfi_trust *trust, uint64_t lease);
 
-/* Returns how long the lease is still in force; 0 or less: it is not. */
+/* Returns for how long the lease is still in force; 0 or less if it is not in force. */
 static inline int64_t hfi_lease_left_ns(struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
@@ -373,7 +394,7 @@ static inline enum hfi_grant hfi_word_mode(uint64_t word)
     return (enum hfi_grant)((word & HFI_W_MODE) >> HFI_W_MODE_SHIFT);
 }
 
-/* Returns whether the word names this holder with this token (its low bits are compared). */
+/* Returns whether the word names this holder with the low 40 bits of this token. */
 static inline bool hfi_word_names(uint64_t word, uint32_t holder, uint64_t token)
 {
     return (word & (HFI_W_HOLDER | HFI_W_TOKEN)) ==
