@@ -381,7 +381,9 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
             hfi_serve(actor, request->slot);
             if (atomic_load(word) != seen) {
                 continue;
-            } /* otherwise readers before this waiter were let in; the last of them that enters hands the word on */
+            }
+            /* Readers before this waiter were let in; the last of them that enters hands the word
+             * on. */
         }
         if (why == HFI_RETIRED) {
             hfi_leave(actor, request, place);

@@ -414,11 +414,9 @@ static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t
     }
     /* relaxed: no other memory depends on this number */
     uint32_t count = atomic_load_explicit(left, memory_order_relaxed);
-    while (
-        count >
-            0 && /* the loop ends, because the count only falls after a recall, and a grant has one recall */
-        !atomic_compare_exchange_weak_explicit(left, &count, count - 1, memory_order_relaxed,
-                                               memory_order_relaxed)) {
+    /* The loop ends, because the count only falls after a recall, and a grant has one recall. */
+    while (count > 0 && !atomic_compare_exchange_weak_explicit(
+                            left, &count, count - 1, memory_order_relaxed, memory_order_relaxed)) {
     }
     *counted = count > 0;
     return *counted;
