@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Boots a clean Debian in a container and runs inside.sh there as a service: it installs, uses,
+# Boots a clean Debian in a container, and runs inside.sh there as a service, which installs, uses,
 # upgrades, removes and purges the packages. Needs root, systemd-nspawn, and the Debian mirror.
 #
 #   container.sh FOLDER [RELEASE]   the folder with the packages; bookworm or trixie (default: this
 #                                   machine's release)
 #
-# The tree is made once by debootstrap, in $XDG_CACHE_HOME/holdfast/boot-RELEASE (else ~/.cache);
-# remove it to have it made anew. It stays clean: the container writes to a tmpfs over it, which is
-# gone with it. HOLDFAST_MIRROR is where from.
+# debootstrap makes the tree once, in $XDG_CACHE_HOME/holdfast/boot-RELEASE (else ~/.cache). Remove
+# the tree to have it made again. The tree stays unchanged: the container writes to a tmpfs over it,
+# which ends with the container. HOLDFAST_MIRROR is the mirror.
 set -euo pipefail
 
 packages=$(cd -- "$1" && pwd)
@@ -22,7 +22,7 @@ mirror=${HOLDFAST_MIRROR:-$(
 
 die() { printf 'container: %s\n' "$*" >&2; exit 1; }
 
-# Only a tree that is complete has the name that is looked for.
+# Only a complete tree gets the name $tree.
 tree_make() {
     local made
     [[ ! -d $tree ]] || return 0
@@ -40,7 +40,7 @@ tree_make() {
     echo "done"
 }
 
-# An upgrade: the same packages with a higher version.
+# Makes packages for an upgrade: the same packages with a higher version.
 upgrade_make() {
     local package unpacked=$work/unpacked
     mkdir -p "$work/upgrade"
@@ -53,7 +53,7 @@ upgrade_make() {
     done
 }
 
-# A program with the library, for the container, which has no compiler.
+# Builds a program with the library, because the container has no compiler.
 program_make() {
     local root=$work/root flags
     dpkg-deb -x "$packages"/libholdfast-dev_*.deb "$root"
@@ -65,15 +65,16 @@ program_make() {
     gcc "$work/program.c" "${flags[@]}" -o "$work/program"
 }
 
-# This source's own build, as `cmake --install` puts it into /usr/local; only where it was built for
-# the container's Debian.
+# Installs this source's own build, as `cmake --install` puts it into /usr/local. Only if the build
+# is for the container's Debian.
 local_make() {
     local build=$here/../../build
     [[ -x $build/bin/holdfastd && $release == "$own" ]] || return 0
     DESTDIR=$work/local cmake --install "$build" --prefix /usr/local >/dev/null
 }
 
-# The service that runs inside.sh. The machine stops when it ends, however it ends.
+# Writes the service that runs inside.sh. The container stops when the service ends, whatever the
+# result is.
 service_make() {
     mkdir -p "$work/results"
     cat >"$work/test.service" <<SERVICE
@@ -94,7 +95,8 @@ SERVICE
     cp -L /etc/resolv.conf "$work/resolv.conf"
 }
 
-# Without systemd here nobody gives the container its part of the cgroups, so it gets one.
+# Without systemd on this machine, nothing gives the container its own cgroups, so this function
+# makes them.
 cgroup_enter() {
     local hierarchy folder
     [[ ! -d /run/systemd/system ]] || return 0

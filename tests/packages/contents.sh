@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The Debian packages have what they should have, each file once, stripped, with its debug package;
-# a program builds against libholdfast-dev, through pkg-config and through CMake. Arguments: the
-# folder with the packages, the source folder.
+# The Debian packages have the files that they should have. Each file is in one package only, is
+# stripped, and has its debug package. A program builds against libholdfast-dev, with pkg-config and
+# with CMake. Arguments: the folder with the packages, the source folder.
 set -euo pipefail
 packages=$(cd -- "$1" && pwd) source=$(cd -- "$2" && pwd)
 here=$source/tests/packages
@@ -14,7 +14,7 @@ root=$work/root
 
 complain() { echo "$*"; failed=1; }
 
-# unpack PACKAGE: into the common root; no file may be in two packages.
+# unpack PACKAGE: unpacks it into the common root. No file may be in two packages.
 unpack() {
     local found=("$packages/$1"_*.deb)
     [[ -e ${found[0]} && ${#found[@]} == 1 ]] || { complain "no package, or several: $1"; return; }
@@ -55,7 +55,7 @@ if grep -raqF -e "$source" -e "$packages" "$root/usr/bin" "$root/usr/lib"; then
     complain "a file has the path of the folder in which it was built"
 fi
 
-# The pages that the sources link to are there.
+# The pages to which the sources link are in the packages.
 while IFS= read -r -d '' page; do
     while read -r target; do
         linked=$(dirname -- "$page")/${target%%#*} # the licence is a link to another package's file
@@ -63,7 +63,7 @@ while IFS= read -r -d '' page; do
     done < <(grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '^[a-z]*:' || true)
 done < <(find "$root/usr/share/doc/holdfast" -name README.md -print0)
 
-# A program, with what the packages have and nothing from the source.
+# A program builds with the packages' files, without any file of the source.
 printf '#include <holdfast/holdfast.h>\n#include <stdio.h>\nint main(void)\n{\n    puts(%s);\n}\n' \
     'hf_version()' >"$work/program.c"
 version=$(dpkg-deb -f "$packages"/libholdfast0_*.deb Version)

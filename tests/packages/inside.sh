@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs in a clean Debian that container.sh booted: what an administrator does with the packages,
-# from the installation to the purge, with locks held during the upgrade.
+# Runs in a clean Debian that container.sh has booted. Does with the packages what an administrator
+# does, from the installation to the purge, and holds locks during the upgrade.
 set -Eeuo pipefail # E: the trap below holds in functions, too
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 packages=/packages-test/packages given=/packages-test/given
@@ -18,7 +18,7 @@ fail() {
 }
 trap 'fail "line $LINENO: $BASH_COMMAND"' ERR
 
-# apt_get WORD...: what it prints is in apt.log. The mirror may be slow, so it is asked again.
+# apt_get WORD...: its output goes to apt.log. The mirror may be slow, so apt-get tries again.
 apt_get() {
     apt-get -q -y --no-install-recommends --allow-downgrades -o Acquire::Retries=5 \
         -o APT::Sandbox::User=root "$@" >"$work/apt.log" 2>&1
@@ -65,13 +65,13 @@ without_configuration() {
         "$work/said" || fail "it says: $(<"$work/said")"
 }
 
-# Does what the line said, and no more.
+# Does what the agent's line on the journal said, and nothing else.
 first_lock() {
     printf '[agent]\nname = clean\ncell = home\n' >"$config"
     systemctl start holdfastd
     [[ $(holdfast lock demo -- echo mine) == mine ]]
     [[ $(property User) == holdfast ]]
-    # The sample is good as it is.
+    # The sample configuration is valid without a change.
     runuser -u holdfast -- holdfastd --check-config \
         --config /usr/share/doc/holdfast/examples/holdfastd.ini >/dev/null
     useradd worker
@@ -86,7 +86,7 @@ all_packages() {
     "$given/program" | grep -q 'I hold it, token [1-9]' || fail "a program with the library"
 }
 
-# hold NAME: in the background, with its sequencer in a file.
+# hold NAME: holds a lock in the background. Its sequencer is in a file.
 hold() {
     # shellcheck disable=SC2016 # expanded by the inner shell
     setsid runuser -u worker -- holdfast lock "$1" -- \
@@ -94,7 +94,7 @@ hold() {
         sh "$work/held/$1" >>"$work/held.log" 2>&1 &
 }
 
-# Each hold is still the hold that it was.
+# Checks that each lock still has the hold that it had at the beginning.
 all_held() {
     local name
     for name in "${names[@]}"; do
@@ -138,7 +138,7 @@ upgrade() {
     [[ $(property NRestarts) == 0 ]] || fail "the agent ended by itself"
     journalctl --no-pager -o cat -u holdfastd | grep 'event=session_continued' >/dev/null ||
         fail "the session did not go on"
-    # The waiter has kept its place.
+    # The waiting process has kept its place in the queue.
     [[ ! -e $work/held/served ]] || fail "the waiter was served beside the holder"
     pkill_of job0
     wait "$waiter"
@@ -151,7 +151,7 @@ pkill_of() {
     kill "$(holdfast show --json "$1" | sed -n 's/.*"holders": *\[{[^}]*"pid": *\([0-9]*\).*/\1/p')"
 }
 
-# What the new program does not accept must not end the agent that runs.
+# A configuration that the new program does not accept must not end the running agent.
 upgrade_refused() {
     local pid
     pid=$(property MainPID)
@@ -164,7 +164,7 @@ upgrade_refused() {
     all_held "with a wrong configuration"
 }
 
-# An administrator stopped it, and no upgrade starts it.
+# If an administrator has stopped the agent, an upgrade does not start it.
 upgrade_stopped() {
     systemctl stop holdfastd
     apt_get install --reinstall "$given"/upgrade/holdfast_*.deb
@@ -197,7 +197,7 @@ purge() {
     [[ $(systemctl is-enabled holdfastd 2>&1) != enabled ]] || fail "the unit is enabled"
 }
 
-# Without packages: what `cmake --install` puts into /usr/local runs as a service, too.
+# The files that `cmake --install` puts into /usr/local, without packages, run as a service, too.
 usr_local() {
     [[ -d $given/local ]] || { step "(no build of this source for this Debian: left out)"; return; }
     cp -a "$given/local/usr/local/." /usr/local

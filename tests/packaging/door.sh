@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ./dev explains itself, refuses what it does not know with exit status 64, and needs neither root
-# nor apt when no package is missing. Argument: source folder.
+# ./dev has a help text, refuses unknown arguments with exit status 64, and needs neither root nor
+# apt if no package is missing. Argument: source folder.
 set -euo pipefail
 dev=$1/dev
 work=$(mktemp -d)
@@ -22,7 +22,7 @@ for words in "nonsense" "build --nonsense" "build --preset nonsense" "run x" "te
     [[ $status == 64 && -s $work/err ]] || fail "./dev $words: exit status $status, not 64"
 done
 
-# Everything is installed: apt-get and sudo would fail the call.
+# If every package is installed, ./dev calls neither apt-get nor sudo, which would fail here.
 printf '#!/bin/sh\nexit 99\n' >"$work/apt-get"
 printf '#!/bin/sh\necho ii\n' >"$work/dpkg-query"
 cp "$work/apt-get" "$work/sudo"
@@ -32,7 +32,7 @@ cp "$dev" "$1/packages" "$1/.clang-format" "$work/tree"
 PATH=$work:$PATH "$work/tree/dev" fmt --check >"$work/out" ||
     fail "all is installed, and ./dev fmt --check fails"
 
-# One is missing and cannot be installed: said in so many words, and nothing goes on.
+# If a package is missing and cannot be installed, ./dev names it and stops.
 printf '#!/bin/sh\ncase "$*" in *spin*) exit 1 ;; esac\necho ii\n' >"$work/dpkg-query"
 status=0
 PATH=$work:$PATH "$work/tree/dev" fmt --check >"$work/out" 2>"$work/err" </dev/null || status=$?

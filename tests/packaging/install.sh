@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# `cmake --install` under a prefix of its own: the program of a user builds against it by pkg-config
-# and by CMake, and runs with an rpath; the sample configuration is good; completion works; the
-# files are where their readers look. Arguments: source folder, build folder, C compiler.
+# `cmake --install` under a prefix of its own: a user's program builds against it with pkg-config
+# and with CMake, and runs with an rpath. The sample configuration is valid, completion works, and
+# the files are where their readers look for them. Arguments: source folder, build folder, C
+# compiler.
 set -euo pipefail
 source=$1 build=$2 cc=$3
 work=$(mktemp -d)
@@ -17,7 +18,8 @@ for file in lib/systemd/system/holdfastd.service lib/sysusers.d/holdfast.conf \
     [[ -s $work/local/$file ]] || fail "not installed: $file"
 done
 
-# The folders in the sample are the service's, and may be others' on this host: 69 says so.
+# The sample names the service's folders, which may belong to another user on this host. Then the
+# exit status is 69.
 status=0
 sed "s|/var/lib/holdfast|$work/state|; s|/run/holdfast|$work/run|" \
     "$work/local/share/doc/holdfast/examples/holdfastd.ini" >"$work/sample.ini"
@@ -40,8 +42,8 @@ for program in program cmake/program cmake/program_static; do
     [[ $("$work/$program") == "$version" ]] || fail "$program does not print $version"
 done
 
-# Into /usr/local itself, where a program finds the library without an rpath: as root, with an empty
-# /usr/local and a copy of /etc in a mount namespace.
+# Installs into /usr/local, where a program finds the library without an rpath. Needs root. A mount
+# namespace has an empty /usr/local and a copy of /etc.
 local_install() {
     mount -t tmpfs none /usr/local && cp -a /etc "$work/etc" && mount --bind "$work/etc" /etc &&
         mount -t tmpfs none /var/cache/ldconfig || return 77
@@ -59,7 +61,7 @@ if [[ $(id -u) == 0 ]] && unshare --mount true 2>/dev/null; then
     [[ $status == 0 ]] || echo "not tried: /usr/local itself"
 fi
 
-# complete WORD...: what bash offers for the last word.
+# complete WORD...: prints what bash offers as the last word.
 complete_words() {
     # shellcheck disable=SC1091 # just installed
     PATH=$work/local/bin:$PATH bash -c '

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The loop of docs/OPERATIONS.md that tells what is left over in /dev/shm, where /proc does not let
-# everything be looked into: it lists what nobody has open, and says in one line what it could not
-# see, however often fuser says so.
+# The loop in docs/OPERATIONS.md lists regions in /dev/shm that no process has open. If /proc hides
+# some processes, it says so in one line, however often fuser reports it.
 #
 # Usage: left_over.sh SOURCE_DIR
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# libholdfast.so needs libc and msgpack-c and nothing else, and shows exactly the functions that its
-# headers declare. Arguments: source folder, build folder.
+# libholdfast.so needs only libc and msgpack-c, and exports exactly the functions that its headers
+# declare. Arguments: source folder, build folder.
 set -euo pipefail
 source=$1 library=$2/lib/libholdfast.so
 work=$(mktemp -d)
@@ -24,7 +24,7 @@ if [[ $(wc -l <"$work/declared") -lt 20 ]]; then
     echo "found only these in the headers: $(paste -sd' ' "$work/declared")"
     exit 1
 fi
-# The Debian package knows each of them.
+# The Debian package's symbols file lists each of them.
 sed -n 's/^ \(hf_[a-z_]*\)@.*/\1/p' "$source/debian/libholdfast0.symbols" | sort -u >"$work/symbols"
 if ! diff "$work/declared" "$work/symbols"; then
     echo "^ < declared in the headers, > in debian/libholdfast0.symbols"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# docs/LOG.md names every event that the agent can log, every error of the library with its text,
-# every exit status and every message of the programs, each with what to do, and none that there is
-# not.
+# docs/LOG.md lists every event that the agent can log, every error of the library with its text,
+# every exit status and every message of the programs, each with advice. It lists nothing that does
+# not exist.
 #
 # Usage: log.sh SOURCE_DIR
 set -euo pipefail
@@ -18,16 +18,16 @@ compare() {
         exit 1
     fi
 }
-# section TITLE: its rows, without the tables' heads.
+# section TITLE: prints its rows, without the heads of its tables.
 section() {
     awk -v title="## $1" '/^## / { on = $0 == title } on && /^\| / && !/^\| (---|event|error|status|message) /' \
         "$page"
 }
 
-# Names of two words and more are events, but for the keys of log lines, and for what belongs to the
-# configuration, the store, facts and metrics (reasons of the judgement among them, whose table is in
-# METRICS.md: the test `metrics`), and system calls; single words are events where a
-# line is begun with them.
+# Names of two or more words are events. The keys of log lines are not. Nor are the names of the
+# configuration, the store, facts, metrics and system calls, whose files are left out. (The test
+# `metrics` checks the reasons of the judgement against METRICS.md.) A single word is an event if a
+# log line begins with it.
 in_code=$(
     {
         find agent -name '*.c' ! -name 'config.c' ! -path 'agent/io/store/[mrs]*.c' ! -name 'message.c' \
@@ -39,7 +39,8 @@ in_code=$(
             grep -oE '[a-z]+"$' || true
     } | tr -d '"' | sort -u
 )
-# Why a hold ended is the value of `reason`, which the page has in tables of its own.
+# The reason why a hold ended is the value of `reason`. The page lists these values in tables of
+# their own.
 reasons_in_code=$(sed -n '/^static const char \*reason_of(/,/^}/p' agent/core/host/holds.c |
     grep -oE '"[a-z_]+"' | tr -d '"' | sort -u)
 [[ $(wc -l <<<"$reasons_in_code") -ge 6 ]] || { echo "found too few reasons" >&2; exit 1; }
@@ -48,7 +49,7 @@ reasons_in_page=$(section Reasons | sed -nE 's/^\| `([a-z_]+)` \|.*/\1/p' | sort
 missing=$(comm -23 <(echo "$reasons_in_code") <(echo "$reasons_in_page"))
 [[ -z $missing ]] || { echo "reasons that the page lacks: $missing" >&2; exit 1; }
 in_page=$(section "The agent's log" | cut -d'|' -f2 | grep -oE '[a-z_]+')
-# Some of these words are events as well.
+# Some reasons are also events.
 events_in_code=$(comm -23 <(echo "$in_code") \
     <(comm -23 <(echo "$reasons_in_code") <(sort -u <<<"$in_page")))
 count=$(wc -l <<<"$in_page")
@@ -69,9 +70,9 @@ errors_in_page=$(section 'Errors of the library' |
 compare error "$errors_in_code" "$errors_in_page"
 [[ $(wc -l <<<"$errors_in_code") -ge 18 ]] || { echo "found too few errors" >&2; exit 1; }
 
-# Messages: whatever in the sources is more than one word, in whatever call it stands, so that a new
-# message is looked at however it is printed. (A single word that is handed on as a piece of one is
-# not.) Left out are
+# A message is each text of more than one word in the sources, in any call, so that the check finds
+# each new message. (A single word that is a part of a message is not checked.) These files are left
+# out:
 exempt_files=(
     cli/help.c        # --help
     cli/text.c        # what show, ls and watch print of a lock
@@ -99,7 +100,7 @@ LIST
 )
 not=()
 for file in "${exempt_files[@]}"; do not+=(! -path "$file"); done
-# The errors of the library stand in a table of their own, compared above.
+# The library's errors are in a table of their own, which is compared above.
 messages_in_code=$(
     find agent cli libclient proto include -name '*.[ch]' "${not[@]}" -print0 |
         xargs -0 awk -f tests/packaging/strings.awk | grep -P '\t.*[a-z]{2}' | grep -P '\t.* ' |
@@ -117,7 +118,7 @@ if [[ $(wc -l <<<"$messages_in_code") -lt 400 ]]; then
 fi
 compare message "$messages_in_code" "$messages_in_page"
 
-# The numbers of both programs together.
+# The exit statuses of both programs.
 status_in_code=$(
     {
         sed -n '/CLI_OK = 0/,/};/p' cli/cli.h | grep -oE '= [0-9]+'
@@ -127,7 +128,7 @@ status_in_code=$(
 status_in_page=$(section 'Exit statuses' | sed -E 's/^\| ([0-9]+) \|.*/\1/')
 compare status "$status_in_code" "$status_in_page"
 
-# Each row says something in each column; the last one is what to do.
+# Each row has a text in each column. The last column is the advice.
 for title in "The agent's log:5" 'Errors of the library:5' 'Exit statuses:3' \
     'Messages, word by word:3'; do
     bad=$(section "${title%:*}" | awk -F' [|] ' -v want="${title#*:}" \

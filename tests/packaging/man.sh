@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Each command, each call and the configuration has its man page; the pages say what --help says,
-# and neither man nor mandoc finds a fault in them. Arguments: source folder, build folder.
+# Each command, each call and the configuration has its man page. The pages contain the text of
+# --help, and neither man nor mandoc finds a fault in them. Arguments: source folder, build folder.
 set -euo pipefail
 source=$1 bin=$2/bin pages=$2/man/pages
 work=$(mktemp -d)
@@ -9,7 +9,7 @@ failed=0
 
 complain() { echo "$*"; failed=1; }
 
-# A page as a person sees it, in one line, without the hyphens of broken words.
+# Prints a page as a person sees it, as one line, without the hyphens of broken words.
 shown() {
     if command -v mandoc >/dev/null; then
         mandoc -T utf8 -O width=500 "$1" | sed 's/.\x08//g'
@@ -18,8 +18,8 @@ shown() {
     fi | tr -s ' \n' ' '
 }
 
-# page NAME.SECTION PROGRAM TEXT [WORD...]: TEXT is what `PROGRAM WORD... --help` says, and each
-# option of it stands in the page.
+# page NAME.SECTION PROGRAM TEXT [WORD...]: checks that TEXT is the output of `PROGRAM WORD...
+# --help`, and that the page has each option of it.
 page() {
     local page=$pages/man${1##*.}/$1 option
     "${@:4}" --help >"$work/said"
@@ -48,7 +48,7 @@ for command in $commands; do
         complain "holdfast(1) does not name holdfast-$command(1)"
 done
 
-# Each call that the library shows; and its prototype stands in the page.
+# Each call that the library exports has a page, which contains its prototype.
 calls=0
 while read -r call; do
     calls=$((calls + 1))
@@ -58,7 +58,7 @@ while read -r call; do
 done < <(sed -n 's/^ *\(hf_[a-z_]*\);$/\1/p' "$source/libclient/holdfast.map")
 ((calls >= 20)) || complain "libclient/holdfast.map names only $calls calls"
 
-# Each key of the configuration.
+# Each key of the configuration is in its page.
 shown "$pages/man5/holdfastd.ini.5" >"$work/shown"
 keys=0
 while read -r key; do
@@ -67,7 +67,7 @@ while read -r key; do
 done < <(sed -n 's/^| `\([a-z_]*\)`.*/\1/p' "$source/docs/CONFIG.md" | sort -u)
 ((keys >= 20)) || complain "docs/CONFIG.md names only $keys keys"
 
-# Each exit status that docs/LOG.md lists.
+# Each exit status of docs/LOG.md is in a page.
 shown "$pages/man7/holdfast.7" >"$work/shown"
 while read -r status; do
     grep -qE " $status(,| [a-z+])" "$work/shown" || complain "holdfast(7) lacks exit status $status"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/METRICS.md lists every probe that library and agent have, where it is, and no other.
+# docs/METRICS.md lists every probe of the library and the agent with its place, and no other probe.
 #
 # Usage: probes.sh SOURCE_DIR BUILD_DIR
 # Exit status 77: built without <sys/sdt.h>, or there is no readelf.
@@ -9,13 +9,13 @@ build_dir=$2
 command -v readelf >/dev/null || exit 77
 grep -q '^HF_HAVE_SDT:INTERNAL=1$' "$build_dir/CMakeCache.txt" || exit 77
 
-# The names of the notes of provider holdfast in a file.
+# Prints the names of the notes of provider holdfast in a file.
 probes_of() {
     readelf -n "$1" | awk '$1 == "Provider:" { ours = $2 == "holdfast" }
         $1 == "Name:" && ours { print $2 }' | sort -u
 }
 
-# Those of the page whose place is one of the given.
+# Prints the probes in the page whose place is one of the given places.
 documented() {
     awk -F'|' -v places="$1" '$2 ~ /^ `[a-z_]+` $/ && $3 ~ "^ (" places ") $" {
         gsub(/[ `]/, "", $2); print $2 }' "$source_dir/docs/METRICS.md" | sort -u

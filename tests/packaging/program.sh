@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The README's C program compiles without a warning and links, found through pkg-config: in the
-# build folder, and installed under a prefix that was chosen late; shared and static. Each header
-# compiles by itself, as C and as C++, and takes along no more than it says. Arguments: source folder, build folder, C compiler, C++ compiler, and an option
-# for both (a cross compiler's --sysroot).
+# The README's C program compiles without a warning and links, found by pkg-config: in the build
+# folder, and installed under a prefix that was chosen late, shared and static. Each header compiles
+# by itself, as C and as C++, and includes only what it documents. Arguments: source folder, build
+# folder, C compiler, C++ compiler, and an option for both compilers (a cross compiler's --sysroot).
 set -euo pipefail
 source=$1 build=$2 cc=$3 cxx=$4
 options=("${@:5}")
@@ -51,7 +51,7 @@ link "$build/lib/pkgconfig" "$work/readme" "$work/readme.c"
 link "$build/lib/pkgconfig" "$work/version" "$work/version.c"
 expect "from the build folder" "$work/version"
 
-# A program of before the interface was given room: unchanged, without a warning.
+# A program for an earlier version of the interface compiles unchanged, without a warning.
 here=$source/tests/packaging
 link "$build/lib/pkgconfig" "$work/before" "$here/program_of_before.c"
 status=0

@@ -1,7 +1,7 @@
-# Prints FILE, a tab and the text of each run of string literals in C sources, as one line: what
-# differs (%s and the like) as "...", without backquotes, and without blanks at its ends. Not the
-# texts of static assertions and of HF_CHECK(): nobody meets the first; of the second, the
-# condition is in the log (event=bug).
+# Prints one line for each string in C sources: FILE, a tab, and the text. Adjacent literals are one
+# string. A conversion (%s and the like) becomes "...". Backquotes, and blanks at the ends, are left
+# out. The texts of static assertions and of HF_CHECK() are not printed: no user meets the former,
+# and the latter are logged as the condition (event=bug).
 function flush() {
     if (have && !asserted) {
         gsub(/%%/, "\001", text)

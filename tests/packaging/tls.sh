@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The recipe of docs/TLS.md, as it stands there: what it makes is what agents take.
+# Runs the commands of docs/TLS.md unchanged, and checks that agents accept the files.
 #
 # Usage: tls.sh SOURCE_DIR BIN_DIR
 set -euo pipefail
@@ -27,8 +27,8 @@ for key in ca host-a host-b host-c; do
     [[ $(stat -c %a "$dir/$key.key") == 600 ]] || fail "$key.key is not 0600"
 done
 
-# configure NAME KEY: a file that listens on ports of the loopback.
-# Not those that the kernel or ../free_port.h give away; most likely another run's neither.
+# configure NAME KEY: writes a configuration that listens on a port of the loopback. Neither the
+# kernel nor ../free_port.h gives this port to others, and another run of this test hardly uses it.
 first_port=$((30000 + $$ * 4 % 2700))
 configure() {
     printf '[agent]\nname = %s\ncell = %s\nstate_dir = %s/%s\nsocket = %s/%s.sock\n' \
@@ -43,7 +43,7 @@ for host in host-a host-b host-c; do
     configure $host $host >"$dir/$host.ini"
     "$bin/holdfastd" --config "$dir/$host.ini" --check-config >/dev/null
 done
-# Another host's certificate, and a key that all may read, are refused.
+# The agent refuses another host's certificate, and a key that every user may read.
 configure host-a host-b >"$dir/wrong.ini"
 if "$bin/holdfastd" --config "$dir/wrong.ini" --check-config 2>"$dir/err"; then
     fail "host-b's certificate is good for host-a"
@@ -79,10 +79,11 @@ for host in host-a host-b host-c; do
 done
 await "$dir/host-a.log" 'state=safe'
 [[ $("$bin/holdfast" -s "$dir/host-a.sock" lock x -- echo held) == held ]] || fail "no lock"
-# Nothing of a key is to be seen.
+# The output shows no part of a key.
 if grep -l 'PRIVATE KEY' "$dir"/*.log; then fail "a key is in a log"; fi
 
-# New files: taken on SIGHUP if they are good, refused if not. The agent goes on in both cases.
+# On SIGHUP the agent uses new files if they are valid, and refuses them if not. It goes on in both
+# cases.
 cp "$dir/host-b.pem" "$dir/host-a.pem"
 kill -HUP "${agents[0]}"
 await "$dir/host-a.log" 'event=tls_kept'
@@ -98,7 +99,7 @@ await_more tls_renewed "$renewed"
 grep -q 'warn   tls .* [45] d' "$dir/doctor" || fail "$(cat "$dir/doctor")"
 [[ $("$bin/holdfast" -s "$dir/host-b.sock" lock x -- echo held) == held ]] || fail "no lock"
 
-# Files that were refused and are good later are taken by themselves, though none of them changes.
+# The agent later uses files that it refused, once they are valid, even if no file changes.
 kept=$(count tls_kept)
 renewed=$(count tls_renewed)
 chmod 0644 "$dir/host-a.key"

@@ -1,4 +1,4 @@
-# For arm64 by Debian's cross compiler, with the libraries that lie in HF_ARM64_TREE (arm64.sh).
+# Builds for arm64 with Debian's cross compiler and the libraries in HF_ARM64_TREE (arm64.sh).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -1,39 +1,40 @@
 #!/usr/bin/env bash
-# ./dev test --on arm64: the build for arm64 by Debian's cross compiler, and its tests under qemu's
+# ./dev test --on arm64: builds for arm64 with Debian's cross compiler, and runs the tests in qemu's
 # user mode. Needs root. The arguments are those of ctest.
 #
 #   arm64.sh [CTEST-ARGUMENT...]   everything but what emulation cannot run (UNABLE, below)
 #   arm64.sh --build               the build only
 #
-# The arm64 libraries are unpacked, not installed: the machine's own packages stay as they are. They
-# lie in $XDG_CACHE_HOME/holdfast/arm64 (else ~/.cache), and are unpacked anew when `packages` names
-# others; remove it to have newer versions. The programs
-# that tests start are arm64's too, so the kernel must know what runs them (binfmt_misc): if it does
-# not, it is told for as long as the tests run.
+# The arm64 libraries are unpacked, not installed: the machine's own packages stay unchanged. The
+# tree is in $XDG_CACHE_HOME/holdfast/arm64 (else ~/.cache). It is made again if `packages` lists
+# other libraries; remove it to get newer versions. The programs that tests start are arm64
+# programs, too, so the kernel must know their interpreter (binfmt_misc). If it does not, this
+# script registers qemu while the tests run.
 #
-# qemu translates for this machine's processor, whose memory order is stronger than Arm's: what passes
-# here shows that the code builds and computes the same, not that its orders are strong enough. That is
-# tests/model/weak's part (docs/MEMORY_ORDER.md).
+# qemu translates to this machine's instructions, whose memory order is stronger than Arm's. So
+# these tests show that the code builds and computes the same results. They do not show that its
+# memory orders are strong enough: tests/model/weak does (docs/MEMORY_ORDER.md).
 set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
 TREE=$CACHE/arm64
-# Where this machine has its own release from.
+# The mirror of this machine's own release.
 MIRROR=${HOLDFAST_MIRROR:-$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' |
     awk 'found == "" && $2 !~ /-/ { found = $1 } END { print found }')}
 BUILD=$ROOT/build/arm64
 EMULATOR=$(command -v qemu-aarch64-static || true)
 BINFMT=/proc/sys/fs/binfmt_misc
-# Where the tests see the tree, others than root too, as whom some have agents run.
+# The path at which the tests see the tree. Other users can read it: some tests run agents as other
+# users.
 SEEN=/run/holdfast-arm64
 
-# What qemu's user mode cannot run, by the names of tests (regular expressions), and why.
+# The tests that qemu's user mode cannot run (regular expressions), and the reason.
 declare -A UNABLE=(
     ['model_(check|mutant)_.*']="searches models: nothing in it is arm64's"
 )
 
-# Parts that tests leave out by themselves when they find that this is no kernel of its own.
+# Parts that tests leave out by themselves when they notice the emulation.
 PARTS=(
     "lib_calls, cluster_traps, cluster_exclusion: what the child of a fork is told: qemu takes \
 MADV_WIPEONFORK and does nothing"
@@ -54,7 +55,7 @@ emulate ptrace"
 
 die() { printf 'arm64: %s\n' "$*" >&2; exit 1; }
 
-# The libraries among what the file `packages` lists, by the names this Debian has.
+# Prints the libraries in the file `packages`, by the names that this Debian has.
 libraries() {
     local line name
     sed -e '/^\[/,$d' -e 's/#.*//' -e 's/[[:space:]]//g' "$ROOT/packages" |
@@ -69,8 +70,8 @@ libraries() {
         done | paste -sd,
 }
 
-# Unpacks what debootstrap finds and checks; nothing of it is run. Only a tree that is complete has the
-# name that is looked for, and the list of what is in it.
+# Unpacks the packages that debootstrap downloads and checks; runs no program of them. Only a
+# complete tree gets the name $TREE, and the list of its libraries.
 tree_make() {
     local log=$CACHE/arm64.log wanted made suite folder
     wanted=$(libraries)
@@ -117,8 +118,8 @@ build() {
     echo "done"
 }
 
-# The kernel is told what runs arm64's programs, which tests start, unless it knows. Names of what is
-# undone are in UNDO.
+# Registers qemu as the interpreter of arm64 programs, unless the kernel has one. UNDO lists what
+# must be undone.
 UNDO=()
 undo() {
     local path
@@ -140,7 +141,8 @@ binfmt_tell() {
     ! grep -qs '^interpreter.*qemu-aarch64' "$BINFMT"/* || return 0
     magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
     mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
-    # F: the interpreter is opened now, so it need not be found in what a test changes its root to.
+    # F: the kernel opens the interpreter now, so it need not exist in a root to which a test
+    # changes.
     printf '%s' ":holdfast-arm64:M::$magic:$mask:$EMULATOR:F" >"$BINFMT/register"
     UNDO=("$BINFMT/holdfast-arm64" "${UNDO[@]}")
 }
@@ -148,11 +150,12 @@ binfmt_tell() {
 test_all() {
     local name part unable='' status=0
     for name in "${!UNABLE[@]}"; do unable+="${unable:+|}^$name\$"; done
-    # One at a time: who ends first takes away what the kernel was told, and where the tree is seen.
+    # One run at a time, because a run that ends removes the interpreter and $SEEN.
     exec 9>"$CACHE/arm64.lock"
     flock -n 9 || { echo "waiting for another run to end" && flock 9; }
     binfmt_tell
-    # qemu opens what the tree has in place of the machine's: an empty /proc, as if nobody ran.
+    # qemu prefers a file of the tree to the machine's: with an empty /proc there, no process would
+    # seem to run.
     [[ ! -d $TREE/proc ]] || rmdir -- "$TREE/proc"
     mkdir -p "$SEEN"
     export QEMU_LD_PREFIX=$SEEN CK_TIMEOUT_MULTIPLIER=5

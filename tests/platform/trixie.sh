@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# ./dev test --on trixie: the build and the tests inside a tree of Debian 13, and a cell of agents of
-# both Debians. Needs root. The arguments are those of ./dev test.
+# ./dev test --on trixie: builds and tests inside a tree of Debian 13, and tests a cell with agents
+# of both Debians. Needs root. The arguments are those of ./dev test.
 #
 #   trixie.sh [ARGUMENT...]      everything
-#   trixie.sh --both             the cell of both only, with what is built already
+#   trixie.sh --both             only the cell of both Debians, with the present builds
 #   trixie.sh --shell [COMMAND]  a command, or a shell, inside the tree
 #
-# The tree is made once by debootstrap, in $XDG_CACHE_HOME/holdfast/trixie (else ~/.cache); remove it
-# to have it made anew. HOLDFAST_MIRROR is where from. Inside, this source is /src, and /src/build is
-# build/trixie of this source. All mounts are in a mount namespace and all processes in a pid
-# namespace of their own: both are gone with the command, however it ends.
+# debootstrap makes the tree once, in $XDG_CACHE_HOME/holdfast/trixie (else ~/.cache). Remove the
+# tree to have it made again. HOLDFAST_MIRROR is the mirror. Inside the tree, /src is this source,
+# and /src/build is its build/trixie. All mounts are in their own mount namespace and all processes
+# in their own pid namespace. Both namespaces end with the command, whatever its result is.
 set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
 TREE=$CACHE/trixie
-# Where this machine has its own release from.
+# The mirror of this machine's own release.
 MIRROR=${HOLDFAST_MIRROR:-$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' |
     awk 'found == "" && $2 !~ /-/ { found = $1 } END { print found }')}
 MULTIARCH=$(gcc -print-multiarch)
 
 die() { printf 'trixie: %s\n' "$*" >&2; exit 1; }
 
-# Only a tree that is complete has the name that is looked for.
+# Only a complete tree gets the name $TREE.
 tree_make() {
     local log=$CACHE/trixie.log made
     [[ ! -d $TREE ]] || return 0
@@ -42,8 +42,8 @@ tree_make() {
     echo "done"
 }
 
-# Runs in namespaces of its own: puts the source, the machine's devices and a /dev/shm of its own
-# into the tree, then makes it the root.
+# Runs in its own namespaces: mounts the source, the machine's devices and a new /dev/shm in the
+# tree, then makes the tree the root.
 # shellcheck disable=SC2016 # expanded by the inner shell
 ENTER='
     set -e
@@ -56,7 +56,8 @@ ENTER='
     mount -t proc proc "$tree/proc"
     mount --bind "$root" "$tree/src"
     mount --bind "$root/build/trixie" "$tree/src/build"
-    # Not only chroot: who enters a mount namespace, as tests do, finds itself in its root.
+    # Not only chroot: a process that enters this mount namespace, as tests do, starts in the
+    # namespace's root.
     cd "$tree"
     pivot_root . mnt
     exec chroot . sh -c "umount -l /mnt && exec \"\$@\"" sh "$@"'
@@ -85,7 +86,7 @@ PROGRAM
     "$folder/holdfastd" --version
 }
 
-# The cell of both: hosts with this Debian's agent and hosts with the tree's.
+# Tests a cell in which some hosts have this Debian's agent and others have the tree's agent.
 both_run() {
     printf '\n== a cell of both\n'
     both_program

@@ -1,4 +1,4 @@
-# The agent's own parts: configuration, log, the order of what the driver does.
+# The agent's own modules: configuration, log, the order of the driver's work.
 set(agent_tests ${CMAKE_CURRENT_LIST_DIR})
 add_library(driver_rig OBJECT ${agent_tests}/driver_rig.c)
 target_link_libraries(driver_rig PRIVATE hf_agent hf_flags PkgConfig::CHECK)
@@ -11,7 +11,7 @@ endforeach()
 target_link_libraries(test_driver_order PRIVATE driver_rig)
 target_compile_definitions(test_metrics
     PRIVATE HF_METRICS_PAGE="${PROJECT_SOURCE_DIR}/docs/METRICS.md")
-# The socket's turns: agent/io/socket/socket.c with a loop of the test's.
+# The turns of the socket's users: agent/io/socket/socket.c in a loop of the test.
 add_executable(test_socket_turns ${agent_tests}/test_socket_turns.c)
 target_link_libraries(test_socket_turns PRIVATE hf_agent_io hf_flags PkgConfig::CHECK PkgConfig::UV)
 add_test(NAME socket_turns COMMAND test_socket_turns)

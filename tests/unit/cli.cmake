@@ -1,4 +1,4 @@
-# The command: its parts, and the whole of it as a process, on a library of a few lines.
+# The command: its modules, and the whole command as a process, with the library of cli_fake.c.
 find_package(Threads REQUIRED)
 add_library(cli_fake OBJECT ${CMAKE_CURRENT_LIST_DIR}/cli_fake.c)
 target_include_directories(cli_fake PRIVATE ${PROJECT_SOURCE_DIR}/include)

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The pure core (agent/core) must call nothing but mem*, the assertion hook, and what proto/ defines
-# (hfi_*: the lock word's protocol, the frames): no I/O, no clock, no allocation. And proto/ and
-# text/ must call nothing but functions on memory and strings, so that nothing comes in by way of
-# them. Asked of the symbols that the archives leave open: core_is_pure.sh NM CORE PROTO TEXT
+# The pure core (agent/core) must call only mem*, the assertion hook, and functions of proto/
+# (hfi_*: the lock word's protocol, the frames): no I/O, no clock, no allocation. proto/ and text/
+# must call only functions on memory and strings, so that they bring nothing else into the core. The
+# script checks the undefined symbols of the archives: core_is_pure.sh NM CORE PROTO TEXT
 #
-# bcmp is what clang makes of a memcmp whose sign nobody asks for. What one file leaves open another
-# may define. proto's check.o is the hook itself.
+# clang replaces a memcmp() whose sign is not used by bcmp(). A symbol that one file does not define
+# may be defined in another file. proto's check.o is the assertion hook itself.
 set -eu
 nm=$1
 core=$2
@@ -16,7 +16,8 @@ defined_by() {
     "$nm" --defined-only "$@" | awk 'NF == 3 { print $3 }' | sort -u
 }
 
-# Prints what ARCHIVE calls that is neither in the file of known symbols nor of the given pattern.
+# Prints the functions that ARCHIVE calls and that neither the file of known symbols nor the pattern
+# contains.
 strangers() {
     "$nm" -u "$1" | awk -v skip="$2" '
         /:$/ { member = $0 }
@@ -30,7 +31,7 @@ trap 'rm -f "$known"' EXIT
 defined_by "$core" "$proto" "$text" >"$known"
 
 memory='memcpy|memmove|memset|memcmp|memchr|bcmp|hfi_check_failed|_GLOBAL_OFFSET_TABLE_'
-# What gcc makes of an atomic operation on arm64: it looks which instructions there are.
+# gcc's call for an atomic operation on arm64, which checks which instructions the processor has.
 memory="$memory|__aarch64_(cas|swp|ld[a-z]*)[0-9]+_[a-z_]*"
 bad=$(strangers "$core" '^$' "$memory")
 if [ -n "$bad" ]; then
@@ -46,7 +47,7 @@ for archive in "$proto" "$text"; do
         exit 1
     fi
 done
-# Nothing that lives from one step to the next outside of the caller's memory.
+# No variable may live from one step to the next outside of the caller's memory.
 globals=$("$nm" "$core" | awk '$2 ~ /^[bBdDcC]$/ { print $3 }')
 if [ -n "$globals" ]; then
     echo "core_is_pure: $core has variables:" $globals >&2

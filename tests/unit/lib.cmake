@@ -1,4 +1,4 @@
-# libclient/: against an agent of the tests' own (lib_agent.c).
+# libclient/, with an agent that the tests play (lib_agent.c).
 add_library(lib_agent OBJECT ${CMAKE_CURRENT_LIST_DIR}/lib_agent.c)
 target_link_libraries(lib_agent
     PRIVATE hf_flags holdfast_static hf_proto PkgConfig::CHECK PkgConfig::MSGPACK)
@@ -14,7 +14,8 @@ foreach(part calls events agent threads interface rings why ended)
     set_tests_properties(lib_${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 300)
 endforeach()
 
-# A library of later, whose structs have grown, under a program of today: see test_lib_grown.c.
+# A later version of the library, whose structs have more fields, for a program of today: see
+# test_lib_grown.c.
 if(NOT HF_SANITIZE)
     set(grown ${CMAKE_BINARY_DIR}/grown)
     foreach(header holdfast.h admin.h)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What libholdfast.so needs and exports: libc (and msgpack-c) only, and exactly what its
-# headers declare. Arguments: the library, the headers.
+# libholdfast.so needs only libc and msgpack-c, and exports exactly what its headers declare.
+# Arguments: the library, the headers.
 set -eu
 library=$1
 shift
@@ -18,7 +18,7 @@ nm -D --defined-only "$library" | sed -n 's/.* [A-Z] \(hf[a-z_0-9]*\)@.*/\1/p' |
     sort >"$dir/exported"
 nm -D --defined-only "$library" | sed -n '/ A HOLDFAST_0/d; s/.* [A-Za-z] //p' |
     sed 's/@.*//' | sort >"$dir/all"
-# A declaration at the start of a line, not a typedef: its name stands before the parenthesis.
+# A declaration begins at the start of a line and is no typedef. The name is before the parenthesis.
 sed -n '/^typedef/d; s/^[a-z].*[ *]\(hf_[a-z_]*\)(.*/\1/p' "$@" | sort >"$dir/declared"
 diff "$dir/declared" "$dir/exported" >&2 || {
     echo "exported symbols (right) are not what the headers declare (left)" >&2

@@ -1,5 +1,5 @@
-# What the comparison with other lock services measures by: its histogram, its check of exclusion on
-# locks that do not lock, its results and the comparison of two runs.
+# The tools of the comparison with other lock services: its histogram, its check of exclusion, its
+# results, and the comparison of two runs.
 add_executable(test_peers ${CMAKE_CURRENT_LIST_DIR}/test_peers.c)
 target_include_directories(test_peers PRIVATE ${PROJECT_SOURCE_DIR}/tests/bench/peers)
 target_link_libraries(test_peers PRIVATE hf_peers hf_flags PkgConfig::CHECK)

@@ -12,7 +12,7 @@ target_sources(test_frame PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
 target_sources(test_listed PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
 target_sources(test_wire PRIVATE ${CMAKE_CURRENT_LIST_DIR}/wire_samples.c)
 
-# The lock word's protocol a second time, with a hook before each atomic operation.
+# The lock word's protocol is built a second time, with a hook before each atomic operation.
 add_executable(test_lockqueue ${CMAKE_CURRENT_LIST_DIR}/test_lockqueue.c
     ${PROJECT_SOURCE_DIR}/proto/lockword.c ${PROJECT_SOURCE_DIR}/proto/lockwait.c
     ${PROJECT_SOURCE_DIR}/proto/lockagent.c)

@@ -13,11 +13,11 @@ foreach(part names message heap acceptor session quorum shares queue takeover ha
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan")
 endforeach()
 
-# It begins with numbers that nobody lives to see.
+# This test starts at round numbers that no real cell reaches.
 target_include_directories(test_full PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
 
-# The core calls nothing but mem* and the assertion hook. Sanitizers and counters insert calls of
-# their own.
+# The core calls only mem* and the assertion hook. Sanitizers and coverage counters insert other
+# calls, so such builds have no such test.
 if(NOT HF_SANITIZE AND NOT HF_FUZZ AND NOT HF_COVERAGE)
     add_test(NAME core_is_pure
         COMMAND ${quorum_tests}/core_is_pure.sh ${CMAKE_NM} $<TARGET_FILE:hf_core>

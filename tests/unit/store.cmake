@@ -1,4 +1,4 @@
-# The store: what is durable, and what files it makes; and the lease record beside it.
+# The store: what is durable, and which files it makes. Also the lease record.
 add_executable(test_store ${CMAKE_CURRENT_LIST_DIR}/test_store.c)
 target_link_libraries(test_store PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
 add_test(NAME store COMMAND test_store)
@@ -10,12 +10,12 @@ target_link_libraries(test_lease_file PRIVATE hf_agent_io hf_flags PkgConfig::CH
 add_test(NAME lease_file COMMAND test_lease_file)
 set_tests_properties(lease_file PROPERTIES LABELS "unit;asan")
 set_tests_properties(store store_files PROPERTIES LABELS "unit;asan;tsan")
-# It stands between SQLite and libc, where sanitizers stand too.
+# This test replaces libc functions for SQLite, as sanitizers do, too.
 add_executable(test_store_flush ${CMAKE_CURRENT_LIST_DIR}/test_store_flush.c)
 target_link_libraries(test_store_flush PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
 add_test(NAME store_flush COMMAND test_store_flush)
 set_tests_properties(store_flush PROPERTIES LABELS "unit")
-# It traces the process that migrates, which a sanitizer's own would not stand.
+# This test traces a process with ptrace, which a sanitizer's own tracing does not allow.
 add_executable(test_store_migrate ${CMAKE_CURRENT_LIST_DIR}/test_store_migrate.c)
 target_link_libraries(test_store_migrate PRIVATE hf_agent_io hf_flags PkgConfig::CHECK)
 add_test(NAME store_migrate COMMAND test_store_migrate)

@@ -320,7 +320,7 @@ START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
     struct hfi_opened opened = cell_opened_by(client);
     cell_wait_in_queue(&opened, client, false);
     const struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
-    /* its lock-delay is longer than the request's */
+    /* with a longer lock-delay than the host's request has */
     ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS));
     rig_answer(rig, &first, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);

@@ -119,7 +119,7 @@ START_TEST(what_is_noted_of_regions)
     ck_assert_uint_eq(file.regions[1].given_up, 0);
     ck_assert_uint_eq(lease_file_commit(&file), 77);
     kill_it();
-    begin(); /* the previous agent had not yet written that it knows nothing */
+    begin(); /* the previous agent was killed before it wrote its own notes */
     ck_assert(file.counts && !file.regions_count);
     lease_file_count_notes(&file);
     kill_it();

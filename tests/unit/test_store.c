@@ -585,8 +585,8 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
 }
 END_TEST
 
-/* After an undo, the store has an entry with its own last commit from before. So an old copy does
- * not look as new as the commit that others have seen (core/quorum/members.c). */
+/* An undo keeps the store's last commit in its table of seen commits. Otherwise an old copy could
+ * look as new as the commit that other voters have seen (core/quorum/members.c). */
 START_TEST(what_the_store_had_is_kept_when_a_start_over_is_taken_back)
 {
     char kept[STORE_KEPT_MAX];

@@ -177,8 +177,8 @@ static void certificates_make(void)
 }
 
 /* Makes old.pem, a certificate that has expired. Not every openssl makes one that is valid for less
- * than a day, so its validity is 0 days. Until the second in which it ends is over it is valid, so
- * this call waits. */
+ * than a day, so its validity is 0 days. It is valid until the present second ends, so this call
+ * waits. */
 static void certificate_ended(void)
 {
     static const char script[] =

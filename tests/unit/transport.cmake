@@ -13,10 +13,10 @@ foreach(part transport transport_tls transport_turns transport_versions)
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 300)
 endforeach()
 
-# It looks at the rounds of turns.
+# This test reads the rounds of turns.
 target_include_directories(test_transport_turns PRIVATE ${PROJECT_SOURCE_DIR}/agent)
 
-# The same packets where no descriptor is ever found: NNG's own way.
+# The same tests with NNG's own way of reading: no descriptor is ever found.
 add_executable(test_transport_unfound ${transport_tests}/test_transport.c
     ${transport_tests}/transport_unfound.c)
 target_link_libraries(test_transport_unfound

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# smoke.sh PROGRAM: the comparison's program on what needs no package: every case measures something,
-# exclusion holds, nothing is left behind, and a run compared with itself has not changed.
+# smoke.sh PROGRAM: runs the comparison with the peers that need no package. Every case measures
+# something, exclusion holds, no file or process is left, and a run shows no change compared with
+# itself.
 set -euo pipefail
 
 program=$1
@@ -21,7 +22,7 @@ grep -q '^### alone: ' "$work/a.md" || fail "no table for the case alone"
 ! grep -q 'EXCLUSION BROKEN\|failed in' "$work/a.md" || { cat "$work/a.md"; fail "broken"; }
 [[ -z $(ls -A "$work/disk") ]] || fail "a folder was left behind"
 
-# What happens when something goes wrong: a holder that is killed, a service that is restarted.
+# The cases of faults: a holder is killed, a service is restarted.
 "$program" --quick --dir "$work/disk" --json "$work/b.json" --peer flock --peer holdfast1 \
     --case holder --case restart >"$work/b.md" 2>"$work/err" ||
     { cat "$work/err" >&2; fail "a run of what goes wrong failed"; }
