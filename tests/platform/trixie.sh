@@ -56,8 +56,8 @@ ENTER='
     mount -t proc proc "$tree/proc"
     mount --bind "$root" "$tree/src"
     mount --bind "$root/build/trixie" "$tree/src/build"
-    # Not only chroot: a process that enters this mount namespace, as tests do, starts in the
-    # namespace's root.
+    # Not only chroot: a process that enters this mount namespace, as tests do, starts in its
+    # root directory.
     cd "$tree"
     pivot_root . mnt
     exec chroot . sh -c "umount -l /mnt && exec \"\$@\"" sh "$@"'
