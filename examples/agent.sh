@@ -1,6 +1,7 @@
-# Sourced by the example scripts: an agent of their own, in a folder of its own, stopped at the end.
-# It needs holdfastd and holdfast in $HOLDFAST_BIN_DIR (default: build/bin of this checkout).
-# Afterwards $work is a folder to play in, and HOLDFAST_SOCKET names the agent.
+# The example scripts source this file. It starts an agent in a new folder, and stops the agent when
+# the script ends. It needs holdfastd and holdfast in $HOLDFAST_BIN_DIR (default: build/bin of this
+# checkout). It sets $work to a folder for the script's files, and HOLDFAST_SOCKET to the agent's
+# socket.
 
 : "${HOLDFAST_BIN_DIR:=$(cd "$(dirname "$0")/.." && pwd)/build/bin}"
 : "${HOLDFAST_EXAMPLES_DIR:=$HOLDFAST_BIN_DIR/../examples}"
@@ -11,7 +12,7 @@ holdfastd --dev --state-dir "$work/state" 2>"$work/agent.log" &
 agent_pid=$!
 
 stop_agent() {
-    # A stopped agent leaves its regions to the next one, but no agent will follow here.
+    # A stopped agent leaves its regions for the next agent, but here no other agent follows.
     regions=$(grep -o '/dev/shm/holdfast[.][A-Za-z0-9._-]*' "/proc/$agent_pid/maps" 2>/dev/null |
         sort -u || true)
     kill "$agent_pid" 2>/dev/null || true

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs the ledger (ledger.c) under the lock for 30 seconds, or for the seconds given: its sum must
-# be exact. Then runs it without the lock for a few: its sum must be wrong, or this example shows
-# nothing.
+# Runs the ledger (ledger.c) under the lock for 30 seconds, or for the seconds given: the sum of the
+# accounts must be exact. Then runs it without the lock for a few seconds: the sum must be wrong, or
+# this example would show nothing.
 set -eu
 . "$(dirname "$0")/agent.sh"
 
 "$HOLDFAST_EXAMPLES_DIR/ledger" --seconds "${1:-30}" "$work/ledger"
 
-# Without an agent the program reports that once, not once for each of its processes.
+# Checks that the program reports a missing agent once, not once for each of its processes.
 status=0
 HOLDFAST_SOCKET="$work/none/agent.sock" "$HOLDFAST_EXAMPLES_DIR/ledger" "$work/ledger" \
     2>"$work/said" || status=$?

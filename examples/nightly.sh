@@ -5,14 +5,14 @@
 #
 #     holdfast lock --no-wait nightly-backup -- backup
 #
-# The first one runs. For the others the command ends at once, as the lock is taken, with exit
+# The first one runs. The commands of the others end at once, because the lock is taken, with exit
 # status 75, "try again later" (EX_TEMPFAIL). -E changes that status: `-E 0` keeps cron from sending
 # mail about it.
 set -eu
 . "$(dirname "$0")/agent.sh"
 
-# The job. It takes as long as the others need to try (a real job simply takes long). A job that was
-# over before the last cron woke up would rightly run twice.
+# The job waits until the other four have tried the lock; a real job simply takes long. If the job
+# ended before the last "cron" started, it would rightly run twice.
 cat >"$work/backup" <<'JOB'
 #!/bin/sh
 echo "backup by process $$ under token $HOLDFAST_TOKEN" >>"$WORK/ran"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A resource server that refuses a former holder (resource.c): without a rule the stale write is
-# accepted; each of the two rules refuses it.
+# Runs the resource server that refuses a stale holder (resource.c). Without a rule the server
+# accepts the stale write. With either rule it refuses the write.
 set -eu
 . "$(dirname "$0")/agent.sh"
 

@@ -31,7 +31,7 @@ tell() {
 
 explain() { printf '\n'; printf '%s\n' "$@"; }
 
-# Notes an event that the script looks for later: TIME_MS HOST WHAT TOKEN.
+# Writes an event for await() into a file: TIME_MS HOST WHAT TOKEN.
 note() { printf '%s %s %s %s\n' "$(now_ms)" "$1" "$2" "${3:--}" >>"$DEMO_DIR/events"; }
 
 die() {
@@ -85,7 +85,7 @@ esac
 PROCESSES=() # to be ended with the script: keepers of namespaces, workers
 declare -A AGENT KEEPER ADDRESS
 
-# Starts a command in the background that dies with this script, however the script ends.
+# Starts a command in the background. The kernel kills it when this script ends for any reason.
 tied() { setpriv --pdeathsig KILL -- "$@" & PROCESSES+=($!); }
 
 # on HOST COMMAND...: runs the command in the host's network.
@@ -95,7 +95,7 @@ on() {
     if [[ $NAMESPACES == yes ]]; then nsenter -t "${KEEPER[$host]}" -n -- "$@"; else "$@"; fi
 }
 
-# Waits until a process has left the namespace of this script.
+# Waits until a process is in another network namespace than this script.
 await_namespace() {
     local tries own its
     own=$(readlink /proc/self/ns/net)
@@ -215,7 +215,7 @@ clean_up() {
 # ask HOST WORD...: runs the command `holdfast` on that host.
 ask() { holdfast -s "$DEMO_DIR/host-$1/agent.sock" "${@:2}"; }
 
-# Prints the host that coordinates the lock, as one of the other two knows it.
+# Prints the host that coordinates the lock, by the answer of one of the other two hosts.
 coordinator() {
     local tries name=''
     for ((tries = 0; tries < GUARD_S * 20; tries++)); do
@@ -313,7 +313,7 @@ act_cut_off() {
     await " $victim holds " "$victim does not take part again"
 }
 
-# Checks that tokens rose from each holder to the next.
+# Checks that the token of each holder is higher than that of the holder before.
 check_tokens() {
     local tokens
     tokens=$(awk '$3 == "holds" { print $4 }' "$DEMO_DIR/events" | paste -sd ' ')

@@ -1,8 +1,9 @@
 # Compares the #include lines and the declared functions of the product with a part of
 # tests/house/modules (first file), or draws that part as SVG. The other files are the sources.
 #
-# Variables: `room`, what stands between [ and ] above it, "": what stands above the first one;
-# `files`, all sources, separated by blanks; `draw`, 1: draw instead of comparing.
+# Variables: `room` is the name of the part, which stands in [ ] above it ("": the first part).
+# `files` has the names of all sources, separated by blanks. If `draw` is 1, the script draws
+# instead of comparing.
 BEGIN {
     count = split(files, list, " ")
     for (i = 1; i <= count; i++) {
@@ -18,7 +19,7 @@ function complain(text) {
     }
 }
 
-# The module of a file; "": none.
+# Returns the module of a file, or "" if it belongs to none.
 function module_of(file, at, best, length_best) {
     best = ""
     length_best = 0
@@ -31,7 +32,7 @@ function module_of(file, at, best, length_best) {
     return best
 }
 
-# The file that an #include in `from` means; "": none of the product's.
+# Returns the file that an #include in `from` means, or "" if it is not a file of the product.
 function resolve(from, name, folder, i) {
     folder = from
     sub(/[^\/]*$/, "", folder)
@@ -92,7 +93,7 @@ FNR == 1 {
     }
 }
 
-# ---- functions: a header declares what its own module defines ----
+# ---- functions: a header declares only functions that its own module defines ----
 
 FNR == 1 {
     statement = ""
@@ -102,7 +103,7 @@ FNR == 1 {
     }
 }
 
-# What begins in the first column goes on up to its ; or to the { that stands alone.
+# A statement that begins in the first column ends at a ; or at a line that is only {.
 current != "" && (statement != "" || /^[a-z_A-Z]/) {
     if (statement == "") {
         statement_line = FNR
@@ -123,7 +124,7 @@ current != "" && (statement != "" || /^[a-z_A-Z]/) {
     }
 }
 
-# A module without a .c file is an interface: others define what it declares.
+# A module without a .c file is an interface: other modules define the functions that it declares.
 function compare_functions(key, i, n, part, parts, own) {
     for (key in where) {
         split(key, part, SUBSEP)
@@ -138,7 +139,8 @@ function compare_functions(key, i, n, part, parts, own) {
     }
 }
 
-# Whether one leads to the other by way of a third: such an arrow is not drawn.
+# Returns whether a longer path leads from one module to the other. The drawing leaves out an arrow
+# between such modules.
 function leads(from, to, i, n, next_one) {
     n = split(below[from], next_one, " ")
     for (i = 1; i <= n; i++) {

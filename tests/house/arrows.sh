@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Which module may include which other one (tests/house/modules), compared with the code; and the
-# same as a drawing.
+# Compares the #include lines of the code with tests/house/modules, which says which module may
+# include which other one. It can also draw that file.
 #
-#   tests/house/arrows.sh          compares, also the drawing; prints what is wrong, and fails then
-#   tests/house/arrows.sh --draw   draws docs/plots/modules.svg anew
+#   tests/house/arrows.sh compares the code and the drawings; prints each difference, and fails if
+#   there is one tests/house/arrows.sh --draw draws docs/plots/modules.svg anew
 set -euo pipefail
 cd -- "$(dirname -- "$0")/../.."
-# The parts of tests/house/modules; the first has no name.
+# The names of the parts of tests/house/modules. The first part has an empty name.
 mapfile -t parts < <(echo; sed -n 's/^\[\(.*\)\]$/\1/p' tests/house/modules)
 mapfile -t files < <(find agent text proto libclient cli include -name '*.[ch]' -o -name '*.hpp' | sort)
-# arrows DRAW PART
+# arrows DRAW PART: compares one part (DRAW is 0), or prints its drawing (DRAW is 1)
 arrows() {
     awk -v draw="$1" -v room="$2" -v files="${files[*]}" -f tests/house/arrows.awk \
         tests/house/modules "${files[@]}"
 }
-# drawing PART: its file
+# drawing PART: prints the file of the part's drawing
 drawing() { echo "docs/plots/modules${1:+-${1##*/}}.svg"; }
 
 status=0

@@ -1,8 +1,8 @@
 # Finds the files of agent/core that call each other in a circle. See circles.sh.
 #
-# The sources come twice: first for the functions that each file defines, then for the calls. A call
-# is a name followed by "(" in an indented line, outside of comments and strings. A call of a
-# reaction_ function does not count: it goes up by rule (core/quorum/reactions.h).
+# awk reads all sources twice: first it finds the functions that each file defines, then the calls.
+# A call is a name followed by "(" in an indented line, outside of comments and strings. A call of a
+# reaction_ function does not count, because such calls may go up (core/quorum/reactions.h).
 #
 # Variable: `pairs`, the file that lists the pairs of files that may call each other.
 BEGIN {
@@ -22,7 +22,7 @@ FNR == 1 {
     in_comment = 0
 }
 
-# Takes comments and strings out of the line.
+# Removes comments and strings from the line.
 {
     line = $0
     if (in_comment) {
@@ -40,7 +40,7 @@ FNR == 1 {
     }
 }
 
-# What begins in the first column is a definition if it goes on up to a { that stands alone.
+# A statement that begins in the first column is a definition if it ends at a line that is only {.
 !second && (statement != "" || line ~ /^[a-z_A-Z]/) {
     statement = statement " " line
     if (line == "{" && statement ~ /^ [a-z_A-Z0-9 *]+\(/) {
@@ -82,7 +82,7 @@ second && line ~ /^[ \t]/ {
     }
 }
 
-# Whether calls lead from one file to the other.
+# Returns whether a path of calls leads from one file to the other.
 function leads(from, to, seen, left, count, i, n, parts) {
     left[count = 1] = from
     while (count > 0) { # each file enters once

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# No files of agent/core call each other in a circle, except for the pairs in tests/house/circles.
-# Prints each call that is part of a circle, and each pair that is none any more, and fails then.
+# Files of agent/core must not call each other in a circle, except for the pairs in
+# tests/house/circles. Prints each call that is part of another circle, and each listed pair that no
+# longer is a circle. Fails if it has printed any.
 #
 #   tests/house/circles.sh
 set -euo pipefail

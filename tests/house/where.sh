@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# The table "Where is...?" of docs/ARCHITECTURE.md names a file and a function of it in each row.
-# Prints each row whose file does not define the function, and fails then.
+# The table "Where is...?" of docs/ARCHITECTURE.md names a file and a function in each row. Prints
+# each row whose file does not define the function. Fails if it has printed any.
 #
 #   tests/house/where.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 page=docs/ARCHITECTURE.md
 
-# "FILE FUNCTION"
+# one line "FILE FUNCTION" for each row
 rows=$(sed -nE 's/^\| .* \| ([^ |]+\.[ch]) \| `([a-z0-9_]+)\(\)` \|$/\1 \2/p' "$page")
 if [[ $(wc -l <<<"$rows") -lt 40 ]]; then
     echo "$page: found too few rows 'question | file | function', expected 40 at least"
     exit 1
 fi
 status=0
-# Rows with a function that do not name exactly one file.
+# Finds rows with a function that do not name exactly one file.
 if sed -nE '/^\| .* \| `[a-z0-9_]+\(\)` \|$/p' "$page" |
     grep -vE '^\| .* \| [^ |]+\.[ch] \| `[a-z0-9_]+\(\)` \|$'; then
     echo "$page: expected one file and one function in each row"
