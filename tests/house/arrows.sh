@@ -2,8 +2,9 @@
 # Compares the #include lines of the code with tests/house/modules, which says which module may
 # include which other one. It can also draw that file.
 #
-#   tests/house/arrows.sh compares the code and the drawings; prints each difference, and fails if
-#   there is one tests/house/arrows.sh --draw draws docs/plots/modules.svg anew
+#   tests/house/arrows.sh          compares the code and the drawings; prints each difference, and
+#                                  fails if there is one
+#   tests/house/arrows.sh --draw   draws docs/plots/modules*.svg again
 set -euo pipefail
 cd -- "$(dirname -- "$0")/../.."
 # The names of the parts of tests/house/modules. The first part has an empty name.
