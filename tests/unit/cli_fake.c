@@ -93,7 +93,7 @@ static int64_t number(const char *key)
     char buffer[256];
     const char *text = setting(key, buffer, sizeof(buffer));
 
-    if (text != NULL && text[0] == '@') { /* the time in so many days */
+    if (text != NULL && text[0] == '@') { /* the time in that number of days */
         return (int64_t)time(NULL) + 86400 * strtoll(text + 1, NULL, 10);
     }
     return text == NULL ? 0 : strtoll(text, NULL, 10);

@@ -51,7 +51,7 @@ struct cell_node {
 struct cell_packet {
     int64_t arrives_ns;
     uint32_t to;
-    /* no message, but a change of the link to `from`; the link's state is that at arrival */
+    /* no message, but a change of the link to `from`; the link's state is read at arrival */
     bool is_link;
     uint32_t from;
     struct message message;
@@ -145,7 +145,7 @@ void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, u
 /* Extends the session at that voter by two renewals; the second has the echo of the first. */
 void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch);
 
-/* These send a request of an agent that is no voter over the network. */
+/* These send, over the network, a request of an agent that is no voter. */
 void cell_other_acquire(struct cell *cell, const char *agent, uint32_t to, const char *name,
                         uint64_t id, uint32_t epoch, enum message_mode mode);
 void cell_other_give_back(struct cell *cell, const char *agent, uint32_t to, const char *name,

@@ -384,8 +384,6 @@ START_TEST(an_impossible_generation_is_not_learned)
 }
 END_TEST
 
-/* A voter sends random bytes as messages. No internal check fails, and the acceptor never
- * contradicts itself. */
 /* Sets each bool to a valid value: another byte in a bool is undefined in C, and the decoder makes
  * none. */
 static void make_bools(struct message *message, bool value)
@@ -424,6 +422,8 @@ static void make_bools(struct message *message, bool value)
     }
 }
 
+/* A voter sends random bytes as messages. No internal check fails, and the acceptor never
+ * contradicts itself. */
 START_TEST(random_bytes)
 {
     struct cell *cell = cell_create(3, 99);

@@ -489,8 +489,8 @@ START_TEST(what_an_action_posts_comes_after_the_others)
 }
 END_TEST
 
-/* An id goes to another client only after the core was told that its FORGET is done; this waits for
- * the batch. */
+/* The id of a client that is gone goes to another client only after FORGET is done. A FORGET that
+ * follows a row waits until the row is durable. */
 START_TEST(what_is_forgotten_behind_a_batch_is_told_behind_it)
 {
     begin();

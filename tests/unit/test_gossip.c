@@ -611,7 +611,8 @@ START_TEST(test_full)
         }
     }
     ck_assert_uint_gt(own, 20);
-    ck_assert_uint_lt(own, 64); /* then the table is full of its own items, and reports it */
+    /* the agent's own items fill the table, and a further one is refused */
+    ck_assert_uint_lt(own, 64);
     pass(2000 * MS);
     cell_end();
 }

@@ -80,7 +80,7 @@ START_TEST(a_longer_lock_delay_is_asked_for_before_the_answer)
     const struct message *amend = rig_sent(rig, MESSAGE_AMEND);
     ck_assert_ptr_nonnull(amend);
     ck_assert_uint_eq(amend->as.amend.lock_delay_ms, 900);
-    /* no answer before that time: the grant does not cover this lock-delay */
+    /* still no answer: the grant does not cover this lock-delay */
     rig_pass(rig, 500 * RIG_MS);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 1);
     rig_grant(rig, amend, 1, 100);
@@ -729,8 +729,8 @@ START_TEST(status_counts)
 }
 END_TEST
 
-/* Processes sleep only on a lease that has run out, so only the next lease after that wakes them.
- * Each wake costs the agent as much as other processes have put into the futex's hash bucket. */
+/* Processes sleep only on a lease that has run out, so only the next lease after that wakes them. A
+ * wake may be costly for the agent, because other processes can fill the futex's hash bucket. */
 START_TEST(a_lease_wakes_sleepers_if_the_one_before_had_run_out)
 {
     const int64_t second_ns = 1000 * RIG_MS;

@@ -404,7 +404,7 @@ START_TEST(many_limits)
 }
 END_TEST
 
-/* The limits of very many holds of one user end at each instant. The agent still looks at a limit
+/* At each instant the limits of very many holds of one user end. The agent still looks at a limit
  * of another user. */
 START_TEST(limits_that_are_always_due)
 {
@@ -493,8 +493,7 @@ START_TEST(a_state_that_cannot_follow_ends_the_agent)
 }
 END_TEST
 
-/* One namespace opens thousands of locks that other hosts hold. Others still have room for
- * requests. */
+/* A namespace that opens thousands of held locks leaves requests to other namespaces. */
 START_TEST(one_namespace_leaves_requests_to_others)
 {
     uint32_t *asks = &rig->host->requests->asks[0];

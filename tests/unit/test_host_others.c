@@ -112,7 +112,7 @@ END_TEST
 
 START_TEST(questions_are_bounded)
 {
-    for (uint32_t i = 0; i < 128; i++) { /* all of them are root's */
+    for (uint32_t i = 0; i < 128; i++) { /* root may fill the table */
         (void)ask_check("host-y");
         rig->send_count = 1;
     }

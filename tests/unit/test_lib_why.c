@@ -1,4 +1,4 @@
-/* libholdfast: hf_why(), the reason why a lock is not had. */
+/* libholdfast: hf_why(), which tells why a lock could not be taken. */
 #include "lib_clients.h"
 
 #include <stdatomic.h>

@@ -542,7 +542,7 @@ START_TEST(breaks_go_to_the_owners)
     cell_settle(cell);
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    /* sent to another voter than the coordinator, to which that voter passes it on */
+    /* sent to a voter that is not the coordinator, and that passes the break on to it */
     break_lock(cell, other, owner, 8);
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
@@ -668,7 +668,7 @@ START_TEST(every_slot_is_used_again)
 }
 END_TEST
 
-/* Many operations wait, and end in another order than they began: each is looked at in time. */
+/* Many operations wait, and end in another order than they began. Each ends in time. */
 START_TEST(many_wait_for_their_times)
 {
     struct cell *cell = cell_ready(1);

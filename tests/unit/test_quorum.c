@@ -763,7 +763,7 @@ START_TEST(taken_over_by_a_higher_ballot)
     cell_settle(cell);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_RECALL));
     cell_give_back(cell, host, owner, "a", 5, 1, version, 0);
-    /* the first voter tells hosts that waited there who coordinates now */
+    /* after a take-over, hosts get this time to repeat the requests that waited before */
     cell_run(cell, 100 * CELL_MS);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
     granted(cell, owner, 4);

@@ -225,7 +225,7 @@ START_TEST(who_wakes_up_takes_nothing_over)
     cell->runs_ns[0] = SECOND / 2;
     cell->of_ns[0] = 4 * SECOND;
     cell_run(cell, 8 * SECOND);
-    /* The other voters took over its partitions. It took over no partition. */
+    /* The other voters took over node 0's partitions. Node 0 took over none. */
     ck_assert_uint_gt(cell->nodes[1].disk.round + cell->nodes[2].disk.round, rounds[0] + rounds[1]);
     ck_assert_uint_eq(cell->nodes[0].disk.round, own);
     cell_destroy(cell);

@@ -152,7 +152,7 @@ START_TEST(stale_coordinator_answers_nobody)
     (void)served_ns(cell, host, "a", 1);
     struct message_order version = cell->nodes[host].last_grant.version;
     cell_run(cell, 200 * CELL_MS);
-    /* Its links to other voters break, but it has not noticed, and hosts still reach it. */
+    /* The links of voter `stale` break. It has not noticed this, and hosts still reach it. */
     cut_off(cell, stale, true, true);
     for (uint32_t i = 0; i < 3; i++) {
         struct quorum_event event = {
@@ -170,7 +170,7 @@ START_TEST(stale_coordinator_answers_nobody)
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
     (void)served_ns(cell, other, "a", 3);
     struct message_order newer = cell->nodes[other].last_grant.version;
-    /* it still believes that it is the coordinator */
+    /* voter `stale` still believes that it is the coordinator */
     ck_assert_uint_eq(cell_coordinator_at(cell, stale, "a"), stale);
     cell->tap = no_answer_from;
     cell->tap_arg = &stale;

@@ -258,7 +258,7 @@ START_TEST(test_forgotten)
 }
 END_TEST
 
-/* Is an address numeric? NNG would have to look up any other address, even one between [ and ]. */
+/* Recognises a numeric address. NNG would look up any other, even one between [ and ]. */
 START_TEST(test_numbers)
 {
     static const char *const numbers[] = {"tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1",

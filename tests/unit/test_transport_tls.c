@@ -438,7 +438,7 @@ START_TEST(test_tls_renewed)
     copy("other.pem", "good.pem"); /* a certificate of another CA, without its key */
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.pem: expected a certificate of the CA in"));
-    copy("good-host-b.key", "good.key"); /* only the key is new yet */
+    copy("good-host-b.key", "good.key"); /* so far only the key is new */
     copy("kept.pem", "good.pem");
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.key: expected the key of the certificate in"));

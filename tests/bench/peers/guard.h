@@ -27,8 +27,8 @@ struct guard_findings {
     uint64_t handovers;
 };
 
-/* The caller calls it directly after acquire(), and guard_leave() directly before release(). A
- * token of 0 is not checked. */
+/* A worker calls guard_enter_shared() or guard_enter() directly after acquire(), and guard_leave()
+ * directly before release(). A token of 0 is not checked. */
 static inline void guard_enter_shared(struct guard *guard, struct guard_findings *findings)
 {
     /* acq_rel: pairs with the loads in guard_enter and guard_leave; the count only serves the

@@ -59,7 +59,7 @@ struct peer_kind {
     const char *packages;
     unsigned features;     /* bits of enum peer_feature */
     int64_t lock_delay_ns; /* how long the peer keeps a lock closed after the holder died */
-    uint32_t hosts;        /* on how many hosts the clients of the case of alternating hosts are */
+    uint32_t hosts;        /* the number of hosts with clients in the case of alternating hosts */
 
     /* Returns 0 if the peer can run here, else 1 with the reason in why. */
     int (*missing)(char why[PEER_WHY_MAX]);
