@@ -18,7 +18,8 @@ enum {
     REGION_ROOMLESS = 2,
 };
 
-static const int64_t lately_ns = 600000000000; /* ten minutes */
+/* an event within the last ten minutes counts as recent */
+static const int64_t lately_ns = 600000000000;
 
 /* Adds the agent's judgement, with the names of its reasons. The findings of the other checks have
  * the texts of most reasons. */

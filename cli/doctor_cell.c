@@ -19,7 +19,8 @@ enum {
 /* the longest time that is shown; a longer one is shown as this */
 #define FOREVER_S INT64_C(9000000000)
 
-static const int64_t lately_ns = 600000000000; /* ten minutes */
+/* an event within the last ten minutes counts as recent */
+static const int64_t lately_ns = 600000000000;
 
 static size_t count_up(const struct doctor *doctor)
 {

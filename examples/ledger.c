@@ -1,26 +1,28 @@
 /*
- * A ledger in a plain file. Eight processes work on it, and every second one of them is killed, if
- * possible in the middle of its work.
+ * A ledger in a plain file. Eight processes work on it. Every second process is killed, if possible
+ * in the middle of its work.
  *
  *     ledger [--seconds N] [--no-lock] FILE
  *
- * The processes move money between random accounts: read two rows, write two rows, with pauses in
- * between. That is correct only if no other process does so at the same time, so they hold the lock
- * "ledger" meanwhile. At the end the sum of all accounts must be what it was. Exit status: 0 the
- * sum is right, 1 it is wrong (--no-lock shows that), 2 something failed.
+ * The processes move money between random accounts. Each transfer reads two rows and writes two
+ * rows, with pauses in between. That is correct only if no other process makes a transfer at the
+ * same time, so a process holds the lock "ledger" during a transfer. At the end the sum of all
+ * accounts must be the sum at the beginning. Exit status: 0 the sum is right, 1 the sum is wrong
+ * (as with --no-lock), 2 any other failure.
  *
  * A lock alone is not enough: a process that is killed (kill -9) between its two writes leaves half
- * a transfer. So before it writes a row, a process writes the new contents of both rows to
- * FILE.journal. The process that gets the lock next first finishes that transfer ("redo"). Doing it
- * twice is harmless, since the record has the new balances, not the difference.
+ * a transfer. So before a process writes a row, it writes the new contents of both rows to
+ * FILE.journal. The process that gets the lock next first finishes that transfer ("redo"). A
+ * transfer can be finished twice without harm, because the record has the new balances, not the
+ * difference.
  *
- * What the lock adds to make that safe:
+ * Two properties of the lock make this safe:
  *  - The lock-delay. After a holder has vanished, the lock stays closed for a while. So a write
- *    that the dead process had begun, and that the kernel or a disk still has to do, is over before
- *    the next holder reads.
+ *    that the dead process had begun is over before the next holder reads, even if the kernel or a
+ *    disk had to finish it.
  *  - The token. It rises with every hold. Each record carries its writer's token. A process that
- *    finds a record with a higher token than its own is late (it was stopped past its lease, say),
- *    and must not write anything.
+ *    finds a record with a higher token than its own no longer holds the lock (it was stopped for
+ *    longer than its lease, for example), and must not write anything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,9 +44,9 @@ enum { WORKERS = 8, ACCOUNTS = 10, START_BALANCE = 1000, ROW_SIZE = 16, RECORD_S
 enum { PAUSE_US = 500 };
 
 struct ledger {
-    int rows_fd;    /* ACCOUNTS rows of ROW_SIZE bytes: a balance in text */
-    int journal_fd; /* one record */
-    hf_lock *lock;  /* NULL: --no-lock */
+    int rows_fd;    /* ACCOUNTS rows of ROW_SIZE bytes, each with a balance as text */
+    int journal_fd; /* the journal, with one record */
+    hf_lock *lock;  /* NULL with --no-lock */
 };
 
 /* A transfer in the journal: pending until both rows are written. */
@@ -53,7 +55,7 @@ struct journal_record {
     uint64_t token;
     int from;
     int to;
-    int64_t from_balance; /* after the transfer */
+    int64_t from_balance; /* both balances are those after the transfer */
     int64_t to_balance;
 };
 
@@ -82,11 +84,11 @@ static void pause_us(long us)
     nanosleep(&time, NULL);
 }
 
-/* Memory that the processes share. It is for display and for choosing a victim; the ledger does not
- * depend on it. */
+/* Memory that the processes share, to show progress and to choose a process to kill. The ledger
+ * itself does not depend on it. */
 struct board {
-    atomic_ulong done;   /* transfers */
-    atomic_int half_way; /* the process that is between its two writes; 0: none */
+    atomic_ulong done;   /* the number of finished transfers */
+    atomic_int half_way; /* a process between its two writes; 0: none */
 };
 
 static struct board *board;
@@ -116,8 +118,8 @@ static void row_write(const struct ledger *ledger, int account, int64_t balance)
 /* ---- the journal ------------------------------------------------------------------------ */
 
 /* Writes one line of a fixed size. A kill cannot split a single small write to a local file. A
- * power cut could: against that a checksum here would be necessary, and an fsync before the
- * rows. */
+ * power cut can split it. A ledger that must survive a power cut needs a checksum in the record,
+ * and an fsync before it writes the rows. */
 static void record_write(const struct ledger *ledger, const struct journal_record *record)
 {
     char line[RECORD_SIZE + 1];
@@ -132,8 +134,9 @@ static void record_write(const struct ledger *ledger, const struct journal_recor
     }
 }
 
-/* Returns false if there is none yet. Without the lock another process may write meanwhile, so a
- * read can see parts of two records: that is one more way to lose money, and counts as none. */
+/* Reads the record of the journal. Returns false if there is no record yet. With --no-lock another
+ * process may write at the same time, so the bytes may be parts of two records; the function
+ * returns false in this case, too. */
 static bool record_read(const struct ledger *ledger, struct journal_record *out)
 {
     char line[RECORD_SIZE + 1] = "";
@@ -153,8 +156,8 @@ static bool record_read(const struct ledger *ledger, struct journal_record *out)
     return true;
 }
 
-/* Finishes a transfer that the last holder left half done. Returns false if the record is of a
- * later holder than this process: its hold is over. */
+/* Finishes a transfer that the last holder left half done. Returns false if the record has a higher
+ * token than this process: then this process no longer holds the lock. */
 static bool recover(const struct ledger *ledger, uint64_t token)
 {
     struct journal_record record;
@@ -176,8 +179,8 @@ static bool recover(const struct ledger *ledger, uint64_t token)
 
 /* ---- a transfer ------------------------------------------------------------------------- */
 
-/* Runs under the lock. The pauses make it likely that a kill, or without the lock another process,
- * comes at the worst moment. */
+/* Makes one transfer; the caller holds the lock. The pauses make it likely that the process is
+ * killed in the middle, or, with --no-lock, that another process interferes. */
 static void transfer(const struct ledger *ledger, uint64_t token)
 {
     struct journal_record record = {.pending = true, .token = token};
@@ -189,11 +192,11 @@ static void transfer(const struct ledger *ledger, uint64_t token)
     pause_us(PAUSE_US);
     record.to_balance = row_read(ledger, record.to) + amount;
     if (ledger->lock != NULL && hf_remaining_ns(ledger->lock) <= 0) {
-        return; /* nothing was written, so nothing must be undone */
+        return; /* the hold is over, and nothing has been written yet */
     }
     record_write(ledger, &record);
     row_write(ledger, record.from, record.from_balance);
-    /* relaxed, like all uses of the board: its hints and counts order nothing */
+    /* relaxed, like all uses of the board, because no other memory depends on its values */
     atomic_store_explicit(&board->half_way, getpid(), memory_order_relaxed);
     pause_us(PAUSE_US);
     atomic_store_explicit(&board->half_way, 0, memory_order_relaxed);
@@ -214,11 +217,12 @@ static void ledger_open(struct ledger *ledger, const char *path)
     }
 }
 
-/* Connects this process and opens its handle. Each process does that itself, because a child cannot
- * use its parent's objects. */
+/* Connects this process and opens its handle. Each process does this itself, because a child cannot
+ * use the client and the handle of its parent. */
 static void ledger_lock_open(struct ledger *ledger)
 {
-    /* 200 ms instead of the default second: no write of this program takes longer. */
+    /* A lock-delay of 200 ms instead of the default of 1 s, because no write of this program takes
+     * longer. */
     struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
     hf_client *client;
     int error = hf_connect(NULL, &client);
@@ -298,7 +302,7 @@ static void create(const char *path)
     close(ledger.journal_fd);
 }
 
-/* Reports a missing agent once, here, and not once in every worker. */
+/* Checks once that there is an agent, so that not every worker reports a missing one. */
 static void find_agent(void)
 {
     hf_client *client;
@@ -310,8 +314,9 @@ static void find_agent(void)
     hf_disconnect(client);
 }
 
-/* The sum, when all workers have ended. The last one may have been killed in the middle, so this,
- * too, first takes the lock and finishes a pending transfer. */
+/* Returns the sum of all accounts. To be called when all workers have ended. The last worker may
+ * have been killed during a transfer, so this function also takes the lock and finishes a pending
+ * transfer first. */
 static int64_t total(const char *path, bool locked)
 {
     struct ledger ledger = {.lock = NULL};
@@ -340,8 +345,8 @@ static int64_t total(const char *path, bool locked)
     return sum;
 }
 
-/* Chooses a process that is in the middle of a transfer, if there is one at this moment: otherwise
- * the worst case would be rare. */
+/* Chooses the process to kill. It waits a while for one that is between its two writes, because a
+ * random choice would rarely find such a process. */
 static int choose_victim(const pid_t *workers)
 {
     for (int tries = 0; tries < 10000; tries++) {
@@ -409,7 +414,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: ledger [--seconds N] [--no-lock] FILE\n");
         return 2;
     }
-    /* before any worker exists, so that each has the handler from the start */
+    /* before the first fork, so that each worker has the handler from its beginning */
     signal(SIGTERM, on_term);
     if (locked) {
         find_agent();

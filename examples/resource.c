@@ -3,21 +3,23 @@
  *
  *     resource none|token|local SOCKET
  *
- * Three processes: a server that keeps one text, and two clients, A and B, that write it under the
- * lock "text", with a lease of one second. A takes the lock, checks that it still holds it, and is
- * stopped at exactly that moment, as by a debugger, a swapping machine or a paused container. Its
- * lease ends, and B gets the lock and writes. Then A goes on where it was, and writes.
+ * There are three processes: a server that keeps one text, and two clients, A and B, that write the
+ * text under the lock "text", with a lease of one second. A takes the lock and checks that it still
+ * holds the lock. At exactly that moment A is stopped, as by a debugger, a swapping machine or a
+ * paused container. A's lease ends, and B gets the lock and writes. Then A continues, and writes.
  *
- * No lock service can prevent that, and A cannot notice it. The server can, by one of two rules:
+ * No lock service can prevent A's late write, and A cannot notice that it is late. The server can
+ * refuse the write, by one of two rules:
  *
- *   token  The server remembers the highest token that it has accepted and refuses lower ones. It
- *          needs no library and no agent, and works wherever the server runs.
- *   local  The server asks hf_check_sequencer_local(): has this host seen a higher token of this
- *          lock? It needs no memory of its own (it may have been restarted), costs no message, and
- *          promises just that: it refuses A as soon as B holds the lock, if B is on this host.
- *   none   No rule: A's stale write gets through. (What the example is about.)
+ *   token The server remembers the highest token that it has accepted and refuses lower ones. This
+ *   rule needs no library and no agent, and works wherever the server runs. local The server asks
+ *   hf_check_sequencer_local() whether this host has seen a higher token of this lock. For this
+ *   rule the server need not remember anything, so it may be restarted. The check sends no message.
+ *   It refuses A as soon as B has taken the lock, but only if B is on the server's host. none There
+ *   is no rule, and the server accepts A's stale write. This is the fault that the two rules
+ *   prevent.
  *
- * Exit status: 0 everything was as said here, 1 it was not.
+ * Exit status: 0 the server accepted or refused A's write as described here, 1 it did not.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -35,7 +37,7 @@
 
 enum rule { RULE_NONE, RULE_TOKEN, RULE_LOCAL };
 
-/* A write request. The server answers with one byte; 1: accepted. */
+/* A write request. The server answers with one byte, which is 1 if it has accepted the write. */
 struct write_request {
     uint64_t token;
     char sequencer[HF_SEQUENCER_MAX];
@@ -73,7 +75,7 @@ static struct sockaddr_un address_of(const char *path)
 struct server {
     enum rule rule;
     hf_client *client;      /* for RULE_LOCAL */
-    uint64_t highest_token; /* for RULE_TOKEN; a real server keeps it beside its data */
+    uint64_t highest_token; /* for RULE_TOKEN; a real server stores it with its data */
     char text[64];
 };
 
@@ -139,13 +141,14 @@ static pid_t server_start(enum rule rule, const char *path)
     if (pid == 0) {
         serve(&server, listener);
     }
-    close(listener); /* connections wait in the server's queue until it accepts them */
+    /* a client can connect now, because connections wait in the queue of the listening socket */
+    close(listener);
     return pid;
 }
 
 /* ---- the writers ------------------------------------------------------------------------ */
 
-/* The lock and the hold of a writer. */
+/* A client that writes: its lock and its hold. */
 struct writer {
     hf_client *client;
     hf_lock *lock;
@@ -154,9 +157,9 @@ struct writer {
 
 static void writer_take(struct writer *writer)
 {
-    /* A lease of one second, which is never renewed: the lock must pass on although A, stopped,
-     * still lives. (A hold that is renewed would stay with A for as long as its process exists;
-     * max_stall_ns would limit that.) The lock-delay is added to it. */
+    /* A lease of one second, which is never renewed, so that B can get the lock although the
+     * stopped A still exists. (A renewed hold would stay with A as long as A exists, unless
+     * max_stall_ns is set.) After the lease B also waits for the lock-delay. */
     struct hf_lock_options options = HF_LOCK_OPTIONS_INIT;
     struct hf_hold hold;
 
@@ -195,7 +198,7 @@ static _Noreturn void writer_a(const char *path)
     if (!writer_write(&writer, path, "first by A") || hf_remaining_ns(writer.lock) <= 0) {
         _exit(1);
     }
-    /* "I still hold it, so I may write": at this moment A is stopped. */
+    /* "I still hold it, so I may write": exactly here A is stopped. */
     raise(SIGSTOP);
     _exit(writer_write(&writer, path, "late by A") ? 0 : 3);
 }
@@ -224,7 +227,8 @@ static int play(enum rule rule, const char *path)
         fprintf(stderr, "resource: B's write was refused\n");
         expected = -1;
     }
-    hf_disconnect(b.client); /* releases: the rules still refuse A when the lock is free again */
+    /* also releases B's hold; the rules must refuse A even if the lock is free again */
+    hf_disconnect(b.client);
     kill(a, SIGCONT);
     if (waitpid(a, &status, 0) != a || !WIFEXITED(status) || WEXITSTATUS(status) != expected) {
         fprintf(stderr, "resource: A's late write: not as expected\n");

@@ -111,8 +111,7 @@ struct gossip_stamp {
 struct gossip_digest {
     struct message_agent author;
     uint64_t incarnation;
-    /* For how long the author's process had run when it sent the last heartbeat that the sender
-     * knows. */
+    /* For how long the author's process had run when it published its newest known heartbeat. */
     uint64_t heartbeat_ms;
     uint32_t age_ms; /* the age of that heartbeat */
     uint64_t hash;   /* a hash of all items of the author */
