@@ -97,8 +97,9 @@ static const char *field_value(const char *line, const char *name)
 /*
  * Sums the mappings, swap included. A mapping without a file counts with its Pss. A mapping of a
  * file counts only with the pages that the process changed for itself (Anonymous); its other pages
- * belong to the page cache. A region counts with the pages that the agent has touched. The agent
- * touches a lock's pages when the lock is opened, and the other pages at its start.
+ * belong to the page cache. A region counts with the pages that the agent has touched, which
+ * include those of each lock. The agent allocates all pages of a region at its start, whatever is
+ * locked; the pages that it has not touched do not count.
  */
 static int read_mappings(const struct agent *agent, struct agent_memory *out,
                          struct agent_regions *regions)

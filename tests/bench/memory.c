@@ -4,10 +4,10 @@
  *
  * The figure counts the memory that the kernel frees when the agent and its regions are gone:
  * memory of the process without a file (heap, stacks, anonymous mappings, changed pages of its
- * program), and the pages of its regions in use, all of which the agent takes at its start. The
- * figure does not count the page cache, the pages of the store that SQLite maps, the kernel's own
- * memory, and the clients' memory. SQLite's own page cache is in the heap and cannot be separated
- * from it, so it is counted; its configured limit bounds this error.
+ * program), and the pages of its regions that are in use (the agent allocates all pages at its
+ * start). The figure does not count the page cache, the pages of the store that SQLite maps, the
+ * kernel's own memory, and the clients' memory. SQLite's own page cache is in the heap and cannot
+ * be separated from it, so it is counted; its configured limit bounds this error.
  *
  * Several threads take the names for the first time, each with its own client, so that the agent
  * can commit several names with one flush. All threads are connected before the first measurement.

@@ -237,7 +237,7 @@ START_TEST(a_name_that_hangs_does_not_hide_those_in_the_files)
 }
 END_TEST
 
-/* Fills in MANY accounts, all admins of one namespace. */
+/* Fills in MANY accounts, spread over all namespaces, whose lists of users have room for them. */
 static void fill_many(struct config_account *many)
 {
     for (unsigned i = 0; i < MANY; i++) {

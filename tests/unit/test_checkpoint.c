@@ -251,7 +251,7 @@ START_TEST(one_voter_deletes_too)
     make_cell(1, 1);
     settle();
     use_all(4);
-    /* operations of the partition: the coordinator looks for names to delete only after some */
+    /* the coordinator looks for names to delete only after some operations */
     for (uint32_t i = 0; i < 8; i++) {
         char other[32];
         snprintf(other, sizeof(other), "other/%u", i);

@@ -662,7 +662,7 @@ START_TEST(what_is_a_stall_within_a_turn)
     let_pass(6000000000);
     ck_assert(!driver_turn(driver, now_ns - 1000000000)); /* a report that comes late */
     ck_assert_int_eq(stalled_ns, 0);
-    /* a mark: without a stall, the session is not spared */
+    /* without a stall, the silent session is marked */
     ck_assert_uint_eq(driver_counts(driver)->marks, 1);
     now_ns += 1000000000;
     ck_assert(driver_turn(driver, 0));

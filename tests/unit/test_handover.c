@@ -228,8 +228,8 @@ START_TEST(nobody_takes_over)
 }
 END_TEST
 
-/* A voter that cannot reach the coordinator tries to coordinate again and again. Meanwhile it
- * refuses the requests that it gets, and does not keep them. */
+/* A voter that cannot reach the coordinator tries to coordinate again and again. It keeps a request
+ * only for a bounded time, not for as long as it tries. */
 START_TEST(who_tries_in_vain_keeps_nothing)
 {
     struct cell *cell = cell_ready(3);

@@ -387,8 +387,8 @@ START_TEST(a_grant_under_another_id_is_not_taken)
     stray.as.acquire.request_id += 1 << 16;
     rig_answer(rig, &stray, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
-    /* The host does not give the grant back either: the answer to its own request has the same
-     * grant, which would then be invalid. */
+    /* The host does not give this grant back: the answer to its own request has the same grant,
+     * which would then be invalid. */
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
 }
 END_TEST

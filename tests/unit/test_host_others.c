@@ -561,8 +561,8 @@ START_TEST(a_grant_that_the_agent_before_made_shared_goes_back_if_nobody_reads)
 }
 END_TEST
 
-/* A holder died while no agent ran. The agent knows how long the lock stays closed only when it
- * knows the grant. */
+/* A holder died while no agent ran. How long the lock stays closed, the agent knows only from the
+ * grant. */
 START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 {
     struct hfi_held held;

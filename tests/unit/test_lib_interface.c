@@ -6,8 +6,8 @@
 
 #include "../suite_main.h"
 
-/* Replaces the clocks that the library reads. The test counts readings of the exact clock, and can
- * stop the coarse clock, as a stalled processor does that should advance it. */
+/* Replaces the clocks that the library reads. The test counts readings of the exact clock. It can
+ * stop the coarse clock, which also stops if the processor that advances it is stalled. */
 static _Atomic uint64_t exact_reads;
 static _Atomic int64_t coarse_stands_at_ns; /* 0: the coarse clock runs */
 
