@@ -301,8 +301,8 @@ static int configure(const struct command_line *line, struct agent *agent, char 
         await_names(agent);
     }
     if (!peers_check_tls(config, error)) { /* NNG may start threads here */
-        /* This failure is not a wrong configuration, because a program may be about to replace the
-         * files one by one. */
+        /* Not AGENT_EXIT_CONFIG: the files may be right a moment later, because a program may be
+         * replacing them one by one. */
         fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
         return AGENT_EXIT_UNAVAILABLE;
     }

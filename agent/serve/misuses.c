@@ -20,7 +20,7 @@ struct misuse {
     const char *event; /* static; NULL: this entry is free */
     int64_t since_ns;  /* when the pair's present minute began */
     uint32_t logged;   /* lines logged in this minute */
-    uint32_t left_out; /* lines left out since the last line */
+    uint32_t left_out; /* lines left out since the last one that was logged */
     struct {
         pid_t pid;
         uint64_t why; /* a hash of the line's text */
