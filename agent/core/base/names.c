@@ -37,7 +37,7 @@ struct names {
     uint32_t count_max;
     uint32_t count;
     uint32_t bucket_count;
-    uint32_t units_used; /* the first unit is never used, since id 0 means no name */
+    uint32_t units_used; /* the first unit is never used, because id 0 means no name */
     uint32_t units_max;
     uint32_t free[ENTRY_UNITS_MAX + 1]; /* the free lists, by size in units */
     uint32_t heads[];

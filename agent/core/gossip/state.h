@@ -119,7 +119,7 @@ struct gossip {
     struct topic *topics;
     uint16_t *author_heads;
     uint32_t author_heads_count; /* a power of two */
-    uint32_t authors_used;       /* entries from this one on were never used */
+    uint32_t authors_used;       /* entries from this index on were never used */
     uint32_t items_used;
     uint32_t items_free;
     uint32_t chunks_used;

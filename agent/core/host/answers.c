@@ -103,7 +103,7 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
                         enum grant_naming naming, struct host_actions *actions)
 {
     bool adopted = lock_state(host, at) == LOCK_ADOPTED;
-    /* This comes first, since the word is compared with the numbers of the last grant. */
+    /* This comes first, because the word is compared with the numbers of the last grant. */
     word_repair(host, at, actions);
     if (is_of_other_slot(host, at, grant)) {
         grant_elsewhere(host, at, grant, actions);
@@ -451,7 +451,7 @@ static void refused(struct host *host, const struct message_refused *refused,
         lock_set_state(host, at, LOCK_GRANTED);
         attend_refused(host, at, actions);
     }
-    /* An OPEN of an adopted lock succeeds, since its client may hold the lock. The client then
+    /* An OPEN of an adopted lock succeeds, because its client may hold the lock. The client then
      * waits for the grant itself. */
     if (!amends_mode) {
         pending_resolve(host, at, lock_state(host, at) == LOCK_ADOPTED ? 0 : HF_EFULL);
@@ -467,7 +467,7 @@ static bool answers(struct host *host, const struct message *message,
     if (ours && message->kind != MESSAGE_REFUSED) {
         route_learn(host, names_partition(name->bytes, name->length), &message->from);
     }
-    /* An answer to a give-back counts even if the namespace is given up, since the host sent the
+    /* An answer to a give-back counts even if the namespace is given up, because the host sent the
      * give-back before. */
     bool settled = message->kind == MESSAGE_GIVE_BACK_ACK || message->kind == MESSAGE_REFUSED;
     return ours && (settled || !space_bars_name(host, name));

@@ -24,7 +24,7 @@ enum {
 struct burials {
     int64_t sweep_due_ns;
     uint32_t done;          /* pieces since the last tick */
-    uint32_t hand;          /* the client whose pieces are the next step's first */
+    uint32_t hand;          /* the client with which the next step begins */
     struct id_set *named;   /* by namespace: the ids that its holder records name (scratch) */
     struct lock_ref *scans; /* by client: where its scan goes on */
 };

@@ -4,8 +4,8 @@
  * Rule 33 (docs/PROTOCOL.md): a client ends in steps. When its socket is closed, the agent takes
  * its holds and waits away (the client is "buried"). Its process may still have the region mapped,
  * so its ids and seats stay its own until the process is dead. If the process connects again, its
- * handles stay until it reports that it has opened everything again (RESUMED), since other threads
- * of it may still wait and take locks by those handles.
+ * handles stay until it reports that it has opened everything again (RESUMED), because other
+ * threads of it may still wait and take locks by those handles.
  *
  * Rule 30: a handle is freed only when no holder record names its id any more (lockword.h, rule 5).
  * The ids and the client's record go with the last handle. Otherwise a hand-over that is under way

@@ -1,11 +1,11 @@
 /*
- * Clients: which of them are connected, which processes live, and which holder ids they have.
+ * Clients: which of them are connected, whose processes live, and which holder ids each has.
  * burials.h says how a client ends.
  *
- * Invariants: a holder id is one client's, or leaving, or free. It is leaving while its client is
- * gone, but the driver still has a socket, a pidfd or a record under that id. A dead client is not
- * connected. One user other than root has at most half of the clients and of the ids, so that no
- * user can keep all others out; clients that are dead or hung up count.
+ * Invariants: a holder id belongs to one client, or is leaving, or is free. It is leaving if its
+ * client is gone, but the driver still has a socket, a pidfd or a record under that id. A dead
+ * client is not connected. One user other than root has at most half of the clients and of the ids,
+ * so that no user can keep all others out; clients that are dead or hung up count.
  */
 #ifndef HOST_CLIENTS_H
 #define HOST_CLIENTS_H
@@ -22,15 +22,15 @@ enum {
     CLIENT_SURVIVOR = 8, /* a client of the previous agent; not all that it has open is known */
     CLIENT_EVENTS = 16,  /* the client wants POKE */
     CLIENT_BURYING = 32, /* a walk over its handles is under way */
-    /* a walk over all slots follows, since a survivor may have had any of them open */
+    /* a walk over all slots follows, because a survivor may have had any of them open */
     CLIENT_SCANNING = 64,
     CLIENT_POKE = 128,    /* a POKE has to be sent, so that the client looks at its holds */
     CLIENT_LAGGED = 256,  /* the client missed a CHANGED, and has to look at everything */
     CLIENT_OPENING = 512, /* the client connected again, and has not opened again all that it had */
 };
 
-/* Returns the size of the table: twice the limit, since dead and hung-up clients stay for a while.
- */
+/* Returns the size of the table: twice the limit, because dead and hung-up clients stay for a
+ * while. */
 static inline uint32_t clients_capacity(const struct host_config *config)
 {
     return config->limits.clients * 2;

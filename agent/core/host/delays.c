@@ -99,7 +99,8 @@ bool delays_count_begin(struct host *host, uint32_t *hand)
     }
     if (delays->hand == 0) {
         memset(delays->settled_ms, 0, delays->count * sizeof(*delays->settled_ms));
-        delays->stale = false; /* a handle that goes from now on makes the next count necessary */
+        /* if a handle goes after this point, the notes have to be counted once more */
+        delays->stale = false;
     }
     *hand = delays->hand;
     return true;

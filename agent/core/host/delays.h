@@ -9,9 +9,9 @@
  *
  * There is no room for a note of each lock: all locks whose names' hashes are equal, modulo the
  * number of notes, have one note in common. So a note may say more than the handles of a lock ask
- * for, never less. A note names neither slots nor namespaces, since the next agent may number them
- * otherwise. A lock-delay that is no longer than LOCK_DELAY_UNKNOWN_MS is not noted, since that
- * much is assumed of every unknown handle.
+ * for, never less. A note names neither slots nor namespaces, because the next agent may number
+ * them otherwise. A lock-delay that is no longer than LOCK_DELAY_UNKNOWN_MS is not noted, because
+ * that much is assumed of every unknown handle.
  *
  * A note falls only when all handles have been counted again. A count begins when a noted handle is
  * gone and no handle is unknown. Each renewal counts a part of the handles; handles that are opened

@@ -38,7 +38,7 @@ void grants_name_whole_ranges(struct host *host)
 
 /*
  * The handle of a client that hung up counts: the client's process uses it until it has opened it
- * again. The handles of dead clients do not count, since the grant that they held under covers
+ * again. The handles of dead clients do not count, because the grant that they held under covers
  * them.
  */
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)

@@ -34,7 +34,7 @@
  *
  * A shared grant lets local readers in. If a process waits to write, the host gives the shared
  * grant back and asks for an exclusive one. If an exclusive grant is recalled while readers are
- * inside, the host makes it shared first, since the host that waits may only want to read.
+ * inside, the host makes it shared first, because the host that waits may only want to read.
  *
  * Rule 22: while the word is shared, its token stays the same: the token of the last exclusive
  * hold, or the first of the range if there was none. The AMEND that makes the grant shared names
@@ -132,7 +132,7 @@ bool grant_is_doubtful(const struct host *host, struct lock_ref at);
  * grant_longest_known_ms() counts only the handles that this agent knows. */
 uint16_t grant_longest_delay_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms);
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms);
-/* Returns whether the lock is granted but not in force, since its grant does not yet cover the
+/* Returns whether the lock is granted but not in force, because its grant does not yet cover the
  * lock-delay of some handle. */
 bool grant_lacks_delay(const struct host *host, struct lock_ref at);
 

@@ -145,7 +145,7 @@ static void tick(struct host *host, struct host_actions *actions)
            hub_has_room(actions)) {
         uint32_t walked = host->walked;
         attend_opening(host, opening_take(host), actions);
-        /* Openings need a bound of their own, since a client may set their times again and again.
+        /* Openings need a bound of their own, because a client may set their times again and again.
          * Limits and burials bound their work themselves. */
         host->work->opened += hub_pieces(host, walked);
     }

@@ -97,7 +97,7 @@ static bool grant_is_idle(struct host *host, struct lock_ref at, uint32_t ages)
         return false;
     }
     *idle = *idle + ages < UINT8_MAX ? (uint8_t)(*idle + ages) : UINT8_MAX;
-    /* More than IDLE_AGES, since the first age may have been a short one. */
+    /* More than IDLE_AGES, because the first age may have been a short one. */
     return *idle > IDLE_AGES;
 }
 

@@ -34,8 +34,8 @@ bool opening_is_due(const struct host *host, struct lock_ref at)
 
 void opening_add(struct host *host, struct lock_ref at, int64_t due_ns)
 {
-    /* The lock's entry may be left from a closing that ended before its time. This closing may be
-     * over sooner than that one would have been. */
+    /* The lock's entry may be left from an earlier closing that ended before its time. The new
+     * closing may be over before the time of that entry. */
     if (due_ns < heap_when_ns(&host->openings->heap, item_of(host, at)) ||
         !opening_is_due(host, at)) {
         heap_set(&host->openings->heap, item_of(host, at), due_ns);

@@ -2,9 +2,9 @@
  * Openings: which closed locks are to be looked at, and when. A lock that was closed behind a
  * holder opens when its lock-delay is over; a give-back of its grant waits for that too.
  *
- * Invariants: a lock stands in the heap at most once. Its time there is never later than the one
- * that was asked for. It may be earlier, if the lock was opened before its time and closed again;
- * then the lock is put back when it is looked at.
+ * Invariants: a lock stands in the heap at most once. Its time in the heap is never later than the
+ * time that was asked for. It may be earlier, if the lock was opened before its time and closed
+ * again; then the lock is put back when it is looked at.
  */
 #ifndef HOST_OPENINGS_H
 #define HOST_OPENINGS_H

@@ -32,7 +32,7 @@ static bool handle_is_left(const struct host *host, uint32_t client)
 }
 
 /* Collects the ids that a handle of this lock has, or a seat without a handle. One walk collects
- * all of them, since a process may open a lock as often as it likes. */
+ * all of them, because a process may open a lock as often as it likes. */
 static void collect_lock_ids(struct host *host, struct lock_ref at)
 {
     uint32_t handle = lock_handles(host, at);

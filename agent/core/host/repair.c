@@ -247,7 +247,7 @@ static void repair_header(struct host *host, uint32_t space)
         words_count_repair(host, space);
     }
     if (atomic_load(&header->abandoned) != 0) {
-        /* seq_cst: this region is not abandoned, since this agent serves it */
+        /* seq_cst: this region is not abandoned, because this agent serves it */
         atomic_store(&header->abandoned, 0);
         words_count_repair(host, space);
     }

@@ -294,7 +294,7 @@ bool request_is_behind(const struct host *host, const struct request *request)
  * Notes what the processes in the lock's queue want. If the queue is empty, an OPEN may wait for an
  * idle grant, or the processes that waited have left. In both cases the request ends if it would
  * have to wait. A try that begins while an answer is under way is not answered by that answer,
- * since the lock may have become free in between. For such a try the request is sent again.
+ * because the lock may have become free in between. For such a try the request is sent again.
  */
 static void note_tries(const struct host *host, struct request *request)
 {

@@ -8,8 +8,9 @@ struct ringing_space {
     bool dirty;        /* a ring arrived since the last whole look at the dirty bits */
     uint32_t hand;     /* the slot with which the next look at the dirty bits begins */
     uint32_t attended; /* how many looks there were since the last tick, in pieces of work */
-    int64_t pause_ns;  /* no look before this time, since the last tick had as many as it may */
-    uint64_t causes;   /* how many dirty bits were ever found */
+    /* no look before this time, because the last tick had its full number of looks */
+    int64_t pause_ns;
+    uint64_t causes; /* how many dirty bits were ever found */
 };
 
 struct ringing {

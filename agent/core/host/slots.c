@@ -119,8 +119,8 @@ void slot_unused(struct host *host, struct lock_ref at)
     if (lock_state(host, at) == LOCK_RETIRED) {
         slot_free(host, at);
     } else if (seats_are_empty(host, at)) {
-        /* The name keeps its slot. Its seats are freed, since there are fewer seats than slots and
-         * other locks may need them. */
+        /* The name keeps its slot. Its seats are freed, because there are fewer seats than slots
+         * and other locks may need them. */
         seats_release(host, at);
     }
 }

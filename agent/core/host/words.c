@@ -106,7 +106,8 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
         }
     }
     if (closed && !(word & HFI_W_CLOSED)) {
-        atomic_fetch_or(lock_word(host, at), HFI_W_CLOSED); /* as hfi_evict_reader() does */
+        /* seq_cst, as in hfi_evict_reader(): a bit that any process may set */
+        atomic_fetch_or(lock_word(host, at), HFI_W_CLOSED);
         word_mended(host, at);
     }
     if (closed && !opening_is_due(host, at)) {

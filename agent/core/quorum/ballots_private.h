@@ -15,8 +15,8 @@ struct ballot {
     uint8_t state;
     uint8_t mask;   /* the voters that promised, by bit */
     uint8_t synced; /* PREPARED: the voters of mask whose registers were all read, by bit */
-    /* PREPARED: the voters of synced and this one are a majority, so a name without a register here
-     * has no value. */
+    /* PREPARED: this voter and the voters of `synced` are a majority, so a name without a register
+     * here has no value. */
     bool complete;
     bool anew;  /* PREPARING: the partition needs a new ballot */
     bool spent; /* the ballot was used, or a voter refused it for a higher promise */

@@ -8,7 +8,7 @@
  * more than a healthy cell uses between two restarts of a voter. This voter drops a message that
  * names a number beyond its bound, and logs it.
  *
- * Invariants: dropping endangers nothing, since a message may always be lost (the asynchronous
+ * Invariants: dropping endangers nothing, because a message may always be lost (the asynchronous
  * network that Paxos assumes). A bound never falls while this process runs.
  */
 #ifndef QUORUM_BOUNDS_H

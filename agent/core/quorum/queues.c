@@ -2,8 +2,8 @@
  * The operations and their rounds with the voters. See queues.h.
  *
  * If the register of this voter's own acceptor was accepted under the partition's ballot, and no
- * round is under way, then a majority has the register's value. If a majority has no value,
- * granting needs no other round than the one that accepts the grant.
+ * round is under way, then a majority has the register's value. If a majority has no value, a grant
+ * needs only the round that accepts it.
  *
  * A give-back in the queue and the next grant are accepted in one round. Nothing here depends on a
  * memory of answered requests, see queues_plan.c.

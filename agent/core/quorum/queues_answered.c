@@ -1,7 +1,7 @@
 /*
  * The last answers to acquires. A repeated acquire gets the same answer again. Without that, a late
  * repeat of a request whose grant was given back since would be granted anew, or would make this
- * voter recall other owners. Sending the same grant again is safe, since a host accepts no grant
+ * voter recall other owners. Sending the same grant again is safe, because a host accepts no grant
  * that it has given back (docs/PROTOCOL.md, rule 9).
  *
  * A ring keeps the last answers, and a hash finds them. They are not durable. So a late repeat

@@ -1,27 +1,27 @@
 /*
  * Decides the next value of a name from the last value and the queue of requests. Requests other
  * than acquires come first, then the acquires in order of arrival. An acquire that has to wait
- * holds back those behind it. So readers that came after a writer do not starve it, and readers
- * between two writers are granted together. This file remembers nothing: a decision counts once its
- * value is chosen.
+ * holds back the acquires behind it. So readers that came after a writer do not starve it, and
+ * readers between two writers are granted together. This file remembers nothing: a decision counts
+ * once its value is chosen.
  *
  * A repeated request is answered from the value itself: with the grant that its host has, or with
  * the fact that the version is gone.
  *
  * Tokens. The first token of a lock's ranges never falls. The next range begins above every token
- * that was used of the last one. If the last grant ended without a give-back, it begins above the
- * whole last range. A shared grant has one token, which its readers on all hosts show. It is the
- * last token used before it, and the next range begins above it. So the token of a shared hold is
- * at least that of every earlier exclusive hold, and less than that of every later one. Also no
- * reader has a lower token than a reader that began before it: within one grant the tokens are
- * equal, and a later grant's token is not lower.
+ * that was used of the last range. If the last grant ended without a give-back, the next range
+ * begins above the whole last range. A shared grant has one token, which its readers on all hosts
+ * show. It is the last token used before it, and the next range begins above it. So the token of a
+ * shared hold is at least that of every earlier exclusive hold, and less than that of every later
+ * one. Also no reader has a lower token than a reader that began before it: within one grant the
+ * tokens are equal, and a later grant's token is not lower.
  *
- * A late repeat must not change the mode, since by then the host may hold the grant in the other
+ * A late repeat must not change the mode, because by then the host may hold the grant in the other
  * mode again. So a change names a token that shows at which moment the host sent it:
  *
  * A change to EXCLUSIVE names the shared token, and a request for more tokens names the last token
- * of the range. The host goes on only with tokens above those, so a late repeat names a token that
- * has passed.
+ * of the range. The host goes on only with tokens above the named token, so a late repeat names a
+ * token that is no longer the present one.
  *
  * A change to SHARED names the last token that was used. It must be in the present range. Before
  * the host takes anything exclusively again, it was given a range above that token (host/grants.c),

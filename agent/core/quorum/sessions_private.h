@@ -12,12 +12,12 @@ struct session {
     uint32_t epoch;          /* the highest epoch that renewed here */
     uint64_t store_id[2];    /* the store that renewed it first */
     bool twice_logged;       /* another store renews it too, which was logged */
-    uint32_t marked;         /* epochs up to this one are marked, durably; 0: none */
+    uint32_t marked;         /* all epochs up to this number are marked, durably; 0: none is */
     int64_t seen_ns;         /* when epoch's last renewal counted; INT64_MIN: never */
     int64_t seen_older_ns;   /* the same for all lower epochs */
     int64_t echo_counted_ns; /* the stamp whose echo counted last */
     /* The coordinator's side. */
-    uint32_t ended;    /* epochs up to this one have ended: a majority marked them */
+    uint32_t ended;    /* all epochs up to this number have ended: a majority marked them */
     int64_t ended_ns;  /* when this coordinator learned that */
     uint32_t target;   /* phase != NOTHING: the epoch to be marked */
     uint8_t phase;     /* enum ending */

@@ -250,8 +250,8 @@ int64_t voters_tick(struct quorum *quorum)
     return quorum->voters->next_ns;
 }
 
-/* Notes an echo. If the echoed heartbeat is newer than the one that the voter echoed before,
- * returns the age of the earlier one in nanoseconds. Otherwise returns 0. */
+/* Notes an echo. If the echoed heartbeat is newer than the heartbeat that the voter echoed before,
+ * returns the age of the earlier heartbeat in nanoseconds. Otherwise returns 0. */
 static int64_t note_echo(struct quorum *quorum, struct other_voter *other, uint64_t echo)
 {
     if (echo == 0 || echo > quorum->voters->number ||

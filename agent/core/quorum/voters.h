@@ -72,9 +72,9 @@ int64_t voters_slept_ns(const struct quorum *quorum);
  * voters_claims_count() returns whether that voter's claims count. */
 bool voters_claim(const struct quorum *quorum, uint32_t voter, uint32_t partition);
 bool voters_claims_count(const struct quorum *quorum, uint32_t voter);
-/* Returns whether any voter except that one claims the partition with a claim that counts. */
+/* Returns whether any voter except `except` claims the partition with a claim that counts. */
 bool voters_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
-/* Returns that voter; voter_count if there is none. */
+/* Returns the voter that does so; voter_count if there is none. */
 uint32_t voters_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);
 
 /* ---- This voter steps back ---- */

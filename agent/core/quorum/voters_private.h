@@ -45,7 +45,7 @@ struct voters {
     uint64_t number;                               /* the last heartbeat's number */
     int64_t sent_ns[HEARTBEATS_KEPT];              /* when each heartbeat was sent, by number */
     int64_t next_ns;                               /* when to send the next heartbeat */
-    int64_t last_ns;                               /* when the last one was sent */
+    int64_t last_ns;                               /* when the last heartbeat was sent */
     int64_t timeout_ns;                            /* the suspicion timeout */
     int64_t window_ns;                             /* when the next window of measurements begins */
     bool slow_logged;

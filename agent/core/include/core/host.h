@@ -133,9 +133,10 @@ struct host_event {
         const struct message *message;
         struct host_lease lease; /* LEASE, START */
         struct {
-            uint32_t up;      /* by bit: requests may go to it (heard, or too early to tell) */
-            uint32_t heard;   /* by bit: it answers renewals, and its link is not broken */
-            uint32_t refused; /* by bit: it refuses this agent, see message_refused */
+            uint32_t up; /* by bit: requests may go to it (heard, or too early to tell) */
+            /* by bit: the voters that answer renewals, and whose links are not broken */
+            uint32_t heard;
+            uint32_t refused; /* by bit: the voters that refuse this agent, see message_refused */
         } voters;             /* VOTERS */
     } as;
 };
