@@ -9,8 +9,8 @@ static void put(struct heap *heap, uint32_t index, struct heap_entry entry)
     heap->indexes[entry.item] = index + 1;
 }
 
-/* Puts the entry where it belongs. The search begins at that index, which is free, and moves other
- * entries out of the way. */
+/* Puts the entry where it belongs in the heap. Starts at that index, which is free, and moves other
+ * entries on the way. */
 static void settle(struct heap *heap, uint32_t index, struct heap_entry entry)
 {
     while (index > 0 && heap->entries[(index - 1) / 2].when_ns > entry.when_ns) {

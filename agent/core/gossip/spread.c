@@ -305,8 +305,8 @@ static void hashes_of(const struct gossip *gossip, uint16_t index, struct gossip
     }
 }
 
-/* For a packet of items that was cut off. For each author in it, sends this agent's hashes again to
- * ask for the rest. */
+/* For a packet of items that was cut off. Sends this agent's hashes again for each author in the
+ * packet, to ask for the items that are still missing. */
 static void ask_more(struct gossip *gossip, struct gossip_reader *reader, uint16_t from,
                      struct gossip_actions *actions)
 {

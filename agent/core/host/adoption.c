@@ -160,7 +160,7 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
             hfi_bury_waiter(space_actor(host, at.space), walk.seat);
         } else if (hub_has_room(actions)) {
             burial_of_seat(host, client, at, walk.seat, actions);
-        } else { /* there are too many for this step's actions: the rest gets no log line */
+        } else { /* too many for this step's actions: the remaining losses get no log line */
             uint32_t count = actions->count;
             burial_of_seat(host, client, at, walk.seat, actions);
             actions->count = count;

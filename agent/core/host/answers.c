@@ -150,7 +150,7 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
         hfi_serve(lock_actor(host, at), at.slot);
     }
     if (lock_is_recalled(host, at) && !(atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
-        /* The recall came before the word was in force. This host has its turn all the same. */
+        /* The recall came before the word was in force. This host keeps its turn. */
         recall_word(host, at);
     }
     pending_resolve(host, at, 0);

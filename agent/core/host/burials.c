@@ -233,7 +233,7 @@ void burials_sweep(struct host *host, struct host_actions *actions)
             continue;
         }
         if (!hub_has_room(actions) || host->walked >= HUB_WALK_MAX) {
-            full = true; /* the rest follows in the next step, at once */
+            full = true; /* the next step, which comes at once, sweeps the remaining handles */
             break;
         }
         if (left || !zombie_is_named(host, handle, actions)) {

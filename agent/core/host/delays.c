@@ -50,7 +50,8 @@ uint32_t delays_longest_ms(const struct host *host)
 {
     uint32_t longest_ms = LOCK_DELAY_UNKNOWN_MS;
     for (uint32_t i = 0; i < host->delays->count; i++) {
-        uint32_t noted_ms = atomic_load(&host->delays->notes_ms[i]); /* seq_cst: as above */
+        /* seq_cst: see delay_noted_ms() */
+        uint32_t noted_ms = atomic_load(&host->delays->notes_ms[i]);
         longest_ms = noted_ms > longest_ms ? noted_ms : longest_ms;
     }
     return host->delays->count > 0 && longest_ms < MESSAGE_LOCK_DELAY_MAX_MS
@@ -72,7 +73,7 @@ void delay_note(struct host *host, struct lock_ref at, uint32_t delay_ms)
         delays_count(host, at, delay_ms);
     }
     if (host->delays->count > 0 && delay_ms > delay_noted_ms(host, at)) {
-        /* seq_cst: as above */
+        /* seq_cst: see delay_noted_ms() */
         atomic_store(&host->delays->notes_ms[note_of(host, at)], (uint16_t)delay_ms);
     }
 }
@@ -85,7 +86,7 @@ void delay_gone(struct host *host, uint32_t delay_ms)
 void delays_adopt(struct host *host)
 {
     for (uint32_t i = 0; host->config.continued_epoch == 0 && i < host->delays->count; i++) {
-        /* In a new session no handle is left. seq_cst: as above. */
+        /* In a new session no handle is left. seq_cst: see delay_noted_ms(). */
         atomic_store(&host->delays->notes_ms[i], 0);
     }
     host->delays->stale = true;
@@ -110,7 +111,7 @@ void delays_count_end(struct host *host, uint32_t hand)
 {
     struct delays *delays = host->delays;
     delays->hand = hand;
-    /* If the agent is killed in between, some notes say too much. seq_cst: as above. */
+    /* If the agent is killed in between, some notes say too much. seq_cst: see delay_noted_ms(). */
     for (uint32_t i = 0; hand == 0 && i < delays->count; i++) {
         if (atomic_load(&delays->notes_ms[i]) != delays->settled_ms[i]) {
             atomic_store(&delays->notes_ms[i], delays->settled_ms[i]);

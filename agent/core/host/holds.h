@@ -11,8 +11,8 @@
  * (proto/ending.h). Nothing depends on that note.
  *
  * Invariants: a lock that is closed here stands in the heap of openings. A hold is taken away only
- * if the word, or the reader's cell, still is what the caller saw, so a hold that began since is
- * never taken away in its place.
+ * if the word, or the reader's cell, still is what the caller saw, so a later hold is never taken
+ * away by mistake.
  */
 #ifndef HOST_HOLDS_H
 #define HOST_HOLDS_H

@@ -29,8 +29,8 @@ void kept_write(struct host *host, uint32_t index, const struct kept_note *from)
         return; /* there is no room for a note of this request */
     }
     struct host_kept *note = &host->kept->notes[index];
-    /* seq_cst: no other process reads the note while this one lives. If a kill comes at any point,
-     * since_ns may be other than 0 only if the rest of the note is complete. */
+    /* seq_cst: no other process reads the note while this process lives. Whenever this process is
+     * killed, the note must be complete if since_ns is not 0. */
     atomic_store(&note->since_ns, 0);
     note->ballot = from->known ? from->returned.ballot : from->id & ID_LOWER;
     note->sequence = from->known ? from->returned.sequence : from->id >> ID_LOWER_BITS;
@@ -44,7 +44,7 @@ void kept_write(struct host *host, uint32_t index, const struct kept_note *from)
 void kept_forget(struct host *host, uint32_t index)
 {
     if (index < host->kept->count) {
-        atomic_store(&host->kept->notes[index].since_ns, 0); /* seq_cst: as above */
+        atomic_store(&host->kept->notes[index].since_ns, 0); /* seq_cst: see kept_write() */
     }
 }
 

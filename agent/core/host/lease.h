@@ -15,7 +15,7 @@
 struct lease;
 
 struct lease *lease_lay_out(struct arena *arena, const struct host_config *config);
-/* Takes over the lease of START. The time for which grants are idle counts from now on. */
+/* Takes over the lease of START, and starts to count how long grants are idle. */
 void lease_start(struct host *host, const struct host_lease *lease);
 /* Takes over a lease that was renewed, began anew, or was lost. */
 void lease_changed(struct host *host, const struct host_lease *lease, struct host_actions *actions);

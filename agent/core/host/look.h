@@ -1,10 +1,10 @@
 /*
  * Look: what people see of a lock on this host, read from its region and the agent's records.
  *
- * Invariants: a look changes nothing, and nothing but what people see depends on it. A region may
- * contain anything (docs/PROTOCOL.md, rule 34), so a look relies on the agent's own seats, clients
- * and tokens, and reads from the region only words, cells, times and places in the queue. A party
- * that is shown has a seat or a handle of this lock. A hold is shown with at most the time that the
+ * Invariants: a look changes nothing, and only what people see depends on it. A region may contain
+ * anything (docs/PROTOCOL.md, rule 34), so a look relies on the agent's own seats, clients and
+ * tokens, and reads from the region only words, cells, times and places in the queue. A party that
+ * is shown has a seat or a handle of this lock. A hold is shown with at most the time that the
  * session's lease has left. At most HFI_FRAME_PARTIES_MAX parties are written; more_parties tells
  * if there are more.
  */

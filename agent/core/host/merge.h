@@ -27,8 +27,8 @@ struct merged {
     uint32_t agents_used;
 };
 
-/* Sets *out to what is known of the lock. *coordinator is the caller's room for the name of the
- * voter that coordinates the lock; *out points into it. */
+/* Sets *out to what is known of the lock. The name of the lock's coordinator is written to
+ * *coordinator, which the caller provides; *out points to it. */
 void merge_lock(const struct host *host, const uint8_t *name, size_t size,
                 struct message_agent *coordinator, struct merged *out);
 

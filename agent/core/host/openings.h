@@ -1,6 +1,7 @@
 /*
  * Openings: which closed locks are to be looked at, and when. A lock that was closed behind a
- * holder opens when its lock-delay is over; a give-back of its grant waits for that too.
+ * holder opens when its lock-delay is over; a give-back of the lock's grant waits for that time
+ * too.
  *
  * Invariants: a lock stands in the heap at most once. Its time in the heap is never later than the
  * time that was asked for. It may be earlier, if the lock was opened before its time and closed

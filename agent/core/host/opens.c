@@ -276,8 +276,8 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
         error = space_error(host, index);
     }
     if (error == 0 && !lock_find(host, name, open->name.size, &at)) {
-        /* No process has the lock open. A client that can have no handle of it does not make it
-         * either. */
+        /* No process has the lock open. If the client cannot have a handle of it, no lock is
+         * made. */
         if (handle_is_left(host, client)) {
             attend_reclaim(host, index, actions);
             made = slot_make(host, index, name, open->name.size, &at);

@@ -156,7 +156,7 @@ bool host_region_is_left(const struct host *host, uint32_t space)
     return space_is_given_up(host, space) && !space_is_leaving(host, space);
 }
 
-/* ---- leaving: what is known here of its locks is forgotten, slot by slot ---- */
+/* ---- leaving a region: what is known of its locks is forgotten, slot by slot ---- */
 
 /* Puts the namespace back to what it was before there was a region. */
 static void leave_space(struct host *host, uint32_t space)

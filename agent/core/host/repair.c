@@ -1,4 +1,4 @@
-/* What a region says beside the locks' words, and the pass over all of it: see repair.h. */
+/* Repairs outside the locks' words, and the pass over all of a region: see repair.h. */
 #include "repair.h"
 
 #include "attend.h"

@@ -155,7 +155,7 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     uint64_t hash = lock_hash(host, *at);
     publish_gone(host, *at);
     listing_remove(host, *at);
-    /* the lock in `to` is IDLE, so a grant with the new tokens goes back */
+    /* the lock is IDLE in its new slot, so this host gives the new grant back and asks again */
     lock_move(host, *at, to);
     hfi_index_remove(region, at->slot, hash);
     hfi_index_put(region, slot, hash);

@@ -1,4 +1,4 @@
-/* A word against what is known of its lock: see words.h. */
+/* Compares a word with what is known of its lock: see words.h. */
 #include "words.h"
 
 #include "holds.h"

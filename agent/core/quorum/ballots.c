@@ -317,9 +317,8 @@ static void resign(struct quorum *quorum, uint32_t p)
     quorum->ballots->of[p].retry_ns = 0;
 }
 
-/* Returns whether another voter has taken over this partition while this process was stopped. That
- * is so if another voter claims the partition, and this process stopped for a while after it had
- * prepared the partition. */
+/* Returns whether another voter has taken over this partition while this process was stopped:
+ * another voter claims it, and this process stopped for a while after it had prepared it. */
 static bool replaced(const struct quorum *quorum, uint32_t p)
 {
     return quorum->ballots->of[p].prepared_ns < voters_slept_ns(quorum) &&

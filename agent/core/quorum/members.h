@@ -81,8 +81,8 @@ void members_promise(struct quorum *quorum, const struct message *message);
 /* For a voter that starts over: notes that a listing was read to its end. */
 void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                           uint32_t partition);
-/* At the end of a step. If the step persists anything, also persists what was seen of other stores:
- * the commit then costs nothing extra. */
+/* At the end of a step that persists anything, also persists the commits that were seen of other
+ * stores: then that costs no commit of its own. */
 void members_end_step(struct quorum *quorum);
 int64_t members_tick(struct quorum *quorum);
 

@@ -1,6 +1,6 @@
 /*
- * Answers to hosts. An answer goes the way its request came, so that a host that cannot reach this
- * voter is served through another.
+ * Answers to hosts. An answer goes back the way by which its request came, so that a host that
+ * cannot reach this voter is served through another voter.
  */
 #include "proto/check.h"
 #include "queues_private.h"
@@ -257,8 +257,8 @@ void answer_decided(struct quorum *quorum, struct operation *operation, const st
         quorum->queues->request_free = at;
     }
     operation->last = last;
-    /* An upgrade needs the shares of other hosts, which may be idle. If a request waits in the
-     * queue, all owners get recalls for that request anyway. */
+    /* An upgrade needs the shares of other hosts, which may be idle. (If a request waits in the
+     * queue, the owners get recalls because of that request.) */
     if (upgrades != AGENTS_NONE && operation->first == NONE && !broken) {
         wait_recall_idle(quorum, operation, value, upgrades);
     }

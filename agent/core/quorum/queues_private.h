@@ -132,9 +132,9 @@ struct operation {
     uint32_t previous, next; /* in its partition's list */
     uint32_t name;
     uint32_t first, last; /* its queue of requests; acquires in order of arrival */
-    /* its neighbours among the operations that wait for that agent: */
+    /* its neighbours in the list of operations that wait for the agent waits_for */
     uint32_t wait_previous, wait_next;
-    uint16_t waits_for; /* the agent whose session is in the way, or AGENTS_NONE */
+    uint16_t waits_for; /* the agent whose session blocks this operation, or AGENTS_NONE */
     uint8_t partition;
     uint8_t state;
     uint8_t mask;   /* the voters that answered this round, by bit */

@@ -15,9 +15,9 @@
 #include "proto/check.h"
 #include "queues_private.h"
 
-/* A RECALL carries the number of its probe as a request_id with these low bits. No request of a
- * host has such an id (message.h). So if a coordinator that knows no probes takes the owner's
- * answer for a request, its answer belongs to no request of the host. */
+/* A RECALL carries the number of its probe as a request_id with these low bits. A host's own
+ * requests never have them (message.h). So even a coordinator that knows no probes, and takes the
+ * owner's answer for a request, cannot answer one of the owner's own requests by mistake. */
 enum { PROBE_SHIFT = 16, PROBE_MARK = 0xffff };
 
 /* ---- Times ---- */
@@ -88,7 +88,7 @@ void queues_session_ended(struct quorum *quorum, uint32_t agent)
     }
 }
 
-/* ---- Owners in the way ---- */
+/* ---- Owners that block a request ---- */
 
 /* Finds the owners that block the request. A shared grant blocks a reader only if an older session
  * of the reader's host has a share of it. */
@@ -154,7 +154,7 @@ static void recall(struct quorum *quorum, const struct operation *operation,
     bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_TELLS;
     uint8_t relay = way_to(quorum, owner->agent, waits ? operation->recalls : operation->probes);
     if (waits && operation->recalls == 0 && operation->way != owner->agent) {
-        /* The recall goes the way of the grant, so that it does not overtake the grant and cost the
+        /* The recall takes the grant's way, so that it does not overtake the grant and cost the
          * host its turn. */
         relay = operation->way;
     }

@@ -17,7 +17,7 @@
  *
  * Each module has a header, MODULE.h, and a struct that no other module looks into.
  * MODULE_private.h is for the module's own files. A module calls only modules that stand before it
- * in this list; the calls that go the other way stand in reactions.h.
+ * in this list. Calls to modules that stand after it are in reactions.h.
  *
  * Memory is one block: the hub, then the tables of each module, sized by the limits. Indexes begin
  * with 1, so that zeroed memory is an empty table. (Indexes of agents begin with 0; the voters come

@@ -39,7 +39,7 @@ void reaction_claims_changed(struct quorum *quorum, uint32_t voter);
 void reaction_majority_found(struct quorum *quorum);
 
 /* From sessions: whether this voter may acknowledge that agent's renewal. If not, this call sends
- * the agent this voter's view of the cell, or the reason. */
+ * the agent this voter's view of the cell, or the reason for the refusal. */
 bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct message_renew *renew);
 /* From sessions: that agent's sessions up to some epoch have ended. */
 void reaction_session_ended(struct quorum *quorum, uint32_t agent);

@@ -60,7 +60,8 @@ void sync_checkpoint(struct quorum *quorum, const struct message *message);
 void sync_checkpointed(struct quorum *quorum, const struct message *message);
 /* Call it when the record of stores changed: voters' answers to a checkpoint no longer count. */
 void sync_recount(struct quorum *quorum);
-/* At the end of a step: begins a checkpoint, if one is due. No tick is scheduled just for that. */
+/* At the end of a step: begins a checkpoint if one is due. No tick is scheduled for the beginning
+ * of a checkpoint. */
 void sync_end_step(struct quorum *quorum);
 /* Returns when deletion needs a step even if no event comes. */
 int64_t sync_deletion_tick(const struct quorum *quorum);

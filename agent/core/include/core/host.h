@@ -389,7 +389,7 @@ struct host_counts {
 
 const struct host_counts *host_counts(const struct host *host);
 
-/* What there is now. */
+/* The present state in figures, for people. */
 struct host_survey {
     uint32_t clients;
     uint32_t handles;

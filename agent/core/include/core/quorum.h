@@ -231,7 +231,7 @@ struct quorum_counts {
      * before is included. */
     struct histogram wait;
 };
-/* What there is now. */
+/* The present state in figures, for people. */
 struct quorum_survey {
     uint32_t partitions; /* partitions that it coordinates */
     uint32_t incomplete; /* how many of them are not complete yet */

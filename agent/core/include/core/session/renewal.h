@@ -111,7 +111,7 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
 void renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
                    struct actions *actions);
 
-/* Sends what is due. Call it at renewal_next_tick_ns() or later. */
+/* Sends the renewals that are due. Call it at renewal_next_tick_ns() or later. */
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions);
 
 /*
