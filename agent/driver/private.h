@@ -29,8 +29,8 @@ enum { FAILED_MAX = 1024 };
 struct inbox_item {
     enum host_event_kind kind;
     uint32_t client;
-    struct message message; /* the message of HOST_MESSAGE; a RENEW_ACK or HELLO_ACK, which goes to
-                             * session.c */
+    struct message message; /* if kind is HOST_MESSAGE: the message. session.c takes a RENEW_ACK or
+                             * HELLO_ACK; the host core takes the others */
 };
 
 struct driver {

@@ -50,7 +50,7 @@ static void await_queue(int pidfd)
 static void empty(int fd)
 {
     bool there = shutdown(fd, SHUT_RDWR) == 0 || errno == ENOTCONN; /* nothing more can arrive */
-    /* ends, because the queue is bounded */
+    /* this loop ends, because the queue is bounded */
     while (there) {
         union {
             struct cmsghdr header;

@@ -175,8 +175,8 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
-/* Returns whether the listener at the other end accepts the certificate as one for `name`. A
- * listener whose NNG shows it a name sees the common name, even if there are alternative names. */
+/* Returns whether the listener at the other end accepts the certificate as one for `name`. If
+ * NNG tells the listener a name, it is the common name, even if there are alternative names. */
 static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 {
 #ifdef NNG_OPT_TLS_PEER_CN
