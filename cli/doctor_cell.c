@@ -420,10 +420,10 @@ static void look_at_tls_files(struct doctor *doctor)
         return;
     }
     finding = doctor_find(doctor, FINDING_ERROR, "tls", NULL,
-                          "an agent could not start with its files now: %s", kept->text);
+                          "an agent could not start with the files of [tls] now: %s", kept->text);
     doctor_advise(finding, "files that an agent can start with",
-                  "put them right: the agent takes them within seconds. Until then do not restart "
-                  "it: it would not start");
+                  "correct the files: the agent reads them within seconds. Until then do not "
+                  "restart the agent, because it would not start");
 }
 
 /* Reports certificates that are not valid yet by this host's clock. Handshakes fail because of this
@@ -437,7 +437,7 @@ static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
         "by this host's clock a certificate is not valid yet, for %s",
         text_duration(left, left_ns));
 
-    doctor_advise(finding, "certificates that are good now",
+    doctor_advise(finding, "certificates that are valid now",
                   "set this host's clock (date), or that of the machine where the certificate was "
                   "made, and make it anew (docs/TLS.md)");
 }

@@ -513,7 +513,7 @@ static int guard_start(struct guard *guard)
 
     if (guard->options->max_stall_ns > 0) {
         if (pipe2(progress, O_CLOEXEC) != 0 || fcntl(progress[0], F_SETFL, O_NONBLOCK) != 0) {
-            return cli_fail("lock", "opening what progress is reported to", HF_ENOMEM);
+            return cli_fail("lock", "opening the descriptor for progress", HF_ENOMEM);
         }
         guard->fds[FD_PROGRESS].fd = progress[0];
         child.progress_fd = progress[1];

@@ -196,13 +196,13 @@ int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments
         return status;
     }
     if (arguments->shared && arguments->exclusive) {
-        return cli_usage_error("lock", "--shared beside --exclusive: expected one of them");
+        return cli_usage_error("lock", "--shared and --exclusive: expected only one of them");
     }
     if (arguments->no_wait && arguments->wait_ns != lock_unset_ns) {
-        return cli_usage_error("lock", "--wait beside --no-wait: expected one of them");
+        return cli_usage_error("lock", "--wait and --no-wait: expected only one of them");
     }
     if (arguments->quiet && arguments->verbose) {
-        return cli_usage_error("lock", "--quiet beside --verbose: expected one of them");
+        return cli_usage_error("lock", "--quiet and --verbose: expected only one of them");
     }
     if (arguments->lease_ns == 0 || arguments->max_stall_ns == 0) {
         return cli_usage_error("lock", "%s: expected more than 0",

@@ -128,7 +128,7 @@ int command_member(struct cli *cli, int argc, char **argv)
     }
     if (!yes) {
         (void)help_show("member");
-        return cli_usage_error("member rejoin", "nothing was done; with --yes it is");
+        return cli_usage_error("member rejoin", "nothing was done: expected --yes");
     }
     return run_agent(config, undo);
 }

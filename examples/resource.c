@@ -11,13 +11,14 @@
  * No lock service can prevent A's late write, and A cannot notice that it is late. The server can
  * refuse the write, by one of two rules:
  *
- *   token The server remembers the highest token that it has accepted and refuses lower ones. This
- *   rule needs no library and no agent, and works wherever the server runs. local The server asks
- *   hf_check_sequencer_local() whether this host has seen a higher token of this lock. For this
- *   rule the server need not remember anything, so it may be restarted. The check sends no message.
- *   It refuses A as soon as B has taken the lock, but only if B is on the server's host. none There
- *   is no rule, and the server accepts A's stale write. This is the fault that the two rules
- *   prevent.
+ *   token  The server remembers the highest token that it has accepted and refuses lower ones. This
+ *          rule needs no library and no agent, and works wherever the server runs.
+ *   local  The server asks hf_check_sequencer_local() whether this host has seen a higher token of
+ *          this lock. For this rule the server need not remember anything, so it may be restarted.
+ *          The check sends no message. It refuses A as soon as B has taken the lock, but only if B
+ *          is on the server's host.
+ *   none   There is no rule, and the server accepts A's stale write. This is the fault that the
+ *          other two rules prevent.
  *
  * Exit status: 0 the server accepted or refused A's write as described here, 1 it did not.
  */

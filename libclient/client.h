@@ -10,8 +10,8 @@
  *
  * Locking. There are three kinds of mutex. A thread locks them in this order only, and holds none
  * while it sleeps on a futex:
- *   lock->mutex the claim of this handle (below)
- *   client->socket_mutex the connection: one request and its answer
+ *   lock->mutex           the claim of this handle (below); never held during a wait for the lock
+ *   client->socket_mutex  the connection: one request and its answer
  *   client->list_mutex    handles, events, watches, regions; held for moments only
  * A thread that changes the list of handles, regions or watches holds both mutexes of the client. A
  * thread that reads a list holds one of them.

@@ -10,8 +10,8 @@ struct error_text {
 
 static const struct error_text error_texts[] = {
     {0, "success"},
-    {HF_EBUSY, "the lock cannot be had now"},
-    {HF_ETIMEDOUT, "the timeout passed first"},
+    {HF_EBUSY, "the lock is not free now"},
+    {HF_ETIMEDOUT, "the timeout was over before the lock was free"},
     {HF_ECANCELED, "the wait was canceled"},
     {HF_ELOST, "the hold was lost"},
     {HF_ENOTHELD, "the lock is not held by this handle"},
@@ -26,9 +26,9 @@ static const struct error_text error_texts[] = {
     {HF_EVERSION, "the agent speaks another version of the socket's protocol, expected 3"},
     {HF_EPROTO, "the agent's answer is malformed, or this process is in another time namespace"},
     {HF_ENOMEM, "out of memory or file descriptors"},
-    {HF_ESTALE, "the sequencer is not held now"},
-    {HF_EUNKNOWN, "it cannot be known now whether the sequencer is held"},
-    {HF_EUNSERVED, "the agent serves no lock of this namespace until it has begun it anew"},
+    {HF_ESTALE, "the sequencer's hold has ended"},
+    {HF_EUNKNOWN, "whether the sequencer's hold still counts cannot be found out now"},
+    {HF_EUNSERVED, "the agent does not serve this namespace now, but soon will again"},
 };
 
 HFI_PUBLIC const char *hf_strerror(int error)

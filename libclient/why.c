@@ -267,8 +267,9 @@ static void say_end(struct inquiry *inquiry)
         say(inquiry, "the agent does not know this process any more");
         break;
     case HF_WHY_DAMAGED:
-        say(inquiry, "the agent found wrong bytes in the memory that it shares with the processes "
-                     "of this namespace");
+        say(inquiry,
+            "the agent found invalid bytes in the memory that it shares with the processes "
+            "of this namespace");
         break;
     default:
         say(inquiry, "the reason is not known");
@@ -281,13 +282,13 @@ static void say_reason(struct inquiry *inquiry)
     const struct hf_reason *reason = &inquiry->reason;
     switch (reason->kind) {
     case HF_WHY_NOTHING:
-        say(inquiry, "nothing is known to stand in the way now");
+        say(inquiry, "nothing is known that prevents it now");
         break;
     case HF_WHY_HELD:
         say_holder(inquiry);
         break;
     case HF_WHY_AWAITED:
-        say(inquiry, "nobody is known to hold it, and others wait for it");
+        say(inquiry, "no holder is known, and others wait for it");
         break;
     case HF_WHY_CLOSED:
         say(inquiry, "closed for another ");

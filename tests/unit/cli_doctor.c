@@ -137,7 +137,7 @@ static const struct {
     {"voters=uuu,tls=1,tls_end_s=@200,tls_begin_s=@1", 2,
      "tls          by this host's clock a certificate is not valid yet"},
     {"voters=uuu,tls=1,tls_end_s=@200,tls_kept=1", 2,
-     "tls          an agent could not start with its files now: host"},
+     "tls          an agent could not start with the files of [tls] now: host"},
     {"voters=uuu,others_admitted=1", 2, "socket       "},
     {"voters=uuu,judgement=1,judgement.text=degraded,reason_http_down=1", 1,
      "judgement    degraded: http_down"},

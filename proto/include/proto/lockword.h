@@ -6,10 +6,10 @@
  * Rules (docs/PROTOCOL.md; the model is tests/model/lockword.pml):
  *
  *  1. The process that the word names is the only holder. To take a lock or to hand it over is one
- *  swap, which installs holder and token together.
+ *     swap, which installs holder and token together.
  *  2. A hold counts only while three things are true: the header has the epoch that the take read
- *  after its swap, the header's deadline is in the future, and the word (or the reader's cell)
- *  still shows the hold.
+ *     after its swap, the header's deadline is in the future, and the word (or the reader's cell)
+ *     still shows the hold.
  *  3. Only a holder clears the waiters bit, and scans the queue once more before it frees the lock.
  *     A waiter stores its cell, and then checks the bit. Either the waiter sees the bit cleared and
  *     sets it again, or the holder's scan sees the cell (both sides seq_cst). Under a shared grant
@@ -28,12 +28,12 @@
  *     After PASSED, the word is not its own. The agent does not reuse a dead client's holder id and
  *     seats while a holder record names that id.
  *  6. A reader stores its cell, then loads the word. A writer takes the word, then scans the cells
- *  (all seq_cst). So at least one of the two sees the other. A reader that sees a writer clears its
- *  cell again.
+ *     (all seq_cst). So at least one of the two sees the other. A reader that sees a writer clears
+ *     its cell again.
  *  7. To undo a take is a release: the token stays used, and waiters are served.
  *  8. A reader may enter in spite of the waiters bit if its ticket is at most slot.admit. A run of
- *  readers at the head of the queue is admitted together. The last of these readers that enters
- *  finds the next writer at the head of the queue, and hands the word to it.
+ *     readers at the head of the queue is admitted together. The last of these readers that enters
+ *     finds the next writer at the head of the queue, and hands the word to it.
  */
 #ifndef PROTO_LOCKWORD_H
 #define PROTO_LOCKWORD_H

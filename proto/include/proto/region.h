@@ -7,13 +7,14 @@
  * owner (struct hfi_region), and checks each number that it reads in the region before it uses the
  * number. The region contains no pointer and no pthread object.
  *
- *   header one page: magic and version, the offsets of the parts, the lease words one cache line
- *   for each lock: the lock word, and a note that the agent writes when it takes a hold away
- *   (ending.h) slots 48 bytes for each lock: what only the slow path needs index from name hash to
- *   slot, for hf_check_sequencer_local dirty one bit for each lock: after a RING the agent looks at
- *   the locks whose bit is set holders one cache line for each holder id: the holder ids to which
- *   it is handing locks blocks 512 bytes each: seats for seven handles of one lock, chained to its
- *   slot on demand
+ *   header   one page: magic and version, the offsets of the parts, the lease
+ *   words    one cache line for each lock: the lock word, and a note that the agent writes when it
+ *            takes a hold away (ending.h)
+ *   slots    48 bytes for each lock: what only the slow path needs
+ *   index    from name hash to slot, for hf_check_sequencer_local
+ *   dirty    one bit for each lock: after a RING the agent looks at the locks whose bit is set
+ *   holders  one cache line for each holder id: the holder ids to which it is handing locks
+ *   blocks   512 bytes each: seats for seven handles of one lock, chained to its slot on demand
  *
  * A seat has what a handle needs besides the lock word: a place in the queue, a reader's cell, and
  * a deadline of its own. A handle that has only taken free locks has no seat.
@@ -48,12 +49,12 @@ enum {
  *   bit  0..39  low 40 bits of the token of the latest exclusive hold; never falls, never repeats
  *        40..55 holder id of the exclusive holder, 0 if there is none
  *        56..57 mode that is granted to this host
- *        58 recall: the quorum wants the grant back; a take must go through the queue
- *        59 waiters: a seat may be queued; a take must go through the queue
- *        60 closed: no process takes the lock until the agent opens it
- *        61 cells: a reader's cell may exist; a writer scans the cells
- *        62 bargers: a barger may sleep on slot.wake
- *        63 watched: each process that changes the word rings
+ *        58     recall: the quorum wants the grant back; a take must go through the queue
+ *        59     waiters: a seat may be queued; a take must go through the queue
+ *        60     closed: no process takes the lock until the agent opens it
+ *        61     cells: a reader's cell may exist; a writer scans the cells
+ *        62     bargers: a barger may sleep on slot.wake
+ *        63     watched: each process that changes the word rings
  */
 #define HFI_W_TOKEN UINT64_C(0x000000ffffffffff)
 #define HFI_W_HOLDER UINT64_C(0x00ffff0000000000)
