@@ -162,8 +162,9 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
     request_send(host, request, actions);
 }
 
-/* The lock's request may be for the wrong mode: for a writer (an OPEN does not say which mode is
- * wanted) while the first process that waits is a reader, or the reverse. */
+/* The request that is under way may ask for the wrong mode. An OPEN does not say which mode is
+ * wanted, so the request may be for the exclusive grant while the first process that waits is a
+ * reader. The reverse happens too, when the queue changes. */
 void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct request *request = request_of(host, at);

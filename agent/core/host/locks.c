@@ -278,7 +278,7 @@ void lock_set_request(struct host *host, struct lock_ref at, uint32_t request)
     lock_at(host, at)->request = (uint16_t)request;
 }
 
-/* ---- its grant ---- */
+/* ---- a lock's grant ---- */
 
 struct message_order lock_version(const struct host *host, struct lock_ref at)
 {
@@ -354,7 +354,7 @@ void lock_set_recalled(struct host *host, struct lock_ref at, bool recalled)
     lock_at(host, at)->recalled = recalled;
 }
 
-/* ---- its guard ---- */
+/* ---- a lock's guard ---- */
 
 _Atomic uint64_t *lock_word(const struct host *host, struct lock_ref at)
 {

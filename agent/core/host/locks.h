@@ -93,7 +93,7 @@ void lock_set_handles(struct host *host, struct lock_ref at, uint32_t handle);
 uint32_t lock_request(const struct host *host, struct lock_ref at);
 void lock_set_request(struct host *host, struct lock_ref at, uint32_t request);
 
-/* ---- Its grant ---- */
+/* ---- A lock's grant ---- */
 
 /* Return and set the grant's version. If the lock is not granted, that is the last version that
  * was returned. */
@@ -119,7 +119,7 @@ void lock_set_full(struct host *host, struct lock_ref at, bool full);
 bool lock_is_recalled(const struct host *host, struct lock_ref at);
 void lock_set_recalled(struct host *host, struct lock_ref at, bool recalled);
 
-/* ---- Its guard: what its word has to say ---- */
+/* ---- A lock's guard: what its word has to show ---- */
 
 /* Returns the lock's word in the region. */
 _Atomic uint64_t *lock_word(const struct host *host, struct lock_ref at);

@@ -33,7 +33,7 @@ struct requests *requests_lay_out(struct arena *arena, const struct host_config 
     return requests;
 }
 
-/* ---- when they are sent again ---- */
+/* ---- when requests are sent again ---- */
 
 static void set_due(struct host *host, const struct request *request, int64_t due_ns)
 {

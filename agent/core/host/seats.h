@@ -3,7 +3,8 @@
  *
  * A seat is given on demand. It consists of an entry in the queue, a reader's cell and a deadline.
  * It lies in a block of seats, which is chained to the lock's slot. This module keeps which chain a
- * block is in and which holder id a seat has; it reads that from the region only once, at adoption.
+ * block is in and which holder id a seat has. It reads the chains and ids from the region only
+ * once, at adoption.
  *
  * Invariants: a block is in the chain of one slot, or free. A seat is free (holder 0), or has one
  * holder id. A seat that has an id and no handle was given by the previous agent.

@@ -64,7 +64,7 @@ bool space_is_leaving(const struct host *host, uint32_t space);
 uint32_t space_left_slots(const struct host *host, uint32_t space);
 /* Returns the next slot to forget, and counts it as forgotten. */
 uint32_t space_leave_slot(struct host *host, uint32_t space);
-/* Ends the leaving: all slots are forgotten. */
+/* Notes that all slots are forgotten: the space is no longer leaving. */
 void space_has_left(struct host *host, uint32_t space);
 /* Returns the latest time until which a lock of the namespace may be closed, as noted. */
 int64_t space_closed_until_ns(const struct host *host, uint32_t space);

@@ -303,7 +303,8 @@ void watch_slot_goes(struct host *host, struct lock_ref at)
     }
     space->changed[at.slot / 64] &= ~bit;
     space->next_watch = begun ? 0 : space->next_watch;
-    /* this also covers the name that was being reported */
+    /* An empty name makes all watchers look at everything. So a report that was under way need not
+     * go on. */
     host->watches->remote_changed.length = 0;
     remote_begin(host);
 }

@@ -184,7 +184,7 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
     const struct member *own = &quorum->members->of[quorum->config->self];
     if (!hello->bootstrapped ||
         (hello->status != MESSAGE_STATUS_VOTING && hello->status != MESSAGE_STATUS_LISTED)) {
-        return; /* that voter may itself know less than it should */
+        return; /* a voter of another status may itself lack a line of the record */
     }
     if (rejoin->phase == REJOIN_LEARN) {
         rejoin->seen |= (uint8_t)(1u << voter);
