@@ -76,7 +76,7 @@ struct topic {
     uint32_t name;  /* id in names; in a free topic: the next free one */
     uint32_t items; /* the first of its items */
     uint32_t changed_next;
-    uint32_t foreign; /* how many of its items are another agent's and no tombstones */
+    uint32_t foreign; /* how many of its items are of other agents, and no tombstones */
     bool changed;     /* the topic is in the list of changes */
 };
 

@@ -311,7 +311,8 @@ static bool share_with_readers(struct host *host, struct lock_ref at, struct hos
     return true;
 }
 
-/* Refuses this host's own tries: the grant has to go back first, and other processes are inside. */
+/* Refuses the tries of this host's own processes. They cannot have the lock now: the grant has to
+ * go back first, and it cannot go back while other processes are inside. */
 static void refuse_own_tries(struct host *host, struct lock_ref at)
 {
     struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);

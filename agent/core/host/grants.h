@@ -9,8 +9,8 @@
  * word, and the word is out of use before a give-back is sent.
  *
  * Rule 9: a grant is named by its version. The versions of one lock rise, so one number says which
- * were given back already: in every state but GRANTED and AMENDING, the lock's version is the last
- * one that it returned, and no grant at or below that version counts.
+ * versions were given back already: in every state but GRANTED and AMENDING, the lock's version is
+ * the last one that it returned, and no grant at or below that version counts.
  *
  * Rule 10: a lock asks again only when its give-back was acknowledged. So it does not matter in
  * which order answers, recalls and their repeats arrive:
@@ -38,21 +38,21 @@
  *
  * Rule 22: while the word is shared, its token stays the same: the token of the last exclusive
  * hold, or the first of the range if there was none. The AMEND that makes the grant shared names
- * that token, and it becomes the token of the readers of all hosts. So no reader has a lower token
- * than an earlier one, whichever host it is on, and whether or not this host has the answer yet.
- * The AMEND may be repeated, or arrive after the end of this process. So a word that was made
+ * that token, and the token becomes the token of the readers of all hosts. So no reader has a lower
+ * token than an earlier one, whichever host it is on, and whether or not this host has the answer
+ * yet. The AMEND may be repeated, or arrive after the end of this process. So a word that was made
  * shared is made exclusive again only with tokens above the named token. If the quorum still takes
  * the grant for exclusive, the host asks again to make it shared (stays_shared()). If a new agent
  * finds such a word, and the word is not in force any more, the grant goes back.
  *
  * In a cell that is being upgraded, the coordinator, or a voter that passed the message on, may be
- * of the previous release. It does not know what the AMEND says, and leaves the grant exclusive.
- * Then the host asks for the next range. (If that range needs another slot, the grant goes back
- * when its readers have left.) For a while after that, the host makes grants shared in the older
- * way: the word's token becomes the last one of its range, and the AMEND names that token. A range
- * is never named in both ways. Otherwise a range that was made shared with a token within it could
- * be followed by a range that ends at the same token, and a late message would make the grant
- * shared while this host writes.
+ * of the previous release. An agent of that release does not know what the AMEND says, so the grant
+ * stays exclusive. Then the host asks for the next range. (If that range needs another slot, the
+ * grant goes back when its readers have left.) For a while after that, the host makes grants shared
+ * in the older way: the word's token becomes the last token of its range, and the AMEND names that
+ * token. A range is never named in both ways. Otherwise a range that was made shared with a token
+ * within it could be followed by a range that ends at the same token, and a late message would make
+ * the grant shared while this host writes.
  */
 #ifndef HOST_GRANTS_H
 #define HOST_GRANTS_H

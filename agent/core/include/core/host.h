@@ -268,8 +268,8 @@ struct host_region_note {
     _Atomic uint64_t name_hash;   /* set by the driver: a hash of the namespace's name; 0: no
                                    * namespace */
     _Atomic uint64_t incarnation; /* set by the driver; 0: not known */
-    /* the last time at which a lock may be closed, or a hold may last, in a region that was given
-     * up */
+    /* until then a lock of the namespace may be closed, or a hold may last in a region that was
+     * given up */
     _Atomic int64_t closed_ns;
     _Atomic uint32_t anew_epoch; /* the namespace was given up in that session; 0: in none */
     _Atomic uint32_t given_up;   /* the region was given up, and no other region is there yet */
