@@ -391,9 +391,9 @@ static void recalled(struct host *host, const struct message_version *recall,
     }
 }
 
-/* An AMEND was refused. A recall may have come while it was under way. If the grant is not in force
- * because the AMEND was needed for that, the grant goes back at once. Otherwise the host would ask
- * for the same AMEND again and again. */
+/* Goes on after an AMEND was refused. A recall may have come while the AMEND was under way. If the
+ * grant is not in force because it needed the AMEND, the grant goes back at once. Otherwise the
+ * host would ask for the same AMEND again and again. */
 static void attend_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (!lock_is_recalled(host, at)) {

@@ -16,7 +16,8 @@
  * which order answers, recalls and their repeats arrive:
  *
  *   A grant is taken only as the answer to the request that is under way.
- *   A grant that nobody asked for is given back, unless a request is under way, which settles it.
+ *   If no request is under way, a grant that nobody asked for is given back. Otherwise the answer
+ *   to the request settles it.
  *   A recall of an unknown version may be about the grant of the request that is under way. When
  *   the recall is repeated, that request ends, and the host gives that version back.
  *

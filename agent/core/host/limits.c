@@ -189,9 +189,9 @@ static int64_t limit_check(struct host *host, uint32_t handle, struct host_actio
     } else if (deadline_ns > 0) {
         uint64_t word = atomic_load(lock_word(host, at));
         if (hfi_word_names(word, holder, token)) { /* not a hold that the process took since */
-            /* If the process still waits (the word named it while it stood still), it loses its
-             * place too. Otherwise it would be served again and again before processes that can
-             * run. */
+            /* If the process still waits (the word named it while it stood still), the process
+             * loses its turn too. Otherwise it would be served again and again before processes
+             * that can run. */
             hfi_bury_waiter(lock_actor(host, at), seat);
             hold_evict(host, at, holder, token, delay_ms, loss_of_limit(host, handle), actions);
         }

@@ -41,7 +41,7 @@ static void fill_party(const struct host *host, struct lock_ref at, uint32_t hol
     out->remaining_ns = out->remaining_ns > 0 ? out->remaining_ns : 0;
 }
 
-/* Fills in the readers that are inside, as holders. Returns how many there are. */
+/* Fills in the readers that are inside: they are holders. Returns how many there are. */
 static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64_t token,
                              struct hfi_party_frame *parties, uint32_t room)
 {

@@ -40,7 +40,7 @@ void ringing_look_later(struct host *host, struct lock_ref at);
 void ringing_look_soon(struct host *host, struct lock_ref at);
 /* Returns whether a lock is being looked at because of its dirty bit. */
 bool ringing_is_cause(const struct host *host);
-/* Calls look() for the namespace's locks whose dirty bits are set, while the step has room. */
+/* Calls look() for the namespace's locks whose dirty bits are set, as long as the step has room. */
 void ringing_work(struct host *host, uint32_t space,
                   void (*look)(struct host *, struct lock_ref, struct host_actions *),
                   struct host_actions *actions);

@@ -529,7 +529,7 @@ static enum outcome decide(struct quorum *quorum, struct plan *plan, struct queu
     case MESSAGE_AMEND:
         return amend(quorum, plan, request);
     case MESSAGE_BREAK:
-        /* one break at a time, as it may send many messages */
+        /* one break at a time, because a break may send many messages */
         plan->more = plan->more || plan->broken;
         if (plan->broken) {
             return OUTCOME_NONE;

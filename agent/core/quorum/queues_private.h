@@ -235,7 +235,7 @@ void answer_refused(struct quorum *quorum, const struct queued_request *request,
 void answer_tries(struct quorum *quorum, struct operation *operation);
 /* Sends the answers of the requests that have an outcome, and removes those requests. */
 void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value);
-/* Gives up to OUTCOMES_MAX requests that outcome, and answers them. */
+/* Sets that outcome for at most OUTCOMES_MAX requests, and answers them. */
 void answer_all(struct quorum *quorum, struct operation *operation, enum outcome outcome);
 
 /* ---- queues_answered.c ---- */

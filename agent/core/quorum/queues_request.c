@@ -134,7 +134,8 @@ static bool note_tries(struct queued_request *queued, const struct queued_reques
     bool same = copy->waited_ms == queued->waited_ms && before != copy->tries;
     queued->tries = same ? (uint8_t)MESSAGE_TRIES_ALSO : copy->tries;
     queued->waited_ms = copy->waited_ms;
-    queued->probes = queued->tries != MESSAGE_TRIES_NONE; /* asks again: an answer may be lost */
+    /* the owners are asked again, because their answer may be lost */
+    queued->probes = queued->tries != MESSAGE_TRIES_NONE;
     return queued->probes || before == MESSAGE_TRIES_ONLY;
 }
 

@@ -370,7 +370,7 @@ void registers_accept(struct quorum *quorum, const struct message *message)
     }
     const struct record *record = registers_find_named(quorum, &accept->name);
     if (record != NULL && message_order_before(accept->order, record_accepted(record))) {
-        /* the coordinator has sent a later value since, so it needs no answer to this one */
+        /* the coordinator has sent a later value since, so it needs no answer to this ACCEPT */
         return;
     }
     if (record == NULL &&

@@ -342,7 +342,7 @@ static void start_catch_up(struct quorum *quorum)
     }
 }
 
-/* Begins to read the listings that are due, while entries are free. */
+/* Begins to read the listings that are due, as long as entries are free. */
 static void more(struct quorum *quorum)
 {
     start_complete(quorum);

@@ -131,8 +131,8 @@ static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_
            !is_above(registers_at(quorum, index), order);
 }
 
-/* Removes the deleted registers that are idle here (idle), all of them; or those that are live
- * here, as many as the step has room for. */
+/* Removes the deleted registers that are idle here, all of them (idle), or those that are live
+ * here, as many as the step has room for (!idle). */
 static void take_gone(struct quorum *quorum, uint32_t p, struct message_order order,
                       uint32_t listing, bool idle)
 {

@@ -154,8 +154,8 @@ void voters_start(struct quorum *quorum)
         return;
     }
     quorum->voters->number = (step_random(quorum) >> 8) +
-                             /* random, so that it differs from the last process's numbers, and
-                              * never 0 */
+                             /* random and never 0, so that the numbers differ from the last
+                              * process's */
                              1;
     for (uint32_t i = 0; i < HEARTBEATS_KEPT; i++) {
         quorum->voters->sent_ns[i] = INT64_MIN;
