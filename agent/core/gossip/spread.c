@@ -218,7 +218,7 @@ void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
     }
 }
 
-/* Applies what an accepted item says, apart from storing it. */
+/* Updates what is known of the author by an accepted item. The item itself is stored already. */
 static void item_applied(struct gossip *gossip, uint16_t index, const struct gossip_item *item,
                          int64_t then_ns)
 {

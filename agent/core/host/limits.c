@@ -188,7 +188,8 @@ static int64_t limit_check(struct host *host, uint32_t handle, struct host_actio
         hold_evict_reader(host, at, seat, cell, delay_ms, loss_of_limit(host, handle), actions);
     } else if (deadline_ns > 0) {
         uint64_t word = atomic_load(lock_word(host, at));
-        if (hfi_word_names(word, holder, token)) { /* not a hold that the process took since */
+        /* otherwise the process has a newer hold by now */
+        if (hfi_word_names(word, holder, token)) {
             /* If the process still waits (the word named it while it stood still), the process
              * loses its turn too. Otherwise it would be served again and again before processes
              * that can run. */

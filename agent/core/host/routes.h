@@ -32,7 +32,7 @@ void routes_init(struct host *host);
 uint32_t route_voter(const struct host *host, const struct message_agent *agent);
 /* Returns the voter that is taken for the partition's coordinator. */
 uint32_t route_owner(const struct host *host, uint32_t partition);
-/* Notes that this agent coordinates the partition. */
+/* Notes that `agent` coordinates the partition. */
 void route_learn(struct host *host, uint32_t partition, const struct message_agent *agent);
 /* Notes which voters can be reached, bit by voter: see HOST_VOTERS. Returns those of `up` that
  * could not be reached before. */
