@@ -258,8 +258,8 @@ START_TEST(strangers_and_bad_links)
     for (unsigned i = 0; i < 2; i++) {
         is_as_before(i, descriptors_before[i], kb_before[i]);
     }
-    cell_restart(&cell, 2); /* Host 2 must reach all other agents again. An agent that no longer
-                             * accepts connections would show here. */
+    cell_restart(&cell, 2); /* Agents notice host 2's return only if they still accept
+                             * connections. */
     crowd_await_all(&crowd, 30);
     crowd_finish(&crowd, "strangers and bad links");
     for (unsigned i = 0; i < 2; i++) { /* under AddressSanitizer a clean end also shows that no

@@ -74,8 +74,8 @@ START_TEST(changes_below_a_watched_prefix_are_told)
         ck_assert_int_eq(event.event.kind, HF_EVENT_CHANGED);
         ck_assert_uint_eq(event.event.lock, UINT32_MAX);
         ck_assert_str_eq(event.event.name, "jobs/nightly");
-        while (event_within(100).result == 1) { /* reads the copies: one change may be reported
-                                                 * twice, but not never */
+        while (event_within(100).result == 1) { /* reads further events of the same change, which
+                                                 * may be reported twice */
         }
     }
     actor_kill(&two); /* this process holds the lock */

@@ -270,8 +270,8 @@ static void on_acquired(struct check *check, struct relation *relation,
     };
 }
 
-/* Returns the time until which a hold that its holder did not release certainly lasted. until_ns is
- * the time when the loss was reported, or the end of the record. */
+/* Returns the time until which the hold certainly lasted. The holder did not release it. until_ns
+ * is the time when the loss was reported, or the end of the record. */
 static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 {
     int64_t end_ns = relation->sure_ns;

@@ -567,9 +567,8 @@ static void allow_descriptors(int more)
     struct rlimit limit;
     await_idle();
     ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* the limit is the lowest number that a
-                                                     * descriptor may not have, so each free
-                                                     * number below it counts */
+    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* the loop raises the limit past `more`
+                                                     * numbers that no descriptor has */
     for (int left = more; left >= 0 && limit.rlim_cur < limit.rlim_max; limit.rlim_cur++) {
         snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)agent.pid, (unsigned)limit.rlim_cur);
         if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && left-- == 0) {
@@ -648,7 +647,8 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
 }
 END_TEST
 
-/* Returns the time without that in which the agent or this process waited for a processor. */
+/* Returns CLOCK_BOOTTIME less the time in which the agent or this process waited for a
+ * processor. */
 static int64_t served_now(void)
 {
     return boottime_now() - process_unserved_ns(agent.pid) - process_unserved_ns(getpid());

@@ -206,7 +206,7 @@ static bool is_ours(const char *pid)
            readlink(path, its, sizeof(its) - 1) > 0 && strcmp(own, its) == 0;
 }
 
-/* Returns the number of removing processes of this test's agents that wait for a lock. */
+/* Returns how many removers of this test's agents wait for a lock. */
 static unsigned count_waiting(void)
 {
     unsigned count = 0;
@@ -302,8 +302,8 @@ START_TEST(a_region_is_given_up_again_and_again)
     neighbour_is_well();
     for (unsigned i = 1; i <= 3; i++) {
         agent_kill(&agent);
-        agent_start(&agent); /* the agent finds all these regions; only removers that wait for a
-                              * lock stay */
+        agent_start(&agent); /* the agent finds these regions and starts to remove each of them
+                              * again */
         ck_assert_uint_eq(agent_logged(&agent, "event=session_continued"), i);
     }
     sleep_ms(TTL_MS + DELAY_MS);

@@ -33,8 +33,8 @@
 
 enum { AGENT_USER = 1, OTHER_USER = 65534, TEXT_MAX = 8192 };
 
-static struct agent_process place; /* only its folder is used, and the code that removes the
-                                    * folder */
+static struct agent_process place; /* the test uses only its folder, which agent_destroy()
+                                    * removes */
 static char said[TEXT_MAX];        /* the output of the agent that ran last */
 static char cell[32]; /* the cell's name, which is unique on this machine, so the test can
                        * recognise its regions */
@@ -535,8 +535,8 @@ START_TEST(the_last_session)
 {
     ck_assert_int_eq(run_agent(), 0);
     number_sessions((1U << 24) - 3);
-    ck_assert_int_eq(run_agent(), 0); /* the only voter accepts the number of its own host's
-                                       * record */
+    ck_assert_int_eq(run_agent(), 0); /* this voter is the cell's only one, so it accepts the
+                                       * number from its own store */
     REQUIRE(strstr(said, "event=session_numbers_few number=1 ") != NULL, "%s", said);
     lose_regions();
     ck_assert_int_eq(run_agent(), 0);

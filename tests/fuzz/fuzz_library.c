@@ -485,9 +485,8 @@ struct program {
 
 static void check_code(int code)
 {
-    HF_CHECK(code <= 0 && hf_strerror(code) != NULL); /* a later agent may send a code that this
-                                                       * library does not know, which has a text,
-                                                       * too */
+    HF_CHECK(code <= 0 && hf_strerror(code) != NULL); /* an unknown code of a later agent has a
+                                                       * text, too */
 }
 
 static int on_lock(const struct hf_lock_info *info, void *arg)

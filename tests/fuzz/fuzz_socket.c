@@ -199,7 +199,8 @@ bool closer_ended(const struct closer *to)
     return world.closer_ended;
 }
 
-/* No call of this kernel takes time. */
+/* The server calls this for a connection whose calls were slow, but no call of this kernel takes
+ * time. */
 void late_close(int fd, uid_t uid)
 {
     (void)fd;

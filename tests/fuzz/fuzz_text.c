@@ -58,7 +58,8 @@ static void check_shown(const char *text, size_t size)
         size_t length = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
         HF_CHECK(length <= size - at);
         HF_CHECK(lead == '\n' || hfi_prefix_check(text + at, length) == 0);
-        /* U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069 */
+        /* The text has no character that changes the direction of writing: U+200E, U+200F, U+202A
+         * to U+202E, U+2066 to U+2069. */
         HF_CHECK(length != 3 || memcmp(text + at, "\xe2\x80", 2) != 0 ||
                  ((unsigned char)text[at + 2] & 0xfe) != 0x8e);
         HF_CHECK(length != 3 || memcmp(text + at, "\xe2\x80", 2) != 0 ||
