@@ -45,7 +45,7 @@ static void look_at_judgement(struct doctor *doctor)
     struct finding *finding = doctor_find(doctor, level, "judgement", NULL, "%s%s", judged->word,
                                           list);
     if (level != FINDING_OK) {
-        doctor_advise(finding, "well: everything is served, and all is there that should be",
+        doctor_advise(finding, "well: everything is served, and nothing is missing",
                       "see the other findings; docs/METRICS.md has each reason");
     }
 }
@@ -60,7 +60,7 @@ static void look_at_reasons(struct doctor *doctor)
         const char *remedy;
     } known[] = {
         {"http_down", "http", "metrics and a status page at that address",
-         "see what has the address (ss -ltnp), or correct [http] listen; the agent tries again "
+         "find out which program has the address (ss -ltnp), or correct [http] listen; the agent tries again "
          "within a minute"},
     };
 
@@ -93,17 +93,17 @@ static void look_at_session(struct doctor *doctor)
                               "safe, %s left, but not all the time: until %s ago the holds did "
                               "not count, or ended",
                               left, text_duration(ago, age_ns));
-        doctor_advise(finding, "a session that is safe all the time",
-                      "see session_state in this agent's log, and what other findings say of "
-                      "voters, stalls and flushes; holdfast_session_interruptions_total counts it");
+        doctor_advise(
+            finding, "a session that is safe all the time",
+            "see session_state in this agent's log, and what other findings say of "
+            "voters, stalls and flushes; holdfast_session_interruptions_total counts such times");
         return;
     }
     finding = doctor_find(doctor, FINDING_ERROR, "session", NULL,
                           "%s: no hold on this host counts now", names[doctor->session]);
     doctor_advise(
         finding, "a session that a majority of the voters renews",
-        "see the findings about voters, tls, clock and disk; it becomes safe by itself when "
-        "they are well");
+        "see the findings about voters, tls, clock and disk; the session becomes safe by itself when these are well");
 }
 
 static void look_at_version(struct doctor *doctor)
@@ -219,10 +219,10 @@ static void look_at_files(struct doctor *doctor)
         return;
     }
     finding = doctor_find(doctor, FINDING_ERROR, "files", NULL, "moved or removed: %s", gone->text);
-    doctor_advise(finding, "all files where the next agent looks for them",
-                  "put back files that were moved; removed ones are lost when the agent ends, and "
-                  "with a region all holds of its namespace: let these end first. For a store see "
-                  "OPERATIONS.md, A voter's store");
+    doctor_advise(
+        finding, "all files where the next agent looks for them",
+        "move the files back; removed files are lost when the agent ends, and with a region all holds of its namespace: let these holds end first. For a store see "
+        "OPERATIONS.md, A voter's store");
 }
 
 static void look_at_accounts(struct doctor *doctor)
@@ -238,7 +238,7 @@ static void look_at_accounts(struct doctor *doctor)
                           "%s",
                           unknown->value, unknown->text);
     doctor_advise(finding, "users and groups of this host",
-                  "getent passwd NAME; mend the configuration, or the name service: the agent "
+                  "getent passwd NAME; correct the configuration, or the name service: the agent "
                   "looks them up again within a minute");
 }
 
@@ -269,14 +269,14 @@ static void look_at_region(struct doctor *doctor)
         bool roomless = doctor->facts[i].value == REGION_ROOMLESS;
         struct finding *finding = doctor_find(
             doctor, FINDING_ERROR, "memory", NULL,
-            "the region of namespace %s %s: no lock of it is served until it is begun anew",
-            doctor->facts[i].text, roomless ? "had a hole when /dev/shm was full" : "was spoilt");
+            "the region of namespace %s %s: its locks are not served until the agent has made a new region",
+            doctor->facts[i].text, roomless ? "had a hole when /dev/shm was full" : "was damaged");
         if (roomless) {
             doctor_advise(finding, "regions with all their memory, or room in /dev/shm",
                           "see what fills /dev/shm, and make room");
         } else {
             doctor_advise(finding, "regions that only libholdfast changes",
-                          "find which process of that namespace did it");
+                          "find out which process of that namespace damaged the region");
         }
     }
 }
@@ -293,7 +293,7 @@ static void look_at_survivors(struct doctor *doctor)
     struct finding *finding = doctor_find(
         doctor, FINDING_WARN, "clients", NULL,
         "%" PRId64
-        " of the previous agent: this agent cannot see whether they live (another process "
+        " of the previous agent: this agent cannot see whether they still exist (another process "
         "may have the number, or they are in another pid namespace): %s",
         unproven->value, unproven->text);
     doctor_advise(finding, "clients that have connected again",

@@ -42,7 +42,7 @@ static void voter_is_down(struct doctor *doctor, const char *name)
 
     if (connected != NULL && connected->value != 0) {
         finding = doctor_find(doctor, FINDING_WARN, "voters", name,
-                              "connected, but it answers nothing");
+                              "connected, but it does not answer");
         doctor_advise(
             finding, "a voter that acknowledges renewals",
             "read the log of its agent, which says why; its process may be stopped, or its "
@@ -196,9 +196,8 @@ static void look_at_voters(struct doctor *doctor)
     snprintf(finding->expected, sizeof finding->expected, "a majority, %zu", majority);
     snprintf(finding->remedy, sizeof finding->remedy,
              "bring as many voters back%s; until then no lock changes hands between hosts",
-             count_starting(doctor) > 0
-                 ? ", or take a start over back (holdfast member rejoin --undo)"
-                 : "");
+             count_starting(doctor) > 0 ? ", or undo a start over (holdfast member rejoin --undo)"
+                                        : "");
 }
 
 /* Reports agents of different releases. Such agents work together, but the upgrade should be
@@ -217,7 +216,7 @@ static void look_at_versions(struct doctor *doctor)
         struct finding *finding = doctor_find(doctor, FINDING_WARN, "version", name,
                                               "it runs %s, this agent %s", version->text,
                                               own->text);
-        doctor_advise(finding, "the same version everywhere, but while the cell is upgraded",
+        doctor_advise(finding, "the same version everywhere, except during an upgrade",
                       "go on with the upgrade: OPERATIONS.md, Restart and upgrade");
     }
 }
@@ -247,7 +246,7 @@ static void look_at_own_vote(struct doctor *doctor)
         {"rejoining", FINDING_WARN,
          "this voter does not vote yet: it starts over, and waits for what the others have in "
          "their stores",
-         "more than half of all voters besides this one, until it has all their data",
+         "answers of more than half of all voters besides this one, until it has all their data",
          "start those that do not answer; voter_waits in this agent's log names them"},
     };
     const struct fact *votes = doctor_fact(doctor, NULL, "votes");
@@ -292,7 +291,7 @@ static void look_at_coordinators(struct doctor *doctor)
     struct finding *finding = doctor_find(doctor, FINDING_WARN, "coordinators", NULL,
                                           "of %d partitions: %s", PARTITIONS, list);
     doctor_advise(
-        finding, "one for every partition",
+        finding, "a coordinator for every partition",
         "wait a few seconds after an agent has started or ended; else see the findings about "
         "voters");
 }
@@ -335,12 +334,12 @@ static void look_at_round_trips(struct doctor *doctor)
             "a majority took longer for an acknowledgement than the time between two renewals");
         snprintf(finding->expected, sizeof finding->expected, "below %s, a third of session_ttl",
                  text_duration(bound, ttl_ns / 3));
-        snprintf(finding->remedy, sizeof finding->remedy,
-                 "leases are close to their end: raise session_ttl in the whole cell, or see to "
-                 "disks and network");
+        snprintf(
+            finding->remedy, sizeof finding->remedy,
+            "leases are close to their end: raise session_ttl in the whole cell, or make disks and network faster");
     } else if (longest_ns <= ttl_ns / 10) {
         doctor_find(doctor, FINDING_OK, "renewals", NULL,
-                    "acknowledged within %s, every %s one is sent, the lease is %s",
+                    "acknowledged within %s, sent every %s, the lease is %s",
                     text_duration(worst, longest_ns), text_duration(bound, ttl_ns / 3),
                     text_duration((char[TEXT_DURATION_SIZE]){""}, ttl_ns));
     }
@@ -391,7 +390,7 @@ static void look_at_inbox(struct doctor *doctor)
 
     if (doctor_value(doctor, NULL, "inbox_unreachable", 0) != 0) {
         finding = doctor_find(doctor, FINDING_ERROR, "inbox", NULL,
-                              "this agent's inbox takes no connections");
+                              "this agent's inbox accepts no connections");
         doctor_advise(finding, "an inbox that the agent itself can reach",
                       "see the findings about descriptors and about tls: with a certificate that "
                       "is not valid today no connection comes up; else restart the agent");
@@ -421,7 +420,7 @@ static void look_at_tls_files(struct doctor *doctor)
     }
     finding = doctor_find(doctor, FINDING_ERROR, "tls", NULL,
                           "an agent could not start with the files of [tls] now: %s", kept->text);
-    doctor_advise(finding, "files that an agent can start with",
+    doctor_advise(finding, "files with which an agent can start",
                   "correct the files: the agent reads them within seconds. Until then do not "
                   "restart the agent, because it would not start");
 }
@@ -439,7 +438,7 @@ static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
 
     doctor_advise(finding, "certificates that are valid now",
                   "set this host's clock (date), or that of the machine where the certificate was "
-                  "made, and make it anew (docs/TLS.md)");
+                  "made, and make a new certificate (docs/TLS.md)");
 }
 
 /* Reports whether strangers can read the messages between agents, and until when the certificates
@@ -456,7 +455,7 @@ static void look_at_tls(struct doctor *doctor)
             return;
         }
         finding = doctor_find(doctor, FINDING_WARN, "tls", NULL,
-                              "none: this agent believes everybody that reaches its port");
+                              "none: this agent trusts every program that can reach its port");
         doctor_advise(finding, "TLS, or a network that only the cell's hosts are on",
                       "docs/TLS.md makes a CA and certificates in a minute");
         return;
@@ -477,7 +476,7 @@ static void look_at_tls(struct doctor *doctor)
                                                                          : FINDING_OK;
     int64_t left_ns = (left_s < FOREVER_S ? left_s : FOREVER_S) * 1000000000;
     finding = doctor_find(doctor, level, "tls", NULL, "%s%s",
-                          over ? "a certificate has ended" : "certificates are good for ",
+                          over ? "a certificate has ended" : "certificates are valid for ",
                           over ? "" : text_duration(left, left_ns));
     if (level != FINDING_OK) {
         doctor_advise(finding, "30 days at least",

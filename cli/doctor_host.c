@@ -44,11 +44,12 @@ static void look_at_folder(struct doctor *doctor)
         return; /* the check of the socket has already reported this error */
     }
     if ((status.st_mode & 022) != 0) {
-        struct finding *finding = doctor_find(doctor, FINDING_ERROR, "socket", NULL,
-                                              "others than its owner may write to %s (mode %04o)",
-                                              folder, (unsigned)(status.st_mode & 07777));
+        struct finding *finding = doctor_find(
+            doctor, FINDING_ERROR, "socket", NULL,
+            "users other than its owner may write to %s (mode %04o)", folder,
+            (unsigned)(status.st_mode & 07777));
         doctor_advise(finding, "a folder where nobody but the agent can put a socket",
-                      "chmod go-w that folder, or have `socket` elsewhere");
+                      "chmod go-w that folder, or move `socket` to another folder");
     } else if ((status.st_mode & 0004) != 0) {
         /* a process that may read the folder can lock it, and so keep an agent from starting
          * (SECURITY.md) */
@@ -58,7 +59,7 @@ static void look_at_folder(struct doctor *doctor)
         doctor_advise(finding,
                       "mode 0711, which suffices to connect: a process that lists the folder can "
                       "keep an agent from starting",
-                      "chmod 0711 that folder, or have `socket` in one of its own");
+                      "chmod 0711 that folder, or move `socket` to a folder of its own");
     }
 }
 
@@ -100,7 +101,7 @@ void doctor_look_at_socket(struct doctor *doctor)
                       others
                           ? "the agent's user and mode 0666 (the agent checks each process itself)"
                           : "the agent's user and mode 0600 (nobody else is configured)",
-                      "restart the agent: it makes its socket anew; see what changed it");
+                      "find out what changed the socket; restart the agent, which makes a new one");
         return;
     }
     doctor_find(doctor, FINDING_OK, "socket", NULL, "%s, mode %04o", doctor->socket, mode);
@@ -127,12 +128,13 @@ void doctor_look_at_clock(struct doctor *doctor)
     if (ppm > bound_ppm || ppm < -bound_ppm) {
         finding = doctor_find(doctor, alone ? FINDING_WARN : FINDING_ERROR, "clock", NULL,
                               "the kernel adjusts its clock by %" PRId64 " ppm", ppm);
-        doctor_advise(finding, "less than max_drift: leases are counted with it",
-                      alone ? "see what adjusts the clock (chronyc tracking); the holds of this "
-                              "host go on, but no session of another host ends until the clock is "
-                              "well"
-                            : "see what adjusts the clock (chronyc tracking); nothing held on this "
-                              "host counts until it is well");
+        doctor_advise(
+            finding, "less than max_drift, which leases allow for",
+            alone
+                ? "see what adjusts the clock (chronyc tracking); the holds of this "
+                  "host go on, but no session of another host ends until the clock is "
+                  "well"
+                : "see what adjusts the clock (chronyc tracking); no hold on this host counts until the clock is well");
     } else {
         doctor_find(doctor, FINDING_OK, "clock", NULL,
                     "the kernel adjusts it by %" PRId64 " ppm, %" PRId64 " are allowed for", ppm,
@@ -158,19 +160,17 @@ void doctor_look_at_memory(struct doctor *doctor)
         free_mib = (int64_t)(room.f_bavail * room.f_frsize / MIB);
     }
     if (free_mib < 0) {
-        finding = doctor_find(doctor, FINDING_ERROR, "memory", NULL,
-                              "/dev/shm cannot be looked at");
-        doctor_advise(finding, "a tmpfs there, for the regions", "mount a tmpfs on /dev/shm");
+        finding = doctor_find(doctor, FINDING_ERROR, "memory", NULL, "/dev/shm cannot be read");
+        doctor_advise(finding, "a tmpfs on /dev/shm, for the regions", "mount a tmpfs on /dev/shm");
     } else if (missing_kib > 0) {
         finding = doctor_find(doctor, FINDING_WARN, "memory", NULL,
                               "%" PRId64 " KiB of the regions have no memory, %" PRId64
                               " MiB are free in /dev/shm",
                               missing_kib, free_mib);
-        doctor_advise(finding,
-                      "all of it: if one of these pages is needed and cannot be had, its namespace "
-                      "is not served any more",
-                      "see that /dev/shm has room, then restart the agent: it takes what is "
-                      "missing, and no hold is lost");
+        doctor_advise(
+            finding,
+            "memory for all of it: if a page is needed and there is none, its namespace is no longer served",
+            "make room in /dev/shm, then restart the agent: it allocates what is missing, and no hold is lost");
     } else if (doctor->answered) {
         doctor_find(doctor, FINDING_OK, "memory", NULL,
                     "the regions have all their %" PRId64 " MiB; %" PRId64
@@ -241,7 +241,7 @@ static void judge_flush(struct doctor *doctor, int64_t took_ns, const char *what
         snprintf(finding->expected, sizeof finding->expected, "below %s, a tenth of session_ttl",
                  text_duration(bound, ttl_ns / 10));
         snprintf(finding->remedy, sizeof finding->remedy,
-                 "have state_dir on a faster disk or one that others use less, or raise "
+                 "move state_dir to a faster disk, or to one that is used less, or raise "
                  "session_ttl in the whole cell");
     }
 }

@@ -73,7 +73,7 @@ static const char *why_silent(const char *path)
     switch (why) {
     case 0:
     case EAGAIN:
-        return "a process listens there and answers nothing: it is stopped, or gets no processor";
+        return "a process listens there but does not answer: it is stopped, or gets no processor time";
     case ECONNREFUSED:
         return "the agent that listened there has ended";
     default:
@@ -121,8 +121,8 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
     case HF_EACCES:
         doctor_advise(
             finding, "an agent that lets this user in",
-            "have this user named in `users` or `groups` of the agent's configuration; if "
-            "it is, see the modes of the socket and the folders on its way (namei -l), and whether "
+            "name this user in `users` or `groups` of the agent's configuration; if "
+            "it is, check the modes of the socket and of the folders in its path (namei -l), and whether "
             "the agent's log says why (client_refused)");
         break;
     case HF_EVERSION:

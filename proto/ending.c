@@ -97,7 +97,8 @@ void hfi_ending_note_all(const struct hfi_region *region, uint32_t slot,
     }
 }
 
-/* Decodes `what`. Returns false if it is not a valid note, because any process can write it. */
+/* Decodes `what`. Any process can write it, so it may be invalid; in this case the function returns
+ * false. */
 static bool read_what(uint64_t what, struct hfi_ending *out)
 {
     uint64_t kind = what & WHAT_KIND;

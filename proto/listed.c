@@ -230,7 +230,8 @@ static void lock_cut(struct hfi_lock_frame *lock, const struct hfi_party_frame *
     uint32_t holder_count = 0;
     uint32_t waiter_count = 0;
 
-    write_lock(&counter, lock); /* with fewer parties this head is not larger */
+    /* counts the bytes of the head, which does not grow when parties are left out */
+    write_lock(&counter, lock);
     while (holder_count < lock->holder_count) {
         write_party(&counter, &holders[holder_count]);
         if (counter.failed) {

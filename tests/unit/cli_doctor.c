@@ -76,7 +76,7 @@ static const struct {
     const char *found; /* must be in a line of that level */
 } wrongs[] = {
     {"voters=uud", 1, "voters       c: it cannot be reached: nobody listens there"},
-    {"voters=udu", 1, "voters       b: connected, but it answers nothing"},
+    {"voters=udu", 1, "voters       b: connected, but it does not answer"},
     {"voters=udd", 2, "voters       1 of 3 answer"},
     {"voters=uru", 2, "voters       b: it does not vote"},
     {"voters=uru,b.starts_over=1", 1, "voters       b: it starts over, and does not vote before"},
@@ -128,11 +128,11 @@ static const struct {
      "clients      1 of the previous agent: this agent cannot see"},
     {"voters=uuu,stall_age_ns=60000000000,stall_ns=3", 1, "stalls       the agent stood still"},
     {"voters=uuu,agents_silent=1", 1, "agents       1 of 4 known"},
-    {"voters=uuu,inbox_unreachable=1", 2, "inbox        this agent's inbox takes no"},
+    {"voters=uuu,inbox_unreachable=1", 2, "inbox        this agent's inbox accepts no"},
     {"voters=uuu,refused_age_ns=60000000000", 1, "inbox        refused 1 m 00 s ago: 10.0.0.9"},
-    {"voters=uuu,listens_local=0", 1, "tls          none: this agent believes"},
-    {"voters=uuu,tls=1,tls_end_s=@20", 1, "tls          certificates are good for "},
-    {"voters=uuu,tls=1,tls_end_s=@2", 2, "tls          certificates are good for "},
+    {"voters=uuu,listens_local=0", 1, "tls          none: this agent trusts"},
+    {"voters=uuu,tls=1,tls_end_s=@20", 1, "tls          certificates are valid for "},
+    {"voters=uuu,tls=1,tls_end_s=@2", 2, "tls          certificates are valid for "},
     {"voters=uuu,tls=1,tls_end_s=1000000", 2, "tls          a certificate has ended"},
     {"voters=uuu,tls=1,tls_end_s=@200,tls_begin_s=@1", 2,
      "tls          by this host's clock a certificate is not valid yet"},
@@ -185,7 +185,7 @@ START_TEST(remedies_lead_out)
     run_doctor("voters=uru", "", &ran);
     ck_assert_ptr_nonnull(strstr(ran.out, "member rejoin --help"));
     run_doctor("voters=urd,b.starts_over=1", "", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.out, "or take a start over back"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "or undo a start over"));
 }
 END_TEST
 
@@ -228,7 +228,7 @@ START_TEST(a_socket_that_is_none)
     ck_assert_int_eq(chmod(folder, 0777), 0);
     run_doctor("voters=uuu", "", &ran);
     ck_assert_int_eq(ran.status, 2);
-    ck_assert_ptr_nonnull(strstr(ran.out, "others than its owner may write to"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "users other than its owner may write to"));
     ck_assert_ptr_null(strstr(ran.out, "everybody may list"));
 }
 END_TEST
