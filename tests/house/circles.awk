@@ -4,8 +4,26 @@
 # A call is a name followed by "(" in an indented line, outside of comments and strings. A call of a
 # reaction_ function does not count, because such calls may go up (core/quorum/reactions.h).
 #
-# Variable: `pairs`, the file that lists the pairs of files that may call each other.
+# Variables: `pairs`, the file that lists the pairs of files that may call each other; `lists`, the
+# headers whose first comment lists files of their folder, each of which calls only those below it.
 BEGIN {
+    header_count = split(lists, header, " ")
+    for (i = 1; i <= header_count; i++) {
+        folder = header[i]
+        sub(/[^\/]*$/, "", folder)
+        listed_count = 0
+        while ((getline line < header[i]) > 0 && line !~ /\*\//) {
+            if (line ~ /^ \*   [a-z_]+\.c  /) {
+                split(line, word, " ")
+                rank[folder word[2]] = ++listed_count
+                list_of[folder word[2]] = header[i]
+            }
+        }
+        if (listed_count < 2) {
+            print header[i] ": lists " listed_count " files, expected 2 at least"
+            wrong = 1
+        }
+    }
     while ((getline line < pairs) > 0) {
         sub(/#.*/, "", line)
         if (split(line, pair, " ") == 2) {
@@ -64,6 +82,10 @@ function note_call(from, name, to) {
         return
     }
     calls[from, to] = name
+    if (from in rank && list_of[from] == list_of[to] && rank[to] < rank[from]) {
+        print list_of[from] ": " from " calls " name "() of " to ", which stands above it"
+        wrong = 1
+    }
     from = from in whole ? whole[from] : from # a listed pair counts as one file here
     to = to in whole ? whole[to] : to
     if (from != to && !((from, to) in example)) {

@@ -4,9 +4,9 @@
  *   queues_request.c   brings a host's request into the queue of its name, or to another voter
  *   queues.c           the operations and their rounds with the voters
  *   queues_handover.c  passes the queues on to the voter that coordinates next
+ *   queues_answer.c    answers the hosts; has idle shares recalled for an upgrade that it refuses
  *   queues_wait.c      the waits of operations: times, sessions in the way, recalls
  *   queues_plan.c      decides the next value from the last one and the queue
- *   queues_answer.c    answers the hosts
  *   queues_answered.c  remembers the last answers
  *   queues_quota.c     limits how many requests of one host may wait
  *   queues_table.c     the table of operations
