@@ -136,7 +136,7 @@ START_TEST(a_flush_that_fails_ends_the_agent)
     ck_assert_uint_gt(atomic_load(&disk->failed), 0);
     crowd_await_progress(&crowd, 0, 5);
     crowd_await_progress(&crowd, 2, 5);
-    agent_launch(agent); /* this start succeeds only when the disk works again */
+    agent_launch(agent); /* this start must fail, too, because the disk still fails */
     status = wait_for(agent->pid);
     agent->pid = 0;
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED, "it ended with %x",

@@ -2,19 +2,19 @@
 # Checks the models with spin: of the lock word (lockword.pml), and of the cell: a session's end
 # (cell/session.pml) and one lock's register (cell/grants.pml).
 #
-#   run.sh check NAME    the configuration NAME (below) keeps every promise
-#   run.sh mutant NAME   with one rule broken (mutants/NAME), spin finds it out
-#   run.sh list          the names of both
+#   run.sh check NAME    checks that the configuration NAME (below) keeps every promise
+#   run.sh mutant NAME   checks that spin finds the broken rule of mutants/NAME
+#   run.sh list          prints the names of the configurations and of the mutants
 #
 # With HOLDFAST_TEST_DEEP=1 (or HF_DEEP=1) set, the build registers the configurations named -deep
 # too, and the bounds on time and memory are wider.
-# Exit status: 0 as expected, 1 not, 2 it could not be run.
+# Exit status: 0 if the result is as expected, 1 if it is not, 2 if spin could not run.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
 deep=${HOLDFAST_TEST_DEEP:-${HF_DEEP:-0}}
 
-# name | in the deep run only | the model, if it is not lockword.pml, and how it is varied
+# name | "deep" if only the deep run has it | the model, if it is not lockword.pml, and its -D flags
 configurations() {
     cat <<'LIST'
 queue      |      | -DN=3 -DGIVES_UP=4
@@ -51,7 +51,7 @@ list() {
     done
 }
 
-# explore FLAG...: leaves pan's report in $work/report; a search that was cut short is an error.
+# explore FLAG...: writes pan's report to $work/report. A search that did not finish is an error.
 explore() {
     work=$(mktemp -d) || exit 2
     trap 'rm -rf "$work"' EXIT
@@ -66,10 +66,10 @@ explore() {
     spin -a "$@" "$here/$model" >spin.log 2>&1 || { cat spin.log >&2; exit 2; }
     gcc "$optimise" -w -DSAFETY -DCOLLAPSE -DVECTORSZ=2048 -DMEMLIM=$((deep ? 12000 : 3000)) \
         -o pan pan.c || exit 2
-    # -E: the cell's models end where nothing is left to do, which is no deadlock
+    # -E: the cell's models end when nothing is left to do, which is not a deadlock
     local ends=()
     [[ $model == cell/* ]] && ends=(-E)
-    # Processor time: beside other work a search takes longer, and comes to its end all the same.
+    # The limit is of processor time, because on a busy machine a search takes longer.
     (ulimit -t "$((deep ? 3000 : 240))"; exec ./pan "${ends[@]}" -m1000000) >report 2>&1
     if grep -Eq 'Search not completed|max search depth|memory limit|out of memory' report &&
         ! grep -q 'errors: [1-9]' report; then

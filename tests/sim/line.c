@@ -25,10 +25,10 @@ static const int64_t SETTLED_NS = 5000 * SIM_MS; /* by then, messages that a cut
                                                   * arrived */
 static const int64_t GAP_NS = 250 * SIM_MS;      /* the least time between two arrivals; the
                                                   * greatest is twice that */
-static const int64_t SLACK_NS = 200 * SIM_MS;    /* for messages on their way, and for rounds */
+static const int64_t SLACK_NS = 200 * SIM_MS;    /* the time of messages and rounds */
 static const int64_t ASKS_NS = 400 * SIM_MS;     /* within this time a host that is back has sent
                                                   * its request */
-static const int64_t PAUSE_NS = 700 * SIM_MS;    /* between two restarts */
+static const int64_t PAUSE_NS = 700 * SIM_MS;    /* the pause between two restarts */
 static const int64_t DOWN_NS = 300 * SIM_MS;     /* how long an agent is away at most, which is
                                                   * much less than a lease */
 static const int64_t ENDS_NS = 60000 * SIM_MS;   /* by then every process of the line has been
