@@ -60,7 +60,8 @@ static void look_at_reasons(struct doctor *doctor)
         const char *remedy;
     } known[] = {
         {"http_down", "http", "metrics and a status page at that address",
-         "find out which program has the address (ss -ltnp), or correct [http] listen; the agent tries again "
+         "find out which program has the address (ss -ltnp), or correct [http] listen; the agent "
+         "tries again "
          "within a minute"},
     };
 
@@ -103,7 +104,8 @@ static void look_at_session(struct doctor *doctor)
                           "%s: no hold on this host counts now", names[doctor->session]);
     doctor_advise(
         finding, "a session that a majority of the voters renews",
-        "see the findings about voters, tls, clock and disk; the session becomes safe by itself when these are well");
+        "see the findings about voters, tls, clock and disk; the session becomes safe by itself "
+        "when these are well");
 }
 
 static void look_at_version(struct doctor *doctor)
@@ -221,7 +223,8 @@ static void look_at_files(struct doctor *doctor)
     finding = doctor_find(doctor, FINDING_ERROR, "files", NULL, "moved or removed: %s", gone->text);
     doctor_advise(
         finding, "all files where the next agent looks for them",
-        "move the files back; removed files are lost when the agent ends, and with a region all holds of its namespace: let these holds end first. For a store see "
+        "move the files back; removed files are lost when the agent ends, and with a region all "
+        "holds of its namespace: let these holds end first. For a store see "
         "OPERATIONS.md, A voter's store");
 }
 
@@ -269,7 +272,8 @@ static void look_at_region(struct doctor *doctor)
         bool roomless = doctor->facts[i].value == REGION_ROOMLESS;
         struct finding *finding = doctor_find(
             doctor, FINDING_ERROR, "memory", NULL,
-            "the region of namespace %s %s: its locks are not served until the agent has made a new region",
+            "the region of namespace %s %s: its locks are not served until the agent has made a "
+            "new region",
             doctor->facts[i].text, roomless ? "had a hole when /dev/shm was full" : "was damaged");
         if (roomless) {
             doctor_advise(finding, "regions with all their memory, or room in /dev/shm",

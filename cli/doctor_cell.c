@@ -336,7 +336,8 @@ static void look_at_round_trips(struct doctor *doctor)
                  text_duration(bound, ttl_ns / 3));
         snprintf(
             finding->remedy, sizeof finding->remedy,
-            "leases are close to their end: raise session_ttl in the whole cell, or make disks and network faster");
+            "leases are close to their end: raise session_ttl in the whole cell, or make disks "
+            "and network faster");
     } else if (longest_ns <= ttl_ns / 10) {
         doctor_find(doctor, FINDING_OK, "renewals", NULL,
                     "acknowledged within %s, sent every %s, the lease is %s",

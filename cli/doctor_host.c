@@ -130,11 +130,11 @@ void doctor_look_at_clock(struct doctor *doctor)
                               "the kernel adjusts its clock by %" PRId64 " ppm", ppm);
         doctor_advise(
             finding, "less than max_drift, which leases allow for",
-            alone
-                ? "see what adjusts the clock (chronyc tracking); the holds of this "
-                  "host go on, but no session of another host ends until the clock is "
-                  "well"
-                : "see what adjusts the clock (chronyc tracking); no hold on this host counts until the clock is well");
+            alone ? "see what adjusts the clock (chronyc tracking); the holds of this "
+                    "host go on, but no session of another host ends until the clock is "
+                    "well"
+                  : "see what adjusts the clock (chronyc tracking); no hold on this host counts "
+                    "until the clock is well");
     } else {
         doctor_find(doctor, FINDING_OK, "clock", NULL,
                     "the kernel adjusts it by %" PRId64 " ppm, %" PRId64 " are allowed for", ppm,
@@ -169,8 +169,10 @@ void doctor_look_at_memory(struct doctor *doctor)
                               missing_kib, free_mib);
         doctor_advise(
             finding,
-            "memory for all of it: if a page is needed and there is none, its namespace is no longer served",
-            "make room in /dev/shm, then restart the agent: it allocates what is missing, and no hold is lost");
+            "memory for all of it: if a page is needed and there is none, its namespace is no "
+            "longer served",
+            "make room in /dev/shm, then restart the agent: it allocates what is missing, and no "
+            "hold is lost");
     } else if (doctor->answered) {
         doctor_find(doctor, FINDING_OK, "memory", NULL,
                     "the regions have all their %" PRId64 " MiB; %" PRId64

@@ -73,7 +73,8 @@ static const char *why_silent(const char *path)
     switch (why) {
     case 0:
     case EAGAIN:
-        return "a process listens there but does not answer: it is stopped, or gets no processor time";
+        return "a process listens there but does not answer: it is stopped, or gets no processor "
+               "time";
     case ECONNREFUSED:
         return "the agent that listened there has ended";
     default:
@@ -122,7 +123,8 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
         doctor_advise(
             finding, "an agent that lets this user in",
             "name this user in `users` or `groups` of the agent's configuration; if "
-            "it is, check the modes of the socket and of the folders in its path (namei -l), and whether "
+            "it is, check the modes of the socket and of the folders in its path (namei -l), and "
+            "whether "
             "the agent's log says why (client_refused)");
         break;
     case HF_EVERSION:
