@@ -8,9 +8,9 @@
  * clock. Each new hold is compared with every other hold of that lock, on any host.
  *
  * Tokens are checked for the whole cell and by true time. An exclusive hold has a higher token than
- * every hold before it. A shared hold has at least the token of every exclusive hold before it. No
- * hold has a lower token than a hold whose take had returned when its own take began
- * (check_takes()).
+ * every hold before it. A shared hold has at least the token of every exclusive hold before it. If
+ * one take returns before another take begins, the later hold's token is not lower than the earlier
+ * hold's (check_takes()).
  */
 #include <string.h>
 

@@ -476,8 +476,7 @@ void check_reset(void);
 /* Must be called when a call has returned HELD. Returns the hold's number for the other calls, or
  * UINT32_MAX if the hold was over by then and does not count. */
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
-/* Must be called right before a take begins. Notes the token below which the token of its hold must
- * not be. */
+/* Must be called right before a take begins. Notes the lowest token that its hold may have. */
 void check_takes(struct sim_handle *handle);
 /* Must be called when a try has ended without the lock. refused: the agent answered that another
  * host uses the lock. */
