@@ -129,7 +129,7 @@ struct binding {
         *wait; /* the seat's futex word in the queue; without a seat a word that is 0 */
 };
 
-/* So many threads can use the fast path of one handle. All others use the slow path. */
+/* The number of lanes of a handle. A thread without a lane uses the slow path. */
 enum { LOCK_LANES = 4 };
 
 /* One thread's state in the fast path of a handle: see "The claim" at the top of this file. */

@@ -92,7 +92,8 @@ bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_fr
         return false;
     }
     if (!hfi_read_party(&reader, out)) {
-        memset(cursor, 0, sizeof *cursor); /* the packet was changed since it was decoded */
+        /* the caller has changed the packet since hfi_frame_decode() checked it */
+        memset(cursor, 0, sizeof *cursor);
         return false;
     }
     cursor->at = reader.at;

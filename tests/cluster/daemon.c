@@ -556,7 +556,7 @@ START_TEST(the_doctor_tells_who_is_silent)
     agent_pause(&agent);
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
     agent_continue(&agent);
-    REQUIRE(strstr(said, "a process listens there and answers nothing") != NULL, "%s", said);
+    REQUIRE(strstr(said, "a process listens there but does not answer") != NULL, "%s", said);
     agent_kill(&agent);
     ck_assert_int_eq(run_command("doctor", said, sizeof(said)), 69);
     REQUIRE(strstr(said, "the agent that listened there has ended") != NULL, "%s", said);
