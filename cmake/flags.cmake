@@ -46,8 +46,9 @@ if(HF_SANITIZE)
     add_link_options(-fsanitize=${HF_SANITIZE})
     add_compile_definitions(HF_SANITIZED=1)
     # -O1 compiles in 60 % of the time of -O2. Only a fuzzer, which runs for hours, is worth -O2.
+    # -g1 is what a sanitizer's report needs: functions and lines.
     if(NOT HF_FUZZ)
-        add_compile_options(-O1)
+        add_compile_options(-O1 -g1)
     endif()
     # Here gcc warns about paths that only its own instrumentation made. The release build has the
     # warning.
