@@ -268,14 +268,14 @@ static void await_names(struct agent *agent)
  * file. */
 static void warn_of_unknown(struct config *config, const char *path)
 {
-    char place[CONFIG_PLACE_MAX];
+    char location[CONFIG_LOCATION_MAX];
     accounts_find_here(config, accounts_of_host);
     for (uint32_t i = 0; i < config->account_count; i++) {
         if (!config->accounts[i].found) {
             fprintf(stderr,
                     "holdfastd: warning: %s: %s: this host knows no %s now, nobody has rights by "
                     "that name\n",
-                    path, config_place(config, &config->accounts[i], place),
+                    path, config_location(config, &config->accounts[i], location),
                     config->accounts[i].name);
         }
     }

@@ -115,10 +115,10 @@ void config_found(struct config *config, uint32_t account, bool is_group, uint32
 /* Returns the number of names that are not found yet. */
 uint32_t config_unknown_count(const struct config *config);
 /* Writes the section and the key of an account, such as "[namespace.orders] users". out:
- * CONFIG_PLACE_MAX bytes. Returns out. */
-enum { CONFIG_PLACE_MAX = 64 };
-const char *config_place(const struct config *config, const struct config_account *account,
-                         char *out);
+ * CONFIG_LOCATION_MAX bytes. Returns out. */
+enum { CONFIG_LOCATION_MAX = 64 };
+const char *config_location(const struct config *config, const struct config_account *account,
+                            char *out);
 
 /* Makes the configuration of --dev: a cell of one host. If state_dir is NULL, an environment
  * variable names the folder. */

@@ -40,12 +40,12 @@ uint32_t config_unknown_count(const struct config *config)
     return count;
 }
 
-const char *config_place(const struct config *config, const struct config_account *account,
-                         char *out)
+const char *config_location(const struct config *config, const struct config_account *account,
+                            char *out)
 {
     static const char *const keys[] = {"users", "groups", "admins"};
     bool everywhere = account->space == CONFIG_EVERYWHERE;
-    snprintf(out, CONFIG_PLACE_MAX, "[%s%s] %s", everywhere ? "agent" : "namespace.",
+    snprintf(out, CONFIG_LOCATION_MAX, "[%s%s] %s", everywhere ? "agent" : "namespace.",
              everywhere ? "" : config->namespaces[account->space].name, keys[account->list]);
     return out;
 }

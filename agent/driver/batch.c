@@ -45,10 +45,10 @@ void *fifo_push(struct fifo *fifo, size_t size)
     }
     uint64_t stored = size;
     memcpy(fifo->bytes + fifo->used, &stored, sizeof(stored));
-    void *place = fifo->bytes + fifo->used + FIFO_HEADER;
+    void *item = fifo->bytes + fifo->used + FIFO_HEADER;
     fifo->used += room;
     fifo->count++;
-    return place;
+    return item;
 }
 
 void *fifo_first(const struct fifo *fifo, size_t *size)

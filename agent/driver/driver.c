@@ -102,9 +102,9 @@ static void deliver_to_quorum(struct driver *driver, const struct message *messa
     if (driver->config.quorum == NULL) {
         return;
     }
-    void *place = fifo_push(&driver->quorum_inbox, message_size(message));
-    if (driver_kept(driver, place != NULL)) {
-        message_copy(place, message);
+    void *item = fifo_push(&driver->quorum_inbox, message_size(message));
+    if (driver_kept(driver, item != NULL)) {
+        message_copy(item, message);
     }
 }
 

@@ -52,9 +52,9 @@ void driver_keep_received(struct driver *driver, const struct message *message)
 
 void driver_keep_own(struct driver *driver, const struct message *message)
 {
-    void *place = fifo_push(&driver->kept_inbox, message_size(message));
-    if (driver_kept(driver, place != NULL)) {
-        message_copy(place, message);
+    void *item = fifo_push(&driver->kept_inbox, message_size(message));
+    if (driver_kept(driver, item != NULL)) {
+        message_copy(item, message);
     }
 }
 

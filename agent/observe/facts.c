@@ -190,14 +190,14 @@ static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *bu
 {
     const struct config *config = &agent->config;
     char text[FILES_TEXT_MAX] = "";
-    char place[CONFIG_PLACE_MAX];
+    char location[CONFIG_LOCATION_MAX];
     size_t used = 0;
     for (uint32_t i = 0; i < config->account_count && used < 200; i++) {
         const struct config_account *account = &config->accounts[i];
         if (!account->found) {
             used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s: %.32s",
-                                     used > 0 ? ", " : "", config_place(config, account, place),
-                                     account->name);
+                                     used > 0 ? ", " : "",
+                                     config_location(config, account, location), account->name);
         }
     }
     add(builder, NULL, "accounts_unknown", config_unknown_count(config), text);

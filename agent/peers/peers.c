@@ -45,7 +45,7 @@ static void leave_buffer(struct peers *peers, unsigned char *buffer)
     }
 }
 
-/* Returns the version of the wire protocol that the peer reads; the oldest version while its link
+/* Returns the version of the wire protocol that the peer reads; the entry version while its link
  * is down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer)
 {
@@ -178,19 +178,19 @@ static uint64_t hash_host(const char *remote)
 static bool may_log(struct peers *peers, const char *remote)
 {
     uint64_t hash = hash_host(remote);
-    struct peers_refused_host *place = &peers->refused[0];
+    struct peers_refused_host *entry = &peers->refused[0];
     for (uint32_t i = 0; i < PEERS_REFUSED_MAX; i++) {
         struct peers_refused_host *refused = &peers->refused[i];
         if (refused->remote == hash) {
-            place = refused;
+            entry = refused;
             break;
         }
-        place = refused->limit.regained_ns < place->limit.regained_ns ? refused : place;
+        entry = refused->limit.regained_ns < entry->limit.regained_ns ? refused : entry;
     }
-    if (place->remote != hash) {
-        *place = (struct peers_refused_host){.remote = hash};
+    if (entry->remote != hash) {
+        *entry = (struct peers_refused_host){.remote = hash};
     }
-    return log_limit_add(&place->limit, &log_once_a_minute, clock_boottime_ns()) > 0;
+    return log_limit_add(&entry->limit, &log_once_a_minute, clock_boottime_ns()) > 0;
 }
 
 static void note_refused(struct peers *peers, const char *remote, const char *text)

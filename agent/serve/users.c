@@ -18,10 +18,10 @@ struct users {
 static void log_account(const struct agent *agent, enum log_level level, const char *event,
                         const struct config_account *account, const char *text)
 {
-    char place[CONFIG_PLACE_MAX];
+    char location[CONFIG_LOCATION_MAX];
     struct log_line line;
     log_begin(&line, level, event);
-    log_text(&line, "key", config_place(&agent->config, account, place));
+    log_text(&line, "key", config_location(&agent->config, account, location));
     log_text(&line, "name", account->name);
     log_text(&line, "text", text);
     log_end(&line);

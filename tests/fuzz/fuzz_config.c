@@ -87,8 +87,8 @@ static void check_accepted(const struct config *config)
 static void check_found(struct config *config)
 {
     for (uint32_t i = 0; i < config->account_count; i++) {
-        char place[CONFIG_PLACE_MAX];
-        HF_CHECK(strlen(config_place(config, &config->accounts[i], place)) > 0);
+        char location[CONFIG_LOCATION_MAX];
+        HF_CHECK(strlen(config_location(config, &config->accounts[i], location)) > 0);
         config_found(config, i, (i & 1) != 0, i);
     }
     HF_CHECK(config_unknown_count(config) == 0);

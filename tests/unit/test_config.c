@@ -453,15 +453,16 @@ END_TEST
  * gets rights by that name. */
 START_TEST(names_that_nobody_has)
 {
-    char place[CONFIG_PLACE_MAX];
+    char location[CONFIG_LOCATION_MAX];
     ck_assert_int_eq(read_and_find("[agent]\nname = a\ncell = c\nadmins = @no-such\n"
                                    "[namespace.x]\nusers = root, no-such-user\n"
                                    "[namespace.y]\ngroups = no-such-group\n"),
                      CONFIG_OK);
     ck_assert_uint_eq(config.account_count, 4);
     ck_assert_uint_eq(config_unknown_count(&config), 3);
-    ck_assert_str_eq(config_place(&config, &config.accounts[0], place), "[agent] admins");
-    ck_assert_str_eq(config_place(&config, &config.accounts[2], place), "[namespace.x] users");
+    ck_assert_str_eq(config_location(&config, &config.accounts[0], location), "[agent] admins");
+    ck_assert_str_eq(config_location(&config, &config.accounts[2], location),
+                     "[namespace.x] users");
     ck_assert_uint_eq(rights(1, 70, 70), 0);
     ck_assert_uint_eq(rights(2, 70, 70), 0); /* no user gets a right by an unknown group */
     config_found(&config, 2, false, 70);

@@ -73,7 +73,7 @@ struct queued {
     uint64_t bits;   /* the bits that the word has to have */
 };
 
-static void look_at_place(struct queued *queued, uint64_t wait)
+static void look_at_wait(struct queued *queued, uint64_t wait)
 {
     uint32_t ticket = (uint32_t)(wait >> HFI_WAIT_TICKET_SHIFT);
     if (!(wait & (HFI_WAIT_JOINING | HFI_WAIT_WAITING))) {
@@ -140,7 +140,7 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
         word_mended(host, at);
     }
     uint64_t wait = atomic_load(hfi_seat_wait(region, seat));
-    look_at_place(queued, wait);
+    look_at_wait(queued, wait);
     if ((wait & HFI_WAIT_WAITING) && hfi_word_holder(atomic_load(lock_word(host, at))) == id) {
         /* the process has the lock, and may not know that */
         hfi_wake_named(lock_actor(host, at), seat);

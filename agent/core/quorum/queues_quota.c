@@ -45,15 +45,15 @@ static uint32_t pool_size(const struct quorum *quorum)
     return quorum->config->limits.requests - 2 * guaranteed(quorum) * quorum->config->limits.agents;
 }
 
-static uint32_t *places_of(struct quorum *quorum, const struct queued_request *request)
+static uint32_t *used_by(struct quorum *quorum, const struct queued_request *request)
 {
     struct quota *agent = &quorum->queues->quotas[request->agent];
     return request->kind == MESSAGE_ACQUIRE ? &agent->acquires : &agent->others;
 }
 
-static uint32_t above(uint32_t places, uint32_t limit)
+static uint32_t above(uint32_t used, uint32_t limit)
 {
-    return places > limit ? places - limit : 0;
+    return used > limit ? used - limit : 0;
 }
 
 static uint32_t pooled(const struct quorum *quorum, const struct quota *agent)
@@ -80,7 +80,7 @@ bool quota_admits(struct quorum *quorum, const struct queued_request *request, u
 {
     struct quota *agent = &quorum->queues->quotas[request->agent];
     uint32_t left = pool_size(quorum) - quorum->queues->request_pooled;
-    if (queued < QUEUED_MAX && (*places_of(quorum, request) < guaranteed(quorum) ||
+    if (queued < QUEUED_MAX && (*used_by(quorum, request) < guaranteed(quorum) ||
                                 pooled(quorum, agent) < POOL_SHARE * left)) {
         return true;
     }
@@ -90,17 +90,17 @@ bool quota_admits(struct quorum *quorum, const struct queued_request *request, u
 
 void quota_take(struct quorum *quorum, const struct queued_request *request)
 {
-    uint32_t *places = places_of(quorum, request);
-    quorum->queues->request_pooled += *places >= guaranteed(quorum);
-    *places += 1;
+    uint32_t *used = used_by(quorum, request);
+    quorum->queues->request_pooled += *used >= guaranteed(quorum);
+    *used += 1;
 }
 
 void quota_leave(struct quorum *quorum, const struct queued_request *request)
 {
-    uint32_t *places = places_of(quorum, request);
-    HF_CHECK(*places > 0);
-    *places -= 1;
-    quorum->queues->request_pooled -= *places >= guaranteed(quorum);
+    uint32_t *used = used_by(quorum, request);
+    HF_CHECK(*used > 0);
+    *used -= 1;
+    quorum->queues->request_pooled -= *used >= guaranteed(quorum);
 }
 
 uint32_t queues_request_count(const struct quorum *quorum)

@@ -175,7 +175,7 @@ static bool is_queued(struct quorum *quorum, struct operation *operation,
 
 /* Returns the link at which to insert the request. An acquire goes behind the acquires that arrived
  * before it. */
-static uint32_t *place_of(struct quorum *quorum, struct operation *operation,
+static uint32_t *link_for(struct quorum *quorum, struct operation *operation,
                           const struct queued_request *request)
 {
     if (operation->last == NONE) {
@@ -210,7 +210,7 @@ static bool enqueue(struct quorum *quorum, struct operation *operation,
         return false;
     }
     quota_take(quorum, request);
-    uint32_t *link = place_of(quorum, operation, request);
+    uint32_t *link = link_for(quorum, operation, request);
     quorum->queues->requests[at] = *request;
     quorum->queues->requests[at].next = *link;
     *link = at;
