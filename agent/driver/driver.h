@@ -228,6 +228,7 @@ bool driver_starts_over(const struct driver *driver, uint32_t voter);
 struct driver_counts {
     uint64_t promises; /* rows handed to the disk, by kind */
     uint64_t accepts;
+    uint64_t marks;
     uint64_t refused[MESSAGE_REFUSED_END]; /* refusals sent to hosts, by enum message_refusal */
     struct histogram flush; /* the time from handing a batch over until it is known to be durable */
 };
