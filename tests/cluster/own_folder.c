@@ -26,7 +26,8 @@
 #include "hello.h"
 #include "require.h"
 
-enum { NOBODY = 65534, SETTLED_MS = 100 };
+/* SLOW_MS: a turn that took longer is logged (a twentieth of session_ttl). */
+enum { NOBODY = 65534, SETTLED_MS = 100, SLOW_MS = 100 };
 
 static struct fuse_page page;
 static struct agent_process agent;
@@ -106,7 +107,9 @@ static void all_is_well(void)
     actor_end(&other);
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
     ck_assert_uint_eq(agent_logged(&agent, "state=jeopardy"), 0);
-    ck_assert_uint_eq(agent_logged(&agent, "turn_slow"), 0);
+    /* On a busy machine a turn is slow for want of a processor. Then most of its time was such. */
+    bool had_processor = process_unserved_ns(agent.pid) < SLOW_MS * MS / 2;
+    ck_assert_uint_eq(agent_logged(&agent, "turn_slow") != 0 && had_processor, 0);
 }
 
 START_TEST(a_client_keeps_its_own_folder)
