@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The table "Where is...?" of docs/ARCHITECTURE.md names a file and a function in each row. Prints
-# each row whose file does not define the function. Fails if it has printed any.
+# each row whose file does not define the function, and each other function that the page names but
+# no file defines. Fails if it has printed any.
 #
 #   tests/house/where.sh
 set -euo pipefail
@@ -26,4 +27,11 @@ while read -r file function; do
         status=1
     fi
 done <<<"$rows"
+named=$(grep -oE '`[a-z0-9_]+\(\)`' "$page" | tr -d '`()' | sort -u)
+defined=$(grep -rhE --include='*.[ch]' '^[A-Za-z].*\(' agent cli include libclient proto text |
+    grep -oE '[a-z0-9_]+\(' | tr -d '(' | sort -u)
+while read -r function; do
+    echo "$page: no file has $function()"
+    status=1
+done < <(comm -23 <(echo "$named") <(echo "$defined"))
 exit "$status"
