@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -242,6 +243,70 @@ class hold
 
     hf_lock *handle_ = nullptr;
     std::uint64_t token_ = 0;
+};
+
+/*
+ * A lock for the guards of the standard library (std::lock_guard, std::unique_lock and
+ * std::scoped_lock): it is BasicLockable and Lockable. It is always exclusive.
+ *
+ *     holdfast::mutex mutex(client, "nightly-report");
+ *     std::lock_guard<holdfast::mutex> guard(mutex);
+ *
+ * Many threads may use one object: a thread waits while another thread of the process has it. The
+ * thread that locked the object must unlock it. A guard does not report that its hold was lost. A
+ * program that has to know that calls remaining(), or uses holdfast::hold.
+ */
+class mutex
+{
+  public:
+    mutex(const client &owner, const std::string &name) : lock_(owner, name)
+    {
+    }
+    mutex(const client &owner, const std::string &name, const hf_lock_options &options)
+        : lock_(owner, name, options)
+    {
+    }
+    /* Waits without a limit. Throws an error if the lock cannot be taken. */
+    void lock()
+    {
+        std::unique_lock<std::mutex> turn(turn_);
+        hold_ = hold(lock_);
+        turn.release();
+    }
+    /* Tries once. Returns false if another thread or process has the lock, or waits for it. */
+    bool try_lock()
+    {
+        std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
+        if (!turn.owns_lock()) {
+            return false;
+        }
+        hold_ = hold::try_to(lock_);
+        if (!hold_) {
+            return false;
+        }
+        turn.release();
+        return true;
+    }
+    void unlock() noexcept
+    {
+        hold_ = hold();
+        turn_.unlock();
+    }
+    /* For the thread that has the lock: the fencing token, and for how long the hold still counts
+     * (zero if it does not). */
+    std::uint64_t token() const noexcept
+    {
+        return hold_.token();
+    }
+    nanoseconds remaining() const noexcept
+    {
+        return hold_.remaining();
+    }
+
+  private:
+    holdfast::lock lock_;
+    std::mutex turn_; /* the thread that has the lock holds it, and only that thread uses hold_ */
+    hold hold_;
 };
 
 } // namespace holdfast

@@ -67,7 +67,8 @@ endif()
 
 add_executable(test_lib_guard ${CMAKE_CURRENT_LIST_DIR}/test_lib_guard.cpp)
 target_link_libraries(test_lib_guard
-    PRIVATE hf_flags lib_agent holdfast_static hf_proto PkgConfig::CHECK PkgConfig::MSGPACK)
+    PRIVATE hf_flags lib_agent holdfast_static hf_proto PkgConfig::CHECK PkgConfig::MSGPACK
+        Threads::Threads)
 set_target_properties(test_lib_guard
     PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 add_test(NAME lib_guard COMMAND test_lib_guard)

@@ -2,7 +2,9 @@
 #include "holdfast/holdfast.hpp"
 
 #include <check.h>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "../suite_main.h"
 
@@ -95,11 +97,70 @@ START_TEST(failures_are_exceptions)
 }
 END_TEST
 
+/* The guards of the standard library hold the lock in their scope, and only there. */
+START_TEST(guards_of_the_standard_library)
+{
+    struct agent *agent = agent_new(ttl_ns);
+    {
+        holdfast::client client{std::string(agent_path(agent))};
+        holdfast::mutex a(client, "a");
+        holdfast::mutex b(client, "b");
+        holdfast::lock others_a(client, "a");
+        holdfast::lock others_b(client, "b");
+        uint64_t token;
+        {
+            std::lock_guard<holdfast::mutex> guard(a);
+            token = a.token();
+            ck_assert(a.remaining() > holdfast::nanoseconds(0));
+            ck_assert(!holdfast::hold::try_to(others_a));
+        }
+        ck_assert(a.remaining() == holdfast::nanoseconds(0));
+        {
+            std::scoped_lock guard(a, b);
+            ck_assert(a.token() > token);
+            ck_assert(!holdfast::hold::try_to(others_a));
+            ck_assert(!holdfast::hold::try_to(others_b));
+        }
+        holdfast::hold other(others_a);
+        std::unique_lock<holdfast::mutex> guard(a, std::try_to_lock);
+        ck_assert(!guard.owns_lock());
+        other.release();
+        ck_assert(guard.try_lock());
+    }
+    agent_delete(agent);
+}
+END_TEST
+
+/* Threads that share one mutex exclude each other: no increment gets lost, and no call throws. */
+START_TEST(threads_share_a_mutex)
+{
+    struct agent *agent = agent_new(ttl_ns);
+    {
+        holdfast::client client{std::string(agent_path(agent))};
+        holdfast::mutex mutex(client, "a");
+        int count = 0;
+        auto work = [&] {
+            for (int i = 0; i < 1000; i++) {
+                std::lock_guard<holdfast::mutex> guard(mutex);
+                count++;
+            }
+        };
+        std::thread other(work);
+        work();
+        other.join();
+        ck_assert_int_eq(count, 2000);
+    }
+    agent_delete(agent);
+}
+END_TEST
+
 int main()
 {
     TCase *tests = tcase_create("guard");
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, hold_ends_with_its_scope);
     tcase_add_test(tests, failures_are_exceptions);
+    tcase_add_test(tests, guards_of_the_standard_library);
+    tcase_add_test(tests, threads_share_a_mutex);
     return suite_main("lib_guard", tests);
 }
