@@ -17,8 +17,8 @@
 #include "io/beside.h"
 #include "io/clock.h"
 
-/* The process's message to the agent: an answer (the number of one account), or the end of a look
- * at all accounts. */
+/* The process's message to the agent: either the number of one account, or LOOKED, which means that
+ * the process has looked up all accounts. */
 struct account_answer {
     uint32_t account; /* the index in config->accounts; LOOKED: all names were looked up */
     uint32_t is_group;
@@ -55,8 +55,8 @@ bool accounts_of_host(const char *name, bool is_group, uint32_t *id)
     return read_number(name, id);
 }
 
-/* Looks one account up. An admin may be a user or a group; if both exist, the user counts. A name
- * with @ is always a group. */
+/* Looks one account up. An admin may be a user or a group; if a user and a group have the name, it
+ * means the user. A name with @ is always a group. */
 static bool find(const struct config_account *account, accounts_lookup_fn *lookup,
                  struct account_answer *out)
 {
@@ -138,14 +138,14 @@ static bool is_entry(const char *name)
 
 /*
  * Looks all names up in the files passwd and group, before a name service is asked for any of them.
- * So a name service that hangs for one name keeps no name of this host's files unknown. Each file
- * is read once for all names, which is cheap.
+ * So all names in this host's files are found even if a name service hangs for another name. Each
+ * file is read once for all names, which is cheap.
  *
  * An admin without @ is found here only as a user, never as a group: a name service may know a user
- * of that name, and the user counts.
+ * of that name, and the name means the user if there is one.
  *
  * If nsswitch.conf lists another service before `files`, and that service has another number for
- * the same name, the number in the file counts here. Nearly every host lists `files` first.
+ * the same name, the agent uses the number in the file. Nearly every host lists `files` first.
  */
 static void look_at_files(void)
 {
@@ -253,9 +253,9 @@ void accounts_ask(struct accounts *accounts)
     }
 }
 
-/* Returns whether the process can have given this answer: each name is answered once, and LOOKED
- * once for each order. The process has no filter of system calls, so it may have been taken over,
- * and the agent checks its answers like those of a stranger. */
+/* Returns whether an honest process can have given this answer. It answers each name once, and
+ * sends LOOKED once for each order of the agent. The process has no filter of system calls, so it
+ * may have been taken over, and the agent checks its answers like those of a stranger. */
 static bool is_right(const struct accounts *accounts, const struct config *config,
                      const struct account_answer *answer)
 {

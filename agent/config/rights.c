@@ -1,7 +1,7 @@
 /*
  * The users and groups that the configuration means, and the rights of each: see config.h. Root and
- * admins may do everything. If a namespace has users or groups of its own, those of [agent] do not
- * count there.
+ * admins may do everything. If a namespace has users or groups of its own, the users and groups of
+ * [agent] have no rights there.
  */
 #include "config/config.h"
 

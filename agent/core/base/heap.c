@@ -9,7 +9,7 @@ static void put(struct heap *heap, uint32_t index, struct heap_entry entry)
     heap->indexes[entry.item] = index + 1;
 }
 
-/* Puts the entry where it belongs in the heap. Starts at that index, which is free, and moves other
+/* Puts the entry into the heap in its order. Starts at `index`, which is free, and moves other
  * entries on the way. */
 static void settle(struct heap *heap, uint32_t index, struct heap_entry entry)
 {

@@ -32,8 +32,8 @@ uint32_t log_limit_add(struct log_limit *limit, const struct log_rate *rate, int
     return count;
 }
 
-/* Returns the agent's limit. If it has none, it gets the entry of an agent whose last line is over
- * a minute old; NULL if there is no such entry. */
+/* Returns the agent's limit. If the agent has none, gives it the entry of an agent whose last line
+ * is over a minute old. Returns NULL if there is no such entry. */
 static struct log_limit *find(struct log_limits *limits, const struct message_agent *agent,
                               int64_t now_ns)
 {

@@ -2,10 +2,10 @@
  * The table of lock names (core/base/names.h).
  *
  * The table is one block: this header, the heads of the buckets, the arena. An entry's id is its
- * position in the arena, in units of 4 bytes. Free entries are never merged, so an entry always
- * begins where one began once. Therefore names_next() can walk while names come and go. The space
- * of a removed name is reused for a name of the same size, or split for a shorter name if the
- * remainder is large enough for an entry of its own.
+ * position in the arena, in units of 4 bytes. Free entries are never merged, so a position at which
+ * an entry ever began stays the beginning of an entry. Therefore names_next() can walk while names
+ * come and go. The space of a removed name is reused for a name of the same size, or split for a
+ * shorter name if the remainder is large enough for an entry of its own.
  */
 #include "core/base/names.h"
 
@@ -21,11 +21,12 @@ enum {
 };
 
 struct name_entry {
-    uint32_t next; /* the next in its bucket, or in the free list of its size */
+    uint32_t next; /* the next entry in the same bucket, or in the free list of this size */
     uint32_t reg;
     uint32_t lock;
     uint32_t references : 24; /* 0: free */
-    uint32_t length : 8;      /* in a free entry: any length that gives its size */
+    uint32_t length : 8;      /* in a free entry: the length of any name that needs an entry of this
+                               * size */
     uint8_t bytes[];
 };
 

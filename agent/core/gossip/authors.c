@@ -1,5 +1,6 @@
 /*
- * The table of agents: which are known, which are alive, and to which ones this agent sends.
+ * The table of agents: which agents are known, which are alive, and to which agents this agent
+ * sends.
  */
 #include "state.h"
 
@@ -95,13 +96,13 @@ void author_begin(struct gossip *gossip, uint64_t generation)
                                         (gossip_random(gossip) & mask) | 1;
 }
 
-/* Items show another process of this agent with a higher incarnation. Takes an incarnation above
- * that one, and publishes everything anew. */
+/* Call it when items of another process of this agent have a higher incarnation than this process.
+ * Takes an incarnation above theirs, and publishes all own items anew. */
 static void outbid(struct gossip *gossip, uint64_t incarnation)
 {
     uint64_t generation = incarnation >> GENERATION_SHIFT;
     if (generation == UINT32_MAX) {
-        return; /* no real agent reaches such a number, so it is false */
+        return; /* no real agent reaches such a number, so the items are forged */
     }
     author_begin(gossip, generation + 1);
     gossip->authors[SELF].known = 0;

@@ -11,8 +11,8 @@
 
 enum { AUTHORS_MAX = 65000 };
 
-/* Returns how many topics there may be. Each has an item, except those whose last change is still
- * to be reported. */
+/* Returns how many topics there may be. A topic exists while it has an item, or while its last
+ * change is still to be reported. */
 static uint32_t topics_max(const struct gossip_limits *limits)
 {
     return limits->items + limits->items / 4 + 64;

@@ -3,8 +3,8 @@
  *
  * An item stands in a bucket of its author (for repair, and to be found by its key), and at its
  * topic if it is about a lock. It also stands in two lists. One orders items by age; the oldest
- * items are evicted when room is short. The other orders them by how often they are still to be
- * passed on. An item's body lies in chunks, as it arrived.
+ * items are evicted when room is short. The other list orders items by how often this agent will
+ * still pass them on. An item's body lies in chunks, as it arrived.
  */
 #include "state.h"
 
@@ -169,7 +169,8 @@ bool gossip_changed(struct gossip *gossip, struct message_name *out)
     return true;
 }
 
-/* Counts an item that came (1) or went (-1). Only other agents' items count, and no tombstones. */
+/* Adds `by` to the topic's number of items: 1 if the item came, -1 if it went. Leaves out
+ * tombstones and this agent's own items, because that number does not include them. */
 static void topic_count(struct gossip *gossip, uint32_t index, int by)
 {
     struct topic *topic = &gossip->topics[index];
@@ -278,7 +279,7 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
 }
 
 /* Adds an item to its author's hashes, or takes it out. After that, no agent is known to have the
- * same items of the author. */
+ * same items of the author as this agent. */
 static void item_hash(struct gossip *gossip, const struct item *item)
 {
     struct author *author = &gossip->authors[item->author];

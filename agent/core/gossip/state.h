@@ -52,9 +52,9 @@ enum age_list { AGE_OWN = 0, AGE_OWN_TOMBSTONE, AGE_FOREIGN, AGE_FOREIGN_TOMBSTO
 
 struct item {
     uint64_t number;
-    uint64_t key;     /* the hash of its kind and its subject */
+    uint64_t key;     /* the hash of the item's kind and subject */
     uint64_t content; /* own items: the hash of the contents without ages */
-    int64_t put_ns;   /* when its contents were true, by this agent's clock */
+    int64_t put_ns;   /* when the item's contents were true, by this agent's clock */
     struct link links[LINKS];
     uint32_t topic; /* LOCK: the lock's topic */
     uint32_t chunk; /* the first chunk of the body; in a free item: the next free one */
@@ -64,7 +64,8 @@ struct item {
     uint16_t size; /* the body's bytes */
     uint8_t kind;
     uint8_t age_list;
-    uint8_t repeats; /* how often it is still to be passed on: the index of its list in rumours */
+    uint8_t repeats; /* how often this agent will still pass the item on; also the index of its list
+                      * in rumours */
 };
 
 struct chunk {
@@ -73,10 +74,11 @@ struct chunk {
 };
 
 struct topic {
-    uint32_t name;  /* id in names; in a free topic: the next free one */
-    uint32_t items; /* the first of its items */
+    uint32_t name;  /* id in names; in a free topic: the next free topic */
+    uint32_t items; /* the first item about this name */
     uint32_t changed_next;
-    uint32_t foreign; /* how many of its items are of other agents, and no tombstones */
+    uint32_t foreign; /* the number of items about this name from other agents, without
+                       * tombstones */
     bool changed;     /* the topic is in the list of changes */
 };
 
@@ -87,18 +89,19 @@ struct author {
     uint64_t heartbeat_ms; /* how long its process had run at its last sign of life */
     int64_t seen_ns;       /* when that sign of life was */
     int64_t made_ns;
-    /* until then none of its items are asked for, because some found no room */
+    /* until this time, this agent asks for none of the author's items, because some found no
+     * room */
     int64_t full_until_ns;
-    uint64_t hash; /* the hash of all its items */
+    uint64_t hash; /* the hash of all items of the author */
     struct message_partitions owned;
-    int64_t owned_ns; /* when it published owned */
+    int64_t owned_ns; /* when the author published `owned` */
     uint32_t epoch;   /* of its session, as the agent reports it */
     uint32_t dead_epoch;
     uint32_t state;
     uint32_t item_count;
-    uint32_t mark;      /* the last digest that mentioned it (see gossip.mark) */
-    uint16_t hash_next; /* the next in its bucket of author_heads */
-    uint16_t known;     /* bit i: view[i] has the same items of it as this agent */
+    uint32_t mark;      /* the last digest that mentioned the author (see gossip.mark) */
+    uint16_t hash_next; /* the next author in the same bucket of author_heads */
+    uint16_t known;     /* bit i: view[i] has the same items of the author as this agent */
     bool voter;
     bool peer;                      /* the driver can send to it */
     bool down;                      /* its connection is broken */

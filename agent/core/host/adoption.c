@@ -48,8 +48,7 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
 
 /*
  * The previous agent may have died before it put the grant in force. Then the word's token is below
- * the grant's range. Raises the token to that range. If a process holds the lock, it keeps its
- * token.
+ * the grant's range. Raises the token to that range. A process that holds the lock keeps its token.
  */
 static void token_raise(struct host *host, struct lock_ref at, uint64_t token_first)
 {
@@ -185,7 +184,7 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     lock_set_covered_ms(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
     word_adopt(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
     if (mode != HFI_GRANT_NONE) {
-        /* The bit is set before the looks below, so that no hold begins after them. */
+        /* The recall bit is set before the looks below, so that no hold begins after them. */
         hfi_recall(actor, at.slot, 0);
     }
     adopt_seats(host, at, ghost, actions);
@@ -227,7 +226,7 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
     }
     if (hub_has_room(actions)) {
         attend_lock(host, at, actions);
-    } else { /* this step has no room: looks at the lock in a later one */
+    } else { /* this step has no room for more actions: a later step looks at the lock */
         ringing_look_soon(host, at);
     }
     hfi_rouse(actor, at.slot);

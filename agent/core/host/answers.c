@@ -164,11 +164,11 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
 }
 
 /*
- * An adopted lock is closed for the longest lock-delay there is. This grant says how long it has to
- * be closed at most. The grant covers every handle under which the lock was taken, for two reasons:
- * a word is opened only if its grant covers all handles, and a longer lock-delay is asked for
- * before the OPEN is answered. The same holds for a found hold whose client has not opened it
- * again.
+ * An adopted lock is closed for the longest lock-delay there is. This grant shortens that time to
+ * the lock-delay that the grant covers. The grant covers every handle under which the lock was
+ * taken, for two reasons: a word is opened only if its grant covers all handles, and a longer
+ * lock-delay is asked for before the OPEN is answered. The grant also covers a found hold whose
+ * client has not opened the lock again.
  */
 static void closing_hasten(struct host *host, struct lock_ref at, const struct message_grant *grant)
 {
@@ -279,7 +279,8 @@ static void returned(struct host *host, struct request *request, struct host_act
     lock_log(host, actions, "grant_returned", at, 0, 0);
     attend_unwanted(host, at, actions);
     if (lock_is_named(host, at)) {
-        watch_changed(host, at); /* otherwise no process had it open, and watchers see no change */
+        watch_changed(host, at); /* otherwise no process had the lock open, and watchers see no
+                                  * change */
     }
 }
 
@@ -308,7 +309,7 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
     } else if (!message_order_before(recall->version, lock_version(host, at))) {
         /* The metric counts each recall once, although recalls are repeated, and the previous agent
-         * may have had this one already. */
+         * may have counted this recall already. */
         bool counted = lock_is_recalled(host, at) ||
                        (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
         lock_set_recalled(host, at, true);
@@ -374,7 +375,7 @@ static void recalled(struct host *host, const struct message_version *recall,
 {
     struct lock_ref at = {0};
     if (!is_of_session(host, recall->epoch)) {
-        return; /* the session is over: its end, and the lock-delay after it, end its grants */
+        return; /* the session is over, and its grants end after their lock-delays */
     }
     if (!lock_find(host, recall->name.bytes, recall->name.length, &at)) {
         grant_give_back_unknown(host, &recall->name, recall->version, actions);

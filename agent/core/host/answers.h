@@ -1,7 +1,7 @@
 /*
  * Answers: what the quorum answers about this host's locks (granted, amended, acknowledged,
- * recalled, refused). This module decides whether a message counts; grants.h says what follows for
- * the lock.
+ * recalled, refused). This module decides whether an answer counts: whether the host acts on it.
+ * grants.h says what follows for the lock.
  *
  * Rules of docs/PROTOCOL.md that it enforces:
  *   9   An answer counts only if it names the request that is under way and the lock's session. A

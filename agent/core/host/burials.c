@@ -179,7 +179,8 @@ static void collect_named_ids(struct host *host, uint32_t space)
     struct id_set *ids = &host->burials->named[space];
     id_set_clear(ids);
     for (uint32_t id = 1; id <= clients_ids_high(host); id++) {
-        /* A dead process's record counts until all that the process had open is healed. */
+        /* The ids in a dead process's record stay named until all locks that the process had open
+         * are healed. */
         uint32_t by = client_of_id(host, id);
         uint32_t flags = by == NONE ? CLIENT_DEAD : client_flags(host, by);
         if ((flags & CLIENT_DEAD) && !(flags & (CLIENT_BURYING | CLIENT_SCANNING))) {
@@ -321,8 +322,8 @@ void burial_resumed(struct host *host, uint32_t client)
     }
 }
 
-/* Looks at the next slots for what a survivor's ids still have there without a handle. The survivor
- * has opened everything again, or died before that. */
+/* Searches the next slots for seats and holds that a survivor's ids have there without a handle.
+ * The survivor has opened everything again, or died before that. */
 static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
     struct lock_ref *scan = &host->burials->scans[client];

@@ -13,7 +13,7 @@
  *
  * A survivor is a client of the previous agent. The host learns what it has open only when it has
  * connected and opened all of it again (RESUMED). Then, or when it dies, every slot is searched for
- * what is left under its ids.
+ * seats and holds that its ids have without a handle.
  *
  * A handle is buried in this order: it leaves the queue, it loses what it holds, and what a dead
  * process left unfinished on that lock is finished. From then on the handle is a zombie. A sweep
@@ -37,8 +37,8 @@ void burials_init(struct host *host);
 void burial_hangup(struct host *host, uint32_t client);
 /* Begins the client's end: its process is dead, or it said goodbye. */
 void burial_death(struct host *host, uint32_t client);
-/* For a client that has opened again all that it had open (RESUMED): takes away what else is left
- * under its ids. */
+/* For a client that has opened again all that it had open (RESUMED): takes away the seats and holds
+ * that its ids have without a handle. */
 void burial_resumed(struct host *host, uint32_t client);
 /* Frees the client's record and ids, if the client is gone and nothing names it any more. */
 void burial_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions);

@@ -8,7 +8,7 @@ struct client {
     uint32_t connection;
     uint64_t nonce;
     uint64_t regions_sent;   /* bit by namespace */
-    uint64_t region_request; /* the request that the next REGION belongs to */
+    uint64_t region_request; /* the number of the request that the next REGION answers */
     uint32_t id_count;
     uint16_t id; /* its first holder id */
     struct host_peer peer;

@@ -4,8 +4,8 @@
  * A grant covers the longest lock-delay of the lock's handles. After a restart, the agent knows all
  * handles only when the clients of the previous agent have opened theirs again. But a lock that is
  * granted earlier may be taken at once, by any process that has it open. So the longest lock-delay
- * of a lock is noted beside the regions before the OPEN that asks for it is answered. The note
- * counts until all handles are known.
+ * of a lock is noted beside the regions before the OPEN that asks for it is answered. This agent
+ * and the next one assume the noted lock-delay until all handles are known.
  *
  * There is no room for a note of each lock: all locks whose names' hashes are equal, modulo the
  * number of notes, have one note in common. So a note may say more than the handles of a lock ask
@@ -15,9 +15,9 @@
  *
  * A note falls only when all handles have been counted again. A count begins when a noted handle is
  * gone and no handle is unknown. Each renewal counts a part of the handles; handles that are opened
- * meanwhile count too.
+ * meanwhile are counted too.
  *
- * No client maps these notes. All the same, what is read in them is checked.
+ * No client maps these notes. Even so, the agent checks what it reads in them.
  */
 #ifndef HOST_DELAYS_H
 #define HOST_DELAYS_H
@@ -43,7 +43,8 @@ bool delays_are_noted(const struct host *host);
 uint32_t delay_noted_ms(const struct host *host, struct lock_ref at);
 /* Returns the longest lock-delay that any handle may have, by the notes. */
 uint32_t delays_longest_ms(const struct host *host);
-/* Notes that lock-delay. The caller has not yet answered the OPEN that asks for it. */
+/* Notes delay_ms as a lock-delay of the lock. The caller has not yet answered the OPEN that asks
+ * for it. */
 void delay_note(struct host *host, struct lock_ref at, uint32_t delay_ms);
 /* Notes that a handle with that lock-delay ended, or got another lock-delay. */
 void delay_gone(struct host *host, uint32_t delay_ms);

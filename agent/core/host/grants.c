@@ -19,8 +19,8 @@ enum {
 
 struct grants {
     /* By namespace: the time from which readers that want to write may make this host ask for an
-     * upgrade again. Each namespace has its own time, so its readers do not take the turns of
-     * another's. */
+     * upgrade again. Each namespace has its own time, so the readers of one namespace do not delay
+     * the upgrades of another. */
     int64_t upgrade_due_ns[HOST_NAMESPACES_MAX];
     /* Until this time, a grant that is made shared names the last token of its range. */
     int64_t whole_until_ns;
@@ -37,9 +37,9 @@ void grants_name_whole_ranges(struct host *host)
 }
 
 /*
- * The handle of a client that hung up counts: the client's process uses it until it has opened it
- * again. The handles of dead clients do not count, because the grant that they held under covers
- * them.
+ * Includes the handles of a client that hung up, because its process uses them until it has opened
+ * the lock again. Leaves out the handles of dead clients, because the grant under which they held
+ * the lock covers them.
  */
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
@@ -440,8 +440,8 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
         return; /* the grant is not in force before it covers every handle's lock-delay */
     }
     if (hfi_word_mode(word) == HFI_GRANT_NONE) {
-        /* This grant is not in force yet either. There was no lease to amend it under, and
-         * meanwhile the handle that it did not cover may be gone. (Or a process wrote over the
+        /* This grant is not in force yet. When it came, there was no lease under which to amend it,
+         * and the handle that it did not cover may be gone by now. (Or a process wrote over the
          * word.) The answer to this AMEND says where the grant's tokens begin. */
         grant_amend(host, at, 0, false, actions);
         return;

@@ -7,7 +7,7 @@
 
 struct handle {
     uint32_t slot; /* of a free handle: the next free one; HANDLE_LEFT: NONE */
-    uint32_t seat; /* HFI_SEAT_NONE: it has none */
+    uint32_t seat; /* HFI_SEAT_NONE: the handle has no seat */
     uint32_t client_next;
     uint32_t client_previous;
     uint32_t lock_next;
@@ -22,8 +22,9 @@ _Static_assert(sizeof(struct handle) == 32, "a handle costs 32 bytes");
 
 /* The handles of one client. */
 struct client_handles {
-    uint32_t first;       /* NONE: it has no handle */
-    uint32_t next_walked; /* where a walk over them continues; NONE: the walk has ended */
+    uint32_t first;       /* the client's first handle; NONE: it has no handle */
+    uint32_t next_walked; /* the handle at which a walk over the client's handles continues; NONE:
+                           * the walk has ended */
     uint32_t count;
 };
 

@@ -66,8 +66,8 @@ void handle_clear(struct host *host, uint32_t handle, uint32_t flags);
  * client is not dead. */
 bool handle_may_take(const struct host *host, uint32_t handle);
 /* Returns the longest lock-delay that the handle's process may rely on. A zombie may have been made
- * for a found hold, with the longest lock-delay possible. Then the note (delays.h) counts if it is
- * lower. */
+ * for a found hold, with the longest lock-delay possible. In that case the noted lock-delay
+ * (delays.h) is returned if it is lower. */
 uint32_t handle_noted_delay_ms(const struct host *host, uint32_t handle);
 /* Returns `handle` if the client has that handle and may use it; else NONE. */
 uint32_t handle_check_own(const struct host *host, uint32_t client, uint32_t handle);

@@ -96,8 +96,8 @@ static void closing_note(const struct host *host, struct lock_ref at, uint32_t d
     }
 }
 
-/* Returns until when a lock is to be closed behind a hold that ends now, and notes that; 0: it does
- * not close. */
+/* Returns, and notes, until when the lock stays closed after a hold that ends now. Returns 0 if the
+ * lock does not close. */
 static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     closing_note(host, at, delay_ms);

@@ -114,8 +114,8 @@ bool hub_lease_is_safe(const struct host *host);
 uint32_t hub_session(const struct host *host);
 /* Returns by how much longer a lock-delay is counted, because another host's clock may differ. */
 int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
-/* Call it when a piece of work has ended. Returns for how many pieces it counts. `before` is
- * host->walked when the piece began. Sets host->walked back to that, because the handles are
+/* Call it when a piece of work has ended. Returns how many pieces the work counts as. `before` is
+ * host->walked when the piece began. Sets host->walked back to `before`, because the handles are
  * counted as pieces now. */
 uint32_t hub_pieces(struct host *host, uint32_t before);
 /* Returns the size of a text: it ends with a zero byte, or after `max` bytes. */

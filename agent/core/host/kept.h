@@ -19,7 +19,7 @@
  *   id              same id, and the coordinator says whether the grant is fresh, which means made
  *                   for that request
  *
- * No client maps these notes. All the same, what is read in them is checked.
+ * No client maps these notes. Even so, the agent checks what it reads in them.
  */
 #ifndef HOST_KEPT_H
 #define HOST_KEPT_H
@@ -34,8 +34,8 @@ struct kept_note {
     int64_t since_ns;
     uint64_t name_hash;
     struct lock_ref at;            /* as the note says; not checked here */
-    bool known;                    /* `returned` counts; else `id` does */
-    struct message_order returned; /* the last version of the lock that went back */
+    bool known;                    /* true: `returned` is valid; false: `id` is valid */
+    struct message_order returned; /* the version of the lock's last grant that went back */
     uint64_t id;                   /* 0: an earlier release wrote the note */
 };
 

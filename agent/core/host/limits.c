@@ -62,8 +62,8 @@ void limit_begin(struct host *host, uint32_t handle)
 /*
  * Returns until when the hold in the handle's seat may last, as the seat says. The process stored
  * that time before it took the lock, so it lies at most a limit ahead of now. A time that lies
- * farther ahead is overwritten with the latest one that is possible. If each look only counted it
- * as the latest time, the hold would never end.
+ * farther ahead is overwritten with the latest one that is possible. If each look only treated the
+ * time as the latest possible one, the hold would never end.
  */
 static int64_t limit_of_seat(const struct host *host, uint32_t handle)
 {

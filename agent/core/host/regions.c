@@ -1,9 +1,10 @@
 /*
  * Regions that are given up, and namespaces that are begun anew.
  *
- * A region is one namespace's affair. One that became rubbish (truncated, punched, its header
+ * A region belongs to one namespace. A region that became rubbish (truncated, punched, its header
  * rewritten), or that could not be adopted, is given up alone: the session goes on, and with it
- * every other namespace. What follows is why that takes no lock away too early.
+ * every other namespace. The rest of this comment says why giving a region up takes no lock away
+ * too early.
  *
  * A process that maps the old region may count a hold there until the last deadline D that was
  * published in it, and its work may go on for its lock-delay. So the namespace is *barred* until T,
@@ -32,12 +33,12 @@
  *
  * After T a fresh region is made, with nothing in it. This host no longer knows what became of a
  * grant that it had under the old region: the tokens may have been used, and a request for the
- * grant, or its give-back, may be on its way. An agent that adopts a region with a word that is not
- * in force knows as little. So the same rule holds for both (grants.c, "doubtful"): a grant that is
- * not fresh goes back with all its tokens used, and the lock is asked for anew. The rule holds for
- * the rest of that session, even if this very agent began the session. It also holds in a cell of
- * one voter, whose store knows the grant but not what became of it. Case by case, for what was
- * under way when the region was given up:
+ * grant, or its give-back, may be on its way. An agent that adopts a region knows as little of a
+ * lock whose word is not in force. So the same rule holds for both (grants.c, "doubtful"): a grant
+ * that is not fresh goes back with all its tokens used, and the lock is asked for anew. The rule
+ * holds for the rest of that session, even if this very agent began the session. It also holds in a
+ * cell of one voter, whose store knows the grant but not what became of it. Case by case, for what
+ * was under way when the region was given up:
  *
  *   ACQUIRE    its grant comes for nobody: it is ignored while the namespace is barred, and goes
  *              back when it is repeated or recalled afterwards. The next request for that name has

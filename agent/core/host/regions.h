@@ -1,6 +1,6 @@
 /*
  * Regions that are given up, and namespaces that are begun anew. The comment in regions.c says why
- * that takes no lock away too early.
+ * giving a region up takes no lock away too early.
  *
  * Invariant: a namespace whose region was given up is barred until no process can hold anything
  * there any more. Until then nothing of it is opened, asked for, or answered.

@@ -15,7 +15,8 @@
 enum {
     PASSES = 5,         /* in each session_ttl */
     PIECE_MS = 5,       /* between two pieces of a pass */
-    PIECE_SLOTS = 2048, /* how many slots, or seats of one slot, a piece looks at, at least */
+    PIECE_SLOTS = 2048, /* the least number of slots, or of seats of one slot, that a piece looks
+                         * at */
     PIECES_MAX = 64,    /* the most pieces of a pass over all slots */
     ENTRY_SHIFT = 3,    /* 1 << ENTRY_SHIFT entries of the index cost as much as a slot */
 };
