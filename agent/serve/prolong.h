@@ -6,9 +6,9 @@
  * has a thread of its own for this work, and a thread that is stuck keeps no other thread waiting.
  * The threads are made at the start, because a new thread needs memory, and getting it might wait.
  *
- * After a thread has written the lease, it touches each page of its region. If the kernel blocks it
- * during that (io/stuck.h), a process of the namespace makes all touches of the region wait. In
- * that case prolong_held() returns the namespace's bit, and the loop abandons the region
+ * After a thread has written the lease, it touches each page of its region. The kernel may block
+ * that touch (io/stuck.h). This happens if a process of the namespace makes all touches of the
+ * region wait. Then prolong_held() returns the namespace's bit, and the loop abandons the region
  * (serve/regions.h).
  *
  * Rule: no lease is prolonged in a region that was given up. Its holds end with the last deadline

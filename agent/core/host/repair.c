@@ -25,7 +25,8 @@ struct repair {
     int64_t due_ns;
     int64_t began_ns;     /* when the pass that is under way began */
     struct lock_ref hand; /* where the pass continues */
-    uint32_t block;       /* where it continues in that slot: block + 1; 0: with the first block */
+    uint32_t block;       /* 1 + the block of that slot at which the pass continues; 0: the first
+                           * block of the slot */
     uint32_t entry;       /* the next entry of the index, once all slots are done */
 };
 
@@ -149,9 +150,9 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
 }
 
 /*
- * Corrects seats of a lock, from that block on (0: from its first). Stops at the end of a block
- * after at least `most` seats. Returns the block with which to continue; 0: all seats were looked
- * at.
+ * Corrects seats of a lock. `block` is 1 + the block to begin with; 0: the lock's first block.
+ * Stops at the end of a block after at least `most` seats. Returns the `block` with which to
+ * continue; 0: all seats were looked at.
  */
 static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t block, uint32_t most,
                              struct queued *queued, struct host_actions *actions)

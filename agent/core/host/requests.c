@@ -66,7 +66,7 @@ bool request_room(struct host *host)
     return true;
 }
 
-/* Makes the request with that index. With id 0 it gets a new id. */
+/* Makes the request with that index. If id is 0, the request gets a new id. */
 static struct request *request_put(struct host *host, uint32_t index, uint64_t id, uint32_t name,
                                    enum message_kind kind)
 {
@@ -463,7 +463,7 @@ void request_orphan(struct host *host, const struct message_name *name,
     uint32_t id = names_find(host->names, name->bytes, name->length);
     struct request *request = id == NAMES_NONE ? NULL : orphan_find(host, id);
     if (request != NULL && !message_order_before(request->terms.version, version)) {
-        return; /* that version, or a later one, is on its way back */
+        return; /* the grant of that version, or of a later one, is on its way back */
     }
     if (request == NULL) {
         id = names_hold(host->names, name->bytes, name->length);

@@ -3,7 +3,7 @@
  *
  * A lock has at most one request under way: it is ASKING, AMENDING or RETURNING; or it is ADOPTED,
  * and asks which grant it has. Messages get lost, so a request is sent again until it is answered,
- * each time under the same id, and not always by the same route (routes.h). It ends with its
+ * each time under the same id, and not always by the same route (routes.h). A request ends with its
  * answer, or with the session.
  *
  * An orphan is the give-back of a grant that came for a name without a lock here. If a new request
@@ -34,35 +34,36 @@ struct request_terms {
     bool has_used; /* AMEND: its token is token_used */
     /* ACQUIRE: what its last copy said. Each copy says anew what the lock's queue wants. */
     uint8_t tries; /* enum message_tries */
-    bool asks;     /* an answer to tries is awaited; if has_try, it is for the tries up to ticket
-                    * last_try */
+    bool asks;     /* an answer to tries is awaited; if has_try, that answer is for the tries up to
+                    * ticket last_try */
     bool has_try;
     uint32_t last_try;
 };
 
 struct requests *requests_lay_out(struct arena *arena, const struct host_config *config);
 
-/* Returns whether there is room for one more request. If not, locks that asked for another look
- * (ringing_look_later()) get it when there is room again. */
+/* Returns whether there is room for one more request. If not, locks for which ringing_look_later()
+ * was called are looked at when there is room again. */
 bool request_room(struct host *host);
-/* Returns whether the namespace has so many requests under way that others might find no room. */
+/* Returns whether the namespace has so many requests under way that other namespaces might find no
+ * room. */
 bool requests_are_many(const struct host *host, uint32_t space);
-/* Begins a request for that lock. The caller gives it its terms and sends it. Returns NULL if there
- * is no room. */
+/* Begins a request for that lock. The caller fills in the terms and sends the request. Returns NULL
+ * if there is no room. */
 struct request *request_start(struct host *host, struct lock_ref at, enum message_kind kind);
 /* Counts the request for requests_are_many(). */
 void request_count_ask(struct host *host, struct request *request);
 void request_set_terms(struct request *request, const struct request_terms *terms);
 const struct request_terms *request_terms(const struct request *request);
-/* Makes an ACQUIRE that is under way ask for another mode from now on. It is sent by the first
- * route again. */
+/* Makes an ACQUIRE that is under way ask for another mode from now on. The request is sent by the
+ * first route again. */
 void request_set_mode(struct request *request, uint8_t mode);
 /* Notes an ACQUIRE for the next agent. `known` says that the lock's version is the last one that
  * went back. */
 void request_keep_note(struct host *host, const struct request *request, bool known);
 void request_send(struct host *host, struct request *request, struct host_actions *actions);
-/* Returns whether the lock's queue wants something that the ACQUIRE under way does not ask for:
- * that processes wait instead of try, or an answer to a try. */
+/* Returns whether the lock's queue wants something that the ACQUIRE under way does not ask for: a
+ * grant for processes that wait, if it asks only for tries; or an answer to a try. */
 bool request_is_behind(const struct host *host, const struct request *request);
 /* Called when the coordinator has refused the tries of a request. Refuses the processes that
  * tried. */
@@ -97,9 +98,9 @@ void request_redirect(struct host *host, struct request *request, const struct m
  * wait. */
 void requests_owner(struct host *host, const struct message_partitions *partitions,
                     const struct message_agent *owner);
-/* Call it when these voters (bit by index) can be reached again. What was sent to them may be lost,
- * and a voter that was started again knows of no waiter. So requests are sent to them again. A
- * request whose first pause is not over waits for the end of that pause. */
+/* Call it when these voters (bit by index) can be reached again. What was sent to these voters may
+ * be lost, and a voter that was started again knows of no waiter. So requests are sent to these
+ * voters again. A request whose first pause is not over waits for the end of that pause. */
 void requests_voters_up(struct host *host, uint32_t voters);
 uint32_t requests_count(const struct host *host);
 int64_t requests_due_ns(const struct host *host);

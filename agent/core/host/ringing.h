@@ -1,17 +1,18 @@
 /*
- * Ringing: which locks are to be looked at because a process, or the agent itself, asked for it.
+ * Ringing: which locks are to be looked at because a process, or the agent itself, asked for a
+ * look.
  *
  * A process that needs the agent sets its lock's dirty bit in the region and rings: it sends the
  * frame RING over its connection. The agent then looks at every lock of that region whose bit is
  * set. A ring may be lost; each pass of repair.h looks at such locks later.
  *
- * The look at a region goes in pieces. The next piece begins behind the lock at which the last one
- * ended, so a lock that always rings does not keep others waiting. A process can set the bits as
- * fast as they are looked at, even without a ring. So after as many looks as one tick may have, the
- * namespace pauses.
+ * The look at a region goes in pieces. The next piece begins behind the lock at which the last
+ * piece ended, so a lock that always rings does not keep other locks waiting. A process can set the
+ * bits as fast as they are looked at, even without a ring. So after as many looks as one tick may
+ * have, the namespace pauses.
  *
- * Invariant: a dirty bit that was set before a ring arrived is looked at in this step, or the
- * namespace counts as left over for the next one.
+ * Invariant: a dirty bit that was set before a ring arrived is looked at in this step, or
+ * ringing_is_left() reports the namespace, so that the next step looks at it.
  */
 #ifndef HOST_RINGING_H
 #define HOST_RINGING_H

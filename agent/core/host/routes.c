@@ -87,9 +87,10 @@ static uint32_t route_other(const struct host *host, uint32_t voter, uint32_t tu
     return NONE;
 }
 
-/* A request goes to the coordinator first. The next try goes to it through another voter, and the
- * one after that to another voter, which passes it on. So a link that is cut in one direction, or a
- * wrong belief, delays no request for long. */
+/* A request goes to the coordinator first. The second try goes to the coordinator through another
+ * voter. The third try goes to another voter, which passes it on to the voter that it takes for the
+ * coordinator. So a link that is cut in one direction, or a wrong belief, delays no request for
+ * long. */
 struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
                           uint32_t turn)
 {

@@ -39,7 +39,8 @@ void route_learn(struct host *host, uint32_t partition, const struct message_age
 uint32_t routes_voters(struct host *host, uint32_t up, uint32_t heard, uint32_t refused);
 /* Returns whether the voter can be reached. */
 bool route_is_up(const struct host *host, uint32_t voter);
-/* Return what HOST_VOTERS said of the voter. Only people see this; nothing here depends on it. */
+/* Return what HOST_VOTERS said of the voter. Only answers to people use this; no route depends on
+ * it. */
 bool route_is_heard(const struct host *host, uint32_t voter);
 bool route_is_refused(const struct host *host, uint32_t voter);
 /* Returns the route of a request that was sent `tries` times before. If the route leads by way of

@@ -2,7 +2,7 @@
  * Seats: the memory in the region by which a handle waits for its lock and reads under it.
  *
  * A seat is given on demand. It consists of an entry in the queue, a reader's cell and a deadline.
- * It lies in a block of seats, which is chained to the lock's slot. This module keeps which chain a
+ * It lies in a block of seats, which is chained to the lock's slot. This module knows which chain a
  * block is in and which holder id a seat has. It reads the chains and ids from the region only
  * once, at adoption.
  *

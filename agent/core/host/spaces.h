@@ -49,8 +49,8 @@ bool space_is_sound(const struct host *host, uint32_t space);
 uint64_t space_lease(const struct host *host, uint32_t space);
 /* Publishes the session's lease. */
 void space_publish(struct host *host, uint32_t space);
-/* If the region shows another lease than the one published last, publishes the latter again.
- * Returns whether it did so. */
+/* If the region shows another lease than the one published last, publishes the last published lease
+ * again. Returns whether the region showed another lease. */
 bool space_mend_lease(struct host *host, uint32_t space);
 
 /* ---- Giving up ---- */
@@ -62,7 +62,7 @@ bool space_is_given_up(const struct host *host, uint32_t space);
 bool space_is_leaving(const struct host *host, uint32_t space);
 /* Returns how many slots are forgotten, counted from the first; 0 if the space is not leaving. */
 uint32_t space_left_slots(const struct host *host, uint32_t space);
-/* Returns the next slot to forget, and counts it as forgotten. */
+/* Returns the next slot to forget. The space then takes that slot for forgotten. */
 uint32_t space_leave_slot(struct host *host, uint32_t space);
 /* Notes that all slots are forgotten: the space is no longer leaving. */
 void space_has_left(struct host *host, uint32_t space);
@@ -74,8 +74,8 @@ void space_note_closing(const struct host *host, uint32_t space, int64_t until_n
 
 /* ---- What the grants of a namespace are worth ---- */
 
-/* Returns whether the namespace was given up in this session. Then this agent does not know of
- * older grants. */
+/* Returns whether the namespace was given up in this session. In that case this agent does not know
+ * the grants from before. */
 bool space_is_anew(const struct host *host, uint32_t space);
 /* Returns whether this agent's own store says which grants of that namespace it has. */
 bool space_grants_are_known(const struct host *host, uint32_t space);

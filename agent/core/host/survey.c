@@ -15,8 +15,8 @@ const struct host_counts *host_counts(const struct host *host)
     return &host->counts;
 }
 
-/* A time stamp in a region may be any number, even one of the future. An age above this one counts
- * as 0. */
+/* A time stamp in a region may be any number, even one of the future. An age above this bound is
+ * taken for 0. */
 #define AGE_MAX_NS (INT64_C(366) * 24 * 3600 * 1000000000)
 
 static int64_t age(int64_t now_ns, uint32_t since)

@@ -38,8 +38,8 @@ void watch_changed(struct host *host, struct lock_ref at);
 /* Called when the lock is about to lose its slot, and with it the bit of a noted change. If some
  * watchers were not notified of that change yet, makes all watchers look at everything. */
 void watch_slot_goes(struct host *host, struct lock_ref at);
-/* Called when a lock rang whose word has the bit of watches. Notes the change; if no watch is left,
- * takes the bit away instead. */
+/* Called when a lock rang, and the lock's word has the bit of watches. Notes the change; if no
+ * watch is left, takes the bit away instead. */
 void watch_ring_arrived(struct host *host, struct lock_ref at);
 /* For a region that was given up: forget the noted changes of one slot, or of the namespace. */
 void watch_lock_left(struct host *host, struct lock_ref at);

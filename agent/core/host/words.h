@@ -32,11 +32,12 @@ void word_put_in_force(struct host *host, struct lock_ref at, uint64_t token_fir
                        struct host_actions *actions);
 /* Returns the last token of the lock that was used, as its word says. */
 uint64_t word_token_used(const struct host *host, struct lock_ref at);
-/* Counts that something of that lock in the region was wrong and was put right. */
+/* Adds 1 to the namespace's number of repairs: something of that lock in the region was wrong and
+ * was put right. */
 void word_mended(struct host *host, struct lock_ref at);
 /* Returns the number of repairs in that namespace's region since the count was last reset. */
 uint64_t words_repairs(const struct host *host, uint32_t space);
-/* Counts a repair that concerned no single lock. */
+/* Adds 1 to the namespace's number of repairs, for a repair that concerned no single lock. */
 void words_count_repair(struct host *host, uint32_t space);
 /* Resets the count of repairs. */
 void words_forget_repairs(struct host *host, uint32_t space);

@@ -78,8 +78,8 @@ void ballots_init(struct quorum *quorum)
     }
 }
 
-/* Returns the voter of the mask `able` that the partition prefers; voter_count if the mask is
- * empty. */
+/* Returns the partition's preferred voter among those in the mask `able`; voter_count if the mask
+ * is empty. */
 static uint32_t preferred_of(const struct quorum *quorum, uint32_t p, uint8_t able)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
@@ -433,8 +433,9 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
     return false;
 }
 
-/* The majority must include this voter's own promise. What its own acceptor has is part of what it
- * reads (sync.c), so that acceptor must not accept under lower ballots any more. */
+/* The majority must include this voter's own promise. This voter's reading of the partition
+ * includes its own acceptor's registers (sync.c). So that acceptor must not accept under lower
+ * ballots any more. */
 static bool has_majority(const struct quorum *quorum, const struct ballot *partition)
 {
     return (partition->mask >> quorum->config->self & 1) != 0 &&
@@ -699,7 +700,8 @@ uint32_t ballots_coordinator(const struct quorum *quorum, uint32_t p)
     if (partition->state != PARTITION_OTHERS) {
         return quorum->config->self;
     }
-    uint32_t last = count; /* a voter that claims the partition, but whose claims do not count */
+    uint32_t last = count; /* a voter that claims the partition, but whose claims this voter
+                            * ignores */
     for (uint32_t voter = 0; voter < count; voter++) {
         if (voter != quorum->config->self && voters_claim(quorum, voter, p)) {
             if (voters_claims_count(quorum, voter)) {

@@ -2,7 +2,7 @@
  * Ballots: which partitions this voter coordinates, and under which ballot a majority has promised
  * them to it.
  *
- *   OTHERS -> PREPARING   this voter is the preferred one of those that can coordinate, and no
+ *   OTHERS -> PREPARING   of the voters that can coordinate, this one is the preferred one, and no
  *                         voter whose claims count claims the partition
  *          -> PREPARED    a majority promised: from here on the heartbeats claim the partition
  *          -> OTHERS      this voter resigned: it hears no majority, or a round is stuck, or it is
@@ -65,7 +65,7 @@ uint64_t ballots_of(const struct quorum *quorum, uint32_t partition);
 int64_t ballots_prepared_ns(const struct quorum *quorum, uint32_t partition);
 int64_t ballots_left_ns(const struct quorum *quorum, uint32_t partition);
 /* Returns whether a voter other than `voter` coordinates the partition, as far as is known here.
- * This voter counts as such a voter too. */
+ * The result is true also if that coordinator is this voter. */
 bool ballots_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter);
 /* The voter that coordinates the partition, as far as is known here; voter_count if no voter
  * does. */
@@ -95,8 +95,8 @@ void ballots_preempted(struct quorum *quorum, uint32_t partition, uint64_t highe
 /* Call it for a round with the voters that has no majority yet. If the round is stuck, this voter
  * reviews at once whether to resign. */
 void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
-/* Call it when the record of stores changed. Promises that were counted no longer count, and every
- * partition that this voter coordinates is prepared anew. */
+/* Call it when the record of stores changed. Promises that were counted before are no longer valid,
+ * and every partition that this voter coordinates is prepared anew. */
 void ballots_recount(struct quorum *quorum);
 /* A connection to that agent was made. Sends it OWNER if this voter has just taken over a
  * partition. */

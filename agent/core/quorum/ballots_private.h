@@ -35,7 +35,7 @@ struct ballots {
     int64_t prepare_ns;     /* when to send PREPARE the next time; NEVER: no time is set */
     int64_t retry_ns;       /* when to review all partitions the next time; NEVER: no time is set */
     bool announcing;        /* MESSAGE_OWNER is being sent to the hosts, one after the other */
-    uint32_t announce_next; /* the index of the agent that gets it next */
+    uint32_t announce_next; /* the index of the agent that gets MESSAGE_OWNER next */
     struct message_partitions announce;
     uint64_t announce_ballot;
 };

@@ -25,11 +25,10 @@
 struct bounds;
 
 struct bounds *bounds_lay_out(struct arena *arena, const struct quorum_limits *limits);
-/* Makes the bounds count from the numbers known now. Call it when everything is loaded from the
- * store. */
+/* Sets the bounds by the numbers known now. Call it when everything is loaded from the store. */
 void bounds_start(struct quorum *quorum);
-/* Makes the bound of rounds count from the rounds known now. Call it when this voter has started
- * over, and votes from now on. */
+/* Sets the bound of rounds by the rounds known now. Call it when this voter has started over, and
+ * votes from now on. */
 void bounds_rounds(struct quorum *quorum);
 /* Returns whether all numbers that a valid message names are within their bounds. If not, logs
  * that. */

@@ -2,13 +2,13 @@
  * The record of stores, HELLO, and what was seen of other stores. See members.h.
  *
  * Until a store votes, its messages report the commit that it had when it was opened. That number
- * is persisted as the store's own line of `seen`. Why: a process that starts and ends without
- * voting makes commits too, and by such commits an old copy of a store must not catch up with the
- * commits that other voters have seen. So the first commit that a process makes contains the line,
- * whatever that commit is for and whatever the voter's status is (members_keep_opened,
- * keep_opened). The line is deleted when the store votes. Higher commits are reported only once the
- * deletion is durable. From then on they are reported at once, so any message that shows a vote
- * also shows a commit that contains that vote.
+ * is persisted as the store's own row of `seen`. Why: a process that starts and ends without voting
+ * makes commits too, and by such commits an old copy of a store must not catch up with the commits
+ * that other voters have seen. So the first commit that a process makes contains that row, whatever
+ * that commit is for and whatever the voter's status is (members_keep_opened, keep_opened). The row
+ * is deleted when the store votes. Higher commits are reported only once the deletion is durable.
+ * From then on each commit is reported at once, so any message that shows a vote also shows a
+ * commit that contains that vote.
  */
 #include "members.h"
 
@@ -26,8 +26,8 @@ enum {
     WAIT_LOG_AGAIN_MS = 60000,
 };
 
-/* In the store's own line of `seen`: the store had no commit when it was opened. 0 would mean that
- * there is no line. */
+/* In the store's own row of `seen`: the store had no commit when it was opened. 0 would mean that
+ * there is no such row. */
 #define OPENED_EMPTY ((uint64_t)INT64_MAX)
 
 static bool id_equal(const uint64_t a[2], const uint64_t b[2])
@@ -85,7 +85,7 @@ bool members_rules_match(const struct quorum *quorum, uint64_t digest)
 }
 
 /* The store's commit when it was opened. If an earlier process opened the store and never voted,
- * the lower commit of that time counts. */
+ * returns the lower commit that the store had then. */
 static uint64_t opened_commit(const struct quorum *quorum)
 {
     uint64_t opened = quorum->members->opened_commit;
@@ -198,8 +198,8 @@ void members_vote(struct quorum *quorum)
     if (own(quorum)->kept_commit != 0) {
         quorum->members->opened_commit = opened_commit(quorum);
         keep_own_commit(quorum, 0);
-        /* The next commit deletes the line; if a commit is under way now, the commit after it
-         * does. */
+        /* The next commit deletes the store's own row of `seen`. If a commit is under way now, the
+         * commit after that one does. */
         quorum->members->vote_commit = quorum->members->commit +
                                        (quorum->members->committing ? 2 : 1);
     }
@@ -269,8 +269,8 @@ static uint32_t voter_named(const struct quorum *quorum, const struct message_ag
     return at;
 }
 
-/* Returns that voter's line for a HELLO. Without a record, the line has the store id from the
- * voter's own HELLO, and generation 0. */
+/* Returns that voter's line of the record, for a HELLO. Without a record, the line has the store id
+ * from the voter's own HELLO, and generation 0. */
 static struct message_member line_reported(const struct quorum *quorum, uint32_t voter)
 {
     const struct member *member = &quorum->members->of[voter];
@@ -402,7 +402,7 @@ static void note_own_line(struct quorum *quorum, const struct message *message,
     }
 }
 
-/* Adopts each line that has a higher generation than the one here. */
+/* Adopts each line of the message that has a higher generation than this voter's line. */
 static void merge(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -504,8 +504,8 @@ static void note_voter(struct quorum *quorum, uint32_t voter, const struct messa
     }
 }
 
-/* Returns whether the sender's rules contradict this voter's. Logs that once for as long as it
- * lasts. */
+/* Returns whether the sender's rules contradict this voter's. Logs a contradiction once, until it
+ * has ended. */
 static bool contradicts(struct quorum *quorum, const struct message *message, bool *logged)
 {
     struct message_rules rules;
@@ -574,9 +574,10 @@ void members_learn(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Persists the commits seen of other stores. That makes a commit here, which the other voters see
- * and would persist in turn, without end. So it waits until the seen commit of some store is
- * `behind` commits above the persisted one: two, or one if something else is committed anyway. */
+/* Persists the commits seen of other stores. To persist them is a commit of this store, which the
+ * other voters would see and persist in turn, without end. So it waits until the seen commit of
+ * some store is `behind` commits above the persisted one: two, or one if something else is
+ * committed anyway. */
 static void keep_seen(struct quorum *quorum, uint64_t behind)
 {
     struct members *members = quorum->members;

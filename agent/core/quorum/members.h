@@ -58,7 +58,7 @@ bool members_votes(const struct quorum *quorum);
 enum message_voter_status members_status(const struct quorum *quorum);
 /* Another voter's status, as that voter last reported it. */
 enum message_voter_status members_status_of(const struct quorum *quorum, uint32_t voter);
-/* The generation in that voter's line of the record; 0 if there is no line. */
+/* The generation in that voter's line of the record of stores; 0 if there is no line. */
 uint32_t members_generation(const struct quorum *quorum, uint32_t voter);
 /* The membership number that this voter writes into headers. */
 uint32_t members_number(const struct quorum *quorum);
@@ -81,8 +81,8 @@ void members_promise(struct quorum *quorum, const struct message *message);
 /* For a voter that starts over: notes that a listing was read to its end. */
 void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                           uint32_t partition);
-/* At the end of a step that persists anything, also persists the commits that were seen of other
- * stores: then that costs no commit of its own. */
+/* Call it at the end of each step. If the step persists anything, the commits that were seen of
+ * other stores are persisted too, because that then costs no extra commit. */
 void members_end_step(struct quorum *quorum);
 int64_t members_tick(struct quorum *quorum);
 

@@ -13,8 +13,8 @@
  *
  * The voter also waits for a full session time-to-live from the start. A mark may exist at one
  * other voter only. With the copy that PULL makes here it is at two voters, which can be a
- * majority. A majority of marks must not arise while a lease may still count that rests on an
- * acknowledgement by the old store.
+ * majority. A majority of marks must not arise while the lease may last that an acknowledgement by
+ * the old store extended.
  *
  * After SYNC this voter promises the ballot of PREPARE itself, durably, and votes. It coordinates
  * nothing under that ballot. Why N/2 + 1 of the others: a majority that included the old store has
@@ -50,7 +50,7 @@ void rejoin_start(struct quorum *quorum)
     quorum->members->rejoin.next_ns = NEVER;
 }
 
-/* The phases after REPORT begin again: what they counted no longer counts. */
+/* The phases after REPORT begin again, because what they counted is no longer valid. */
 void rejoin_recount(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;

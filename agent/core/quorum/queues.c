@@ -199,8 +199,8 @@ static void propose(struct quorum *quorum, struct operation *operation, struct p
                operation->spared != 0 ? SPARED_MS : RESEND_MS);
 }
 
-/* For an operation without requests. Ends it, or keeps it for a while if it knows that the name had
- * an owner. */
+/* For an operation without requests. Ends the operation, or keeps it for a while if it knows that
+ * the name had an owner. */
 static void rest(struct quorum *quorum, struct operation *operation)
 {
     int64_t until_ns = wait_order_ns(quorum, operation);

@@ -52,7 +52,7 @@ void queues_accepted(struct quorum *quorum, const struct message *message);
 /* ---- Changes elsewhere ---- */
 
 /* Call it when ballots of partitions have changed. It ends the rounds under other ballots, and
- * looks again at the operations that wait. */
+ * decides the waiting operations again. */
 void queues_ballots_changed(struct quorum *quorum);
 /* Notes that the voter may claim other partitions than before. */
 void queues_claims_changed(struct quorum *quorum, uint32_t voter);

@@ -2,8 +2,8 @@
  * Decides the next value of a name from the last value and the queue of requests. Requests other
  * than acquires come first, then the acquires in order of arrival. An acquire that has to wait
  * holds back the acquires behind it. So readers that came after a writer do not starve it, and
- * readers between two writers are granted together. This file remembers nothing: a decision counts
- * once its value is chosen.
+ * readers between two writers are granted together. This file remembers nothing: a decision takes
+ * effect once its value is chosen.
  *
  * A repeated request is answered from the value itself: with the grant that its host has, or with
  * the fact that the version is gone.

@@ -11,15 +11,16 @@
  *
  * Each voter measures by its own clock:
  *
- *   of each other voter   when it echoes a newer heartbeat of this voter: the age of the one that
- *                         it echoed before. That includes the times when either process did not
- *                         run, the delay of the link, and silence
+ *   of each other voter   when the other voter echoes a newer heartbeat of this voter, the age of
+ *                         the heartbeat that the other voter echoed before. The age includes the
+ *                         times when either process did not run, the delay of the link, and
+ *                         silence
  *   of its own rounds     how long a majority took to answer, even if the round was given up before
  *
- * The second-longest measurement counts. An event that happens once (a process is stopped and
+ * The timeout is made from the second-longest measurement. An event that happens once (a process is stopped and
  * continued, a cable is moved) does not predict the next one.
  *
- * Of the other voters, only the fastest ones that form a majority with this voter count. So a
+ * Only measurements of the fastest voters that form a majority with this voter are used. So a
  * minority that is slow or away does not change the timeout, and is replaced as fast as ever. A
  * measurement is forgotten after one to two windows. A voter whose link breaks is suspected at
  * once, without a timeout.

@@ -511,8 +511,8 @@ void transport_certified(nng_stream *stream, char *out)
     char *name = NULL;
 
     if (nng_stream_get_string(stream, NNG_OPT_TLS_PEER_CN, &name) == 0 && name != NULL) {
-        /* A certificate without a common name belongs to no agent, and must not look like a name
-         * that is not known. */
+        /* A certificate without a common name belongs to no agent. out must not stay "", which
+         * would mean that the peer's name is not known. */
         snprintf(out, TRANSPORT_NAME_SIZE, "%s", name[0] != '\0' ? name : "(nobody)");
         nng_strfree(name);
     }

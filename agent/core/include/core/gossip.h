@@ -29,7 +29,7 @@
  * algorithms for replicated database maintenance", 1987.) Peers are the VIEW agents that rendezvous
  * hashing ranks highest for this one among those alive, and this agent answers any sender: so an
  * agent dials about 2 * VIEW others, not n. Now and then an agent also tries one that was silent
- * for long. So the halves of a parted cell meet again.
+ * for long. That is how the halves of a parted cell meet again.
  *
  * An agent without a peer sends nothing and wants no tick.
  *
@@ -180,8 +180,8 @@ void gossip_put_owned(struct gossip *gossip, const struct message_partitions *ow
 
 /* ---- what is known ---- */
 
-/* Finds the voter that coordinates the partition, by the latest report. Returns false if none is
- * known. */
+/* Finds the voter that coordinates the partition, by the latest report. Returns false if no such
+ * voter is known. */
 bool gossip_owner(const struct gossip *gossip, uint32_t partition, struct message_agent *out);
 
 /* Finds the first lock name that comes after `after` in byte order (size 0: the very first), begins
@@ -202,8 +202,8 @@ struct gossip_view {
 bool gossip_lock_next(const struct gossip *gossip, const void *name, size_t size, int64_t now_ns,
                       uint32_t *at, struct gossip_view *out);
 
-/* Returns the longest time that passed since an agent's last sign of life. Agents that were silent
- * for too long do not count. -1 if no other agent counts. */
+/* Returns the longest time that passed since an agent's last sign of life. Leaves out agents that
+ * were silent for too long. Returns -1 if no other agent remains. */
 int64_t gossip_age_ns(const struct gossip *gossip, int64_t now_ns);
 
 struct gossip_agent_view {

@@ -82,7 +82,7 @@ enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
 struct host_peer {
     int64_t pid; /* in the agent's pid namespace; 0: in none that it can see */
     int64_t uid;
-    int64_t account; /* the account that its quotas count under, usually the uid; 0: no quotas */
+    int64_t account; /* the account whose quotas the client uses, usually the uid; 0: no quotas */
     char command[HFI_FRAME_COMMAND_MAX + 1];
     uint8_t rights[HOST_NAMESPACES_MAX];
 };
@@ -101,7 +101,8 @@ enum host_event_kind {
     HOST_RING,    /* a client sent RING: look at the region's locks that have their dirty bit set */
     HOST_MESSAGE, /* from the quorum, message_is_for_host() */
     HOST_LEASE,   /* the session's state or deadline changed */
-    /* the voters that can be reached changed; before the first such event all count as up */
+    /* the voters that can be reached changed; before the first such event the host takes all voters
+     * for reachable */
     HOST_VOTERS,
     HOST_TICK,
 };
@@ -146,7 +147,8 @@ enum host_action_kind {
     HOST_PERSIST_NO_SLOT,
     HOST_SEND,  /* a message to a voter, or to another agent */
     HOST_REPLY, /* a frame for a client; fds says which descriptors go with it */
-    /* comes before the frame WELCOME: the connection belongs to this client; make its record */
+    /* comes before the frame WELCOME: the connection belongs to this client, and the driver makes
+     * the client's record */
     HOST_WELCOMED,
     HOST_HANG_UP, /* close the client's socket: it broke the rules (text says how) */
     HOST_FORGET,  /* the client is gone and nothing refers to it any more: remove its record */
@@ -258,8 +260,8 @@ void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count);
 /* Before START: sets the notes of lock-delays in milliseconds, as the previous agent left them
  * (host/delays.h). count is at most HOST_DELAYS_MAX. The memory outlives the agent, is all zeros at
  * first, and is borrowed. While clients of the previous agent may still open their locks again, a
- * grant covers the noted lock-delays. Without notes, handles that are not known count with the
- * API's default. */
+ * grant covers the noted lock-delays. Without notes, the host assumes the API's default lock-delay
+ * for handles that it does not know. */
 void host_set_delays(struct host *host, _Atomic uint16_t *delays_ms, uint32_t count);
 
 /* The note of a namespace's region, in memory that outlives the agent and that no client maps; all
@@ -268,15 +270,16 @@ struct host_region_note {
     _Atomic uint64_t name_hash;   /* set by the driver: a hash of the namespace's name; 0: no
                                    * namespace */
     _Atomic uint64_t incarnation; /* set by the driver; 0: not known */
-    /* until then a lock of the namespace may be closed, or a hold may last in a region that was
-     * given up */
+    /* until this time a lock of the namespace may be closed, or a hold may last in a region that
+     * was given up */
     _Atomic int64_t closed_ns;
     _Atomic uint32_t anew_epoch; /* the namespace was given up in that session; 0: in none */
     _Atomic uint32_t given_up;   /* the region was given up, and no other region is there yet */
 };
 
 /* Before START: sets the note of a namespace's region, as the previous agent left it
- * (host/regions.c). Borrowed. Without it, what is noted ends with this process. */
+ * (host/regions.c). Borrowed. Without a note in such memory, the next agent does not learn what
+ * this agent notes of the region. */
 void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note);
 
 /*
@@ -323,7 +326,7 @@ bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uin
  * Between steps, or before START: gives up the namespace's region, which became rubbish or was not
  * adopted (host/regions.c). From now on no lock of the namespace is opened: HF_EUNSERVED.
  * deadline_ns is the last deadline that may have been published there. If this host core published
- * a later one, the later one counts. Returns when another region may be made in its place.
+ * a later deadline, it uses that one instead. Returns when another region may be made in its place.
  */
 int64_t host_give_up_region(struct host *host, uint32_t space, int64_t deadline_ns);
 /* Between steps, before the region is given up: replaces the region's memory, which must not be

@@ -12,9 +12,9 @@
  *   2. It sends a message that quorum_waits_for_disk() only when every row that was to be persisted
  *      before the message is durable. It may send any other message at once.
  *   3. It gives a message that is addressed to this agent itself to a later step (or to the host
- *      core, if message_is_for_host()), under the same rule: this voter's own vote counts when it
- *      is durable, like any other vote. Such messages are neither lost nor reordered. All other
- *      messages may be lost, repeated and reordered.
+ *      core, if message_is_for_host()), under the same rule: this voter's own vote is counted only
+ *      when it is durable, like any other vote. Such messages are neither lost nor reordered. All
+ *      other messages may be lost, repeated and reordered.
  *
  * If persisting fails, no message of that batch may be sent, and the process must end, because its
  * memory is ahead of its disk.
@@ -48,11 +48,11 @@ enum {
     /* Inside the core an agent's index is a u16. */
     QUORUM_AGENTS_MAX = 65000,
     /* The time between two heartbeats of a voter, and the shortest suspicion timeout: how long a
-     * voter that is silent still counts as alive. */
+     * silent voter is still taken for alive. */
     QUORUM_HEARTBEAT_MS = 100,
     QUORUM_TAKEOVER_MS = 400,
-    /* The longest suspicion timeout. It grows from QUORUM_TAKEOVER_MS up to this if a majority is
-     * slow. */
+    /* The longest suspicion timeout. The timeout grows from QUORUM_TAKEOVER_MS up to this bound if
+     * a majority is slow. */
     QUORUM_SUSPICION_MAX_MS = 5000,
 };
 
@@ -173,7 +173,7 @@ bool quorum_ready(const struct quorum *quorum);
 /* For a voter that resigned (RESIGN). quorum_handed_over() returns whether other voters claim every
  * partition that this voter coordinated, and have received the requests that waited here.
  * quorum_resigned() returns whether nothing is left to do: all is handed over, or no voter is there
- * that could take over. Neither function has to become true ever. */
+ * that could take over. Both functions may return false for ever. */
 bool quorum_handed_over(const struct quorum *quorum);
 bool quorum_resigned(const struct quorum *quorum);
 
@@ -209,7 +209,7 @@ void quorum_header(const struct quorum *quorum, enum message_kind kind, struct m
 void quorum_set_commit(struct quorum *quorum, uint64_t commit);
 
 /* The driver has begun a commit with everything persisted so far. What is persisted from now on
- * goes into the next one. This lasts until quorum_set_commit(). */
+ * goes into the next commit. The commit is under way until quorum_set_commit(). */
 void quorum_committing(struct quorum *quorum);
 
 /* Before START: fills in a row that must be in the first commit of this process, if the driver
@@ -218,7 +218,8 @@ void quorum_committing(struct quorum *quorum);
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
     __attribute__((warn_unused_result));
 
-/* Returns the commit that messages report. members.c says when that is not the last one. */
+/* Returns the commit that messages report. members.c says when that is not the last durable
+ * commit. */
 uint64_t quorum_reported_commit(const struct quorum *quorum);
 
 /* What this voter did since it started. For people. */

@@ -51,8 +51,8 @@ struct lease_file {
     _Atomic uint16_t *delays_ms;      /* in noted */
     struct lease_file_notes *notes;   /* in shared; NULL if room.regions is 0 */
     struct host_region_note *regions; /* in notes; room.regions entries */
-    bool counts;                      /* the page has a deadline of the session in the file;
-                                       * lease_file_share() put it into *found */
+    bool counts;                      /* the page has a deadline of the file's session, and
+                                       * lease_file_share() returned that deadline in *found */
     bool regions_count; /* the agent that wrote that deadline also wrote the notes of the regions */
     struct lease_file_room room;
 };
@@ -77,8 +77,9 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
 bool lease_file_share(struct lease_file *file, int folder, const char *name,
                       const struct lease_file_room *room, struct lease_record *found)
     __attribute__((warn_unused_result));
-/* Makes the notes of the regions count from now on, even if the agent is killed before the next
- * deadline. Called when the notes have everything that the previous agent may have left. */
+/* Makes the next agent use the notes of the regions, even if this agent is killed before it writes
+ * a deadline. Called when the notes say everything that the previous agent may have noted
+ * elsewhere. */
 void lease_file_count_notes(struct lease_file *file);
 /* Returns the number of the last commit that was noted; 0 if none was. */
 uint64_t lease_file_commit(const struct lease_file *file);

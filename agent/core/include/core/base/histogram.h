@@ -20,7 +20,8 @@ struct histogram {
 /* The upper bound (inclusive) of a bucket below HISTOGRAM_BOUNDS. */
 int64_t histogram_bound_ns(uint32_t bucket);
 
-/* A negative duration counts as 0. It can arise because two clocks are read one after the other. */
+/* A negative duration is added as 0. It can arise because two clocks are read one after the
+ * other. */
 void histogram_add(struct histogram *histogram, int64_t duration_ns);
 
 #endif

@@ -2,9 +2,9 @@
  * Rate limits of the log. A subject may have `burst` lines at once, and after that one line in each
  * interval. The next line says how often the event has happened since the last line.
  *
- * A table has a limit for each agent, so that one agent's messages do not hide another's. At most
- * LOG_LIMIT_AGENTS agents get lines in a minute, because without TLS a stranger can invent names.
- * Invented names hide no voter: each voter has a limit of its own.
+ * A table has a limit for each agent, so that the lines about one agent do not use up those about
+ * another agent. At most LOG_LIMIT_AGENTS agents get lines in a minute, because without TLS a
+ * stranger can invent names. Invented names hide no voter: each voter has a limit of its own.
  *
  * Pure. The caller owns the memory, which is all 0 at first.
  */
@@ -40,8 +40,8 @@ struct log_limits {
     struct log_limit voters[MESSAGE_VOTERS_MAX];
 };
 
-/* Counts an event. Returns how often it has happened since the last line, this one included, if a
- * line is due now; otherwise 0. now_ns is above 0. */
+/* Counts an event. If a line is due now, returns how often the event has happened since the last
+ * line, this time included. Otherwise returns 0. now_ns is above 0. */
 uint32_t log_limit_add(struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
     __attribute__((warn_unused_result));
 

@@ -1,9 +1,10 @@
 /*
- * Names: each lock name is stored once, and has a number (its id) while it is in use.
+ * Names: the table stores each lock name once, and gives it a number (its id) while the name is in
+ * use.
  *
  * The quorum core attaches its registers to names, the host core its locks. A name is removed when
- * neither refers to it any more. Entries lie in one arena, each as long as its name needs: a name
- * of 32 bytes costs 52 bytes, and about 4 for its bucket. An id is the entry's position. So it
+ * neither core refers to it any more. Entries lie in one arena, each as long as its name needs: a
+ * name of 32 bytes costs 52 bytes, and about 4 for its bucket. An id is the entry's position. So it
  * never changes while the name lives, and may belong to another name later.
  *
  * The table of buckets grows by one bucket for each name (linear hashing, Litwin 1980). So no
@@ -57,8 +58,8 @@ void names_drop(struct names *names, uint32_t id);
  * removed. */
 const uint8_t *names_bytes(const struct names *names, uint32_t id, size_t *length);
 
-/* Each of the two cores attaches an index to a name (NAMES_NONE at first): the quorum core the
- * index of its register, the host core that of its lock. */
+/* Each of the two cores attaches an index to a name (NAMES_NONE at first): the quorum core attaches
+ * the index of the name's register, and the host core the index of the name's lock. */
 uint32_t names_register(const struct names *names, uint32_t id);
 void names_set_register(struct names *names, uint32_t id, uint32_t index);
 uint32_t names_lock(const struct names *names, uint32_t id);

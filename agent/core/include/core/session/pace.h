@@ -30,14 +30,15 @@ struct pace_reading {
 
 /* How long something took lately. All 0 at first. */
 struct recent {
-    uint64_t count;      /* how often it happened, in all */
-    int64_t last_ns;     /* how long it took the last time */
-    int64_t worst_ns[2]; /* the longest in this minute, and in the one before */
+    uint64_t count;      /* how often the event happened, in all */
+    int64_t last_ns;     /* how long the event took the last time */
+    int64_t worst_ns[2]; /* the longest duration in this minute, and in the minute before */
     int64_t minute_ns;   /* when this minute began */
 };
 
 void recent_add(struct recent *recent, int64_t now_ns, int64_t took_ns);
-/* The longest duration in the last two minutes in which it happened; -1 if it never did. */
+/* The longest duration in the last two minutes in which the event happened; -1 if it never
+ * happened. */
 int64_t recent_worst_ns(const struct recent *recent);
 
 struct pace {
@@ -59,7 +60,7 @@ struct pace_watch {
 
 enum pace_news { PACE_NOTHING_NEW, PACE_DIFFERS, PACE_WELL_AGAIN };
 
-/* Adds a reading. A reading that contradicts the earlier ones does not count. */
+/* Adds a reading. A reading that contradicts the earlier readings is ignored. */
 void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading);
 
 /* Returns by how many millionths the rates of the two clocks differ at least. Call it only if

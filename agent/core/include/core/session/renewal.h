@@ -3,11 +3,11 @@
  * lease counts.
  *
  * A renewal goes to every voter each third of the session time-to-live (ttl), with the echo of that
- * voter's last acknowledgement. For each voter, the sending time of the latest renewal that the
- * voter acknowledged as extended counts. The lease runs from the latest time that the counted times
- * of a majority have reached. Its length is the ttl, shortened by max_drift. A voter that does not
- * know the echo answers "not extended", and the next renewal follows at once. So the first lease
- * takes two renewals.
+ * voter's last acknowledgement. Each voter has a counted time: when the latest renewal that the
+ * voter acknowledged as extended was sent. The lease runs from the latest time that the counted
+ * times of a majority have reached. Its length is the ttl, shortened by max_drift. A voter that
+ * does not know the echo answers "not extended", and the next renewal follows at once. So the first
+ * lease takes two renewals.
  *
  * Pure, as quorum.h says. Its only action is ACTION_SEND, to a voter's index. Time is
  * CLOCK_BOOTTIME in nanoseconds, never 0. It uses no memory beyond struct renewal.
@@ -125,10 +125,10 @@ void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_
                   struct actions *actions);
 
 /*
- * The clock runs at another rate than leases are counted with (astray), or does so no longer. When
- * it is astray, the lease ends at once: its deadline falls to now_ns, and no renewal extends it.
- * When the clock is right again, the renewals sent from then on extend it; the first is due at
- * once. Nothing happens if astray is as before.
+ * Call it when the driver finds that the clock runs at another rate than the lease assumes
+ * (astray), or no longer does. When it is astray, the lease ends at once: its deadline falls to
+ * now_ns, and no renewal extends it. When the clock is right again, the renewals sent from then on
+ * extend it; the first of them is due at once. Nothing happens if `astray` has not changed.
  */
 void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
 
