@@ -23,12 +23,12 @@
  * of the range. The host goes on only with tokens above the named token, so a late repeat names a
  * token that is no longer the present one.
  *
- * A change to SHARED names the last token that was used. It must be in the present range. Before
- * the host takes anything exclusively again, it was given a range above that token (host/grants.c),
- * so by then a late repeat's token is in no range of this version. The last token of the range
- * would not do: if part of the range is given back, a later range may end at the same token. (Hosts
- * of an earlier release do name the last token of the range. That is safe, because their whole
- * range counts as used.)
+ * A change to SHARED names the last token that was used. It must be in the present range. The host
+ * takes the lock exclusively again only with a range above that token (host/grants.c). By then a
+ * late repeat's token is in no range of this version. The last token of the range would not do: if
+ * part of the range is given back, a later range may end at the same token. (Hosts of an earlier
+ * release do name the last token of the range. That is safe, because after that their whole range
+ * is taken for used.)
  *
  * The sizes of ranges are a budget: docs/TIMEOUTS.md, "How long tokens last".
  */
@@ -283,8 +283,8 @@ static bool session_over(const struct quorum *quorum, const struct queued_reques
            request->epoch < sessions_epoch(quorum, request->agent);
 }
 
-/* Returns the exclusive grant, or the share, that the host already has; epoch 0 if it has none. If
- * it belongs to the request's own session, it is the answer, whatever mode the request asks for. */
+/* Returns the exclusive grant, or the share, that the host already has; epoch 0 if it has none. A
+ * part of the request's own session is the answer, whatever mode the request asks for. */
 static struct share own_part(struct plan *plan, uint16_t agent)
 {
     struct share own = {.agent = agent};
@@ -306,8 +306,9 @@ static bool is_made_now(const struct plan *plan, const struct share *own)
 }
 
 /* Returns whether this process had proposed `own` for this request. Another voter's ballot may have
- * interrupted that proposal, so that this process did not learn whether it was chosen. Now that it
- * has read `own`, it knows, and `own` counts as made for this request. */
+ * interrupted that proposal, so that this process did not learn whether it was chosen. Now that
+ * this process has read `own`, it knows that the proposal was chosen, so `own` was made for this
+ * request. */
 static bool was_made(const struct queued_request *request, const struct share *own)
 {
     return request->version.ballot != 0 && message_order_equal(request->version, own->version);
@@ -326,8 +327,8 @@ static bool is_stale(const struct queued_request *request, const struct answered
  * through one voter or another. The end of a session does not remove this request by itself: nobody
  * asks for the end of a session that holds nothing. Without this check, the lock would be granted
  * to the request for nothing, and the request would occupy a place (queues_quota.c) until then. The
- * same is true of the requests of an agent that was killed. If the host is there after all, it asks
- * again, and reports how long it has waited.
+ * requests of an agent that was killed are removed in the same way. If the host is there after all,
+ * it asks again, and reports how long it has waited.
  */
 static bool is_unseen(const struct quorum *quorum, const struct queued_request *request)
 {
@@ -337,8 +338,8 @@ static bool is_unseen(const struct quorum *quorum, const struct queued_request *
     return step_now_ns(quorum) - seen_ns > rules_long_ns(quorum, longest_ns);
 }
 
-/* Returns whether the present grant blocks the request. A grant or share of another host does, and
- * so does one of an older session of the same host. */
+/* Returns whether the present grant blocks the request. A grant or share of another host blocks it,
+ * and so does a grant or share of an older session of the same host. */
 static bool in_the_way(struct plan *plan, const struct queued_request *request)
 {
     switch (plan->value.mode) {
@@ -393,8 +394,8 @@ static enum outcome grant_exclusive(struct plan *plan, const struct queued_reque
 
 /* ---- Tries ---- */
 
-/* Returns whether an owner that blocks the request has answered a probe for it, and still has the
- * grant that was in use. */
+/* Returns whether an owner that blocks the request has answered a probe for the request with "in
+ * use", and still has the grant of that answer. */
 static bool is_in_use(struct plan *plan, const struct queued_request *request)
 {
     const struct operation *operation = plan->operation;
@@ -448,7 +449,7 @@ static void note_blocked(struct plan *plan, struct queued_request *request)
         plan->blocked = request;
     }
     plan->again = plan->again || (request->probes && request->probe != 0 && !other);
-    /* The owners changed since they were asked, so the new owners are to be asked. */
+    /* The owners have changed since the last probe, so the new owners are to be asked. */
     request->probes = request->probes || (request->probe != 0 && other);
     plan->probes = plan->probes || (request->probes && !request->refused);
     plan->reads = plan->reads ||
@@ -541,8 +542,8 @@ static enum outcome decide(struct quorum *quorum, struct plan *plan, struct queu
     }
 }
 
-/* Corrects the outcome of a request if a later one in the same plan ended its grant: a give-back
- * after an amendment, or the end of the session. */
+/* Corrects the outcome of a request if a later request in the same plan ended its grant: a
+ * give-back after an amendment, or the end of the session. */
 static void look_again(struct plan *plan, struct queued_request *request)
 {
     bool amended = request->outcome == OUTCOME_AMENDED;

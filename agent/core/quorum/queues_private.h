@@ -4,9 +4,9 @@
  *   queues_request.c   brings a host's request into the queue of its name, or to another voter
  *   queues.c           the operations and their rounds with the voters
  *   queues_handover.c  passes the queues on to the voter that coordinates next
- *   queues_answer.c    answers the hosts; has idle shares recalled for an upgrade that it refuses
+ *   queues_answer.c    answers the hosts; recalls idle shares for an upgrade that it refuses
  *   queues_wait.c      the waits of operations: times, sessions in the way, recalls
- *   queues_plan.c      decides the next value from the last one and the queue
+ *   queues_plan.c      decides the next value from the last value and the queue
  *   queues_answered.c  remembers the last answers
  *   queues_quota.c     limits how many requests of one host may wait
  *   queues_table.c     the table of operations
@@ -25,9 +25,9 @@ enum {
     VAIN_KEPT = 256,            /* a power of two */
     OPERATIONS_PER_REQUEST = 2, /* a name keeps its operation for a moment after its last request */
     ORDER_WAIT_MS = 100, /* how long a new coordinator waits for hosts to repeat earlier acquires */
-    /* The same for the only voter of a cell after a start. Hosts first have to connect to the voter
-     * again, which they try twice a second. The wait is shorter than a second because a try waits a
-     * second for a grant: a free lock must not look busy. */
+    /* ORDER_WAIT_MS for the only voter of a cell after a start. Hosts first have to connect to the
+     * voter again, which they try twice a second. The wait is shorter than a second because a try
+     * waits a second for a grant: a free lock must not look busy. */
     ORDER_WAIT_ONLY_MS = 700,
     /* The most actions that one operation needs at once. It may answer requests, and one answer may
      * be a break that goes to every owner. Or it may send a recall to every owner. (Answers to
@@ -43,7 +43,8 @@ _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
 /* What one agent has of the requests and operations. */
 struct quota {
     uint32_t waiting;  /* the first operation that waits for this agent's session to end */
-    uint32_t acquires; /* how many acquires it has in queues; others: how many other requests */
+    uint32_t acquires; /* acquires: how many acquires the agent has in queues; others: how many
+                        * other requests */
     uint32_t others;
     struct log_limit refused; /* limits the log lines about its refused requests */
 };
@@ -54,7 +55,8 @@ enum outcome {
     OUTCOME_AMENDED,
     OUTCOME_GIVEN_BACK,
     OUTCOME_BREAK,
-    OUTCOME_ANSWERED,  /* a late repeat: it gets the same answer as the first time */
+    OUTCOME_ANSWERED,  /* a late repeat of a request, which gets the same answer as the first
+                        * time */
     OUTCOME_HOST_GONE, /* its host is gone: the request gets no answer */
     OUTCOME_REFUSED_FULL,
     OUTCOME_REFUSED_NOT_OWNER,
@@ -66,31 +68,33 @@ enum outcome {
 };
 
 struct queued_request {
-    uint32_t next; /* the next in its operation's queue, or in the free list */
+    uint32_t next; /* the next request in the operation's queue, or in the free list */
     uint32_t epoch;
     uint64_t id;
-    int64_t arrived_ns; /* when it first arrived; ACQUIRE: as its host reports, perhaps elsewhere */
+    int64_t arrived_ns; /* when the request first arrived; ACQUIRE: when it first arrived at any
+                         * voter, as its host reports */
     int64_t seen_ns;    /* when its last copy arrived, from the host or from a voter */
     uint64_t probe;     /* ACQUIRE with tries: the number of its first probe; 0: none yet */
-    uint32_t waited_ms; /* ACQUIRE: as its newest copy reports it */
-    struct message_order version; /* ACQUIRE: the grant that this process last proposed for it */
+    uint32_t waited_ms; /* ACQUIRE: as the request's newest copy reports it */
+    struct message_order version; /* ACQUIRE: the grant that this process last proposed for the
+                                   * request */
     uint64_t token; /* AMEND: token_last, or token_used; GIVE_BACK: token_used; BREAK: user */
     uint16_t agent;
     uint16_t lock_delay_ms;
     uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */
     uint8_t mode;    /* BREAK: whether to break at once, without a lock-delay */
-    uint8_t relay;   /* the voter that passed it on, or ACTION_NO_RELAY */
+    uint8_t relay;   /* the voter that passed the request on, or ACTION_NO_RELAY */
     uint8_t outcome; /* decided: the answer to send when the round's value is chosen */
     uint8_t tries;   /* ACQUIRE: enum message_tries, of its newest copy */
-    bool probes;     /* ACQUIRE with tries: ask the owners that block it */
+    bool probes;     /* ACQUIRE with tries: ask the owners that block the request */
     bool refused;    /* ACQUIRE with tries: processes that only try are answered that the lock is in
                       * use */
-    bool again;      /* ACQUIRE: it was answered before, see queues_answered.c */
+    bool again;      /* ACQUIRE: the request was answered before, see queues_answered.c */
     bool fresh;      /* ACQUIRE with a grant: the grant was made for this request */
     bool has_used;   /* AMEND: token is token_used */
 };
 
-/* A break that was passed on to the owners. It concerns only grants up to that version. */
+/* A break that was passed on to the owners. The break concerns only grants up to `version`. */
 struct break_forwarded {
     uint64_t id; /* the request's id; 0: the entry is free */
     struct message_order version;
@@ -128,10 +132,10 @@ enum operation_state {
 
 /* A lock name that has requests, or had one a moment ago. */
 struct operation {
-    uint32_t chain;          /* the next in its hash bucket, or in the free list */
+    uint32_t chain;          /* the next operation in its hash bucket, or in the free list */
     uint32_t previous, next; /* in its partition's list */
     uint32_t name;
-    uint32_t first, last; /* its queue of requests; acquires in order of arrival */
+    uint32_t first, last; /* the operation's queue of requests; acquires in order of arrival */
     /* its neighbours in the list of operations that wait for the agent waits_for */
     uint32_t wait_previous, wait_next;
     uint16_t waits_for; /* the agent whose session blocks this operation, or AGENTS_NONE */
@@ -161,9 +165,10 @@ struct operation {
 
 /* The operations of a partition. */
 struct queue_partition {
-    uint32_t first; /* the first of its operations */
-    uint32_t busy;  /* how many of its operations have a round under way */
-    uint64_t saw;   /* its ballot and state when its operations were last looked at, packed */
+    uint32_t first; /* the first operation of the partition */
+    uint32_t busy;  /* how many operations of the partition have a round under way */
+    uint64_t saw;   /* the partition's ballot and state, packed, when its operations were last
+                     * looked at */
 };
 
 struct queues {
@@ -202,15 +207,16 @@ struct plan {
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
     /* The following fields are about the acquires that have to wait. */
-    /* for some of them processes wait (not only try); the first of these is of the agent
-     * `waiter` */
+    /* for some blocked acquires processes wait (not only try); the first such acquire is of the
+     * agent `waiter` */
     bool waits;
     uint16_t waiter;
     bool writes;  /* some of the waiting processes want the lock exclusively */
-    bool probes;  /* for some of them processes only try, and the owners were not asked yet */
-    bool again;   /* the owners were asked, but their answer may be lost */
-    bool reads;   /* for some of them processes try to read */
-    bool refuses; /* for some of them processes only try, and are answered now */
+    bool probes;  /* for some blocked acquires processes only try, and the owners were not asked
+                   * yet */
+    bool again;   /* the owners were asked for such a try, but their answer may be lost */
+    bool reads;   /* for some blocked acquires processes try to read */
+    bool refuses; /* for some blocked acquires processes only try, and these are answered now */
     uint32_t decided;
     const struct queued_request *blocked; /* the first acquire that has to wait */
     const struct operation *operation;
@@ -268,7 +274,7 @@ void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
                       const struct record *value, uint16_t agent);
 /* For an owner's answer to a probe that its grant is in use. Notes the answer at the operation of
  * the name and returns the operation, which the caller then looks at. Returns NULL if there is no
- * operation, or if the answer is an old one. */
+ * operation, or if the answer is to an older probe. */
 struct operation *wait_used(struct quorum *quorum, const struct message *message);
 /* Returns until when the coordinator of a partition waits for hosts to repeat earlier acquires. */
 int64_t wait_order_ns(const struct quorum *quorum, const struct operation *operation);

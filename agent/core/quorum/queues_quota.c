@@ -1,6 +1,6 @@
 /*
  * Limits how many requests one agent may have waiting at a coordinator, so that a host that floods
- * it with names or with waiters keeps nobody else out.
+ * the coordinator with names or with waiters keeps no other host out.
  *
  * Half of the places are guaranteed. The table of agents has room for a certain number of agents,
  * and each of them has the same number of places for its acquires, and as many for its other
@@ -16,7 +16,7 @@
  * bounds the search: each arriving request is compared with the whole queue.
  *
  * So a request is refused for the sake of others only if its agent has used its guaranteed places
- * and its part of the pool. An agent with a guaranteed place left always gets it.
+ * and its part of the pool. An agent that has a guaranteed place free always gets that place.
  */
 #include "proto/check.h"
 #include "queues_private.h"

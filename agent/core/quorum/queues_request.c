@@ -111,7 +111,7 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
 
 /* Returns whether the request came through a voter although the host sent it here directly a moment
  * ago. Such a copy comes from a queue that was handed over, or took a slower way. A host that
- * really changes its way waits for longer before. */
+ * changes its way itself waits for longer before it does so. */
 static bool is_detour(const struct quorum *quorum, const struct queued_request *queued,
                       const struct queued_request *request)
 {
@@ -121,9 +121,9 @@ static bool is_detour(const struct quorum *quorum, const struct queued_request *
 
 /*
  * A copy of an acquire says whether processes of its host wait, try, or both. The newest copy
- * counts, which is the one with the longest waited_ms. So a late copy does not turn a request that
- * waits into a try. Of two copies of the same millisecond either may be the newer one, so both
- * count. Returns whether the queue has to be looked at.
+ * decides: the copy with the longest waited_ms. So a late copy does not turn a request that waits
+ * into a try. Of two copies with the same waited_ms either may be the newer one, so the request
+ * does what either of them asks for. Returns whether the queue has to be looked at.
  */
 static bool note_tries(struct queued_request *queued, const struct queued_request *copy)
 {
@@ -140,10 +140,9 @@ static bool note_tries(struct queued_request *queued, const struct queued_reques
 }
 
 /*
- * Returns whether the request is in the queue already. If it is, its answer will go the way of the
- * latest copy. If it is an acquire that now asks for something else, *changed is set, and the
- * acquire keeps its turn. If it is not in the queue, *own is how many requests of that kind the
- * agent has there.
+ * Returns whether the request is in the queue already. If so, the answer will go the way of the
+ * latest copy; if the copy of an acquire asks for something else, *changed is set, and the acquire
+ * keeps its turn. If not, *own is how many requests of that kind the agent has in the queue.
  */
 static bool is_queued(struct quorum *quorum, struct operation *operation,
                       const struct queued_request *request, bool *changed, uint32_t *own)

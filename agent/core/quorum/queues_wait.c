@@ -180,8 +180,8 @@ static enum message_recall what_to_recall(const struct quorum *quorum,
                          : MESSAGE_RECALL_IF_IDLE;
 }
 
-/* Notes that a probe of that value's owners was sent. The answer to it, or to a later probe, counts
- * for all requests that have asked for a probe by now. */
+/* Notes that a probe of that value's owners was sent. The answer to this probe, or to a later one,
+ * answers all requests that have asked for a probe by now. */
 static void note_probe(struct quorum *quorum, struct operation *operation,
                        const struct record *value, uint64_t probe)
 {
@@ -241,7 +241,7 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
 }
 
 /* Returns the entry of that name if the next recalls for its upgrades are due, else NULL. A process
- * that waits makes its host ask far more often than that. */
+ * that waits makes its host ask far more often than recalls are due. */
 static struct vain *vain_due(struct quorum *quorum, uint32_t name)
 {
     struct message_name text;

@@ -20,8 +20,8 @@ void reaction_agent_named(struct quorum *quorum, uint32_t agent);
 bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent);
 
 /* From registers: whether a voter other than `voter` coordinates the partition, as far as is known
- * here. If so, `voter` gets no promise. That only avoids disturbance; giving the promise would be
- * safe. */
+ * here. If so, `voter` gets no promise. The refusal only avoids disturbance; giving the promise
+ * would be safe too. */
 bool reaction_is_owned(const struct quorum *quorum, uint32_t partition, uint32_t voter);
 /* From registers: another acceptor has accepted a value under that ballot. */
 void reaction_preempted(struct quorum *quorum, uint32_t partition, uint64_t ballot);

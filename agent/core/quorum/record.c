@@ -9,7 +9,7 @@ enum { SHARES_RESERVE = 16 * MESSAGE_SHARES_MAX };
 
 /* One host's part of a shared grant, packed. */
 struct share_record {
-    uint32_t next; /* the next in its record's list, or in the free list */
+    uint32_t next; /* the next share in its record's list, or in the free list */
     uint32_t epoch;
     uint32_t version_round;
     uint32_t version_sequence_low;

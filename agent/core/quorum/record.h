@@ -91,7 +91,7 @@ struct message_order record_version_of(const struct quorum *quorum, const struct
  * records_may_grow() returns whether registers may have that many more shares. */
 bool records_have_room(const struct quorum *quorum, uint32_t shares);
 bool records_may_grow(const struct quorum *quorum, uint32_t shares);
-/* Notes that registers have that many more shares; a negative number: fewer. */
+/* Adds `shares` to the number of shares that registers have. `shares` may be negative. */
 void records_stored(struct quorum *quorum, int32_t shares);
 
 /* Returns the agent's highest epoch that owned a grant in any value given to

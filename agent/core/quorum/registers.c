@@ -11,14 +11,14 @@
 struct register_link {
     uint32_t name;           /* NAMES_NONE: the entry is free */
     uint32_t next, previous; /* in the partition's list; next also serves the free list */
-    uint32_t listing;        /* the last listing of another voter that had it */
+    uint32_t listing;        /* the last listing of another voter that had the register */
 };
 
 struct register_partition {
     uint64_t promised;
     uint64_t digest;
     uint64_t live_digest;
-    uint32_t first; /* the first of its registers; the newest is first */
+    uint32_t first; /* the partition's first register, which is the newest one */
     uint32_t count;
     uint32_t live_count;
     struct message_checkpoint checkpoint;

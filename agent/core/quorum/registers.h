@@ -10,8 +10,8 @@
  *
  * Invariants: a change is persisted before the answer that reports it. A promise never falls, and
  * no register was accepted above its partition's promise. A partition's checkpoint never falls. An
- * idle register at or below the checkpoint counts as deleted, even if its row is still on the disk.
- * The floor is at least the checkpoint's; names that are new here start above it (docs/PROTOCOL.md,
+ * idle register at or below the checkpoint is deleted, even if its row is still on the disk. The
+ * floor is at least the checkpoint's; names that are new here start above it (docs/PROTOCOL.md,
  * rule 24).
  *
  * Each register is found by its name (core/base/names.h), and has one reference to the name.
@@ -76,8 +76,8 @@ const struct record *registers_find_named(const struct quorum *quorum,
 /* Returns whether a value of that name can be stored here. */
 bool registers_have_room(const struct quorum *quorum, uint32_t name);
 /* Stores and persists a value that another acceptor has, if it is newer than the value here. This
- * call acts like an ACCEPT that arrives late, but it sends no answer, so it counts in no round.
- * Returns false if there is no room. */
+ * call acts like an ACCEPT that arrives late, but it sends no answer, so it is no vote in any
+ * round. Returns false if there is no room. */
 bool registers_adopt(struct quorum *quorum, const struct message_accept *value);
 /* Returns how many registers there are in all partitions. */
 uint32_t registers_count(const struct quorum *quorum);

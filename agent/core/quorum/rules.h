@@ -5,7 +5,7 @@
  * A majority is more than half of all configured voters, whether they are there or not. Any two
  * majorities have a voter in common (Lamport 1998, "The part-time parliament"). Clock rates differ
  * by max_drift at most. So a voter counts other agents' leases longer by max_drift, and a holder
- * counts its own lease shorter by it (docs/PROTOCOL.md, rule 14).
+ * counts its own lease shorter by max_drift (docs/PROTOCOL.md, rule 14).
  *
  * The module has no state.
  */

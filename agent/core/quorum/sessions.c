@@ -85,7 +85,8 @@ uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent)
     return quorum->sessions->of[agent].marked;
 }
 
-/* Returns when any epoch of the agent up to this one last renewed, or counts as renewed. */
+/* Returns when any epoch of the agent up to this epoch last renewed, or was last taken for renewed
+ * (sessions_refresh()). */
 static int64_t last_seen_ns(const struct quorum *quorum, const struct session *agent,
                             uint32_t epoch)
 {
@@ -99,7 +100,7 @@ static int64_t last_seen_ns(const struct quorum *quorum, const struct session *a
     return seen_ns;
 }
 
-/* Returns how long the session still counts as alive, in nanoseconds; 0 if it has lapsed. */
+/* Returns in how many nanoseconds the session lapses, if nothing renews it; 0 if it has lapsed. */
 static int64_t lapse_wait_ns(const struct quorum *quorum, const struct session *agent,
                              uint32_t epoch)
 {

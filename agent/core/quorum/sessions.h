@@ -2,11 +2,12 @@
  * Sessions: the leases of all agents, as a voter counts them, and how a coordinator ends one.
  *
  * The voter's side (sessions.c). A renewal extends a session only if it echoes a stamp of this
- * process that is newer than the one counted last and less than one session time-to-live (ttl) old.
- * The echo proves that the sender heard this voter lately. Times of renewals are not durable: a
- * voter that started, or whose process stopped for a while, assumes that every session, known or
- * not, was just renewed (docs/PROTOCOL.md, rule 17; leases after Trencseni et al. 2012,
- * "PaxosLease"). The voter counts the ttl longer by max_drift; the holder counts it shorter.
+ * process that is newer than the stamp that the last extension echoed, and less than one session
+ * time-to-live (ttl) old. The echo proves that the sender heard this voter lately. Times of
+ * renewals are not durable: a voter that started, or whose process stopped for a while, assumes
+ * that every session, known or not, was just renewed (docs/PROTOCOL.md, rule 17; leases after
+ * Trencseni et al. 2012, "PaxosLease"). The voter counts the ttl longer by max_drift; the holder
+ * counts it shorter.
  *
  * The coordinator's side (sessions_end.c). A session ends only when a majority of the voters marked
  * it, each when the session had lapsed by its own clock. No majority can then still acknowledge the
@@ -31,7 +32,7 @@ struct sessions *sessions_lay_out(struct arena *arena, const struct quorum_limit
 void sessions_init(struct quorum *quorum);
 bool sessions_load_mark(struct quorum *quorum, const struct message_session *mark);
 void sessions_start(struct quorum *quorum);
-/* Counts all sessions as renewed just now. Call it when this process stopped for a while, or when
+/* Takes all sessions for renewed just now. Call it when this process stopped for a while, or when
  * its clock was wrong. */
 void sessions_refresh(struct quorum *quorum);
 /* Returns when sessions_refresh() was last called, or this process started. Nanoseconds. */
@@ -53,7 +54,7 @@ void sessions_mark(struct quorum *quorum, const struct message *message);
 bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 /* Returns the agent's highest epoch that renewed here. */
 uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent);
-/* Returns when the agent's highest epoch last renewed, or was last counted as renewed
+/* Returns when the agent's highest epoch last renewed, or was last taken for renewed
  * (sessions_refresh()). */
 int64_t sessions_seen_ns(const struct quorum *quorum, uint32_t agent);
 /* Returns the agent's highest marked epoch; 0 if none is marked. All epochs up to it are marked. */
@@ -73,8 +74,8 @@ void sessions_marked(struct quorum *quorum, const struct message *message);
  * ended. */
 bool sessions_has_ended(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 int64_t sessions_ended_ns(const struct quorum *quorum, uint32_t agent);
-/* Call it when the record of stores changed. Answers of voters no longer count, and the voters are
- * asked again. */
+/* Call it when the record of stores changed. Earlier answers of voters are dropped, and the voters
+ * are asked again. */
 void sessions_recount(struct quorum *quorum);
 /* Makes the lock-delays of ended sessions start again from now. */
 void sessions_count_anew(struct quorum *quorum);

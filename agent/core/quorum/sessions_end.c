@@ -48,7 +48,7 @@ void sessions_want_end(struct quorum *quorum, uint32_t index, uint32_t epoch, bo
     agent->wanted_ns = step_now_ns(quorum);
     /* Only one session of an agent is ended at a time, the oldest first, because a newer session
      * may live on for ever. If the newer session is being marked already, its mark covers the older
-     * one too. */
+     * session too. */
     if (agent->phase != ENDING_NOTHING && (agent->target <= epoch || agent->phase == ENDING_MARK)) {
         agent->superseded = agent->superseded || (superseded && agent->target == epoch);
         return;
@@ -81,7 +81,7 @@ static struct session *asked(struct quorum *quorum, const struct message *messag
     return agent->phase == phase && agent->target == answer->epoch ? agent : NULL;
 }
 
-/* Polls again when the session may have lapsed at a voter that still counts it as alive. */
+/* Polls again when the session may have lapsed at a voter at which it has not lapsed yet. */
 static void poll_later(struct quorum *quorum, struct session *agent, int64_t wait_ns)
 {
     int64_t longest_ns = rules_long_ns(quorum, quorum->config->session_ttl_ns);

@@ -10,20 +10,20 @@ enum ending { ENDING_NOTHING = 0, ENDING_POLL, ENDING_MARK };
 struct session {
     /* The voter's side. */
     uint32_t epoch;          /* the highest epoch that renewed here */
-    uint64_t store_id[2];    /* the store that renewed it first */
-    bool twice_logged;       /* another store renews it too, which was logged */
+    uint64_t store_id[2];    /* the store that renewed that epoch first */
+    bool twice_logged;       /* another store renews that epoch too, which was logged */
     uint32_t marked;         /* all epochs up to this number are marked, durably; 0: none is */
-    int64_t seen_ns;         /* when epoch's last renewal counted; INT64_MIN: never */
-    int64_t seen_older_ns;   /* the same for all lower epochs */
-    int64_t echo_counted_ns; /* the stamp whose echo counted last */
+    int64_t seen_ns;         /* when a renewal last extended that epoch; INT64_MIN: never */
+    int64_t seen_older_ns;   /* when a renewal last extended a lower epoch */
+    int64_t echo_counted_ns; /* the stamp whose echo last extended the session */
     /* The coordinator's side. */
     uint32_t ended;    /* all epochs up to this number have ended: a majority marked them */
-    int64_t ended_ns;  /* when this coordinator learned that */
+    int64_t ended_ns;  /* when this coordinator learned that `ended` rose */
     uint32_t target;   /* phase != NOTHING: the epoch to be marked */
     uint8_t phase;     /* enum ending */
     uint8_t mask;      /* the voters that answered yes in this phase, by bit */
-    bool superseded;   /* its end is wanted because a newer epoch lives, not for a request */
-    int64_t wanted_ns; /* when sessions_want_end() was last called for it */
+    bool superseded;   /* the end is wanted because a newer epoch lives, not for a request */
+    int64_t wanted_ns; /* when sessions_want_end() was last called for the agent */
     int64_t next_ns;   /* when to ask the voters again */
 };
 

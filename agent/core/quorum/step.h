@@ -2,9 +2,9 @@
  * The step: one event, and what the core does because of it. All other modules build on it.
  *
  * An event brings the time and a random number. Nothing else comes from outside, and no module
- * reads a clock. A module appends the actions that it wants to the driver's list. Their order
- * counts: an action to persist stands before every send that depends on it (docs/PROTOCOL.md, rule
- * 3).
+ * reads a clock. A module appends the actions that it wants to the driver's list. The order of the
+ * actions matters: an action to persist stands before every send that depends on it
+ * (docs/PROTOCOL.md, rule 3).
  *
  * Invariants: time never falls from one step to the next. A step emits at most QUORUM_STEP_ACTIONS
  * actions; a module asks for room before it begins something that needs several. The next tick is

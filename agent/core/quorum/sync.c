@@ -10,9 +10,9 @@
  * Two voters also differ while a change is under way. So a partition is read only when it differs
  * several times in a row, or at once after this voter was away.
  *
- * If the other voter's checkpoint is above this voter's, this voter adopts it at the end of a
- * listing during which it did not change. The registers that the listing lacks are then deleted
- * (sync_deletion.c).
+ * If the other voter's checkpoint is above this voter's, this voter adopts that checkpoint at the
+ * end of a listing during which the checkpoint did not change. The registers that the listing lacks
+ * are then deleted (sync_deletion.c).
  */
 #include "sync.h"
 
@@ -23,7 +23,8 @@
 #include "sync_private.h"
 
 enum {
-    EXCHANGE_RESEND_MS = 100, /* the least time before the same place is asked for again */
+    EXCHANGE_RESEND_MS = 100, /* the least time before the registers after the same place are asked
+                               * for again */
     /* the longest such time; it doubles up to this as long as no answer comes */
     EXCHANGE_RESEND_MAX_MS = 1600,
     EXCHANGE_TRIES_MAX = 20,
@@ -149,8 +150,8 @@ void sync_request(struct quorum *quorum, const struct message *message)
 
 /* ---- Requests ---- */
 
-/* Returns how long to wait for answers before the PULL is repeated. Answers to the earlier PULL no
- * longer count after that, because they may belong to another list. So a voter that has not
+/* Returns how long to wait for answers before the PULL is repeated. After that, answers to the
+ * earlier PULL are dropped, because they may belong to another list. So a voter that has not
  * answered at all, and may be slow, gets more time with each try. */
 static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exchange)
 {
@@ -190,8 +191,8 @@ static void restart(struct quorum *quorum, struct exchange *exchange)
 }
 
 /* Returns a free entry for another listing; NULL if too many listings are being read already. A
- * voter that starts over has to read everything, so it may read as many listings of each other
- * voter as any other purpose may read in all. */
+ * voter that starts over has to read everything, so its limit for the listings of one voter is the
+ * limit that other purposes have for the listings of all voters. */
 static struct exchange *free_slot(struct quorum *quorum, enum exchange_purpose purpose,
                                   uint32_t voter)
 {

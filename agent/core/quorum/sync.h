@@ -5,8 +5,8 @@
  * Reading (sync.c). A register that is newer than this voter's own is adopted as if its ACCEPT
  * arrived late. So reading adds only what an ACCEPT would have added. A coordinator's partition is
  * complete when the coordinator and the voters that it has read since their promise make a
- * majority, all of them voters that promised: whatever was chosen under lower ballots is among what
- * they have. A voter that does not coordinate a partition compares its registers with the
+ * majority, all of them voters that promised: these voters have whatever was chosen under lower
+ * ballots. A voter that does not coordinate a partition compares its registers with the
  * coordinator's from time to time, and reads them if they differ. (Epidemic repair: Demers et al.
  * 1987.)
  *
@@ -16,8 +16,8 @@
  * CASPaxos).
  *
  * Invariants: reading a register is no vote of any voter. A partition is read from one voter at a
- * time. A listing counts only if the other voter's checkpoint did not change from its beginning to
- * its end.
+ * time. A listing is used only if the other voter's checkpoint did not change from the listing's
+ * beginning to its end.
  */
 #ifndef QUORUM_SYNC_H
 #define QUORUM_SYNC_H
@@ -58,7 +58,8 @@ int64_t sync_tick(struct quorum *quorum);
 
 void sync_checkpoint(struct quorum *quorum, const struct message *message);
 void sync_checkpointed(struct quorum *quorum, const struct message *message);
-/* Call it when the record of stores changed: voters' answers to a checkpoint no longer count. */
+/* Call it when the record of stores changed: voters' earlier answers to a checkpoint are
+ * dropped. */
 void sync_recount(struct quorum *quorum);
 /* At the end of a step: begins a checkpoint if one is due. No tick is scheduled for the beginning
  * of a checkpoint. */

@@ -10,9 +10,8 @@
  * deleted, even if one of the voters was away. A voter that cannot accept the checkpoint says so in
  * its answer, and catches up.
  *
- * An idle register at or below its partition's checkpoint counts as deleted, even if its row is
- * still on the disk. Rows for which a step has no room are deleted in later steps, or at the next
- * start.
+ * An idle register at or below its partition's checkpoint is deleted, even if its row is still on
+ * the disk. Rows for which a step has no room are deleted in later steps, or at the next start.
  */
 #include "sync.h"
 
@@ -107,7 +106,7 @@ void sync_checkpoint(struct quorum *quorum, const struct message *message)
     if (asked->ballot < promised) {
         answer.higher = promised;
     } else if (message_order_before(asked->checkpoint.order, order)) {
-        return; /* an older checkpoint than this voter has */
+        return; /* this voter has a newer checkpoint */
     } else if (!message_order_equal(asked->checkpoint.order, order)) {
         if (asked->ballot > promised) {
             registers_promise_one(quorum, p, asked->ballot);
@@ -131,8 +130,8 @@ static bool is_gone(const struct quorum *quorum, uint32_t index, struct message_
            !is_above(registers_at(quorum, index), order);
 }
 
-/* Removes the deleted registers that are idle here, all of them (idle), or those that are live
- * here, as many as the step has room for (!idle). */
+/* Removes deleted registers. With `idle`, removes all that are idle here. Otherwise removes those
+ * that are live here, as many as the step has room for. */
 static void take_gone(struct quorum *quorum, uint32_t p, struct message_order order,
                       uint32_t listing, bool idle)
 {

@@ -10,12 +10,13 @@ enum {
     EXCHANGES_MAX = EXCHANGES_AT_ONCE * (MESSAGE_VOTERS_MAX - 1),
 };
 
-/* Why this voter reads from another one. */
+/* Why this voter reads from another voter. */
 enum exchange_purpose {
     EXCHANGE_NONE = 0,
     EXCHANGE_COMPLETE, /* a coordinator needs everything in its partition */
     EXCHANGE_CATCH_UP, /* a voter that does not coordinate the partition missed something */
-    EXCHANGE_PROBE,    /* such a voter only checks whether it missed anything */
+    EXCHANGE_PROBE,    /* a voter that does not coordinate the partition only checks whether it
+                        * missed anything */
     EXCHANGE_REJOIN,   /* a store that starts over needs everything */
 };
 
@@ -27,7 +28,7 @@ struct exchange {
     uint8_t partition;
     uint8_t tries;
     uint8_t silent;   /* how many of the last tries had no answer */
-    bool began;       /* an answer came, so checkpoint is known */
+    bool began;       /* an answer came, so `checkpoint` is valid */
     bool lacking;     /* something could not be stored */
     uint8_t last;     /* the message_synced_kind of the last answer to this PULL */
     uint64_t id;      /* this PULL's id */
@@ -44,7 +45,7 @@ struct exchange {
 struct checkpoints {
     bool active;
     uint8_t mask;    /* the voters that accepted the checkpoint, by bit */
-    uint8_t missing; /* the voters that could not accept it, by bit */
+    uint8_t missing; /* the voters that could not accept the checkpoint, by bit */
     struct message_delete asked;
     int64_t began_ns;
     int64_t next_ns; /* when to send the round again, or to consider the next partition */
@@ -70,7 +71,7 @@ struct sync {
 
 /* Adopts another voter's checkpoint after its whole listing was read. Deletes every register here
  * that the listing lacked and that was accepted at or below the checkpoint. Returns false if the
- * step had no room for all of it; then the partition has to be listed again. */
+ * step had no room for all deletions; then the partition has to be listed again. */
 bool sync_adopt_checkpoint(struct quorum *quorum, uint32_t partition,
                            const struct message_checkpoint *checkpoint, uint32_t listing);
 

@@ -5,8 +5,8 @@
  * heartbeat. The echoes show a voter that a majority has heard it lately, and it reports that in
  * its own heartbeats.
  *
- * At the start every voter counts as heard. Otherwise, in a cell whose voters start one after the
- * other, partitions would be taken over and handed back needlessly.
+ * At the start every voter is taken for heard. Otherwise, in a cell whose voters start one after
+ * the other, partitions would be taken over and handed back needlessly.
  */
 #include "voters.h"
 
@@ -20,11 +20,12 @@ enum {
     GAP_MS = 5,         /* the least time between two heartbeats */
     JUMP_MAX = 1 << 20, /* a heartbeat whose number differs by more is from another process */
     LATE_MS = 20,       /* a step later than this means that this process did not run */
-    /* after a late step, it reads messages for so long before it suspects others */
+    /* after a late step, this voter reads messages for so long before it suspects others */
     EXCUSED_MS = 20,
     SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_HEARTBEAT_MS,
-    SETTLE_MIN_MS = 1000,  /* how long a voter has to be well before it gets its partitions back */
-    SETTLE_MAX_MS = 32000, /* the same for a voter that fell silent again and again */
+    SETTLE_MIN_MS = 1000,  /* how long a voter has to be able to coordinate before it gets its
+                            * partitions back */
+    SETTLE_MAX_MS = 32000, /* that time for a voter that fell silent again and again */
     SETTLED_MS = 60000,    /* after it was well for so long, SETTLE_MIN_MS is enough again */
 };
 _Static_assert((int)HEARTBEATS_KEPT *(int)GAP_MS > (int)QUORUM_SUSPICION_MAX_MS, "none is missed");
@@ -61,7 +62,7 @@ static bool able(const struct quorum *quorum, const struct other_voter *other)
         return false;
     }
     if (other->number == 0) {
-        return true; /* counts as heard since the start */
+        return true; /* taken for heard since the start */
     }
     return (other->votes && other->majority) ||
            (!other->had_majority && recent(quorum, other->first_ns));

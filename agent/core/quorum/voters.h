@@ -8,11 +8,11 @@
  * consensus needs for progress alone (Chandra and Toueg 1996, "Unreliable failure detectors for
  * reliable distributed systems").
  *
- * Invariants: a claim counts only while its sender's heartbeats report that a majority heard it
- * lately, as the echoes of its own heartbeats show (docs/PROTOCOL.md, walk 6). So the claims of a
- * voter that sends but hears nothing, or hears but is not heard, soon stop counting. A link that
- * breaks ends all claims of its voter at once. The suspicion timeout is never below
- * QUORUM_TAKEOVER_MS.
+ * Invariants: a claim counts (is believed) only while its sender's heartbeats report that a
+ * majority heard it lately, as the echoes of its own heartbeats show (docs/PROTOCOL.md, walk 6). So
+ * the claims of a voter that sends but hears nothing, or hears but is not heard, soon stop
+ * counting. A link that breaks ends all claims of its voter at once. The suspicion timeout is never
+ * below QUORUM_TAKEOVER_MS.
  *
  * Two files call each other here: voters.c has the heartbeats, voters_detector.c has the timeout.
  * The heartbeats provide the timeout's measurements, and are judged by it.
@@ -74,7 +74,8 @@ bool voters_claim(const struct quorum *quorum, uint32_t voter, uint32_t partitio
 bool voters_claims_count(const struct quorum *quorum, uint32_t voter);
 /* Returns whether any voter except `except` claims the partition with a claim that counts. */
 bool voters_claimed(const struct quorum *quorum, uint32_t partition, uint32_t except);
-/* Returns the voter that does so; voter_count if there is none. */
+/* Returns a voter except `except` that claims the partition with a claim that counts; voter_count
+ * if there is none. */
 uint32_t voters_claimant(const struct quorum *quorum, uint32_t partition, uint32_t except);
 
 /* ---- This voter steps back ---- */

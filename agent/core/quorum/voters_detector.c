@@ -15,10 +15,10 @@
  *                         the heartbeat that the other voter echoed before. The age includes the
  *                         times when either process did not run, the delay of the link, and
  *                         silence
- *   of its own rounds     how long a majority took to answer, even if the round was given up before
+ *   of its own rounds     how long a majority took to answer, also if the round was given up
  *
- * The timeout is made from the second-longest measurement. An event that happens once (a process is stopped and
- * continued, a cable is moved) does not predict the next one.
+ * The timeout is made from the second-longest measurement. An event that happens once (a process
+ * is stopped and continued, a cable is moved) does not predict the next one.
  *
  * Only measurements of the fastest voters that form a majority with this voter are used. So a
  * minority that is slow or away does not change the timeout, and is replaced as fast as ever. A
@@ -31,12 +31,12 @@
 enum {
     WINDOW_MS = 10000,
     FACTOR = 2,
-    /* With this timeout or a longer one the log reports slow voters. */
+    /* The log reports slow voters if the timeout is at least this long. */
     SLOW_MS = 2 * QUORUM_TAKEOVER_MS,
-    /* With this timeout or a shorter one the log reports that no voter is slow any more. */
+    /* The log reports that no voter is slow any more if the timeout is at most this long. */
     TIMELY_MS = QUORUM_TAKEOVER_MS + QUORUM_HEARTBEAT_MS,
     IDLE_MIN_MS = 1000, /* how long this voter coordinates nothing after a stuck round */
-    IDLE_MAX_MS = 4000, /* the longest such time, if rounds get stuck again and again */
+    IDLE_MAX_MS = 4000, /* that time at most, if rounds get stuck again and again */
 };
 
 /* Returns the second-longest measurement of both windows. */
@@ -51,7 +51,7 @@ static int64_t usual_ns(const struct lag *lag)
 
 /* Adds a measurement. One silence delays several things: the echoes under way when it began, the
  * echoes after it, and all rounds. Their delays end together. So a delay that ends soon after
- * another one, within half of its own length, counts as the same silence. */
+ * another delay, within half of its own length, is taken for the same silence. */
 static void note(const struct quorum *quorum, struct lag *lag, int64_t took_ns)
 {
     bool same = step_now_ns(quorum) - lag->counted_ns < took_ns / 2;
@@ -101,8 +101,9 @@ static void log_slow(struct quorum *quorum)
 }
 
 /* Sets the timeout. Takes the fastest voters that are heard, as many as form a majority with this
- * one; the slowest of these decides. A voter that is not heard, or only just heard again, has no
- * measurement. If too few voters have a measurement, the timeout stays as it is. */
+ * voter. The slowest of these voters sets the timeout. A voter that is not heard, or only just
+ * heard again, has no measurement. If too few voters have a measurement, the timeout stays as it
+ * is. */
 static void judge(struct quorum *quorum)
 {
     int64_t sorted[MESSAGE_VOTERS_MAX];
@@ -169,7 +170,7 @@ void voters_detector_tick(struct quorum *quorum)
 
 /* ---- Rounds ---- */
 
-/* Returns the age at which a round of this voter counts as stuck. */
+/* Returns the age from which a round of this voter is taken for stuck. */
 static int64_t round_limit_ns(const struct quorum *quorum)
 {
     int64_t own_ns = timeout_for(usual_ns(&quorum->voters->round_lag));

@@ -1,9 +1,9 @@
 /*
  * Shared by voters.c and voters_detector.c. These two files call each other, because each judges by
  * what the other knows. Heartbeats feed the suspicion timeout, and voters.c takes a voter for dead
- * by that timeout. The detector in turn leaves out voters that count as dead. And when the detector
- * finds that a round of this voter is stuck, this voter coordinates nothing for a while, which a
- * heartbeat has to report at once.
+ * by that timeout. The detector in turn leaves out voters that voters.c takes for dead. And when
+ * the detector finds that a round of this voter is stuck, this voter coordinates nothing for a
+ * while, which a heartbeat has to report at once.
  */
 #ifndef QUORUM_VOTERS_PRIVATE_H
 #define QUORUM_VOTERS_PRIVATE_H
@@ -16,22 +16,26 @@ enum { HEARTBEATS_KEPT = 1024 }; /* how many of the sent heartbeats have their t
 struct lag {
     int64_t worst_ns[2];
     int64_t second_ns[2];
-    int64_t counted_ns; /* when the last delay that counted separately ended */
+    int64_t counted_ns; /* when the last delay ended that was taken for a silence of its own */
 };
 
 /* Another voter, as its heartbeats and its link show it. */
 struct other_voter {
-    /* the number of its last heartbeat; 0: none came since this process, or the link, started */
+    /* the number of the voter's last heartbeat; 0: none came since this process, or the link,
+     * started */
     uint64_t number;
     /* when that heartbeat came, or this process started; INT64_MIN: the link broke */
     int64_t seen_ns;
-    int64_t excused_ns; /* until then it counts as heard, because this voter was late itself */
-    int64_t first_ns;   /* when the first heartbeat of its process came */
-    /* when the newest heartbeat of this voter that it echoed was sent; INT64_MIN: none */
+    int64_t excused_ns; /* until then the other voter is taken for heard, because this voter was
+                         * late itself */
+    int64_t first_ns;   /* when the first heartbeat of the other voter's process came */
+    /* when this voter sent the newest heartbeat that the other voter echoed; INT64_MIN: none */
     int64_t echoed_ns;
-    int64_t good_ns;   /* since when it can coordinate; NEVER: it cannot */
-    int64_t settle_ns; /* how long it must be well before it gets its partitions back */
-    int64_t passed_ns; /* when a queued request was last passed on to it; INT64_MIN: never */
+    int64_t good_ns;   /* since when the other voter can coordinate; NEVER: it cannot */
+    int64_t settle_ns; /* how long it must be able to coordinate before it gets its partitions
+                        * back */
+    int64_t passed_ns; /* when a queued request was last passed on to the other voter; INT64_MIN:
+                        * never */
     struct message_partitions owned;
     bool broken; /* its link is broken */
     bool votes;

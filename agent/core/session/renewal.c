@@ -3,7 +3,7 @@
  *
  * Each round of renewals has one id and one sending time. The times of the last few rounds are
  * remembered, because a lease is counted from the time when the acknowledged renewal was sent. An
- * acknowledgement of a forgotten round does not count.
+ * acknowledgement of a forgotten round extends nothing.
  */
 #include "core/session/renewal.h"
 
@@ -231,8 +231,8 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 
 /*
  * Returns when the next round is due. While the lease is not safe, a round is due every twelfth of
- * the ttl. A voter that has just come up, or whose link has, may not be able to answer yet, and the
- * lease should not wait a third of the ttl for it.
+ * the ttl. A voter may not be able to answer yet if it, or its link, has just come up. The lease
+ * should not wait a third of the ttl for such a voter.
  */
 static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
 {

@@ -16,13 +16,13 @@ struct lease_file_content {
     uint8_t boot_id[16];
     _Atomic uint32_t epoch;
     uint32_t unused;
-    _Atomic int64_t deadline_ns; /* 0: the other fields do not count */
+    _Atomic int64_t deadline_ns; /* 0: the other fields are not valid */
 };
 
 /* The page. In older releases it ends after the record. */
 struct lease_file_shared {
     struct lease_file_content record;
-    _Atomic int64_t noted_ns; /* the deadline for which kept[] counts */
+    _Atomic int64_t noted_ns; /* the deadline for which kept[] is valid */
     _Alignas(64) struct host_kept kept[];
 };
 _Static_assert(sizeof(struct host_kept) == 32, "what is kept of a request is 32 bytes");
@@ -30,7 +30,8 @@ _Static_assert(sizeof(struct host_kept) == 32, "what is kept of a request is 32 
 /* Follows kept[] in the page. In some older releases the page ends before this. */
 struct lease_file_delays {
     _Atomic int64_t
-        noted_ns[2]; /* the deadlines for which these notes count: the last and the next one */
+        noted_ns[2]; /* the deadlines for which these notes are valid: the last one and the next
+                      * one */
     uint32_t count;
     uint32_t unused;
     _Atomic uint16_t delays_ms[];
@@ -38,10 +39,9 @@ struct lease_file_delays {
 
 /* Follows the lock-delays in the page. In older releases the page ends before this. */
 struct lease_file_notes {
-    _Atomic int64_t noted_ns[2]; /* the deadlines for which regions[] counts: the last and the next
-                                  * one */
-    _Atomic uint64_t commit;     /* the number of the store's last commit, which counts for any
-                                  * session */
+    _Atomic int64_t noted_ns[2]; /* the deadlines for which regions[] is valid: the last one and the
+                                  * next one */
+    _Atomic uint64_t commit;     /* the number of the store's last commit; valid for any session */
     uint32_t count;
     uint32_t unused;
     struct host_region_note regions[];
@@ -142,7 +142,7 @@ static void leave_page(struct lease_file *file)
 }
 
 /* Returns whether the agent that wrote that deadline also wrote the part with these stamps.
- * deadline_ns: 0 if no deadline counts. seq_cst: see write_record(). */
+ * deadline_ns: 0 if no deadline is valid. seq_cst: see write_record(). */
 static bool is_stamped(_Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     return deadline_ns > 0 &&
@@ -150,7 +150,7 @@ static bool is_stamped(_Atomic int64_t noted_ns[2], int64_t deadline_ns)
 }
 
 /* Finds the lock-delays in the page, and clears them if an agent of another release wrote the last
- * deadline. deadline_ns: the page's deadline; 0 if it does not count. */
+ * deadline. deadline_ns: the page's deadline; 0 if it is not valid. */
 static void find_delays(struct lease_file *file, int64_t deadline_ns)
 {
     struct lease_file_delays *noted = (void *)((char *)file->shared + delays_offset(&file->room));
@@ -159,7 +159,7 @@ static void find_delays(struct lease_file *file, int64_t deadline_ns)
     if (noted->count != file->room.delays || !is_stamped(noted->noted_ns, deadline_ns)) {
         memset((void *)noted, 0, sizeof(*noted) + file->room.delays * sizeof(uint16_t));
         noted->count = file->room.delays;
-        /* With this stamp, delays that are noted before the next deadline count even after a
+        /* With this stamp, delays that are noted before the next deadline are valid even after a
          * kill. */
         atomic_store(&noted->noted_ns[0], deadline_ns); /* seq_cst: see write_record() */
     }
@@ -175,8 +175,8 @@ static void find_notes(struct lease_file *file, int64_t deadline_ns)
     file->regions_count = notes->count == file->room.regions &&
                           is_stamped(notes->noted_ns, deadline_ns);
     if (!file->regions_count) {
-        /* The notes do not count until the caller has noted everything that the previous agent may
-         * have left, and calls lease_file_count_notes(). */
+        /* The next agent does not use these notes before the caller has written the missing ones
+         * and calls lease_file_count_notes(). */
         atomic_store(&notes->noted_ns[0], 0); /* both seq_cst: see write_record() */
         atomic_store(&notes->noted_ns[1], 0);
         memset((void *)notes->regions, 0, file->room.regions * sizeof(struct host_region_note));
@@ -208,8 +208,8 @@ bool lease_file_share(struct lease_file *file, int folder, const char *name,
     file->kept = room->kept > 0 ? file->shared->kept : NULL;
     read_record(&file->shared->record, &shared);
     bool counts = same_session(&shared, found) && shared.deadline_ns >= found->deadline_ns;
-    /* If an older release wrote the deadline (here, or only in the file), the kept requests are
-     * older than the deadline, and do not count. seq_cst: see write_record(). */
+    /* If an older release wrote the deadline (in the page, or only in the file), the kept requests
+     * are older than the deadline, and are dropped. seq_cst: see write_record(). */
     if (room->kept > 0 && (!counts || atomic_load(&file->shared->noted_ns) != shared.deadline_ns)) {
         memset((void *)file->kept, 0, room->kept * sizeof(struct host_kept));
     }
@@ -241,7 +241,7 @@ static void write_record(struct lease_file_content *content, const struct lease_
 }
 
 /* Stamps a part for the coming deadline. The other stamp still has the last deadline, so the part
- * counts even if a kill comes before the new deadline is stored. */
+ * is valid even if a kill comes before the new deadline is stored. */
 static void stamp(const struct lease_file *file, _Atomic int64_t noted_ns[2], int64_t deadline_ns)
 {
     struct lease_record last;

@@ -13,8 +13,8 @@
  *
  * In the shared memory behind the page lie the kept requests of this host (core/host/kept.c), the
  * noted lock-delays (core/host/delays.c) and the notes of each region (core/host/regions.c). A part
- * counts only if the agent that wrote the last deadline also wrote that part. An older release that
- * ran in between writes the deadline but not the part, and so makes the part stale.
+ * is used only if the agent that wrote the last deadline also wrote that part. An older release
+ * that ran in between writes the deadline but not the part, and so makes the part stale.
  *
  * Last comes the number of the store's last commit. A store with a lower number is an old copy, and
  * may not know the present lock of each slot, so no session goes on with it. Older releases kept
@@ -78,8 +78,8 @@ bool lease_file_share(struct lease_file *file, int folder, const char *name,
                       const struct lease_file_room *room, struct lease_record *found)
     __attribute__((warn_unused_result));
 /* Makes the next agent use the notes of the regions, even if this agent is killed before it writes
- * a deadline. Called when the notes say everything that the previous agent may have noted
- * elsewhere. */
+ * a deadline. Called when the caller has written the notes that the previous agent, of an older
+ * release, did not write. */
 void lease_file_count_notes(struct lease_file *file);
 /* Returns the number of the last commit that was noted; 0 if none was. */
 uint64_t lease_file_commit(const struct lease_file *file);
