@@ -1,12 +1,12 @@
 /*
- * Decides whether the batch is about the only thing under way: see driver.h. It is when one client
- * asks for one name and nobody else in the cell is active. In each agent that takes part, the batch
- * then has rows of that name only, and nothing else is under way.
+ * Decides whether the batch is about the only thing under way: see driver.h. This is so when one
+ * client asks for one name and nobody else in the cell is active. In each agent that takes part,
+ * the batch then has rows of that name only, and nothing else is under way.
  */
 #include "driver/private.h"
 
 /* Returns the lock name of a record; NULL if it has none. Clears *about_one if the record has no
- * lock name and does not go along with any batch. */
+ * lock name, and is not of a kind that may be in any batch. */
 static const struct message_name *name_of(const struct driver_record *record, bool *about_one)
 {
     if (record->kind == DRIVER_SLOT) {

@@ -33,8 +33,8 @@ static bool fifo_grow(struct fifo *fifo, size_t wanted)
 void *fifo_push(struct fifo *fifo, size_t size)
 {
     size_t room = FIFO_HEADER + rounded(size);
-    /* Moves the items to the front once they are fewer bytes than the dropped ones before them. So
-     * each byte moves about once. */
+    /* Moves the items to the front once they take fewer bytes than the dropped items before them.
+     * So each byte moves about once. */
     if (fifo->used + room > fifo->size && fifo->head > fifo->used - fifo->head) {
         memmove(fifo->bytes, fifo->bytes + fifo->head, fifo->used - fifo->head);
         fifo->used -= fifo->head;

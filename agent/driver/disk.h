@@ -11,14 +11,14 @@
 #include "driver/driver.h"
 
 /* Gives the store to the committer, if there is one. disk_close() must be called later, even if
- * this returns false. */
+ * disk_open() returns false. */
 bool disk_open(struct agent *agent) __attribute__((warn_unused_result));
 /* Waits for the batch that is being written. Afterwards the caller may use the store again. */
 void disk_close(struct agent *agent);
 /* The function for driver_operations.commit: arg is the agent. */
 void disk_commit(void *arg, const struct driver_batch *batch);
-/* Sets whether the loop's own thread may write batches. It may only while the loop can go on in
- * another thread if a write gets stuck (agent_loop()). */
+/* Sets whether the loop's own thread may write batches. The caller allows it only while another
+ * thread can run the loop on if a write gets stuck (agent_loop()). */
 void disk_may_write(struct agent *agent, bool may);
 /* Returns whether a batch was kept for the end of the turn. */
 bool disk_has_batch(const struct agent *agent);
@@ -41,7 +41,7 @@ int64_t disk_begun_ns(const struct agent *agent);
 /* ---- commits during the start, before there is a driver ---- */
 
 /* Called within a batch, before the first commit of this process. Until this voter votes again, its
- * messages report no newer commit than the one that the store had when it was opened. */
+ * messages report no newer commit than the store had when it was opened. */
 bool disk_keep_opened(struct agent *agent) __attribute__((warn_unused_result));
 /* Called when a commit during the start is durable: notes its number. */
 void disk_committed(struct agent *agent, uint64_t commit);

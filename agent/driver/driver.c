@@ -147,9 +147,9 @@ static bool is_of_session(enum message_kind kind)
 
 /*
  * Gives the message to a core of this agent when the rows that it depends on are durable. The
- * answer of this agent's acceptor to a read waits only for the promise under which it was read. It
- * may have a value that the disk then loses. That value was no vote, and treating it as proposed is
- * safe.
+ * answer of this agent's acceptor to a read waits only for the promise under which it was read. The
+ * answer may have a value that the disk then loses. That value was no vote yet, and to treat it as
+ * proposed is safe.
  */
 static void send_to_self(struct driver *driver, const struct message *message)
 {
@@ -195,8 +195,8 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
     } else if (message->kind == MESSAGE_GIVE_BACK) {
         batch = host_batch(driver);
     } else if (message->kind == MESSAGE_CHECKPOINT) {
-        /* a voter that lacks earlier chosen values cannot accept the checkpoint, so these go
-         * first */
+        /* a voter that lacks earlier chosen values cannot accept the checkpoint, so the chosen
+         * values go first */
         send_waiting(driver);
     }
     if (batch == NULL) {
@@ -328,8 +328,8 @@ static void refuse_late(struct driver *driver, const struct host_action *action)
 }
 
 /* Carries out an action. The socket of a client that is gone is still read until the client's
- * HOST_FORGET. Its packets must not count as another client's, so the client's number stays in use
- * until HOST_FORGOTTEN. */
+ * HOST_FORGET. These packets must not be taken for another client's, so the client's number stays
+ * in use until HOST_FORGOTTEN. */
 static void act(struct driver *driver, const struct host_action *action, const unsigned char *bytes)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -548,8 +548,8 @@ void driver_committed(struct driver *driver, uint64_t commit, const char *error)
 }
 
 /* Returns whether to hand over the open batch now. Some rows, for example a slot's, can wait for
- * the row of the register, which follows a moment later with the coordinator's decision. One commit
- * then has both rows. */
+ * the register's row. That row follows a moment later with the coordinator's decision, and one
+ * commit then has both rows. */
 static bool is_wanted(struct driver *driver)
 {
     const struct driver_batch *open = driver->open;
@@ -608,8 +608,8 @@ static void settle(struct driver *driver)
     }
 }
 
-/* Returns when to look at the renewal. That is at once if the session is lost and the driver has
- * not handled the loss yet, because a lost renewal asks for no tick. */
+/* Returns when to look at the renewal. If the session is lost and the driver has not handled the
+ * loss yet, the time is now, because a lost renewal asks for no tick. */
 static int64_t renewal_due_ns(const struct driver *driver, int64_t now_ns)
 {
     const struct renewal *renewal = driver->config.renewal;

@@ -8,9 +8,9 @@
  * (driver_operations.commit), and the loop goes on while the next batch collects. Only one batch at
  * a time is being written, so all rows that arise during a flush share the next batch.
  *
- * A message that depends on the disk waits for the batch that was open when the message arose.
- * These wait:
- * - messages of a kind for which quorum_waits_for_disk() returns true, also to this agent's own
+ * A message that depends on the disk waits for the batch that was open when the message arose. The
+ * messages and actions that wait are: - messages of a kind for which quorum_waits_for_disk()
+ * returns true, also to this agent's own
  *   quorum core
  * - GIVE_BACK
  * - grants and amendments for this agent's own host core
@@ -153,15 +153,16 @@ void driver_stalled(struct driver *driver);
  * turn. since_ns 0: the turn is over, or is not measured.
  *
  * A turn that has lasted for more than a third of session_ttl is a stall, also if this process
- * stopped within the turn. After a stall, all sessions count as just renewed before the voter's
- * next step. Returns true if since_ns is 0 and the end of the turn showed a stall. The caller then
- * flushes again.
+ * stopped within the turn. After a stall, the voter takes all sessions for just renewed before its
+ * next step. Returns true if since_ns is 0 and the turn was found to be a stall at its end. The
+ * caller then flushes again.
  */
 bool driver_turn(struct driver *driver, int64_t since_ns);
 
 /* This process is about to end in order: driver_resign() asks the other voters to coordinate from
- * now on. driver_handed_over() returns whether they do. driver_resigned() returns whether they do,
- * or cannot. Either may stay false for ever. Meanwhile everything else goes on. */
+ * now on. driver_handed_over() returns whether they coordinate. driver_resigned() returns whether
+ * they coordinate, or cannot. Both results may stay false for ever. Meanwhile the driver goes on
+ * with everything else. */
 void driver_resign(struct driver *driver);
 bool driver_resigned(const struct driver *driver);
 bool driver_handed_over(const struct driver *driver);
@@ -184,7 +185,7 @@ void driver_unreachable(struct driver *driver, const struct message_agent *agent
  * failed. */
 void driver_committed(struct driver *driver, uint64_t commit, const char *error);
 
-/* Ends a turn of the loop: hands the open batch over to be committed, unless another is being
+/* Ends a turn of the loop: hands the open batch over to be committed, unless another batch is being
  * written. */
 void driver_flush(struct driver *driver);
 
@@ -198,7 +199,7 @@ void driver_flush(struct driver *driver);
  * driver_keep() sends this agent's renewals. Answers to them, and renewals of other agents, are
  * handled as they arrive. Other messages are dropped, which the protocol allows; changes of links
  * are kept for later. The answer of this agent's own voter does not wait for the disk, because it
- * depends on no row that is still to be persisted (a voter that starts counts each session as just
+ * depends on no row that is still to be persisted (a voter that starts takes each session for just
  * renewed). The host core learns of the new deadline before its next step.
  */
 void driver_keep_begin(struct driver *driver);

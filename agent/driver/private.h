@@ -68,8 +68,8 @@ struct driver {
     uint32_t voters_refused;
     uint32_t links_down;
     uint32_t refusing;
-    /* The status of each voter that has reported that it may not vote. It counts until that voter
-     * acknowledges a renewal. */
+    /* The status of each voter that has reported that it may not vote. The status is valid until
+     * that voter acknowledges a renewal. */
     uint8_t statuses[MESSAGE_VOTERS_MAX];
     int64_t started_ns;
     struct log_limits refusals; /* limits the log lines of driver_admits() */
@@ -158,10 +158,10 @@ void driver_take_kept_links(struct driver *driver);
 
 /* ---- admission.c ---- */
 
-/* Returns whether the message's sender may send it; logs it if not. An agent makes requests in its
- * own name. Only a voter may bring another agent's request, and only to this agent. A request that
- * is to be passed on to a third agent must come from the agent that makes it, because the third
- * agent believes the request's name in a message from a voter. */
+/* Returns whether the message's sender may send it; logs the message if not. An agent makes
+ * requests in its own name. Only a voter may bring another agent's request, and only to this agent.
+ * A request that is to be passed on to a third agent must come from the agent that makes it,
+ * because the third agent believes the request's name in a message from a voter. */
 bool driver_admits(struct driver *driver, const struct message *message);
 
 /* ---- counts.c ---- */
@@ -184,7 +184,7 @@ void driver_see_voters(struct driver *driver);
  * is not a voter. */
 void driver_note_status(struct driver *driver, uint32_t voter);
 
-/* Handles a RENEW_ACK or HELLO_ACK. Ignores it if its sender is not a voter. */
+/* Handles a RENEW_ACK or HELLO_ACK. Ignores the message if its sender is not a voter. */
 void driver_take_answer(struct driver *driver, const struct message *message);
 
 /* ---- gossip.c: these do nothing if gossip is NULL ---- */

@@ -59,7 +59,7 @@ bool stuck_look(struct stuck *stuck, const char *stat, const char *pressure, int
     uint64_t stalled_us = waited ? memory_stalled_us(pressure) : stuck->stalled_us;
     bool stalled = (int64_t)(stalled_us - stuck->stalled_us) * 1000 > since_ns / 2;
     /* If the calling thread got no processor since the last look, the watched thread may have been
-     * stuck twice, and not stuck in between. So one look counts for a bounded time. */
+     * stuck twice, and not stuck in between. So the time that one look adds is bounded. */
     since_ns = since_ns < look_ns_max ? since_ns : look_ns_max;
     if (waited && stuck->waited && disk_reads == stuck->disk_reads && !stalled) {
         stuck->stuck_ns += since_ns;

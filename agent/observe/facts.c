@@ -249,7 +249,7 @@ static void tell_store(const struct agent *agent, struct hfi_facts_builder *buil
 }
 
 /* Counts the partitions that each voter coordinates, by its heartbeats. The only voter of a cell
- * sends no heartbeats, so all partitions count as its own. */
+ * sends no heartbeats, so all partitions are counted for it. */
 static void count_partitions(const struct agent *agent, uint32_t counts[MESSAGE_VOTERS_MAX])
 {
     const struct host_config *config = &agent->host_config;

@@ -86,7 +86,7 @@ void files_close(struct agent *agent)
     agent->files = NULL;
 }
 
-/* The open also fails if no descriptor is free. In that case it is unknown whether the socket
+/* openat() also fails if no descriptor is free. In that case it is unknown whether the socket
  * exists. */
 static void open_door(struct files *files, int folder, const char *path)
 {

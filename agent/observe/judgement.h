@@ -77,9 +77,10 @@ struct judgement_voter {
     bool rules_differ;
     bool connected;
     const char *why_down;        /* "": not known */
-    int64_t round_trip_worst_ns; /* the longest of the last minutes; -1: none was measured */
-    int64_t clock_least_ppm;     /* its clock differs from this host's at least by this; 0: it may
-                                  * not differ at all */
+    int64_t round_trip_worst_ns; /* the longest round trip of the last minutes; -1: none was
+                                  * measured */
+    int64_t clock_least_ppm;     /* the rates of the voter's clock and this host's differ by at
+                                  * least this; 0: they may be equal */
 };
 
 /* All pointers are borrowed. -1: the number is not known; NULL: the text is not known. */

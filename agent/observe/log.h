@@ -10,7 +10,8 @@
  * people use), unless journald adds its own.
  *
  * A line that strangers can cause at will goes through log_begin_limited(), so that a flood of such
- * lines cannot fill a disk. The next line of that kind has the number of lines that were left out.
+ * lines cannot fill a disk. The next line that is logged with this limit has the number of lines
+ * that were left out.
  *
  * Only the loop's thread may call these functions.
  */

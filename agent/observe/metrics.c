@@ -462,7 +462,7 @@ size_t metrics_page(const struct metrics *metrics, char *out)
     if (metrics->was_safe && metrics->session != RENEWAL_LOST) {
         row(&text, "session", "%s, epoch %u, %.1f s left", session_word(metrics), metrics->epoch,
             (double)metrics->remaining_ns / 1e9);
-    } else { /* there is no lease to count, or the epoch has not begun */
+    } else { /* there is no lease, or the epoch has not begun */
         row(&text, "session", "%s", session_word(metrics));
     }
     row(&text, "clients", "%u", here->clients);

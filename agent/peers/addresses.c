@@ -73,8 +73,8 @@ void address_init(struct address_entry *entry)
                                     .trial.link = ADDRESSES_LINK_NONE};
 }
 
-/* Returns whether a new address has to wait before it is dialled. The agent has no connection
- * now. */
+/* Returns whether a new address has to wait before it is dialled. The agent of the entry has no
+ * connection now. */
 static bool has_to_wait(const struct address_entry *entry, uint64_t host, int64_t now_ns)
 {
     return entry->trial.link != ADDRESSES_LINK_NONE ||

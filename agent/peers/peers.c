@@ -455,7 +455,7 @@ static void log_voter(const struct peer_agent *peer, enum log_level level, const
     log_end(&line);
 }
 
-/* Logs it if a voter's clock runs at a wrong rate. Each renewal measures that rate, and leases rest
+/* Logs it if a voter's clock runs at a wrong rate. Each renewal measures that rate, and leases rely
  * on it. */
 static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer, uint32_t voter,
                              bool answers, int64_t now_ns)
@@ -492,7 +492,7 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
     bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
     bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
-    /* A voter that was silent before the stall still counts as silent. */
+    /* A voter that was silent before the stall is still taken for silent. */
     bool silent = up && !answers && !starts_over && (long_so || peer->silent);
     bool unreachable = !up && (long_so || peer->unreachable);
     if (silent && !peer->silent) {
@@ -641,8 +641,8 @@ static void give_up_opening(int number)
     _exit(AGENT_EXIT_UNAVAILABLE);
 }
 
-/* Sets an alarm for NNG's start: without memory for all its threads NNG waits for itself for
- * ever. */
+/* Sets an alarm for NNG's start: if NNG has no memory for all its threads, its start never
+ * returns. */
 static void open_in_time(struct sigaction *before)
 {
     struct sigaction action = {.sa_handler = give_up_opening};

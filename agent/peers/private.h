@@ -60,7 +60,8 @@ struct peers {
     struct addresses addresses;
     int64_t looked_ns;   /* when peers_directory_look() last looked for entries to forget */
     uint64_t host;       /* a hash of the sender's host while its packet is read; otherwise 0 */
-    uint32_t count;      /* entries in use, and entries that are free again */
+    uint32_t count;      /* the number of entries in use and of entries that are free again,
+                          * together */
     uint32_t free_count; /* how many entries, of count, are free again */
     struct log_limit not_added_limit;
     struct peer_agent peers[TRANSPORT_PEERS_MAX];

@@ -47,8 +47,8 @@ static bool is_own(const struct agent *agent, uid_t owner)
     return owner == agent->own || owner == 0 || agent->own == whoever;
 }
 
-/* In a user namespace root may have another number than 0. So the owner of the root folder counts
- * as root. */
+/* In a user namespace root may have another number than 0. So the owner of the root folder is taken
+ * for root. */
 static bool is_trusted(const struct agent *agent, uid_t owner)
 {
     struct stat top;
@@ -252,7 +252,7 @@ void folders_close(struct agent *agent, struct folders_locks *locks)
 }
 
 /* The user that runs --check-config need not be the user that the agent will run as. So the owner
- * of state_dir counts as the agent's user. */
+ * of state_dir is taken for the agent's user. */
 bool folders_check(struct agent *agent)
 {
     static const char *const inner[] = {"", "/clients"};

@@ -25,14 +25,15 @@ enum {
 };
 
 struct keeper {
-    sem_t turn;     /* the thread that decrements it may use the driver; 0: the loop's or the
-                     * keeper's thread uses it */
+    sem_t turn;     /* the thread that decrements the semaphore may use the driver; 0: the loop's or
+                     * the keeper's thread uses the driver */
     uint32_t depth; /* how many calls of keeper_lend() are open */
     pthread_t thread;
     pthread_mutex_t mutex; /* protects end, and the wait on changed */
     pthread_cond_t changed;
     bool end;
-    /* Both are read and written relaxed: a thread that reads an old value only looks once more. */
+    /* due_ns and suspects_ns are read and written relaxed: a thread that reads an old value only
+     * looks once more. */
     _Atomic int64_t due_ns;
     _Atomic int64_t suspects_ns; /* until this time the keeper looks which thread is stuck */
 };

@@ -13,9 +13,9 @@
  * has the deadline written into the regions (serve/prolong.h), and answers systemd's watchdog. So a
  * client that holds up the loop delays other clients, but ends none of their holds.
  *
- * Rule: the semaphore belongs to the loop's thread or to the keeper's. Only the thread that has it
- * may call the driver, the peers or the lease file. The loop has it except while it lends the
- * driver.
+ * Rule: the semaphore `turn` belongs to the loop's thread or to the keeper's thread. Only the
+ * thread that has the semaphore may call the driver, the peers or the lease file. The loop's thread
+ * has the semaphore except while it lends the driver.
  */
 #ifndef AGENT_RUN_KEEPER_H
 #define AGENT_RUN_KEEPER_H

@@ -178,7 +178,7 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
                   later(renewal_ns, now_ns) + agent->config.session_ttl_ns / KEEPER_LATE_PART);
     due_ns = due_ns > now_ns
                  ? due_ns
-                 : now_ns; /* time that was already overdue must not make the next turn look late */
+                 : now_ns; /* work that is overdue already must not make the next turn look late */
     if (due_ns != agent->loop->armed_ns) {
         clock_timer_set(agent->loop->timer_fd, due_ns);
         agent->loop->armed_ns = due_ns;
@@ -337,9 +337,9 @@ static void on_timer(uv_poll_t *poll, int status, int events)
     agent->loop->fired = true;
 }
 
-/* Runs after all callbacks that were ready, so that received packets count before the timer's work.
- * If this process got no processor for a while, packets that other agents sent in time prevent that
- * the timer declares these agents silent, and this turn's packets answer them. */
+/* Runs after all callbacks that were ready, so that received packets are handled before the timer's
+ * work. If this process got no processor for a while, packets that other agents sent in time
+ * prevent that the timer declares these agents silent, and this turn's packets answer them. */
 static void on_check(uv_check_t *check)
 {
     struct agent *agent = check->data;
@@ -407,8 +407,8 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
     lease_file_write(&agent->lease_file, &record);
 }
 
-/* Counts interruptions of the session. An adopted session counts as safe until its first report: if
- * the lease ran out while no agent ran, that is an interruption for the processes. */
+/* Counts interruptions of the session. An adopted session is taken for safe until its first report:
+ * if the lease ran out while no agent ran, the processes were interrupted. */
 static void see_interruption(struct agent *agent, bool safe)
 {
     int64_t now_ns = clock_boottime_ns();

@@ -9,9 +9,9 @@
  * Otherwise a new epoch begins, in this order: the start deletes the rows of the old regions, makes
  * the regions anew, and stores the rows of the new regions and the new epoch in one commit. If the
  * agent is killed between these steps, the next start finds nothing that looks like the old
- * session. It begins the same epoch again, of which nobody knows. So a start that fails again and
- * again (for want of memory, say) uses up no epochs. There are only 2^24 of them, and voters refuse
- * a jump by 2^20.
+ * session. The next start begins the same epoch again, which is safe because nobody knows of that
+ * epoch. So a start that fails again and again (for want of memory, say) uses up no epochs. There
+ * are only 2^24 of them, and voters refuse a jump by 2^20.
  */
 #include "run/start.h"
 
@@ -409,7 +409,8 @@ static void make_renewal(struct agent *agent)
 }
 
 /* Compares the configured rules of the cell with those that the store has had since the agent first
- * ran. Other rules are refused, except in a cell of one voter, where the configuration counts. */
+ * ran. Other rules are refused, except in a cell of one voter, where the configured rules replace
+ * the stored ones. */
 static int check_rules(struct agent *agent)
 {
     struct message_rules stored;
@@ -503,8 +504,7 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
 
 /* Deletes the rows of the previous session, in one commit. An old copy of the store must not look
  * newer because a start was killed after this commit. So until this voter votes again, its messages
- * report no newer commit than the one that the store had when it was opened
- * (disk_keep_opened()). */
+ * report no newer commit than the store had when it was opened (disk_keep_opened()). */
 static bool leave_session(struct agent *agent)
 {
     struct old_regions old = {.count = 0};

@@ -47,8 +47,8 @@ struct living {
     uint32_t first; /* the pid of one living process, as recorded; 0: not known */
 };
 
-/* Counts the process of a client record if it lives. If nothing tells whether it lives, it counts
- * too. */
+/* Adds the process of a client record to the number of living processes, also if nothing tells
+ * whether it lives. */
 static void look_at(void *arg, uint32_t client)
 {
     struct living *living = arg;
@@ -120,7 +120,8 @@ static uint32_t other_layout(const struct agent *agent, const char *space, const
     return layout;
 }
 
-/* Returns whether holds under the previous agent's session still count, or may count again. */
+/* Returns whether holds under the previous agent's session are still valid, or may become valid
+ * again. */
 static bool session_may_go_on(const struct agent *agent)
 {
     return agent->left.epoch != 0 &&

@@ -7,10 +7,10 @@
  * resumes needs no look at /proc.
  *
  * The next agent finds the process by the client's record (io/client_record.h). If the next agent
- * cannot see the process, or cannot distinguish it from others, the client counts as alive. It
- * keeps its holds until a process that may be its process ends, until the holds are broken
- * (holdfast break), or until the session ends. When it connects again, it counts as known. The log
- * has the number of such clients, and doctor names them.
+ * cannot see the process, or cannot distinguish it from others, the client is taken for alive. The
+ * client keeps its holds until a process that may be its process ends, until the holds are broken
+ * (holdfast break), or until the session ends. When the client connects again, its process is
+ * known. The log has the number of such clients, and doctor names them.
  */
 #include "serve/clients.h"
 

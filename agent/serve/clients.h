@@ -57,9 +57,9 @@ void clients_died(struct agent_client *client, const char *how);
 void clients_close(struct agent *agent);
 /* For display: how many clients are connected. */
 uint32_t clients_with_connection(const struct agent *agent);
-/* For display: how many clients the previous agent left, and how many of these clients may or may
- * not live. clients_next_unproven() returns the next client of the second kind, the one with the
- * lowest id above `after`; NULL if there is none. */
+/* For display: how many clients the previous agent left, and how many of these are unproven (the
+ * agent cannot know whether they live). clients_next_unproven() returns the unproven client with
+ * the lowest id above `after`; NULL if there is none. */
 uint32_t clients_survivors(const struct agent *agent);
 uint32_t clients_unproven(const struct agent *agent);
 const struct agent_client *clients_next_unproven(const struct agent *agent, uint32_t after);

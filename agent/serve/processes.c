@@ -380,7 +380,7 @@ enum process_life process_of_record(struct processes *all, const struct client_r
         return PROCESS_UNPROVEN;
     }
     struct process *process = find_key(all, key_of(record->pid, &is));
-    if (process != NULL) { /* another record has the same process */
+    if (process != NULL) { /* another record's client has the same process */
         enum process_life life = compare(record, &process->is, process->pidfd);
         *out = life != PROCESS_ENDED ? process : NULL;
         return life;

@@ -55,8 +55,8 @@ struct process {
     struct process *older; /* the next in the list of processes without a client, newest first */
     struct process *newer;
     struct processes *all;
-    struct process *next_ended;   /* the next in the list of processes that have ended and still
-                                   * have clients */
+    struct process *next_ended;   /* the next process in the list of processes that have ended and
+                                   * still have clients */
     struct process **ended;       /* the pointer that points to this process in that list; NULL: it
                                    * is not in the list */
     struct death_watch *watch;    /* the watch on the end of this process */
@@ -100,8 +100,8 @@ enum process_life {
  *
  * The call opens a pidfd by the record's pid, and compares its process with the record's inode or
  * start time. Sometimes neither can be compared: the record has neither, or hidepid hides the start
- * time before Linux 6.9. In that case the process that has the pid now counts as the record's
- * process, and its end as the end of the record's process.
+ * time before Linux 6.9. In that case the agent takes the process that has the pid now for the
+ * record's process.
  */
 enum process_life process_of_record(struct processes *all, const struct client_record *record,
                                     struct process **out) __attribute__((warn_unused_result));

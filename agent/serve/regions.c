@@ -77,8 +77,8 @@ struct regions {
     int64_t looked_ns;       /* when all regions were last checked */
     int64_t promised_ns;     /* the last promised deadline */
     struct prolong *prolong; /* NULL: the threads that prolong leases do not run */
-    bool prolonged; /* these threads were started; they may read the regions until the process ends,
-                     * so the regions stay mapped */
+    bool prolonged; /* the threads that prolong leases were started; they may read the regions until
+                     * the process ends, so the regions stay mapped */
     struct log_limit limit;
 };
 
@@ -225,8 +225,8 @@ void regions_take_notes(struct agent *agent)
     }
 }
 
-/* If the lease page is of an older release, it has no times of closed locks. So each lock counts as
- * just closed, with the longest lock-delay. */
+/* If the lease page is of an older release, it has no times of closed locks. So each lock is taken
+ * for just closed, with the longest lock-delay. */
 static void note_unknown_closings(struct agent *agent)
 {
     int64_t longest_ns = MESSAGE_LOCK_DELAY_MAX_MS * INT64_C(1000000);
@@ -384,8 +384,8 @@ static bool leave_rows(struct agent *agent)
     return true;
 }
 
-/* Gives up the barred regions. Their processes notice it when the folder is removed
- * (serve/memory.h). At that time the notes already say that the region was given up. */
+/* Gives up the barred regions. The processes of a barred region learn of its end when its folder is
+ * removed (serve/memory.h). By then the notes say that the region was given up. */
 static bool leave_barred(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -463,8 +463,8 @@ void regions_log_holes(const struct agent *agent)
 
 /* ---- a new session ---- */
 
-/* Makes a region for each namespace. If one cannot be made, removes those made before it, so that
- * they take up no room. */
+/* Makes a region for each namespace. If a region cannot be made, removes the regions made before
+ * it, so that they take up no room. */
 static bool make_all(struct agent *agent)
 {
     uint32_t count = agent->config.namespace_count;
@@ -741,7 +741,8 @@ static void end_anew(struct agent *agent)
     region_file_take(&agent->regions->files[space], &work->file);
     if (agent->regions->prolong != NULL) {
         prolong_leave(agent->regions->prolong,
-                      space); /* checks of the old region do not count for the new one */
+                      space); /* what checks found in the old region does not apply to the new
+                               * region */
     }
     note_incarnation(agent, space, work->identity.incarnation);
     /* The new region is complete when the note of the old one is cleared, so the next agent may

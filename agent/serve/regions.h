@@ -1,7 +1,7 @@
 /*
- * The regions of the namespaces: each is adopted, given up and begun anew by itself. Only the
- * thread that has the driver (run/keeper.h) makes these calls; the keeper's thread calls
- * regions_find_stuck(). A new region is made on a thread of its own (serve/anew.h).
+ * The regions of the namespaces: each region is adopted, given up and begun anew independently of
+ * the others. Only the thread that has the driver (run/keeper.h) makes these calls; the keeper's
+ * thread calls regions_find_stuck(). A new region is made on a thread of its own (serve/anew.h).
  *
  * Invariants:
  * - A region that was given up is not served, its lease is not prolonged, and no process gets it. A

@@ -19,7 +19,7 @@
 enum { RESPITE_FREE = 8 };
 
 struct respite {
-    unsigned given_up; /* how often a region was given up, since the count began */
+    unsigned given_up; /* how often a region was given up, since given_up was last 0 */
     int64_t last_ns;
 };
 

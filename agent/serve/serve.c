@@ -448,7 +448,7 @@ static struct connection *connection_of(struct agent *agent, const struct host_a
         return socket_find(agent->serve->server, client->connection);
     }
     struct connection *connection = socket_find(agent->serve->server, action->connection);
-    /* A connection that has a client now is found only through that client. */
+    /* If the connection has got a client since, it is found only through that client. */
     return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
 }
 

@@ -1,8 +1,8 @@
 /*
  * Names in the configuration that were not found when the agent started. The process of
  * config/accounts.h looks them up again once a minute. It looks sooner when a process is refused
- * whose user may have one of these names. A name that is found counts for processes that connect
- * afterwards.
+ * whose user may have one of these names. A name that is found gives its rights to processes that
+ * connect afterwards.
  */
 #ifndef AGENT_SERVE_USERS_H
 #define AGENT_SERVE_USERS_H

@@ -226,7 +226,7 @@ void http_thread_shut(struct http_thread *self)
 void http_thread_close(struct http_thread *self)
 {
     if (self == NULL || !self->gone) {
-        return; /* a thread that has not ended needs this memory until the process ends */
+        return; /* a thread that has not ended goes on using this memory until the process ends */
     }
     (void)uv_loop_close(&self->loop);
     pthread_mutex_destroy(&self->mutex);

@@ -184,7 +184,7 @@ void region_file_close(struct region_file *file)
     region_file_leave(file);
 }
 
-/* Returns a remedy for that errno, whichever call set it; "" if none is known here. */
+/* Returns a remedy for that errno that fits any call; "" if this function knows none. */
 static const char *limit_remedy(int error)
 {
     switch (error) {
@@ -374,8 +374,8 @@ bool region_file_create(struct region_file *file, int folder, const struct hfi_r
     return true;
 }
 
-/* Returns whether the object has much more memory than its size. Nothing else bounds memory behind
- * its end. */
+/* Returns whether the object has much more memory than its size. No other check bounds the memory
+ * behind the object's end. */
 static bool is_swollen(const struct stat *status, uint64_t size)
 {
     /* the size of a huge page */

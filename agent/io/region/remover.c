@@ -53,9 +53,9 @@ struct remover_notice {
     uint32_t count;
 };
 
-/* Sends a message, and tries again for a while if there is no room for it. A user may have only as
- * many descriptors in transit as one of its processes may have open, and those of the user's other
- * processes count. On failure returns false with errno. */
+/* Sends a message, and tries again for a while if there is no room for the message. A user may have
+ * only as many descriptors in transit as one of its processes may have open, and the descriptors of
+ * the user's other processes are counted too. On failure returns false with errno. */
 static bool send_in_time(int socket, const void *bytes, size_t size, const int *fds, unsigned count)
 {
     unsigned tries = 0;
@@ -489,8 +489,8 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
     return fds[0];
 }
 
-/* Returns whether the child has ended before it counts as stuck. The child's end closes the other
- * end of answer. */
+/* Waits for the child. Returns true if the child has ended, false if it is stuck (io/stuck.h). The
+ * child's end closes the other end of answer. */
 static bool is_reached(int answer)
 {
     struct stuck stuck = {0};

@@ -28,8 +28,8 @@ static void wake_futex(_Atomic uint32_t *word, int count)
 
 static struct {
     wake_fn *wake;
-    /* Both threads read and write these fields relaxed. A thread that reads an old value only makes
-     * a wake that the other thread should make. */
+    /* Both threads read and write these fields relaxed. The worst effect of an old value is that a
+     * thread makes a wake which the other thread should make. */
     _Atomic int64_t suspect_until_ns[WAKE_SPACES]; /* after a wake that took long: a second one
                                                     * before this time makes the namespace costly;
                                                     * 0: no wake took long */

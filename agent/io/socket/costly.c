@@ -9,9 +9,10 @@
  * The cost becomes a debt of the client's user (io/socket_share.h). After two such calls on a
  * connection, without a cheap packet between them, the connection is set aside: the agent neither
  * receives nor sends on it any more, and does not close it. One costly call is not enough: on a
- * virtual machine, time in which the host takes the processor away counts as this thread's time.
+ * virtual machine, the thread's processor time includes time in which the host took the processor
+ * away.
  *
- * A connection that is set aside still counts against the number that its user may have. When its
+ * A connection that is set aside is still one of the connections that its user may have. When its
  * peer has gone, or has called shutdown(2), another thread closes it. When the peer has gone, the
  * kernel has removed the epoll entries with the last descriptor of the peer's end. A peer that only
  * called shutdown(2) still has them.
@@ -28,8 +29,9 @@ enum { STRIKES = 2 };
 static const int64_t dear_ns = SOCKET_CALL_MS * INT64_C(1000000);
 static const int64_t cheap_ns = SOCKET_CALL_MS * INT64_C(1000000) / 8;
 
-/* Notes the cost of a call. The call's time counts against the user's share of the turn, unless the
- * call was made while this user was being served, because all of that time counts already. */
+/* Notes the cost of a call. The call's time is charged to the user's share of the turn. It is not
+ * charged if the call was made while this user was being served, because all of that time is
+ * charged anyway. */
 static int64_t account(struct socket_server *server, struct socket_share *share, int64_t began_ns)
 {
     int64_t now_ns = clock_boottime_ns();

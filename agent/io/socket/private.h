@@ -43,17 +43,17 @@ struct connection {
     bool dropped; /* unasked packets were dropped; the handler is notified when the peer reads
                    * again */
     bool closed;
-    int64_t held_ns;   /* nothing is received from it before this time; 0: connection_hold() has set
-                        * no time */
+    int64_t held_ns;   /* nothing is received from the connection before this time; 0:
+                        * connection_hold() has set no time */
     bool parked;       /* it is not watched until its user's debt and held_ns are over */
     bool costly;       /* nothing is received or sent on it any more, and the loop does not close
                         * it */
     bool aside;        /* it is closed and costly, and waits for its peer to go */
-    bool aside_silent; /* it is aside and had sent no HELLO, so it still counts among such
-                        * connections */
+    bool aside_silent; /* it is aside and had sent no HELLO, so it is still one of the connections
+                        * in greeting_count */
     bool behind;       /* it is closed, but descriptors that were sent on it are unread */
     uint32_t unread;   /* descriptors sent since the peer was last known to have received all */
-    uint32_t strikes;  /* costly calls since the last cheap one */
+    uint32_t strikes;  /* costly calls since the last cheap call */
     struct peer peer;
     struct connection_note note;
 };
@@ -135,8 +135,8 @@ void socket_leave(struct socket_server *server, int fd, const struct peer *peer)
 
 /* ---- unread.c ---- */
 
-/* Returns whether one more descriptor may be sent on the connection. The caller counts it in
- * `unread`. */
+/* Returns whether one more descriptor may be sent on the connection. The caller adds that
+ * descriptor to `unread`. */
 bool socket_may_pass(struct connection *connection);
 
 /* Returns whether descriptors that were sent on the connection are still unread. */
@@ -171,7 +171,7 @@ bool socket_park(struct connection *connection);
 /* Keeps a closed, costly connection in the tables until its peer has gone. */
 void socket_set_aside(struct connection *connection);
 
-/* Watches those parked connections again whose time is over. */
+/* Watches the parked connections again whose waiting time is over. */
 void socket_unpark(struct socket_server *server, int64_t now_ns);
 
 /* ---- accept.c ---- */

@@ -38,7 +38,7 @@ int64_t rings_hold(struct rings *rings, int64_t now_ns)
 {
     int64_t from_ns = rings->slot_ns > now_ns ? rings->slot_ns : now_ns;
     rings->slot_ns = from_ns + RINGS_SLOT_US * US;
-    /* Connections are read again in groups, because each unparking costs a look at all
+    /* Connections are read again in groups, because each call of socket_unpark() looks at all
      * connections. */
     int64_t until_ns = rings->slot_ns + RINGS_TOGETHER_MS * MS - 1;
     until_ns -= until_ns % (RINGS_TOGETHER_MS * MS);

@@ -105,9 +105,9 @@ static struct received receive_or_peek(int fd, void *buffer, size_t room, int fl
     return received;
 }
 
-/* Receives the next packet. If packets may have descriptors, it peeks first, and returns what the
- * peek found if that is an error or a packet with descriptors. So no packet is received unseen, not
- * even one that is behind an error of the socket. */
+/* Receives the next packet. If packets may have descriptors, peeks first. If the peek finds an
+ * error or a packet with descriptors, returns that. So no packet is received unseen, not even one
+ * that is behind an error of the socket. */
 static struct received receive(const struct socket_server *server, int fd, void *buffer,
                                size_t room)
 {
@@ -120,9 +120,9 @@ static struct received receive(const struct socket_server *server, int fd, void 
     return receive_or_peek(fd, buffer, room, 0);
 }
 
-/* Empties a socket to which nothing more can be sent. Returns whether nothing is left in it. It
- * stops early when that takes long: for each of the last packets the kernel calls the peer's epoll
- * entries, and a close would do so for all packets that are left, in one call. */
+/* Empties a socket to which nothing more can be sent. Returns whether nothing is left in it. Stops
+ * early when the emptying takes long: for each of the last packets the kernel calls the peer's
+ * epoll entries, and a close would make these calls for all remaining packets at once. */
 static bool drain(const struct socket_server *server, int fd)
 {
     const int64_t until_ns = clock_boottime_ns() + SOCKET_CALL_MS * INT64_C(1000000);
@@ -579,8 +579,8 @@ static int make_listener(const struct socket_config *config, char *error)
     HF_CHECK(fill_address(config->path, &address));
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     unlink(config->path);
-    /* Linux gives the bound file the descriptor's mode. So no mode is set afterwards by the file's
-     * name, which may be the name of another file then. */
+    /* Linux gives the bound file the descriptor's mode. So the agent need not set the mode by the
+     * file's name afterwards, when the name may belong to another file. */
     const mode_t mode = config->for_all ? 0666 : 0600;
     const int on = 1;
     mode_t mask = umask(0777 & ~mode);

@@ -309,8 +309,8 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
     if (!committer->watching) {
         pthread_cond_broadcast(&committer->changed);
     }
-    /* A signal that arrives during the write goes to the thread that takes the loop over. This
-     * thread may be blocked by the disk, where no signal reaches it. */
+    /* A signal that arrives during the write goes to the thread that takes the loop over, because
+     * the disk may block this thread, where no signal reaches it. */
     leave_signals();
     put_batch(committer, batch);
     bool replaced = committer->replaced;

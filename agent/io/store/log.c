@@ -69,7 +69,8 @@ static void grow(struct log_file *log)
 static int log_close(sqlite3_file *file)
 {
     struct log_file *log = log_of(file);
-    int written = write_out(log); /* these bytes were not flushed, so no commit depends on them */
+    int written = write_out(log); /* no commit depends on the buffered bytes, because they were not
+                                   * flushed */
     int closed = log->real->pMethods->xClose(log->real);
     free(log->buffer);
     log->buffer = NULL;

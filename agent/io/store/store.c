@@ -406,7 +406,8 @@ static bool read_meta(struct store *store, const struct store_identity *identity
     return true;
 }
 
-/* Writes the release that last had the store, which stores of format 2 and later record. */
+/* Writes the release that last had the store, if the store is of format 2 or later, which records
+ * the release. */
 static void written_by(struct store *store, char *text, size_t size)
 {
     sqlite3_stmt *statement = NULL;

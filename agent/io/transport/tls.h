@@ -42,7 +42,8 @@ nng_tls_config *transport_credentials_server(const struct transport_credentials 
 nng_tls_config *transport_credentials_client(const struct transport_credentials *credentials,
                                              const char *name);
 /* Return the time from which, and the time until which, the certificate is valid, in seconds since
- * 1970. Its validity ends at the latest with that of its CA; other CAs in the file do not count. */
+ * 1970. The validity ends at the latest with the validity of the certificate's own CA, whatever
+ * other CAs the file has. */
 int64_t transport_credentials_begin_s(const struct transport_credentials *credentials);
 int64_t transport_credentials_end_s(const struct transport_credentials *credentials);
 

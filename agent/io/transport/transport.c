@@ -579,7 +579,8 @@ void transport_dispatch(struct transport *transport)
         struct transport_link *link = events[i].data.ptr;
 
         if (events[i].data.ptr == &transport->timer) {
-            timer = true; /* handled last, so that packets that came in time count */
+            timer = true; /* handled last, so that packets that came in time are read before time
+                           * limits are checked */
         } else if (events[i].data.ptr == &transport->ops) {
             ops_done(transport, end_ns);
         } else if (link->round == transport->round || link->state == TRANSPORT_LINK_BROKEN) {

@@ -23,11 +23,11 @@ struct beside {
     const char *name; /* the process name that ps(1) shows */
     int signal; /* a signal that stays unblocked; 0: all are blocked. beside_wait() also unblocks
                  * SIGCHLD */
-    /* Called in the new process first, while the agent's descriptors are still open in it. If it
-     * returns false, the process ends. */
+    /* Called in the new process first, while the agent's descriptors are still open in it. If
+     * prepare() returns false, the process ends. */
     bool (*prepare)(void);
-    bool (*filter)(void); /* installs the filter of system calls. If it fails, the process goes
-                           * on */
+    bool (*filter)(void); /* installs the filter of system calls. If filter() fails, the process
+                           * goes on without one */
     void (*serve)(void);  /* does the work of the process; never returns */
 };
 
@@ -55,9 +55,9 @@ void beside_reap(void (*ended)(pid_t pid));
 
 /*
  * Waits until the agent has sent a message, a child has ended or, if `again` is true, a second is
- * over. takes: whether the caller has room for another message. If it is false, the call does not
- * wait for messages, only for the agent's end. Returns true if BESIDE_FD is readable or the agent
- * has ended.
+ * over. takes: whether the caller has room for another message. If `takes` is false, the call waits
+ * for no message, only for the agent's end. Returns true if BESIDE_FD is readable or the agent has
+ * ended.
  */
 bool beside_wait(bool takes, bool again) __attribute__((warn_unused_result));
 

@@ -3,7 +3,7 @@
  *
  * Only agents open them. An agent writes them so that the next agent knows which process each
  * client is. The format is lines of text, and lines are only appended. A last line without its
- * newline does not count:
+ * newline is ignored:
  *
  *   pid 4711
  *   uid 1000

@@ -16,7 +16,7 @@
  * them one by one, so that no peer is reset, and ends. At most CLOSER_PER_USER children work for
  * one user at a time. When more sockets come, the process kills the user's oldest child, which ends
  * a wait for SO_LINGER, and the sockets wait until a child has ended. When CLOSER_SOCKETS sockets
- * wait, the process reports that, and which user has most of them.
+ * wait, the process reports to the agent that it is full, and which user has most of the sockets.
  *
  * The functions are for one thread.
  */

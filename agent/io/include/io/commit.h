@@ -48,7 +48,7 @@ struct committer *committer_open(const struct committer_config *config)
 void committer_close(struct committer *committer);
 
 /* Returns a descriptor that is readable when committer_finish() or committer_idle_error() has a
- * result. A committer_finish() right after committer_wait() leaves the descriptor to become
+ * result. If committer_finish() is called right after committer_wait(), the descriptor becomes
  * readable once more, without a result. */
 int committer_fd(const struct committer *committer);
 
@@ -67,7 +67,8 @@ enum committer_wrote {
 enum committer_wrote committer_write(struct committer *committer, const void *batch)
     __attribute__((warn_unused_result));
 /* Called after COMMITTER_REPLACED by the thread that opened the committer: returns when the loop
- * has ended. Afterwards this thread counts as the thread that runs the loop. */
+ * has ended. Afterwards this thread may make the calls that only the thread that runs the loop may
+ * make. */
 void committer_stand_by(struct committer *committer);
 
 /* Returns true once for each batch that is done. Sets *commit to its number, or *error to the

@@ -1,5 +1,6 @@
 /*
- * A thread that watches processes by their pidfds, and reports to the loop which have ended.
+ * A thread that watches processes by their pidfds, and reports to the loop which processes have
+ * ended.
  *
  * Any user of the host can have a million epoll entries on pidfds of a process. When that process
  * ends, the kernel calls them all with the lock of the pidfd's queue held (0.1 to 0.6 s). Adding a

@@ -4,8 +4,8 @@
  * When a process closes a file, the kernel searches all POSIX locks of the file for locks of that
  * process. A process that has a descriptor of the file can place a million locks on it, and each
  * close then takes 0.4 s. A client has its region's descriptor, and any user can get a pidfd of a
- * client. So the agent's loop closes no such descriptor. The kernel closes those that are still
- * open when the agent ends.
+ * client. So the agent's loop closes no such descriptor. The kernel closes the descriptors that are
+ * still open when the agent ends.
  *
  * The loop also leaves a socket to this thread if the socket has many unread packets, or if its
  * peer watches it with many epoll entries. The thread empties the socket packet by packet, and then

@@ -16,7 +16,7 @@ struct peer {
     pid_t pid; /* 0: the process has no number in this agent's pid namespace */
     uid_t uid;
     gid_t gid;
-    uid_t account; /* the user that the process counts for: io/subids.h */
+    uid_t account; /* the user to whose account the process is charged: io/subids.h */
 };
 
 /* The supplementary groups. The caller frees ids. */

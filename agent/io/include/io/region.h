@@ -53,14 +53,16 @@ enum {
 /* What is wrong with a region. */
 enum region_fault {
     REGION_SOUND = 0,
-    REGION_HEADER,   /* a constant field of its header was changed: region_file_mend() */
+    REGION_HEADER,   /* a constant field of the header was changed, which region_file_mend()
+                      * repairs */
     REGION_CUT,      /* the object has another size */
-    REGION_SWOLLEN,  /* a process allocated memory behind its end. Removing that memory blocks every
-                      * process that touches the region meanwhile: 0.25 s for each GiB */
+    REGION_SWOLLEN,  /* a process allocated memory behind the region's end. Removing that memory
+                      * blocks every process that touches the region meanwhile: 0.25 s for each
+                      * GiB */
     REGION_PUNCHED,  /* memory that the region had is gone */
-    REGION_ROOMLESS, /* a page without memory was touched, and /dev/shm had no room for it */
-    REGION_HELD,     /* a process makes each touch of it wait; region_file_fault() cannot detect
-                      * this */
+    REGION_ROOMLESS, /* a page without memory was touched, and /dev/shm had no room for that page */
+    REGION_HELD,     /* a process makes each touch of the region wait; region_file_fault() cannot
+                      * detect this */
 };
 
 struct region_file {
@@ -68,7 +70,7 @@ struct region_file {
     void *memory;    /* NULL: the region is not mapped */
     int fd;          /* this descriptor is also sent to clients */
     int watched;     /* its index in the SIGBUS handler's list */
-    uint64_t blocks; /* its memory when it was made or adopted, in blocks of 512 bytes */
+    uint64_t blocks; /* the region's memory when it was made or adopted, in blocks of 512 bytes */
     unsigned char made[offsetof(struct hfi_header, lease)]; /* the constant fields of its header */
     char shm_name[REGION_NAME_MAX]; /* its path in /dev/shm; begins with a slash */
     char own_name[REGION_OWN_MAX];  /* the name of its folder, within the agent's folder */
@@ -111,8 +113,8 @@ uint32_t region_flat_layout(const char *shm_name);
 /*
  * Opens the region that a previous agent left under that identity's name and incarnation. Its
  * owner, mode, size and constant fields must be those that this agent would give it. Returns false
- * if they are not, and error says why. The region may still have holes afterwards:
- * region_file_missing().
+ * if they are not, and error says why. The region may still have holes afterwards, which
+ * region_file_missing() reports.
  */
 bool region_file_adopt(struct region_file *file, int folder, const struct hfi_region_sizes *sizes,
                        const struct hfi_region_identity *identity, char *error)
@@ -127,7 +129,7 @@ void region_file_leave(struct region_file *file);
  * could make a touch or an unmapping wait for as long as it likes. Other threads may still be using
  * the old mapping. Afterwards file->region points to a new mapping of zeros. If there is no memory,
  * returns false and changes nothing. The old mapping stays until the process ends, so a namespace
- * may have only REGION_ABANDONED_MAX of them; the caller counts them.
+ * may have only REGION_ABANDONED_MAX abandoned mappings. The caller counts the mappings.
  */
 bool region_file_abandon(struct region_file *file) __attribute__((warn_unused_result));
 

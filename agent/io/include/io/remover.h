@@ -35,10 +35,10 @@ enum {
 /* What a removal is of. A file of another user is left alone. */
 enum remover_kind {
     REMOVER_FOLDER,  /* a folder with the object `region` in it */
-    REMOVER_EMPTIED, /* the same, but the memory behind the region's header is given back first, and
-                      * the object gets its original size. So a process that still has it mapped
-                      * reads zeros and gets no SIGBUS. For an object that a client may keep open
-                      * for ever */
+    REMOVER_EMPTIED, /* a folder with the object `region`, for an object that a client may keep open
+                      * for ever. The memory behind the region's header is given back first, and the
+                      * object gets its original size. So a process that still has the object mapped
+                      * reads zeros and gets no SIGBUS */
     REMOVER_FLAT,    /* an object of an earlier release, and the files beside it */
 };
 

@@ -7,17 +7,17 @@
  * that the user's clients ring for, and afterwards looks at all of them at once.
  *
  * The agent also stops reading each connection that rings during a pause, because receiving rings
- * costs time, too. If very many connections ring, it reads them again one by one, RINGS_SLOT_US
- * apart. While a connection is not read, the agent looks at all regions that the user ever rang
- * for, at the same intervals. So a ring waits for RINGS_DEBT_MS at most, whichever connection it
- * came on. Requests on the user's other connections do not wait.
+ * costs time, too. If very many connections ring, the agent reads them again one by one,
+ * RINGS_SLOT_US apart. While a connection is not read, the agent looks at all regions that the user
+ * ever rang for, at the same intervals. So a ring waits for RINGS_DEBT_MS at most, whichever
+ * connection it came on. Requests on the user's other connections do not wait.
  *
  * A ring has a cause if a lock in the regions has set its dirty bit since this user's previous
  * ring. Rings with a cause may cost RINGS_CAUSE_PERCENT of a processor, and rings without one
- * RINGS_NOTHING_PERCENT. They may cost more only in bursts of some milliseconds. An honest client
- * also sends rings without a cause, when the look for its previous ring has already found the
- * change. So for each ring with a cause, one ring without a cause counts as if it had one. A user
- * whose rings cost less than half of a processor never waits.
+ * RINGS_NOTHING_PERCENT. The rings of a user may cost more only in bursts of some milliseconds. An
+ * honest client also sends rings without a cause, when the look for its previous ring has already
+ * found the change. So for each ring with a cause, one ring without a cause is charged like a ring
+ * with a cause. A user whose rings cost less than half of a processor never waits.
  */
 #ifndef IO_RINGS_H
 #define IO_RINGS_H
@@ -29,10 +29,10 @@ enum {
     RINGS_CAUSE_PERCENT = 50,
     RINGS_NOTHING_PERCENT = 2,
     RINGS_BURST_MS = 20, /* up to this debt, rings are answered at once */
-    RINGS_DEBT_MS = 60,  /* no debt is larger, so a ring waits at most for this time less half the
+    RINGS_DEBT_MS = 60,  /* the largest debt; so a ring waits at most for this time less half the
                           * burst */
-    RINGS_CREDIT = 256,  /* the most rings without a cause that may still count as rings with a
-                          * cause */
+    RINGS_CREDIT = 256,  /* the most rings without a cause that may still be charged like rings with
+                          * a cause */
     RINGS_TURN_US = 20,  /* the cost of a turn of the loop that was begun only for a ring */
     RINGS_READ_US = 3,   /* the cost of receiving a ring in a turn that had begun anyway */
     RINGS_SLOT_US = 1000,

@@ -11,16 +11,16 @@
  * A member that is ready when the time of a turn is over is served before any other member is
  * served again (epoll alone would return the same members first again). A round ends when each
  * ready connection of one user has been served once, and a lap ends when each user has been served
- * once. A round or a lap mostly takes one turn. Both end, because a new member counts as already
- * served.
+ * once. A round or a lap mostly takes one turn. Rounds and laps always end, because a new member is
+ * taken for already served.
  *
  * **Debts.** One system call on a socket can take a second: the kernel calls all epoll entries with
  * which the peer watches its own end, and does so in the agent's time (docs/SECURITY.md). The call
  * cannot be cut short. So a user gets a debt for two things: the cost of calls on its sockets
  * beyond its share of a turn, and each call that takes longer than SOCKET_CALL_MS. The debt lasts
  * SOCKET_DEBT_TIMES as long as that time. Until the debt is over, the loop receives nothing from
- * this user's connections, sends nothing to them, and closes none. Only processor time counts, so a
- * busy machine puts no user in debt. A debt outlives the connections that made it.
+ * this user's connections, sends nothing to them, and closes none. Only processor time makes a
+ * debt, so a busy machine puts no user in debt. A debt outlives the connections that made it.
  *
  * Users are distinguished by their whole number. Only the loop's thread may call these
  * functions.
@@ -55,7 +55,7 @@ struct socket_share {
     uint32_t greeting; /* its connections that have sent no HELLO; the socket counts them */
     uint32_t behind;   /* its connections that ended with descriptors unread; the socket counts
                         * them */
-    uint32_t turn;     /* the turn of the loop that was last counted here */
+    uint32_t turn;     /* the turn of the loop to which the counts of this share belong */
     uint32_t lap;      /* the lap in which spent_ns was spent */
     uint32_t round;    /* in each round every ready connection of the user is served once */
     bool cut;          /* the turn's time was over before all ready connections had been served */
@@ -96,15 +96,16 @@ void socket_share_leave(struct socket_share *share);
  * served. If it may be served now, sets *served to the present round. */
 bool socket_share_turn(struct socket_share *share, uint32_t *served);
 
-/* Counts time that was spent on the user. Returns whether the user has time left in this turn. */
+/* Adds the time took_ns to the time that the user has spent in this turn. Returns whether the user
+ * has time left in this turn. */
 bool socket_share_spend(struct socket_share *share, int64_t took_ns);
 
 /* Begins a turn. cpu_ns: the processor time that this thread had used at now_ns. */
 void socket_shares_begin(struct socket_shares *shares, int64_t now_ns, int64_t cpu_ns);
 
 /* Counts a call on one of this user's sockets, which began at began_ns. Returns the least processor
- * time that the call can have cost. socket_share_spend() counts in another account, which this call
- * does not change. */
+ * time that the call can have cost. This call does not change the time that socket_share_spend()
+ * adds up. */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns);
 
 /* Charges the user for a call of that cost. For socket_share_call() and tests. */

@@ -98,7 +98,7 @@ enum { STORE_KEPT_MAX = 4096 + 32 };
  * Lets a voter start over: replaces the database at path (which may be missing or damaged) by an
  * empty one with a new store id and meta.rejoin, in one step. The old database is kept beside it,
  * and kept (STORE_KEPT_MAX bytes) receives its path, PATH.replaced-N, or "" if there was none. The
- * new database has the epoch of the old one, or identity->epoch if that is higher. On failure
+ * new database has the epoch of the old database, or identity->epoch if that is higher. On failure
  * nothing has changed, and error (STORE_ERROR_MAX bytes) says why: the database is in use or
  * belongs to another agent, or a system call failed.
  */
@@ -107,9 +107,9 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
 
 /*
  * Takes back a start over of which no other voter knows yet: replaces the database at path, in one
- * step, by the one that store_start_over() kept. kept (STORE_KEPT_MAX bytes) receives the path that
- * the kept database had. This is safe, because the new store has promised nothing. The old store's
- * session does not go on.
+ * step, by the database that store_start_over() kept. kept (STORE_KEPT_MAX bytes) receives the path
+ * that the kept database had. This is safe, because the new store has promised nothing. The old
+ * store's session does not go on.
  *
  * On failure the new store stays, and error says why: the database is in use or does not start
  * over, other voters know of it, or the old database is missing or cannot be read. There is one
@@ -125,8 +125,8 @@ void store_close(struct store *store);
 /* Returns the text of the last failure; valid until the next call. */
 const char *store_error(const struct store *store);
 
-/* Reads the rows and gives them to the reader's functions. A value that this program never writes
- * is an error, which names the table and what was expected. */
+/* Reads the rows and gives them to the reader's functions. If a value is one that this program
+ * never writes, the call fails, and the error names the table and what was expected. */
 bool store_load(struct store *store, const struct store_reader *reader)
     __attribute__((warn_unused_result));
 

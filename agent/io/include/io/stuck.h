@@ -4,9 +4,9 @@
  * The caller looks at the thread's state again and again. A thread that only gets no processor has
  * another state. A thread that waits for memory (a page that is swapped out, a control group at its
  * limit) is also blocked. But by the next look, it has read another page from a disk, or the kernel
- * has counted the time as a stall of memory. Such a look does not count. A hostile process can
- * cause such stalls and so hide its attack; in that case no client is blamed. Many short waits
- * count like one long wait. Any thread may call this.
+ * has counted the time as a stall of memory. The time before such a look is not added. A hostile
+ * process can cause such stalls and so hide its attack; in that case no client is blamed. The times
+ * of many short waits are added up like one long wait. Any thread may call this.
  */
 #ifndef IO_STUCK_H
 #define IO_STUCK_H
@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* STUCK_MS: how long a thread must have been stuck before a client counts as the cause.
+/* STUCK_MS: how long a thread must have been stuck before the agent takes a client for the cause.
  * STUCK_FORGOTTEN_MS: in this time a tenth of STUCK_MS is forgotten while the thread is not stuck.
- * STUCK_LOOK_MS: for how long one look counts at most. */
+ * STUCK_LOOK_MS: the longest time that one look adds. */
 enum { STUCK_MS = 500, STUCK_FORGOTTEN_MS = 500, STUCK_LOOK_MS = 50 };
 
 /* The results of the looks so far; all zeros at first. */

@@ -2,12 +2,12 @@
  * The account to which a user's number is charged.
  *
  * A user to whom /etc/subuid gives a range of numbers can run processes under each of these numbers
- * (newuidmap(1)). So, where the agent bounds what one user may have, all these numbers count as the
- * owner of the range. This table does not decide about rights: a subordinate number has its own
- * rights, or none.
+ * (newuidmap(1)). So, where the agent bounds what one user may have, all these numbers are charged
+ * to the owner of the range. This table does not decide about rights: a subordinate number has its
+ * own rights, or none.
  *
- * Malformed lines are reported and left out. Where two owners have the same numbers, the first line
- * counts.
+ * Malformed lines are reported and left out. Where two lines have the same numbers, the numbers
+ * belong to the owner in the first line.
  *
  * Root's ranges are for containers. All containers together must not be one account, and must not
  * belong to root's account, which has no bound. So each 65,536 numbers of such a range are one
@@ -32,8 +32,8 @@ typedef void subids_wrong_fn(void *arg, unsigned line, const char *why);
 
 /*
  * Reads lines "NAME-OR-NUMBER:FIRST:COUNT", and replaces the table. Empty lines and lines that
- * begin with # are skipped. A missing file counts as empty. On failure returns false with errno,
- * and each number is its own account.
+ * begin with # are skipped. A missing file is taken for an empty one. On failure returns false with
+ * errno, and each number is its own account.
  */
 bool subids_load(const char *path, subids_wrong_fn *wrong, void *arg)
     __attribute__((warn_unused_result));
