@@ -1,7 +1,7 @@
 /*
- * Starts CMD: see child.h. There are two pipes. The parent learns from the first one, which is
- * close-on-exec, whether execvp() succeeded: then it reads the end of file, and otherwise an errno.
- * The child waits for a byte in the second pipe before it calls execvp().
+ * Starts CMD: see child.h. There are two pipes. The first pipe is close-on-exec and tells the
+ * parent whether execvp() succeeded. After a success the parent reads the end of file, and after a
+ * failure an errno. The child waits for a byte in the second pipe before it calls execvp().
  */
 #include "child.h"
 

@@ -72,7 +72,7 @@ static void timer_set(struct guard *guard, int64_t at_ns)
     };
 
     if (at_ns <= 0) {
-        /* 1 ns is a time long past, so the timer fires at once; 0 would disarm it */
+        /* 1 ns is a time long past, so the timer fires at once; 0 would disarm the timer */
         when.it_value = (struct timespec){.tv_nsec = 1};
     }
     (void)timerfd_settime(guard->fds[FD_TIMER].fd, TFD_TIMER_ABSTIME, &when, NULL);

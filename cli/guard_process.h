@@ -3,9 +3,10 @@
  * died.
  *
  * The parent-death signal ends CMD itself, but not the processes that CMD has started. A guard ends
- * those, too. Each guard has one end of a socket, and only `holdfast` has the other end. The kernel
- * closes that other end however `holdfast` dies. Each guard notices this and sends SIGKILL to the
- * whole group at once. The next holder's CMD does not start before the lock-delay is over.
+ * these processes, too. Each guard has one end of a socket, and only `holdfast` has the other end.
+ * The kernel closes that other end however `holdfast` dies. Each guard notices this and sends
+ * SIGKILL to the whole group at once. The next holder's CMD does not start before the lock-delay is
+ * over.
  *
  * A stopped or frozen `holdfast` has not died: the agent still renews the hold, so CMD may go on.
  * But no agent can move three times: the end by --lease, the end by --max-stall without progress,

@@ -26,8 +26,8 @@ static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
 static const int64_t unserved_nap_ns = INT64_C(100) * 1000000;
 
 /* Opens a lock. An agent that has given the namespace up serves it again within seconds. So if the
- * user allows a wait for the lock, this function also waits for that, and reduces
- * arguments->wait_ns by the time. */
+ * user allows a wait for the lock, this function also waits until the namespace is served again,
+ * and reduces arguments->wait_ns by the time of that wait. */
 static int open_in_time(struct lock_arguments *arguments, hf_client *client, const char *name,
                         const struct hf_lock_options *options, hf_lock **out)
 {
@@ -128,8 +128,8 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
     waiting_end(waiting);
 
     if (error != 0) {
-        /* No lock is held. not_taken() may ask the agent for seconds, so from here a signal ends
-         * holdfast. */
+        /* No lock is held. not_taken() may wait seconds for the agent's answer, so from here a
+         * signal ends holdfast. */
         (void)sigprocmask(SIG_SETMASK, mask, NULL);
         return not_taken(arguments, held, error, signal_number);
     }

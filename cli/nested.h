@@ -16,8 +16,8 @@
 #include <holdfast/holdfast.h>
 
 /*
- * Checks which of these locks outer holds have. If they have none, sets *outer to false and returns
- * 0. If they have all, and `nested` is set, sets *outer to true and returns 0. In all other cases
+ * Checks which of these locks are held by outer commands. If none is, sets *outer to false and
+ * returns 0. If all are, and `nested` is set, sets *outer to true and returns 0. In all other cases
  * writes a line to stderr and returns the exit status.
  */
 int nested_check(hf_client *client, char *const *names, size_t count, bool nested, bool *outer)

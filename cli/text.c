@@ -1,6 +1,6 @@
 /*
  * Text for people: see text.h. Only this file reads the wall clock, to show since when a lock is
- * held. No decision depends on it.
+ * held. No decision depends on the wall clock.
  */
 #include "text.h"
 

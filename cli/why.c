@@ -55,8 +55,8 @@ static void write_reason(struct json *json, const struct hf_reason *reason)
     json_close_object(json);
 }
 
-/* A line for stderr, collected in memory. One write() outputs it whole, because CMD may write to
- * stderr at the same time. */
+/* A line for stderr, collected in memory. One write() outputs the whole line, because CMD may write
+ * to stderr at the same time. */
 struct line {
     FILE *out;
     char *text;

@@ -157,7 +157,7 @@ static bool record_read(const struct ledger *ledger, struct journal_record *out)
 }
 
 /* Finishes a transfer that the last holder left half done. Returns false if the record has a higher
- * token than this process: then this process no longer holds the lock. */
+ * token than this process: in this case this process no longer holds the lock. */
 static bool recover(const struct ledger *ledger, uint64_t token)
 {
     struct journal_record record;
@@ -345,8 +345,8 @@ static int64_t total(const char *path, bool locked)
     return sum;
 }
 
-/* Chooses the process to kill. It waits a while for one that is between its two writes, because a
- * random choice would rarely find such a process. */
+/* Chooses the process to kill. Waits a while for a process that is between its two writes, because
+ * a random choice would rarely find such a process. */
 static int choose_victim(const pid_t *workers)
 {
     for (int tries = 0; tries < 10000; tries++) {

@@ -109,8 +109,8 @@ void claim_end(hf_lock *lock)
  * if another thread has the claim. */
 static int claim_once(hf_lock *lock)
 {
-    /* If a handle holds that is not reentrant, already() has the result. Otherwise the thread waits
-     * for the claim, because its owner may be about to hold. */
+    /* If the handle holds and is not reentrant, already() has the result. Otherwise the thread
+     * waits for the claim, because the claim's owner may be about to hold. */
     if (lock->claimed) {
         bool answered = hold_held(&lock->hold) && (lock->flags & HF_REENTRANT) == 0;
         return answered ? already(lock) : 2;
@@ -184,8 +184,8 @@ void claim_give(hf_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
-/* Returns whether a wait goes on after this error. It does if the agent is down or does not serve
- * the namespace, because either may change. */
+/* Returns whether a wait goes on after this error. A wait goes on if the agent is down or does not
+ * serve the namespace, because the agent may serve the namespace later. */
 static bool will_pass(int error)
 {
     return error == HF_ENOAGENT || error == HF_EUNSERVED;
@@ -277,8 +277,8 @@ static void take_leave(struct take *take)
     }
 }
 
-/* Sets take->binding to the handle's present binding. If it has changed, leaves the queue of the
- * old binding's slot. */
+/* Sets take->binding to the handle's present binding. If the binding has changed, leaves the queue
+ * of the old binding's slot. */
 static void take_binding(struct take *take)
 {
     struct binding *binding = atomic_load(&take->lock->binding);
@@ -617,8 +617,8 @@ static int upgrade_until(hf_lock *lock, const struct wait_limit *limit, struct h
             hfi_ask_upgrade(&actor, &request, &before.held);
             break;
         default:
-            /* the word is closed, or the lease is over; a wait goes on, because either can
-             * change */
+            /* the word is closed, or the lease is over; a wait goes on, because the word can open
+             * and the lease can be renewed */
             if (limit->try_only) {
                 return HF_EBUSY;
             }

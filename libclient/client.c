@@ -2,10 +2,10 @@
  * The connection to the agent: how it is made, lost and made again. Requests and their answers.
  *
  * A connection begins with HELLO and WELCOME. A client that comes back names itself by the id and
- * the nonce of its first WELCOME. If the agent still knows it (it was restarted within the lease,
- * say), its handles are opened again as they were and its holds go on; if not, the holds are lost
- * and the handles start anew. A call that needs the agent makes the connection. No thread runs in
- * the background for that.
+ * the nonce of its first WELCOME. If the agent still knows the client (after a restart within the
+ * lease, for example), the client's handles are opened again as they were, and its holds go on.
+ * Otherwise the holds are lost, and the handles start anew. A call that needs the agent makes the
+ * connection. No thread runs in the background for that.
  */
 #include "client.h"
 
@@ -92,8 +92,8 @@ static struct socket_identity socket_file(const hf_client *client)
     return file;
 }
 
-/* Returns whether the socket at the path is not the one to which the last HELLO was sent. Then a
- * new agent has made it. */
+/* Returns whether the socket at the path differs from the socket to which the last HELLO was sent.
+ * If it differs, a new agent has made it. */
 static bool socket_is_new(const hf_client *client)
 {
     struct socket_identity now = socket_file(client);
@@ -271,7 +271,7 @@ static int resume(hf_client *client, bool resumed)
         }
     }
     /* After RESUMED the agent closes every handle that this client has not opened again: the
-     * program closed those while no agent ran. */
+     * program closed such handles while no agent ran. */
     if (error == 0 && resumed) {
         struct hfi_frame frame = {.kind = HFI_FRAME_RESUMED};
         struct answer answer;
@@ -324,7 +324,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
         int64_t hung_ns = client->greeted_ns + ANSWER_MS * NS_PER_MS;
         int got = socket_receive(client, deadline_ns < hung_ns ? deadline_ns : hung_ns, &answer);
         if (got == 0 && boottime_ns() < hung_ns) {
-            /* no WELCOME yet: the next attempt waits for it on this connection */
+            /* no WELCOME yet: the next attempt waits for WELCOME on this connection */
             return HF_ENOAGENT;
         }
         error = got == 1 ? welcome_take(client, &answer, &resumed) : got == 0 ? HF_ENOAGENT : got;

@@ -97,12 +97,12 @@ enum {
 struct region_map {
     struct hfi_region region;
     struct hfi_kernel kernel; /* kernel.arg is this region_map */
-    struct hfi_trust trust;   /* region.trust points to it */
+    struct hfi_trust trust;   /* region.trust points to this member */
     void *memory;
     size_t size;
     hf_client *client;
     atomic_bool ring_failed; /* a ring failed, and the client has not reconnected since */
-    /* of the descriptor: an incarnation must always come with the same file */
+    /* identify the descriptor's file: an incarnation must always come with the same file */
     dev_t device;
     ino_t inode;
     uint64_t incarnation;
@@ -126,7 +126,7 @@ struct binding {
     struct hfi_region region; /* a copy of map->region, which saves the fast path a load */
     struct hfi_aim aim;       /* the addresses that the fast path uses, computed in advance */
     const _Atomic uint64_t
-        *wait; /* the seat's futex word in the queue; without a seat a word that is 0 */
+        *wait; /* the seat's futex word in the queue; without a seat a private word that is 0 */
 };
 
 /* The number of lanes of a handle. A thread without a lane uses the slow path. */
@@ -140,7 +140,7 @@ struct lock_lane {
 };
 
 #define LANE_SHARED (UINT64_C(1) << 62)  /* the take is of the reader's cell */
-#define LANE_UNDOING (UINT64_C(1) << 63) /* the thread undoes its take; a claimant waits for that */
+#define LANE_UNDOING (UINT64_C(1) << 63) /* the thread undoes its take; a claimant waits */
 
 /*
  * The handle's hold. Any thread may read it at any time, and so may a signal handler. The thread
@@ -263,8 +263,8 @@ struct events {
     struct changed_ring changed;
 };
 
-/* The identity of a socket file. It tells a new agent from the one before, because each agent makes
- * a new file at the path. All 0: there is no file. */
+/* The identity of a socket file. It tells a new agent from the previous agent, because each agent
+ * makes a new file at the path. All 0: there is no file. */
 struct socket_identity {
     dev_t device;
     ino_t inode;
@@ -282,7 +282,7 @@ struct hf_client {
     uint64_t connection; /* the number of the present connection */
     uint64_t request;    /* the number of the last request */
     int64_t greeted_ns;  /* when HELLO was sent */
-    int64_t retry_ns;    /* no attempt to reconnect before this */
+    int64_t retry_ns;    /* no attempt to reconnect before this time */
     int64_t retry_gap_ns;
     struct socket_identity greeted;      /* the identity of the socket that the last HELLO was sent
                                           * to */
@@ -386,8 +386,8 @@ struct answer {
  * does not fit a packet. */
 int socket_send(hf_client *client, const struct hfi_frame *frame) HFI_MUST_USE;
 
-/* Receives one frame. Returns 1; 0 if none came until deadline_ns; or HF_ENOAGENT or HF_EPROTO, and
- * then the connection is down. */
+/* Receives one frame. Returns 1 for a frame, 0 if no frame came until deadline_ns, or HF_ENOAGENT
+ * or HF_EPROTO. After these two errors the connection is down. */
 int socket_receive(hf_client *client, int64_t deadline_ns, struct answer *answer) HFI_MUST_USE;
 
 /* Begins a connection on a connected socket, which it takes over, and sends HELLO. Returns 0,
@@ -494,7 +494,8 @@ static inline bool hold_held(const struct hold *hold)
     return atomic_load_explicit(&hold->number, memory_order_acquire) != ended;
 }
 
-/* To be called by the thread that took the lock, or that changes the hold under the claim. */
+/* To be called by the thread that took the lock, or by the thread that changes the hold under the
+ * claim. */
 static inline void hold_put_fields(struct hold *hold, struct binding *binding, enum hf_mode mode,
                                    const struct hfi_held *held, uint64_t number)
 {
@@ -641,8 +642,9 @@ int release_slow(hf_lock *lock, uint64_t number) HFI_MUST_USE;
 /* Finds out why a hold does not count any more. forgotten: the agent does not know the client. */
 void ended_find(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
                 bool forgotten, struct hold_end *out);
-/* Both are to be called when a loss is reported. They find out why the hold ended, and keep the
- * first answer for hf_why(). The caller of ended_keep() holds list_mutex; ended_note() locks it. */
+/* ended_keep() and ended_note() are to be called when a loss is reported. They find out why the
+ * hold ended, and keep the first reason for hf_why(). The caller of ended_keep() holds list_mutex;
+ * ended_note() locks it. */
 void ended_keep(struct hf_lock *lock, const struct hold_view *view, int64_t now_ns, bool forgotten);
 void ended_note(struct hf_lock *lock, const struct hold_view *view, bool forgotten);
 /* To be called when an acquire has failed. From then on hf_why() reports why the acquire failed,

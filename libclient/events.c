@@ -213,8 +213,8 @@ static int events_create(hf_client *client)
     return 0;
 }
 
-/* Switches the events on at the first call. Only that call locks socket_mutex, and may wait for it:
- * another thread may hold it for seconds while its request has no answer. */
+/* Switches the events on at the first call. Only the first call locks socket_mutex, and may wait
+ * for it: another thread may hold the mutex for seconds while its request has no answer. */
 static int events_enable(hf_client *client)
 {
     int error = 0;
@@ -468,7 +468,7 @@ static bool next_looked(hf_client *client, struct hf_event *out)
         int64_t deadline_ns = hfi_lease_deadline_ns(lease);
         if (map->connection != client->events_connection) {
             /* the agent has abandoned this region: only its existing holds count, and look_at() has
-             * seen those */
+             * looked at these holds */
             continue;
         }
         lapsed |= hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0;
@@ -486,7 +486,7 @@ static bool next_looked(hf_client *client, struct hf_event *out)
 static void socket_look(hf_client *client)
 {
     if (pthread_mutex_trylock(&client->socket_mutex) != 0) {
-        return; /* the thread that has the mutex reads the socket, and wakes this one */
+        return; /* the thread that has the mutex reads the socket, and wakes this thread */
     }
     if (client->connection_state != CONNECTION_UP) {
         int ignored = client_reconnect(client, 0); /* the timer brings the next attempt */

@@ -33,8 +33,8 @@ FAST struct lock_lane *lane_here(struct hf_lock *lock)
 
 FAST void lane_clear(struct lock_lane *lane)
 {
-    /* release: pairs with the acquire in claim_begin(); the hold is published, or the take is
-     * undone */
+    /* release: pairs with the acquire in claim_begin(); at that time the hold is published, or the
+     * take is undone */
     atomic_store_explicit(&lane->taking, 0, memory_order_release);
 }
 
@@ -66,7 +66,7 @@ COLD static bool fast_undo(struct lock_lane *lane, struct binding *binding, uint
     const struct hfi_actor actor = binding_actor(binding);
     uint64_t taking = mine & (HFI_W_HOLDER | HFI_W_TOKEN);
     /* seq_cst: pairs with the swap in take_ours(). If this swap succeeds, this thread must release
-     * the word; if the other one does, the word is the claimant's. */
+     * the word; if the swap in take_ours() succeeds, the word is the claimant's. */
     if (atomic_compare_exchange_strong(&lane->taking, &taking, taking | LANE_UNDOING)) {
         /* relaxed: the high bits of a slot's tokens do not change */
         uint64_t top = atomic_load_explicit(&binding->region.slots[binding->slot].token_top,
@@ -187,8 +187,8 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
         return HF_EFORKED;
     }
     struct lock_lane *lane = lane_here(lock);
-    /* acquire: pairs with the release in claim_end(), so that this sees what the claimant before
-     * did */
+    /* acquire: pairs with the release in claim_end(), so that this thread sees what the previous
+     * claimant did */
     uint64_t claims = atomic_load_explicit(&lock->claims, memory_order_acquire);
     if (lane != NULL && (claims & 1) == 0 && !hold_held(&lock->hold)) {
         /* relaxed: only compared; the load of claims has made the binding's contents visible */
@@ -254,7 +254,7 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
         return HF_ENOTHELD;
     }
     if (__builtin_expect(!lease_in_force(view.binding, view.held.epoch), 0)) {
-        return release_slow(lock, view.number); /* which also keeps the reason of the loss */
+        return release_slow(lock, view.number); /* also keeps the reason of the loss */
     }
     /* relaxed: published by the swap; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lane->changing, view.number, memory_order_relaxed);

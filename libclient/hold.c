@@ -9,13 +9,13 @@
  * every third of its ttl, so the margin of half a ttl costs nothing.
  *
  * Nothing bounds the lag of the coarse clock. It moves with the ticks of one processor. That
- * processor may stand still: it is a virtual one that its host does not run, or its interrupts are
- * off. In newer kernels another processor then takes over after five of that processor's own ticks,
- * which is 50 ms at 100 Hz. In older kernels none does. The coarse clock does not count the time of
- * a suspend, either. So a release can return 0 although the lease is over: if the coarse clock lags
- * by more than half a ttl, or after a suspend until the agent has run. Only the exact clock would
- * make a release certain, and that would cost 20 ns more. hf_remaining_ns() and hf_acquire() always
- * read the exact clock.
+ * processor may stand still: it is a virtual processor that its host does not run, or its
+ * interrupts are off. In newer kernels another processor then takes over after five of its own
+ * ticks, which is 50 ms at 100 Hz. In older kernels no processor takes over. The coarse clock does
+ * not count the time of a suspend, either. So a release can return 0 although the lease is over: if
+ * the coarse clock lags by more than half a ttl, or after a suspend until the agent has run. Only
+ * the exact clock would make a release certain, and that would cost 20 ns more. hf_remaining_ns()
+ * and hf_acquire() always read the exact clock.
  */
 #include "client.h"
 
@@ -166,7 +166,7 @@ static int release_claimed(hf_lock *lock)
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
     }
     if (!counts) {
-        /* before the word is freed, because another hold can begin then */
+        /* before the word is freed, because another hold can begin as soon as the word is free */
         ended_note(lock, &view, false);
     }
     /* release: before the word changes; pairs with the acquire in hold_changing() */

@@ -39,8 +39,8 @@ static int packet_fetch(hf_client *client, struct hfi_frame *frame, enum hfi_fra
     return error;
 }
 
-/* Returns a terminated copy of the text; Returns NULL if the text is empty. There is room for all
- * texts of one packet. */
+/* Returns a terminated copy of the text, or NULL if the text is empty. There is room for all texts
+ * of one packet. */
 static const char *page_string(struct page *page, struct hfi_text text)
 {
     if (text.size == 0 || text.size >= sizeof(page->strings) - page->strings_used) {

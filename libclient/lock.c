@@ -194,8 +194,8 @@ int lock_seat(hf_lock *lock, bool shared)
     hf_client *client = lock->client;
     int error = 0;
     pthread_mutex_lock(&client->socket_mutex);
-    /* one attempt may fail on a broken connection, one may only open the handle, one gets the
-     * seat */
+    /* one attempt may fail on a broken connection, the next attempt may only open the handle, and a
+     * third attempt gets the seat */
     for (int attempt = 0; attempt < 4; attempt++) {
         if (seat_ready(atomic_load(&lock->binding), shared)) {
             break;

@@ -12,7 +12,7 @@
  * When the agent has to look at a lock, the client sets the lock's dirty bit and rings: it sends a
  * RING frame. A ring needs no mutex and never waits. It is allowed in a signal handler, and while
  * another thread has a request on the same socket, because each packet is one frame. A ring may be
- * lost, for one of three reasons. The loss only costs time, because the dirty bit stays set:
+ * lost, for one of three reasons. A lost ring only costs time, because the dirty bit stays set:
  *  - The connection is down, or has no WELCOME yet. On the next connection the agent sends all
  *    regions again, and looks at the dirty bits of each region that it sends. A thread whose ring
  *    failed, and that then waits, makes that connection before it sleeps (kernel_sleep()).
@@ -63,8 +63,8 @@ void futex_wake_private(_Atomic uint32_t *word)
 }
 
 /* Connects again, so that the agent looks at this client's regions. Does nothing if another thread
- * is using the connection, because that thread notices the loss itself. Returns true if there is no
- * connection afterwards. */
+ * is using the connection, because that thread notices the loss of the connection itself. Returns
+ * true if there is no connection afterwards. */
 static bool is_cut_off(struct region_map *map)
 {
     hf_client *client = map->client;
@@ -86,7 +86,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
 {
     struct region_map *map = arg;
     /* relaxed: only a ring of this thread must be seen here; another thread whose ring failed
-     * reconnects itself, or wakes this one */
+     * reconnects itself, or wakes this thread */
     if (atomic_load_explicit(&map->ring_failed, memory_order_relaxed) && is_cut_off(map) &&
         (timeout_ns < 0 || timeout_ns > UNHEARD_MS * NS_PER_MS)) {
         timeout_ns = UNHEARD_MS * NS_PER_MS;

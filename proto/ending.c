@@ -25,9 +25,9 @@ static uint64_t what_of(const struct hfi_ending *ending)
 /*
  * Writes the slot's note. The swap of the word or the cell, which follows, publishes the note to
  * the process that finds its hold gone. Such a process may read late, while the note of the next
- * hold overwrites the note of its own. So the note is a seqlock (Boehm, Can Seqlocks Get Along With
- * Programming Language Memory Models?, 2012). The writer first clears `hold`, which identifies the
- * note. The reader compares `hold` before and after it reads the other fields.
+ * hold overwrites the note of its own hold. So the note is a seqlock (Boehm, Can Seqlocks Get Along
+ * With Programming Language Memory Models?, 2012). The writer first clears `hold`, which identifies
+ * the note. The reader compares `hold` before and after it reads the other fields.
  */
 static void write_note(const struct hfi_region *region, uint32_t slot, uint64_t hold,
                        const struct hfi_ending *ending)
@@ -35,7 +35,7 @@ static void write_note(const struct hfi_region *region, uint32_t slot, uint64_t 
     struct hfi_ending_note *note = &region->words[slot].ending;
     uint64_t name[HFI_LABEL_MAX / sizeof(uint64_t)] = {0};
     memcpy(name, ending->agent, strnlen(ending->agent, HFI_LABEL_MAX));
-    /* relaxed, both: the release stores below publish these two */
+    /* relaxed, both: the release stores below publish these two stores */
     atomic_store_explicit(&note->hold, 0, memory_order_relaxed);
     atomic_store_explicit(&note->what, HFI_ENDING_NONE, memory_order_relaxed);
     /* release, all of them: pair with the acquires in hfi_ending_last() and read_rest(), so that a
@@ -183,7 +183,7 @@ bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t se
         !hfi_ending_last(region, slot, out)) {
         return false;
     }
-    /* relaxed: the acquire loads of hfi_ending_last() keep this load behind them. If they read a
-     * field of another hold's note, the writer of that note had cleared `hold` before. */
+    /* relaxed: the acquire loads of hfi_ending_last() keep this load behind them. If these loads
+     * read a field of another hold's note, the writer of that note had cleared `hold` before. */
     return atomic_load_explicit(&note->hold, memory_order_relaxed) == hold || nothing_known(out);
 }

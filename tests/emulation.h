@@ -100,9 +100,9 @@ static inline bool orphans_are_adopted(const char *what, const char *why)
     return adopted;
 }
 
-/* Returns whether the resident memory of another process is its own. Under an emulator the code
- * that the emulator generated counts as well, and grows while the process runs. program: the name
- * it was started by; what: the test that asks. */
+/* Returns whether the resident memory of another process has only that process's own pages. Under
+ * an emulator it also has the code that the emulator generated, which grows while the process runs.
+ * program: the name it was started by; what: the test that asks. */
 static inline bool resident_is_its_own(const char *what, pid_t pid, const char *program)
 {
     char link[64];

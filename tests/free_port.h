@@ -1,12 +1,12 @@
 /*
- * TCP ports of the loopback for tests. No two tests get the same one, even if they run at the same
+ * TCP ports of the loopback for tests. No two tests get the same port, even if they run at the same
  * time.
  *
- * They are below those that the kernel gives to connecting sockets (from 32768 on). Otherwise a
- * connection of another test could occupy a port before its listener opens, or while the listener
- * is away, and a socket that dials a port without a listener could be connected to itself. Each
- * given port has a name in the abstract namespace of Unix sockets, which the kernel removes when
- * this process ends.
+ * These ports are below the ports that the kernel gives to connecting sockets (from 32768 on).
+ * Otherwise a connection of another test could occupy a port before its listener opens, or while
+ * the listener is away, and a socket that dials a port without a listener could be connected to
+ * itself. Each given port has a name in the abstract namespace of Unix sockets, which the kernel
+ * removes when this process ends.
  */
 #ifndef TESTS_FREE_PORT_H
 #define TESTS_FREE_PORT_H

@@ -3,8 +3,8 @@
  * while they hold it. The figure compares Holdfast with HF_BARGING and a robust process-shared
  * pthread mutex.
  *
- * Each of these two locks lets a running process take it again at once, so one process may do most
- * of a round. Only the sum of all processes is compared, not the fairness.
+ * Either lock lets the process that has just released it take it again at once, so one process may
+ * do most operations of a round. Only the sum of all processes is compared, not the fairness.
  */
 #include <errno.h>
 #include <pthread.h>

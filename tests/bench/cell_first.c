@@ -19,7 +19,8 @@ static const uint64_t pairs_quick = 100000;
  *
  * A pair sends no message, but a grant has a range of tokens, and the host asks for the next range
  * before the last token is used (docs/PROTOCOL.md, rule 23). Ranges grow by a quarter each time, so
- * a run that follows one of the same length needs four more at most, each of at most five messages.
+ * a run that follows a run of the same length needs at most four more ranges. A range costs at most
+ * five messages.
  */
 enum { MESSAGES_MAX = 4 * 5 };
 

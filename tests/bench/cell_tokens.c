@@ -37,7 +37,7 @@ static int hold_and_count(const struct cell *cell, hf_lock *lock, uint32_t holds
     struct cell_traffic before;
     struct cell_traffic after;
     uint64_t first = 0;
-    /* The traffic is read after hf_open(), which brought the first range: hence the 1 below. */
+    /* hf_open() leased the first range before this reading. The 1 below counts that range. */
     int result = cell_read_traffic(cell, 0, &before);
     result = result == 0 ? hold_often(lock, holds, &first, last) : result;
     result = result == 0 ? cell_read_traffic(cell, 0, &after) : result;

@@ -16,21 +16,22 @@
 
 enum { CREW_MAX = 16 };
 
-/* The bench sets it when a round is over. A worker reads it before every operation. */
+/* A flag. The bench sets the flag when a round is over. A worker reads the flag before every
+ * operation. */
 typedef _Atomic uint32_t crew_stop;
 
 struct crew_job {
-    /* Each worker calls it once, before its first round. *state is for that worker alone. Returns
-     * -1 after complain(). */
+    /* Each worker calls setup() once, before its first round. *state is for that worker alone.
+     * Returns -1 after complain(). */
     int (*setup)(const void *arg, uint32_t worker, void **state);
-    /* Each worker calls it in each round. Works until *stop is not 0. Returns the count of
+    /* Each worker calls work() in each round. It works until *stop is not 0. Returns the count of
      * operations, or -1 after complain(). */
     int64_t (*work)(void *state, crew_stop *stop);
     const void *arg; /* passed to setup(); set before the fork */
     /* gets one value a round: the operations per second of all workers together */
     struct series *out;
-    /* The bench's own process calls it after each round of this job, while the workers are idle.
-     * May be NULL. */
+    /* The bench's own process calls round_done() after each round of this job, while the workers
+     * are idle. May be NULL. */
     void (*round_done)(void *round_arg);
     void *round_arg;
 };

@@ -56,7 +56,7 @@ static int64_t enter_guarded(struct guarded *inside, uint32_t self)
     return handed_over;
 }
 
-/* The worker calls it at the end of a round, without the lock. Returns the hand-overs. */
+/* A worker calls this function at the end of a round, without the lock. Returns the hand-overs. */
 static int64_t count_round(struct guarded *inside, int64_t acquisitions, int64_t handovers)
 {
     /* relaxed, both additions: the bench reads the sums after all workers have ended */

@@ -136,8 +136,8 @@ static void on_link(void *arg, uint32_t peer, bool up)
     struct link *link = arg;
     link->up = up;
     if (up && link->echoes) {
-        /* The measuring side sends only after it got this packet: one sent before the link is up
-         * would be lost. */
+        /* The measuring side sends only after it got this packet, because a packet that is sent
+         * before the link is up would be lost. */
         (void)transport_send(link->transport, peer, "", 1);
     }
 }

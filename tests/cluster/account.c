@@ -177,7 +177,7 @@ static void list_again(void)
 }
 
 /* Sends RING again and again. In every second attacking process all locks have their dirty bits
- * set, in the others none. */
+ * set. In the other processes no lock has it set. */
 static void ring_again(void)
 {
     struct hfi_frame ring = {.kind = HFI_FRAME_RING};

@@ -169,8 +169,8 @@ static void stop(void)
     agent_destroy(&voter);
 }
 
-/* The agent logs such an event at most once a minute. Checks that it logged the event at least
- * once, and no more often than that since since_ns. */
+/* The agent logs such an event at most once a minute. Checks that it logged the event at least once
+ * since since_ns, and at most once in each minute. */
 static void told_by_the_minute(const char *event, int64_t since_ns)
 {
     for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS;

@@ -215,8 +215,8 @@ static bool try_status(int fd, int with)
 enum pidfd_way { WITH_HELLO, WRONG_FRAME, BEHIND_WELCOME, UNREAD, HUNG_UP, PIDFD_WAYS };
 
 /* Sends a pidfd that the busy set watches. This process closes its own descriptor while the agent
- * is stopped, so the agent gets the last one. If the kernel refuses to pass the pidfd, this process
- * closes it when it ends. */
+ * is stopped, so the agent gets the last descriptor. If the kernel refuses to pass the pidfd, this
+ * process closes it when it ends. */
 static void send_busy(enum pidfd_way way, int pidfd)
 {
     bool hello = way == WITH_HELLO || way == HUNG_UP;

@@ -3,7 +3,7 @@
  * other voters go on. On SIGTERM the voter ends as soon as its disk allows, and after a failed
  * flush it ends at once. Nothing counts that the voter did not flush. (faults.h makes the faults;
  * crowd.h has the check.) In another test a voter's clock runs at a wrong rate: the other voters
- * log that voter, and it logs them.
+ * log a line about that voter, and that voter logs lines about them.
  */
 #include "crowd.h"
 #include "require.h"

@@ -297,7 +297,7 @@ void crowd_await_all(struct crowd *crowd, uint64_t holds)
 }
 
 /* Reads the line that begins with `key` from a file of /proc, without its line end. line becomes ""
- * if there is none. */
+ * if there is no such line. */
 static void read_line(const char *path, const char *key, char *line, int size)
 {
     bool found = false;

@@ -622,8 +622,8 @@ START_TEST(the_doctor_sees_an_agent_that_starts)
 }
 END_TEST
 
-/* The agent cannot make a file for a new client, as on a full disk. The client must get that error,
- * and not that no agent runs. */
+/* The agent cannot make a file for a new client, as on a full disk. The client must get the error
+ * of the full disk, and not the error that no agent runs. */
 START_TEST(no_room_for_a_new_client_is_told)
 {
     char state[128];

@@ -123,7 +123,8 @@ static ssize_t send_all(int fd, const void *bytes, size_t size, const int *with,
     return sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
-/* Returns whether the packet with descriptors was sent. It must not be if `refuses` is set. */
+/* Returns whether the packet with descriptors was sent. If `refuses` is set, the kernel must refuse
+ * to send it. */
 static bool is_sent(ssize_t sent)
 {
     if (refuses) {
@@ -610,8 +611,8 @@ START_TEST(without_descriptors_nobody_is_blamed)
 END_TEST
 
 /* A client connects again while the agent has no descriptor for its pidfd. The client keeps its
- * holds, and the agent asks it to try again. To make sure that the client connects only then, the
- * test hides the socket's path while the agent starts. */
+ * holds, and the agent asks it to try again. The test hides the socket's path while the agent
+ * starts, so that the client cannot connect before the agent's descriptors are used up. */
 START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
 {
     char way[128];
@@ -625,8 +626,8 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
     agent_kill(&agent);
     ck_assert_int_eq(unlink(way), 0);
     agent_start(&agent);
-    allow_descriptors(0); /* the agent knows the process from its record, and needs no descriptor
-                           * for that */
+    /* the agent knows the process from its record, for which it needs no descriptor */
+    allow_descriptors(0);
     ck_assert_int_eq(symlink(agent.socket, way), 0);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
     while (heard != 0) {

@@ -1,7 +1,7 @@
 /*
  * Holds that end by themselves: a hold with a fixed lease, and a hold with max_stall, whose process
- * hangs while it lives. hf_progress() keeps the latter. The administrator's break ends any hold.
- * Each loss is reported by one LOST.
+ * hangs while it lives. hf_progress() prolongs a hold with max_stall. The administrator's break
+ * ends any hold. Each loss is reported by one LOST.
  */
 #include "actor.h"
 #include "require.h"
@@ -106,7 +106,7 @@ START_TEST(stopped_holder_is_evicted_after_max_stall)
 END_TEST
 
 /* Reports progress for twice max_stall, and stops. Returns false if the test itself was delayed for
- * so long that the hold ended before that. */
+ * so long that the hold ended meanwhile. */
 static bool keep_by_progress(int64_t stall_ms)
 {
     enum { REPORTS = 16 };
@@ -143,7 +143,7 @@ START_TEST(progress_keeps_the_hold)
 END_TEST
 
 /* Reports progress until the lease is over. Returns false if the test was delayed for so long that
- * max_stall may have ended the hold, because that proves nothing. */
+ * max_stall may have ended the hold, because such a run proves nothing. */
 static bool outlasted_by_lease(int64_t lease_ms)
 {
     int64_t stall_ns = lease_ms / 8 * 7 * MS;

@@ -31,8 +31,8 @@ struct network {
     uint8_t loss[NETWORK_HOSTS_MAX][NETWORK_HOSTS_MAX];
 };
 
-/* Must be called first in main(). If namespaces cannot be made, it prints that and ends the program
- * with NETWORK_SKIPPED. */
+/* Must be called first in main(). If namespaces cannot be made, it prints the reason and ends the
+ * program with NETWORK_SKIPPED. */
 void network_need(void);
 
 /* Makes `hosts` hosts, numbered from 0. All of them reach each other. */
@@ -62,7 +62,7 @@ void network_roughen(struct network *network, unsigned from, unsigned to,
                      const struct relay_link *link);
 void network_roughen_everywhere(struct network *network, const struct relay_link *link);
 
-/* Delays every packet by delay_ms; 0 ends that. */
+/* Delays every packet by delay_ms. 0 ends the delay. */
 void network_delay(struct network *network, unsigned delay_ms);
 
 /* Mounts an empty file system of that size at the state folder of that host. Must be called before

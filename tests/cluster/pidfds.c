@@ -31,8 +31,8 @@ enum {
     TURN_MAX_MS = TTL_MS / 20,
     AFTER_MS = 200, /* by then the agent has handled a death, if it is in time */
     QUICK_DEATHS = 300,
-    QUICK_MAX_MS = 50, /* the limit for half of the deaths, because the machine may be busy at
-                        * the others */
+    /* the limit for half of the deaths, because the machine may be busy during the other half */
+    QUICK_MAX_MS = 50,
 };
 
 static struct agent_process agent;

@@ -33,11 +33,13 @@ enum {
     NOBODY = 65534,
     MANY = 500, /* the connections of the flood */
     FLOOD_MS = 3000,
-    COST_MAX_MS = 50,     /* the limit in ms of the agent's processor time, for 999 of 1000 new
+    COST_MAX_MS = 50, /* the limit in ms of the agent's processor time, for 999 of 1000 new
                            * locks */
-    PERCENT_NOTHING = 15, /* the limit in percent of a processor for rings without dirty bits: 2
-                           * are promised, and the other 13 are for many connections */
-    PERCENT_CAUSE = 75,   /* the same for rings with dirty bits: 50 are promised */
+    /* the limit in percent of a processor for rings without dirty bits: the documents promise 2,
+     * and the other 13 allow for many connections */
+    PERCENT_NOTHING = 15,
+    /* the limit for rings with dirty bits; the documents promise 50 */
+    PERCENT_CAUSE = 75,
     TRIES = 3,
 };
 

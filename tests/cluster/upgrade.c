@@ -1,8 +1,8 @@
 /*
  * A cell of three voters and an observer on this machine's loopback is upgraded agent by agent, and
  * taken back, while its locks are in use. No hold is lost. No waiter is forgotten or loses its
- * position in the queue. A waiter is not passed over when the agent of its host, which coordinates
- * the lock, is stopped. The two versions of the messages work side by side.
+ * position in the queue. A waiter is not passed over when its host's agent coordinates the lock and
+ * is stopped. The two versions of the messages work side by side.
  *
  * Two other tests: an agent that finds a region of another layout does not start as long as a
  * process may hold a lock in it; an orderly end leaves the deadline for an agent of an older
@@ -32,8 +32,9 @@ enum {
     APART_MS = 1200,
     COPY_SIZE = 1 << 16,
     NAMES_TRIED = 60,
-    PASSED_MS = 500 /* far longer than the next waiter would wait if the agent kept nothing for
-                     * the first one */
+    /* far longer than the second waiter would wait if the agent did not keep the lock for the first
+     * waiter */
+    PASSED_MS = 500
 };
 
 static struct agent_process agents[HOSTS];
@@ -295,8 +296,8 @@ static void queue_up(unsigned voter)
 }
 
 /* The voter's agent was stopped. If it handed its partitions over, the free lock must be kept for
- * the waiter on its host. On a busy machine it may not have had the time for that, and its log says
- * so. */
+ * the waiter on its host. On a busy machine the agent may have had no time for the hand-over. Its
+ * log says so in that case. */
 static void release_and_see(unsigned voter)
 {
     struct actor_reply reply;

@@ -205,8 +205,9 @@ static void add_point(struct step_points *points, struct step_point point)
 /* what one run has executed so far */
 struct seen {
     struct counts visits; /* how often each pc was executed */
-    struct counts calls;  /* the same by pc and stack pointer, which stands for one call of the
-                           * function */
+    /* the number of executions by pc and stack pointer; the stack pointer identifies one call of
+     * the function */
+    struct counts calls;
 };
 
 /* Counts the instruction at pc, which the victim is about to execute, and adds it to the points. */
@@ -409,8 +410,8 @@ void step_find_event(const struct step_image *image, void (*event)(void *arg), v
         if (registers.rip >= image->first && registers.rip < image->limit) {
             note_instruction(seen, &registers, image->first, 1, points);
         }
-        /* The first wait is the one in which the agent was stopped. It returns at once and does not
-         * count. */
+        /* The first wait is the wait in which the agent was stopped. It returns at once, and the
+         * loop does not end at it. */
     } while (points->own == 0 || !is_about_to_wait(image->pid, &registers));
     free(seen);
     step_resume(image);

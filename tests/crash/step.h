@@ -9,7 +9,8 @@
  * A first run single-steps the victim from step_begin() to step_end() and finds the points. Later
  * runs go to their point at full speed, by a breakpoint. If the victim has other threads, a
  * breakpoint in its text would stop those, too. So the test then uses a debug register of the
- * processor, which belongs to one thread. If the kernel offers none, it single-steps.
+ * processor, which belongs to one thread. If the kernel offers no debug register, the test
+ * single-steps.
  */
 #ifndef TESTS_CRASH_STEP_H
 #define TESTS_CRASH_STEP_H
@@ -28,7 +29,7 @@ struct step_points {
     struct step_point *items;
     size_t count;
     uint64_t instructions; /* how many instructions the victim executed */
-    uint64_t own;          /* how many of these are in its own text */
+    uint64_t own;          /* how many of these instructions are in the victim's own text */
 };
 
 struct step_plan {

@@ -23,7 +23,7 @@ struct fuzz_target {
     size_t size_max; /* the greatest size of an input */
 };
 
-/* Each fuzzer defines its own in its fuzz_X.c. */
+/* Each fuzzer defines its own fuzz_target in its fuzz_X.c. */
 extern const struct fuzz_target fuzz_target;
 
 #endif

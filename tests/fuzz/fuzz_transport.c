@@ -4,8 +4,8 @@
  * file replaces NNG's. A second, simpler reading of the same bytes gives the expected result, which
  * must not depend on the pieces.
  *
- * The first byte of an input has flags (see the enum), and the second says how the others are cut
- * into pieces. The others are the bytes that the other end sends.
+ * The first byte of an input has flags (see the enum), and the second byte says how the bytes after
+ * it are cut into pieces. The other end sends these bytes.
  */
 #include "fuzz.h"
 

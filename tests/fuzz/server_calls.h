@@ -27,7 +27,7 @@ void *fuzz_malloc(size_t size);
 void *fuzz_calloc(size_t count, size_t size);
 void fuzz_free(void *memory);
 
-/* Each fuzzer defines those that its server calls. */
+/* Each fuzzer defines the functions that its server calls. */
 int fuzz_socket(int family, int type, int protocol);
 int fuzz_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
 int fuzz_lstat(const char *path, struct stat *out);

@@ -707,7 +707,7 @@ void agent_restore_disk(struct sim_agent *agent)
              agent->index, (unsigned long long)agent->copy->commit,
              (unsigned long long)agent->disk.commit);
     agent->disk = *agent->copy;
-    agent->lease_file.valid = false; /* no operator is so fast that a lease still counts */
+    agent->lease_file.valid = false; /* no operator is so fast that a lease is still in force */
     memset(agent->records, 0, sizeof(agent->records));
     agent->copied = false;
     /* The store may start over before its agent has run with it, and the operator may undo that. */

@@ -3,9 +3,10 @@
  *
  * A hold counts as its process sees it. It begins when HELD is returned. It ends when the process
  * calls release, or when the last deadline that the process knows has passed by its host's clock. A
- * hold may also end without a release: by death, hang-up, its own limit, or the session's end. Then
- * the lock must stay closed for its lock-delay, in true time, or within one session by the host's
- * clock. Each new hold is compared with every other hold of that lock, on any host.
+ * hold may also end without a release: by death, hang-up, its own limit, or the session's end. In
+ * this case the lock must stay closed for its lock-delay. Within one session the host's clock
+ * measures the lock-delay, otherwise true time. Each new hold is compared with every other hold of
+ * that lock, on any host.
  *
  * Tokens are checked for the whole cell and by true time. An exclusive hold has a higher token than
  * every hold before it. A shared hold has at least the token of every exclusive hold before it. If
@@ -73,10 +74,10 @@ static int64_t ends_ns(const struct hold_note *note)
     return note->vanished_ns < until_ns ? note->vanished_ns : until_ns;
 }
 
-/* Returns how much of the lock-delay is left; <= 0 means nothing. Within a session both holders
- * have the host's own clock, which counts. After a session's end a coordinator counts, by any
- * voter's clock. It counts so long that the lock-delay has passed in true time before any next
- * hold. */
+/* Returns how much of the lock-delay is left; 0 or less means that it is over. Within one session
+ * both holders are on one host, so that host's clock measures the lock-delay. After a session's end
+ * a coordinator measures it by any voter's clock, and for so long that the lock-delay has passed in
+ * true time before the next hold. */
 static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent *agent,
                             uint32_t epoch, int64_t over_ns)
 {
@@ -284,7 +285,7 @@ static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region
         const struct sim_process *process = &world.processes[i];
         for (uint32_t k = 0; process->agent == agent && process->alive && k < HANDLES; k++) {
             const struct sim_handle *handle = &process->handles[k];
-            /* only the region in use counts: words of abandoned regions name no holder */
+            /* only the region in use is checked: words of abandoned regions name no holder */
             bool here = handle->open && handle->region == (int32_t)agent->region_count - 1;
             if (here && handle->slot == slot && handle->seat != HFI_SEAT_NONE &&
                 handle->holder == hfi_word_holder(word) && sleeps_on(region, handle->seat)) {

@@ -10,9 +10,10 @@
  * otherwise the time at which an agent reads a message would decide which host came first.
  *
  * If agents end on SIGTERM, no waiter is passed over. If they are killed, a host may be passed over
- * in one case: its agent is away while the next owner is chosen, and the voter that coordinates the
- * lock now is another one than when that agent ended, and has never received the host's request. A
- * host that comes back has its old place. A choice stays as it is, however late it arrives.
+ * only if three things are true. The host's agent is away while the next owner is chosen. The lock
+ * has another coordinator than when that agent ended. The new coordinator has never received the
+ * host's request. A host that comes back has its old place. A choice stays as it is, however late
+ * it arrives.
  */
 #include <string.h>
 

@@ -10,7 +10,7 @@
  *                      must differ by SLACK_NS, and by more than the rates of clocks can change the
  *                      waiting times in messages. One exception: a host's agent coordinated the
  *                      lock itself and was killed. Until the host's request reaches the next
- *                      coordinator, it is in no queue, and grants of that time may pass it
+ *                      coordinator, the request is in no queue, and grants of that time may pass it
  *                      (docs/TIMEOUTS.md, "Passed over").
  *   on a host          Always, except with HF_BARGING: no process takes a lock exclusively past a
  *                      process that already slept in the queue when the take began. A process that

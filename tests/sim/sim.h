@@ -248,7 +248,7 @@ struct sim_agent {
     int64_t stalled_ns; /* since when the agent is stopped; 0: it runs */
     int64_t starves_ns; /* when starvation next stops the agent */
     int64_t stops_ns;   /* after SIGTERM: when the agent ends at the latest; 0: it got no SIGTERM */
-    int64_t down_ns;    /* how long the agent stays down after that */
+    int64_t down_ns;    /* how long the agent stays down after its end */
     bool resigns;       /* the driver has begun to resign */
     /* The fields from here on are lost in a crash. */
     struct driver *driver;
@@ -429,8 +429,8 @@ void agent_free(struct sim_agent *agent);
 void agent_lose_disk(struct sim_agent *agent);
 void agent_restore_disk(struct sim_agent *agent);
 void agent_rejoin(struct sim_agent *agent);
-/* agent_rejoin_by_mistake() makes a voter start over without need, even if others do that, too.
- * agent_undo_rejoin() undoes it, if no other voter knows of it. */
+/* agent_rejoin_by_mistake() makes a voter start over without need, even if other voters start over,
+ * too. agent_undo_rejoin() undoes the start-over, if no other voter knows of it. */
 void agent_rejoin_by_mistake(struct sim_agent *agent);
 void agent_undo_rejoin(struct sim_agent *agent);
 /* Returns the agent with that name, or AGENTS if there is none. */
@@ -567,8 +567,8 @@ void faults_heal(void);
 
 /* ---- shrink.c ---- */
 
-/* Plays smaller runs in child processes until none of them fails, and prints the last one that
- * did. */
+/* Plays smaller runs in child processes until none of them fails, and prints the last run that
+ * failed. */
 int shrink(struct run run, uint64_t (*play)(struct run run));
 void run_print(const struct run *run);
 

@@ -170,8 +170,8 @@ START_TEST(each_thing_that_is_wrong_is_found)
 }
 END_TEST
 
-/* If no majority of the stores is left, the doctor advises to undo a rejoin, as long as that is
- * possible. */
+/* If fewer stores than a majority remain, the doctor advises to undo a rejoin, as long as the undo
+ * is possible. */
 START_TEST(remedies_lead_out)
 {
     struct ran ran;

@@ -205,8 +205,8 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
-/* CMD runs this line when it is ready to lose its hold: with the word `late`, the lease begins
- * there. */
+/* CMD runs this line when it is ready to lose its hold. With the word `late`, the lease begins when
+ * CMD runs this line. */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 START_TEST(test_lease_end)
@@ -227,7 +227,8 @@ END_TEST
 
 static const char stubborn[] = "trap \"\" TERM; " READY "while :; do sleep 0.05; done";
 
-/* Shorter than a wait that must not happen, and far longer than a busy machine needs. */
+/* This time is shorter than a wait that must not happen, and far longer than a busy machine
+ * needs. */
 enum { SOON_MS = 30000 };
 
 /*
@@ -667,7 +668,7 @@ START_TEST(test_background_does_not_hold)
     ck_assert_int_eq(ran.status, 0);
     left = (pid_t)atoi(ran.out);
     ck_assert_int_gt(left, 1);
-    /* the command did not wait for that process, and did not end it */
+    /* the command did not wait for the process `left`, and did not end it */
     ck_assert_int_eq(kill(left, SIGKILL), 0);
 }
 END_TEST

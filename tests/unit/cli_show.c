@@ -198,8 +198,8 @@ START_TEST(test_names_the_place)
 }
 END_TEST
 
-/* A socket's path has at most 107 bytes. The command tries to connect to such a path, and reports a
- * longer one as too long. */
+/* A socket's path has at most 107 bytes. The command tries to connect to a path of 107 bytes, and
+ * reports a longer path as too long. */
 START_TEST(test_socket_path_too_long)
 {
     struct ran ran;

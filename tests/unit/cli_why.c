@@ -17,7 +17,7 @@ START_TEST(test_says_why_not_had)
     run_command("acquire=-2,why=1", "lock --wait 1s a b -- true", &ran);
     ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -2: because?[1m\n");
     run_command("acquire=-1,why=0", "lock --no-wait a b -- true", &ran);
-    /* a is not the lock that could not be taken */
+    /* the command asks about "b", too, because "a" is not the lock that could not be taken */
     ck_assert_ptr_nonnull(strstr(ran.log, "why a\nwhy b\n"));
     ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -1: because?[1m\n");
     run_command("acquire=-1", "lock --no-wait a -- true", &ran);
@@ -32,7 +32,7 @@ static void run_waiting(const char *fake, const char *line, struct ran *ran)
 
     run_start(&run, fake, line);
     run_await_log(&run, "why a\n");
-    run_sleep_ms(100); /* time for the line on stderr; it may also come after the signal */
+    run_sleep_ms(100); /* time for the line on stderr; the line may also come after the signal */
     kill(run.pid, SIGTERM);
     run_finish(&run, ran);
     ck_assert_int_eq(ran->status, 128 + SIGTERM);

@@ -219,7 +219,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
             continue;
         }
         struct host_send *send = &host_emit(actions, HOST_SEND)->as.send;
-        send->to = *at == 'A' ? 0 : 1; /* to its own coordinator, or to b */
+        send->to = *at == 'A' ? 0 : 1; /* to the agent's own coordinator, or to b */
         send->relay = *at == 'r' ? 2 : HOST_NO_RELAY;
         send->message.kind = *at == 'g' ? MESSAGE_GIVE_BACK : MESSAGE_ACQUIRE;
     }

@@ -8,8 +8,8 @@
 
 #include "driver/driver.h"
 
-/* A step of the quorum core. p persists a register of the name x; q persists one of the name y; m
- * persists a promise; s and l send a message to the agent in `to`. */
+/* A step of the quorum core. p persists a register of the name x; q persists a register of the name
+ * y; m persists a promise; s and l send a message to the agent in `to`. */
 struct step {
     char what; /* 'p', 'q', 'm', 's', or 'l': like 's', but the driver may delay the message */
     enum message_kind kind;

@@ -13,7 +13,7 @@ enum { SAMPLE_KINDS = 26, SAMPLE_PAGES = 4, SAMPLE_COUNT = 2 * SAMPLE_KINDS + SA
 /* Returns a C string as a text, which borrows its bytes. */
 struct hfi_text sample_text(const char *string);
 
-/* Fills in a small frame, or one with every field at its limit. All kinds but LISTED and TOLD
+/* Fills in a small frame, or a frame with every field at its limit. All kinds but LISTED and TOLD
  * occur, in the order of their numbers. index < SAMPLE_KINDS. */
 void sample_small(size_t index, struct hfi_frame *out);
 void sample_large(size_t index, struct hfi_frame *out);

@@ -10,9 +10,9 @@ enum { GOSSIP_SAMPLE_ITEMS = 8, GOSSIP_SAMPLE_PACKETS = GOSSIP_SAMPLE_ITEMS + 3 
  * GOSSIP_SAMPLE_ITEMS. */
 void gossip_sample_item(uint32_t index, struct gossip_item *item);
 
-/* Writes a packet. The first GOSSIP_SAMPLE_ITEMS packets have one item each. After these come a
- * packet with all items, one with digests and one with hashes. Returns the packet's size, or 0 if
- * there is no such packet. bytes has GOSSIP_PACKET_MAX bytes. */
+/* Writes a packet. The first GOSSIP_SAMPLE_ITEMS packets have one item each. Three more packets
+ * follow: with all items, with digests, and with hashes. Returns the packet's size, or 0 if there
+ * is no such packet. bytes has GOSSIP_PACKET_MAX bytes. */
 size_t gossip_sample(uint32_t index, unsigned char *bytes);
 
 /* Fills in `count` entries of a packet of hashes or digests. */

@@ -74,17 +74,17 @@ struct rig {
 /* Makes an agent that has not got START. Its region is empty, and has room for these numbers of
  * locks, clients, handles and blocks. */
 struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint32_t blocks);
-/* Makes such an agent in a cell of `voters` voters, named host-a and so on. The agent is the voter
- * with the number `self`, or the observer "host-x" if self is HOST_OBSERVER. `requests` is the
- * limit of requests. */
+/* Makes an agent, like rig_create(), in a cell of `voters` voters, named host-a and so on. The
+ * agent is the voter with the number `self`, or the observer "host-x" if self is HOST_OBSERVER.
+ * `requests` is the limit of requests. */
 struct rig *rig_create_cell(uint32_t locks, uint32_t voters, uint32_t self, uint32_t requests);
 /* Adds a region for the namespace "orders". The test calls it before rig_begin(). */
 void rig_add_orders(struct rig *rig);
 void rig_destroy(struct rig *rig);
 /* Gives the core START, and a lease of ten seconds in epoch 1. */
 void rig_begin(struct rig *rig);
-/* The agent's process dies, and another one takes over the region. Between rig_restart() and
- * rig_begin() the test gives it the rows and grants that it finds. */
+/* The agent's process dies, and another process takes over the region. Between rig_restart() and
+ * rig_begin() the test gives the new process the rows and grants that it finds. */
 void rig_restart(struct rig *rig, uint32_t epoch);
 void rig_step(struct rig *rig, struct host_event event);
 void rig_lease(struct rig *rig, uint32_t epoch, int64_t deadline_ns, bool lost);

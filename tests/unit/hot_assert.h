@@ -1,7 +1,7 @@
 /*
  * Assertions for checks that run at every message or every step. Check's own assertions each write
- * a line to a file, by two system calls. With millions of assertions, that takes half of a test's
- * time. The assertions here do that only when they fail.
+ * a line to a file, by two system calls. With millions of assertions, these calls take half of a
+ * test's time. The assertions here make these calls only when they fail.
  */
 #ifndef TESTS_UNIT_HOT_ASSERT_H
 #define TESTS_UNIT_HOT_ASSERT_H

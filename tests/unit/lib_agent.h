@@ -1,7 +1,7 @@
 /*
  * An agent for the tests of libholdfast: a thread that speaks the client's frames and serves one
- * real region. Its settings make it do what a real agent does rarely. It grants every lock to its
- * host when the lock is first opened, and decides nothing else.
+ * real region. Its settings make the agent do what a real agent does rarely. It grants every lock
+ * to its host when the lock is first opened, and decides nothing else.
  */
 #ifndef LIB_AGENT_H
 #define LIB_AGENT_H
@@ -28,7 +28,8 @@ enum agent_mood {
     MOOD_SILENT,       /* reads, and never answers */
     MOOD_OLD,          /* answers HELLO with a WELCOME of another version */
     MOOD_OTHER,        /* refuses a HELLO, as if its version were unknown */
-    /* sends a WELCOME with a clock that is clock_apart_ns away, or an hour if that is 0 */
+    /* sends a WELCOME with a clock that is wrong by clock_apart_ns, or by an hour if clock_apart_ns
+     * is 0 */
     MOOD_CLOCK,
     MOOD_NO_REGION,  /* sends a REGION with descriptors of an empty file */
     MOOD_REFUSES,    /* refuses each OPEN with HF_EACCES */

@@ -72,8 +72,8 @@ static inline int64_t served_ns(void)
 
 /*
  * Repeats a call that did not reach its agent (HF_ENOAGENT). Returns the call's result. The library
- * gives up after one second, and this process may have no processor for so long. If the process had
- * a processor meanwhile, the call is not repeated.
+ * stops trying after one second, and this process may have no processor for that second. If the
+ * process had a processor, the call is not repeated.
  */
 #define REACHED(call)                                                                              \
     ({                                                                                             \

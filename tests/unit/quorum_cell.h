@@ -75,8 +75,8 @@ struct cell {
     uint64_t drop[CELL_NODES][CELL_NODES];
     bool silent; /* no node is told that a link broke or works again */
     /* If natural, a node that starts must learn from the others whether it may vote. Otherwise all
-     * others seem to answer at once that it may, so that a test about something else need not run
-     * them. */
+     * other nodes seem to answer at once that it may vote, so that a test about something else need
+     * not run them. */
     bool natural;
     struct cell_node nodes[CELL_NODES];
     struct cell_packet *packets;
@@ -134,15 +134,17 @@ uint32_t cell_got_count(struct cell *cell, uint32_t node, enum message_kind kind
 /* These send a request of a node's host to a coordinator. */
 void cell_acquire(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
                   uint32_t epoch, enum message_mode mode, uint16_t lock_delay_ms);
-/* Sends an exclusive ACQUIRE (epoch 1) every ask_ms until it is granted. It goes to the voter that
- * node `host` believes to be the coordinator. Returns how long that took. */
+/* Sends an exclusive ACQUIRE (epoch 1) every ask_ms until it is granted. The request goes to the
+ * voter that node `host` believes to be the coordinator. Returns how long the host waited for the
+ * grant. */
 int64_t cell_served_ns(struct cell *cell, uint32_t host, const char *name, uint64_t id,
                        uint32_t ask_ms);
 void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *name, uint64_t id,
                     uint32_t epoch, struct message_order version, uint64_t token_used);
 void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, uint64_t id,
                 struct message_echo echo);
-/* Extends the session at that voter by two renewals; the second has the echo of the first. */
+/* Extends the session at that voter by two renewals; the second renewal has the echo of the
+ * first. */
 void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch);
 
 /* These send, over the network, a request of an agent that is no voter. */

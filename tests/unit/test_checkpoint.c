@@ -52,8 +52,8 @@ static uint32_t coordinator(void)
     return cell_coordinator(cell, names_used[0]);
 }
 
-/* Acquires a name for the node's host. Returns its first token. It takes a little longer if the
- * coordinator asks a voter that does not answer. */
+/* Acquires a name for the node's host. Returns its first token. The acquire takes a little longer
+ * if the coordinator asks a voter that does not answer. */
 static uint64_t acquire(uint32_t node, const char *name, uint64_t id)
 {
     cell->nodes[node].inbox_count = 0;
@@ -203,7 +203,7 @@ START_TEST(restart_of_all_remembers_the_floor)
 }
 END_TEST
 
-/* A row that is still on the disk, but is older than its partition's checkpoint, counts as
+/* A row that is still on the disk, but is older than its partition's checkpoint, is treated as
  * deleted. */
 START_TEST(row_below_the_checkpoint_is_not_there)
 {

@@ -25,7 +25,7 @@ static void set_up(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ck_assert_int_ge(directory, 0);
-    /* ignored, as in the agent: the write then fails with EFBIG */
+    /* the agent ignores this signal, too, so that a write fails with EFBIG */
     ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
 }
 
@@ -49,7 +49,7 @@ static off_t size_of_it(void)
     return status.st_size;
 }
 
-/* Limits the size of this process's files, as if the disk were full then. */
+/* Limits the size of this process's files, as if the disk were full beyond this size. */
 static void make_room(rlim_t size)
 {
     struct rlimit limit;
@@ -87,7 +87,7 @@ START_TEST(a_line_that_is_not_whole_leaves_the_record_good)
 END_TEST
 
 /* The agent was killed during the write, or could not remove its incomplete line. The next line
- * replaces it. */
+ * replaces the incomplete line. */
 START_TEST(half_a_line_goes_with_the_next_one)
 {
     create();
@@ -105,7 +105,7 @@ START_TEST(what_is_no_record_is_not_added_to)
 {
     static const char rubbish[] =
         "a line without an end that is longer than any that is added here";
-    ck_assert(!client_record_add(directory, CLIENT, 6)); /* there is no such record */
+    ck_assert(!client_record_add(directory, CLIENT, 6)); /* no record has this number */
     int fd = openat(directory, "5", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     ck_assert_int_ge(fd, 0);
     ck_assert(!client_record_add(directory, CLIENT, 6)); /* the record is empty */

@@ -34,8 +34,8 @@ struct batch {
  * finishes the batch on which the other thread is stuck. 'b': has another batch written. 'i': asks
  * for a checkpoint. 's': sends a signal to the process, and waits for it. 'e': ends.
  *
- * In `news` the loop reports each order that it has done. It reports 'm' or 'o' when it begins on
- * the test's thread or on the other one, and 'r' when it was replaced.
+ * In `news` the loop reports each order that it has done. It reports 'm' when it begins on the
+ * test's thread, 'o' when it begins on the other thread, and 'r' when it was replaced.
  */
 static int orders[2];
 static int news[2];

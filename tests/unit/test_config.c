@@ -421,11 +421,11 @@ START_TEST(who_may_do_what)
     ck_assert_uint_eq(rights(1, 0, 1), ADMIN);
     ck_assert_uint_eq(rights(0, 50, 1), USE); /* the agent's own user is no administrator */
     ck_assert_uint_eq(rights(1, 50, 1), USE);
-    /* `users` in [agent] counts in a namespace that has no `users` */
+    /* `users` in [agent] applies to a namespace that has no `users` */
     ck_assert_uint_eq(rights(0, 10, 1), USE);
     ck_assert_uint_eq(rights(2, 10, 1), USE);
     ck_assert_uint_eq(rights(1, 10, 1), 0);
-    ck_assert_uint_eq(rights(1, 11, 1), ADMIN); /* `admins` in [agent] counts in every namespace */
+    ck_assert_uint_eq(rights(1, 11, 1), ADMIN); /* `admins` in [agent] applies to every namespace */
     ck_assert_uint_eq(rights(1, 20, 1), USE);
     ck_assert_uint_eq(rights(0, 20, 1), 0);
     ck_assert_uint_eq(rights(1, 99, 2000), USE);
@@ -466,7 +466,7 @@ START_TEST(names_that_nobody_has)
     ck_assert_uint_eq(rights(1, 70, 70), 0);
     ck_assert_uint_eq(rights(2, 70, 70), 0); /* no user gets a right by an unknown group */
     config_found(&config, 2, false, 70);
-    config_found(&config, 2, false, 71); /* the first report of a name counts */
+    config_found(&config, 2, false, 71); /* a later report of a name changes nothing */
     config_found(&config, 3, true, 72);
     config_found(&config, 0, true, 73);
     ck_assert_uint_eq(config_unknown_count(&config), 0);

@@ -382,7 +382,7 @@ START_TEST(the_start_makes_the_session_safe)
 END_TEST
 
 /* MESSAGE_EPOCH_LIMIT bounds the epochs in messages of other agents. The only voter's own host has
- * its epoch from its store, so a high one is accepted. */
+ * its epoch from its store, so the driver accepts a high epoch. */
 START_TEST(a_high_epoch_of_its_own_is_believed)
 {
     tear_down();
@@ -390,7 +390,8 @@ START_TEST(a_high_epoch_of_its_own_is_believed)
 }
 END_TEST
 
-/* No epoch follows the last one. The driver ends, and stores no epoch that a start would refuse. */
+/* No epoch follows the last epoch. The driver ends, and stores no epoch that a start would
+ * refuse. */
 START_TEST(the_last_epoch_is_lost)
 {
     tear_down();

@@ -19,9 +19,9 @@ START_TEST(a_proposal_goes_out_while_the_own_disk_is_written)
     ck_assert_str_eq(trace, "b:accept c:accept");
     driver_flush(driver);
     ck_assert_str_eq(trace, "b:accept c:accept flush");
-    receive(MESSAGE_ACCEPTED, 1); /* another voter's vote counts at once */
+    receive(MESSAGE_ACCEPTED, 1); /* the core gets another voter's vote at once */
     ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted");
-    land(NULL); /* the own vote counts when it is durable */
+    land(NULL); /* the core gets the own vote when it is durable */
     ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted durable own:accepted");
 }
 END_TEST
@@ -133,8 +133,9 @@ START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
 END_TEST
 
 /* Each of these messages claims that something is on the sender's disk. If a PREPARE left before
- * its round was durable, a process after a crash could use the same ballot again. If a mark left
- * and were then forgotten, one majority could acknowledge a session that another majority ended. */
+ * its round was durable, a process after a crash could use the same ballot again. If a mark were
+ * sent and then forgotten, one majority could acknowledge a session that another majority has
+ * ended. */
 START_TEST(what_says_that_it_is_on_the_disk_leaves_when_it_is)
 {
     static const enum message_kind kinds[] = {

@@ -134,7 +134,7 @@ START_TEST(all_holds_of_a_slot_get_a_note)
 END_TEST
 
 /* The number of the hold that was noted last: its token and its reader's cell. No number comes
- * twice. Even numbers ended as in `broken`, odd ones as in `other`. */
+ * twice. Holds with an even number ended as in `broken`, holds with an odd number as in `other`. */
 static _Atomic uint64_t noted_last;
 static _Atomic bool noted_enough;
 static const struct hfi_ending other = {
@@ -153,8 +153,8 @@ static void *write_over(void *arg)
     return NULL;
 }
 
-/* If a note is overwritten while it is read, the reader gets no note, rather than that of another
- * hold. */
+/* If a note is overwritten while it is read, the reader gets no note, rather than the note of
+ * another hold. */
 START_TEST(a_note_that_is_written_over_is_not_known)
 {
     enum { READS = 500000 };

@@ -485,7 +485,7 @@ START_TEST(test_halves_meet_again)
 END_TEST
 
 /* An agent that restarts publishes everything anew. The items of its earlier process disappear,
- * although its epoch is the same, and with it the first choice of its incarnation. */
+ * although its epoch is the same, so that its first choice of an incarnation is the same, too. */
 START_TEST(test_restart_same_epoch)
 {
     for (uint32_t round = 0; round < 6; round++) {
@@ -601,7 +601,8 @@ START_TEST(test_full)
         snprintf(name, sizeof(name), "other/%u", i);
         others += shown(0, 1, name) == 1;
     }
-    ck_assert_uint_ge(others, 20); /* 64 less the 30 own locks and some other items */
+    /* 64 entries, less the agent's own 30 locks and some other items */
+    ck_assert_uint_ge(others, 20);
     ck_assert_uint_lt(others, 34);
     struct gossip_lock lock = {.state = HF_STATE_EXCLUSIVE, .holder_total = 1};
     for (; own < 200; own++) {
@@ -669,7 +670,7 @@ START_TEST(test_names_in_order)
 }
 END_TEST
 
-/* Of several announcements of a coordinator, the latest counts. */
+/* If several announcements name a coordinator, agents show the coordinator of the latest one. */
 START_TEST(test_owner)
 {
     struct message_partitions owned = {{0xf0, 0, 0, 0}};
@@ -694,7 +695,7 @@ START_TEST(test_owner)
 }
 END_TEST
 
-/* An item in which only the age changed is no change, and is not sent again. */
+/* An item in which only the age changed does not count as changed, and is not sent again. */
 START_TEST(test_older_is_no_change)
 {
     struct gossip_lock lock = {.state = HF_STATE_EXCLUSIVE, .name = {1, "x"}};
@@ -751,7 +752,7 @@ START_TEST(test_authors_defend_their_own)
     item.as.lock = view.lock;
     item.as.lock.holders[0].token = 99;
     item.as.lock.holders[0].pid = 1;
-    /* one false item has a higher number, the other one an incarnation of its own */
+    /* the first false item has a higher number, the second one another incarnation */
     for (uint32_t i = 0; i < 2; i++) {
         struct gossip_stamp stamp = {.author = name_of(1), .number = 1000 + i};
         stamp.incarnation = agents[1].incarnation + (i == 0 ? 0 : UINT64_C(5) << 31);

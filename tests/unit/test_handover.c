@@ -110,7 +110,7 @@ START_TEST(the_next_one_knows_who_waits)
     ck_assert_uint_eq(waiting_at(cell, next), 2);
     cell_give_back(cell, scene.holder, next, "a", 2, 1, scene.version, 0);
     cell_run(cell, 1000 * CELL_MS);
-    ck_assert(!has(cell, scene.later, 6)); /* it is the turn of the first host, which is away */
+    ck_assert(!has(cell, scene.later, 6)); /* the first host, which is away, comes before it */
     cell_start(cell, scene.owner);
     cell_run(cell, 100 * CELL_MS);
     cell_acquire(cell, scene.owner, next, "a", 7, 1, X, 0);

@@ -133,7 +133,7 @@ START_TEST(a_refusal_ends_the_open)
     const struct rig_reply *reply = rig_find(rig, client, HFI_FRAME_DONE);
     ck_assert_ptr_nonnull(reply);
     ck_assert_int_eq(reply->frame.error, HF_EFULL);
-    ck_assert_ptr_null(rig_open(rig, client, "a", 0)); /* the client can ask for it again */
+    ck_assert_ptr_null(rig_open(rig, client, "a", 0)); /* the client can ask for "a" again */
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
 }
 END_TEST

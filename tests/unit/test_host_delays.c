@@ -191,7 +191,7 @@ START_TEST(a_note_stays_until_every_handle_is_known)
     ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     lose_grant();
-    rig_die(rig, client); /* now no client from before the restart is left */
+    rig_die(rig, client); /* after this, no client from before the restart lives */
     renew();
     restart(false, true);
     ck_assert_uint_eq(asked_by_new_ms(), DEFAULT_MS);

@@ -198,7 +198,8 @@ static void set_certificate_ends(void)
 {
     set_certificate(-300 * DAY_S, 14 * DAY_S - 1);
 }
-/* a certificate valid for one day: its last quarter counts */
+/* A certificate is valid for one day. The judgement warns of its end during the last quarter of
+ * that day. */
 static void set_certificate_short(void)
 {
     set_certificate(-DAY_S + 25000, 25000);

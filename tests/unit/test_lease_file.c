@@ -94,8 +94,8 @@ START_TEST(what_was_kept_is_found_by_the_next_one)
 }
 END_TEST
 
-/* The notes about regions count only if the agent that wrote the last deadline wrote them, too. The
- * commit belongs to the store, and always counts. */
+/* The notes about regions are valid only if the agent that wrote the last deadline wrote them, too.
+ * The commit belongs to the store, and is always valid. */
 START_TEST(what_is_noted_of_regions)
 {
     begin();
@@ -181,8 +181,8 @@ START_TEST(what_was_kept_before_one_that_keeps_nothing_is_forgotten)
 }
 END_TEST
 
-/* The agent is killed after it wrote the deadline for which the notes count, and before it wrote
- * that deadline as its last one. */
+/* The agent is killed after it wrote the deadline for which the notes are valid, and before it
+ * wrote the same deadline as its last deadline. */
 static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
 {
     begin();
@@ -196,7 +196,7 @@ static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
     kill_it();
 }
 
-/* An agent that runs after one of another release is killed before its first promise. */
+/* An agent runs after an agent of another release, and is killed before its first promise. */
 START_TEST(lock_delays_are_not_lost_before_the_first_promise)
 {
     live();
@@ -222,8 +222,8 @@ START_TEST(lock_delays_are_not_lost_between_two_promises)
 }
 END_TEST
 
-/* The layout of the notes differs: an agent that keeps no requests has them at another offset, and
- * an agent of another release may have more fields. */
+/* The layout of the notes differs: an agent that keeps no requests has the notes at another offset,
+ * and the notes of another release may have more fields. */
 START_TEST(where_they_lie_elsewhere_nothing_is_found)
 {
     const struct lease_file_room rooms[] = {{.kept = 0, .delays = DELAYS},

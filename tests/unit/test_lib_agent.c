@@ -1,5 +1,5 @@
-/* libholdfast: an agent that answers nonsense, or nothing, causes an error and never a crash. Nor
- * does a crash follow from what another process of the namespace writes into the region. */
+/* libholdfast: an agent that answers nonsense, or nothing, causes an error and never a crash.
+ * Rubbish that another process of the namespace writes into the region causes no crash, either. */
 #include "lib_clients.h"
 
 #include <fcntl.h>

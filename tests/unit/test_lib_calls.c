@@ -657,8 +657,8 @@ START_TEST(all_or_none)
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(hf_release(mine[i]), HF_ENOTHELD);
     }
-    /* "a" was taken and released again, because "b" was not free. "c", the next one in order, was
-     * not touched. */
+    /* "a" was taken and released again, because "b" was not free. "c", the next lock in the order
+     * of names, was not touched. */
     ck_assert_uint_eq(agent_word(&agent, "a") & HFI_W_TOKEN, 2);
     ck_assert_uint_eq(agent_word(&agent, "c") & HFI_W_TOKEN, 0);
     ck_assert_int_eq(hf_release(theirs), 0);
@@ -716,7 +716,7 @@ START_TEST(sequencers)
     ck_assert_int_eq(hf_check_sequencer(client, first), HF_ESTALE); /* the agent's answer */
     uint32_t requests = atomic_load(&agent.requests);
     ck_assert_int_eq(hf_release(lock), 0);
-    /* this call cannot know of a release */
+    /* the local check cannot know of a release */
     ck_assert_int_eq(hf_check_sequencer_local(client, first), 0);
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
     ck_assert_int_eq(hf_sequencer(theirs, second, sizeof(second)), 0);

@@ -365,8 +365,8 @@ static void forget(hf_lock *lock)
     hold_mark_lost(lock, atomic_load(&lock->hold.number));
 }
 
-/* In the middle of a downgrade, a look at the word finds neither mode, so it does not tell when the
- * hold ends. After the downgrade, the end is reported in time. */
+/* In the middle of a downgrade, the word shows neither an exclusive nor a shared hold, so a look at
+ * the word does not tell when the hold ends. After the downgrade, the end is reported in time. */
 START_TEST(a_limit_is_told_in_time_after_a_downgrade)
 {
     hf_lock *lock = NULL;

@@ -54,7 +54,7 @@ static int ask(void)
 }
 
 /* While the connection is lost, no other file gets the number of its descriptor. The next
- * connection gets that number. */
+ * connection gets this number. */
 START_TEST(no_ring_goes_to_a_stranger)
 {
     int ends[STRANGERS][2];
@@ -160,8 +160,8 @@ START_TEST(a_full_socket_keeps_nobody_waiting)
 }
 END_TEST
 
-/* A child has the same connection after a fork, and its disconnect must not end it for the
- * parent. */
+/* A child has the same connection after a fork, and the child's disconnect must not end the
+ * connection for the parent. */
 START_TEST(a_forked_child_that_disconnects_leaves_the_connection)
 {
     hf_lock *lock = open_watched("a");

@@ -139,8 +139,8 @@ START_TEST(test_page_is_full)
 }
 END_TEST
 
-/* A lock that does not fit behind others is left out, with all its parties, and the page stays
- * unchanged. */
+/* A lock that does not fit behind the other locks of a page is left out with all its parties, and
+ * the page stays unchanged. */
 START_TEST(test_left_out_whole)
 {
     struct hfi_lock_frame added = lock_named("n");

@@ -1,7 +1,8 @@
 /*
  * The order of a lock's queue while a process looks through it. The lock word's code is built as
  * for the simulator (tests/sim/shim.h): it calls sim_point() before each atomic operation. The test
- * repeats the scan, and each time lets two other processes join at another one of these calls.
+ * repeats the scan, and in each repetition lets two other processes join at a different call of
+ * sim_point().
  */
 #include <check.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ enum { POINTS_MAX = 200, RELEASER = 1, FIRST = 2, SECOND = 3, READER = 4 };
 static const int64_t second_ns = INT64_C(1000000000);
 
 static struct hfi_region region;
-static int points;  /* how many operations there were; -1: they are not counted */
+static int points;  /* the number of operations so far; -1: do not count them */
 static int join_at; /* the two processes join before the operation with this number */
 static uint32_t first_seat = 2, second_seat = 5;
 static uint64_t second_kind; /* flags of the second process's cell */
@@ -121,7 +122,8 @@ START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
         points = -1;
         hfi_grant(&agent, 0, HFI_GRANT_EXCLUSIVE, 1, 1000);
         ck_assert_int_eq(hfi_try_exclusive(&releaser, &request, &held), HFI_HELD);
-        region.words[0].word |= HFI_W_WAITERS; /* set by a waiter that has left */
+        /* a waiter that has left the queue had set this bit */
+        region.words[0].word |= HFI_W_WAITERS;
         points = 0;
         ck_assert_int_eq(hfi_release(&releaser, 0, held.token), HFI_RELEASED);
         uint32_t holder = hfi_word_holder(region.words[0].word);

@@ -1,4 +1,5 @@
-/* message_valid() accepts a good message of every kind, and refuses it with any one bad field. */
+/* message_valid() accepts a good message of every kind, and refuses the message when any one field
+ * is bad. */
 #include <check.h>
 #include <string.h>
 

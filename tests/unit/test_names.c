@@ -136,7 +136,8 @@ START_TEST(survives_churn)
 END_TEST
 
 /* The space of a deleted name serves a name of the same size, or a shorter one if there is no other
- * space. So forty full tables, one after the other, fit into the space of one. */
+ * space. So the names of forty full tables, one table after the other, fit into the space of one
+ * table. */
 START_TEST(space_is_used_again)
 {
     void *memory = NULL;

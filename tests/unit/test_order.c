@@ -22,8 +22,8 @@ static const uint8_t *name_of(const void *arg, uint32_t entry, size_t *size)
     return (const uint8_t *)names[entry];
 }
 
-/* Finds, by a look at all names, the first name in the index after the given name; if `from`, the
- * given name itself counts, too. */
+/* Finds, by a look at all names, the first name in the index after the given name; if `from` is
+ * set, the given name itself can be the result. */
 static uint32_t slow(const char *name, bool from)
 {
     uint32_t best = 0;

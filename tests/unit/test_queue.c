@@ -195,7 +195,7 @@ START_TEST(asked_again_after_it_was_given_back)
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
     ck_assert_ptr_null(cell_got(cell, other, MESSAGE_RECALL));
-    /* If the host has a newer grant by then, the answer does not name that one. */
+    /* If the host has a newer grant by then, the answer does not name the newer grant. */
     give_back(cell, other, to, 2, granted(cell, other, 1).version);
     ask(cell, to, to, 3, X, 0);
     cell_settle(cell);
@@ -432,7 +432,7 @@ START_TEST(recalls_go_two_ways)
     cell_run(cell, 2250 * CELL_MS);
     ck_assert_uint_eq(recalls(cell, owner, false), 3);
     ck_assert_uint_eq(recalls(cell, owner, true), 2);
-    /* So a host that the coordinator cannot reach directly gets the recall. */
+    /* Because of this way, a host that the coordinator cannot reach directly gets the recall. */
     cell->cut[to][owner] = true;
     uint32_t before = recalls(cell, owner, true);
     cell_run(cell, 1000 * CELL_MS);
@@ -542,7 +542,7 @@ START_TEST(breaks_go_to_the_owners)
     cell_settle(cell);
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    /* sent to a voter that is not the coordinator, and that passes the break on to it */
+    /* the voter `owner` is not the coordinator, and passes the break on to the coordinator */
     break_lock(cell, other, owner, 8);
     const struct message *hold = cell_got(cell, owner, MESSAGE_BREAK_HOLD);
     ck_assert_ptr_nonnull(hold);
@@ -558,7 +558,7 @@ START_TEST(breaks_go_to_the_owners)
 END_TEST
 
 /* The outcome of a break got lost, or the owner gave the lock back by itself. When the break is
- * repeated, another host has the lock, whose hold it must not end. */
+ * repeated, another host has the lock. The break must not end that host's hold. */
 START_TEST(a_repeated_break_does_not_hit_the_next_owner)
 {
     const enum message_mode mode = _i == 0 ? X : S;
@@ -668,7 +668,8 @@ START_TEST(every_slot_is_used_again)
 }
 END_TEST
 
-/* Many operations wait, and end in another order than they began. Each ends in time. */
+/* Many operations wait, and end in another order than that in which they began. Each operation ends
+ * in time. */
 START_TEST(many_wait_for_their_times)
 {
     struct cell *cell = cell_ready(1);

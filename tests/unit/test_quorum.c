@@ -144,7 +144,7 @@ START_TEST(amended_keeps_its_version)
     ck_assert_uint_eq(amended.lock_delay_ms, 700);
     ck_assert_uint_eq(amended.mode, X);
     ck_assert_uint_eq(amended.token_first, grant.token_first);
-    for (uint32_t i = 0; i < 2; i++) { /* the second time it is a repeat */
+    for (uint32_t i = 0; i < 2; i++) { /* the second request is a repeat of the first */
         amend(cell, &grant, 3, 6, grant.token_last, MESSAGE_MODE_NONE);
         amended = cell_got(cell, 0, MESSAGE_AMENDED)->as.grant;
         ck_assert_uint_eq(amended.lock_delay_ms, 700);
@@ -177,7 +177,7 @@ START_TEST(ranges_grow_while_they_are_used_up)
         amend(cell, &grant, id, 0, grant.token_last, MESSAGE_MODE_NONE);
         grant = cell_got(cell, 0, MESSAGE_AMENDED)->as.grant;
     }
-    /* ranges do not grow beyond that */
+    /* ranges do not grow beyond this size */
     ck_assert_uint_eq(grant.token_last - grant.token_first + 1, 1 << 24);
     ck_assert_uint_lt(id, 50);
     /* The unused tokens are leased again, and the next grant gets a small range. */
@@ -302,8 +302,8 @@ START_TEST(first_come_first_served)
 }
 END_TEST
 
-/* The lock-delay begins when the coordinator knows that the session has expired. It is counted
- * long. */
+/* The lock-delay begins when the coordinator knows that the session has expired. The coordinator
+ * waits longer than the lock-delay, because clocks differ. */
 START_TEST(dead_session_then_lock_delay_then_next)
 {
     struct cell *cell = cell_ready(3);
@@ -571,7 +571,7 @@ START_TEST(a_round_asks_a_majority)
     ck_assert_uint_eq(cell->later[third], 0);
     cell_give_back(cell, third, owner, "a", 2, 1, granted(cell, third, 1)->version, 5);
     cell_settle(cell);
-    /* The round can do without the dead voter, but needs each other voter. */
+    /* The round does not need the dead voter, but needs both other voters. */
     memset(cell->later, 0, sizeof(cell->later));
     cell_kill(cell, host);
     cell_settle(cell);

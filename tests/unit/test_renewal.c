@@ -1,5 +1,5 @@
-/* The host's side of its session: until when its lease counts. Trap (etcd's Go client): the lease
- * counts from the sending of a renewal, never from the arrival of its answer. */
+/* The host's side of its session: until when its lease is in force. Trap (etcd's Go client): the
+ * lease begins at the sending of a renewal, never at the arrival of its answer. */
 #include <check.h>
 #include <string.h>
 
@@ -243,7 +243,7 @@ START_TEST(up_is_who_answered_since_it_was_connected)
     ck_assert(renewal_voter_up(&renewal, 2, now));
     for (int64_t count = 1; now + TTL / 12 < round_ns; count++) {
         ck_assert_uint_ne(next_round(1), 0);
-        ck_assert_uint_eq(actions.count, 1); /* no other voter gets one */
+        ck_assert_uint_eq(actions.count, 1); /* no other voter gets a renewal */
         ck_assert_int_eq(now, connected_ns + count * TTL / 12);
     }
     ck_assert(!renewal_voter_up(&renewal, 1, now));
@@ -308,7 +308,7 @@ START_TEST(dead_when_a_majority_says_so)
     id = next_round(0);
     ack_as(0, id, false, 4, 4);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
-    ack_as(1, id, false, 3, 4); /* this mark is of an older epoch */
+    ack_as(1, id, false, 3, 4); /* the voter reports that it has marked an older epoch */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
     ack_as(1, id, false, 4, 4);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
@@ -337,7 +337,8 @@ START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
     ack_as(0, id, false, 4, 0);
     ack_as(0, id, false, 9, 0); /* a second answer of the same voter makes no majority */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
-    ack_as(1, id, true, 0, 4); /* this does not answer that question */
+    /* this answer does not name the highest epoch */
+    ack_as(1, id, true, 0, 4);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     ack_as(2, id, false, 1, 0);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
@@ -371,7 +372,7 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
 }
 END_TEST
 
-/* Trap: a lease counts by a clock whose rate is outside of max_drift. */
+/* Trap: a host trusts its lease by a clock whose rate is outside of max_drift. */
 START_TEST(a_clock_that_is_astray_ends_the_lease)
 {
     start(1, false);

@@ -21,8 +21,8 @@
 enum { COST_US = 30 };
 
 /* Rings for lasts_ns, each time gap_ns after the previous ring was answered. One ring in `every`
- * has a cause; 0: none has. Returns the share of the time that the rings took, in thousandths.
- * *longest_ns: the longest time without an answer. */
+ * has a cause; 0: no ring has a cause. Returns the share of the time that the rings took, in
+ * thousandths. *longest_ns: the longest time without an answer. */
 static int64_t ring_for(struct rings *rings, int64_t lasts_ns, unsigned every, int64_t gap_ns,
                         int64_t *longest_ns)
 {

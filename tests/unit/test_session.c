@@ -98,7 +98,8 @@ START_TEST(only_a_fresh_echo_extends)
     ack = renew(cell, 1, 2, first);
     ck_assert(ack->extended);
     struct message_echo second = ack->echo;
-    ck_assert(!renew(cell, 1, 3, first)->extended); /* that renewal was already counted */
+    /* the voter has already counted the renewal with this echo */
+    ck_assert(!renew(cell, 1, 3, first)->extended);
     ck_assert(!renew(cell, 1, 4, none)->extended);
     struct message_echo strange = second;
     strange.incarnation += 2;

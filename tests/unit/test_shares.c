@@ -65,7 +65,7 @@ START_TEST(many_hosts_read_at_once)
     for (uint32_t i = 0; i < 3; i++) {
         grants[i] = acquire(cell, i, 10 + i, S);
         ck_assert_uint_eq(grants[i].mode, S);
-        /* every share has the last token that was used */
+        /* each share's token is the last token that was used */
         ck_assert(grants[i].token_first == 41 && grants[i].token_last == 41);
     }
     ck_assert(!message_order_equal(grants[0].version, grants[1].version));
@@ -340,7 +340,7 @@ START_TEST(only_share_becomes_exclusive)
 END_TEST
 
 /* A process that waits for an upgrade makes its host send 20 requests a second. The other hosts get
- * a recall at once, and further ones every RECALL_MS. */
+ * a recall at once, and further recalls every RECALL_MS. */
 START_TEST(an_upgrade_that_waits_recalls_shares_now_and_then)
 {
     enum { ASK_MS = 50, TIMES = 40, RECALL_MS = 500 };
@@ -424,8 +424,8 @@ START_TEST(a_late_downgrade_changes_nothing)
 }
 END_TEST
 
-/* The host is of an earlier release, which does not say which tokens were used. So its whole range
- * counts as used. */
+/* The host is of an earlier release, which does not say which tokens were used. So the coordinator
+ * treats the whole range as used. */
 START_TEST(exclusive_becomes_a_share)
 {
     struct cell *cell = cell_ready(3);
@@ -435,7 +435,7 @@ START_TEST(exclusive_becomes_a_share)
     const struct message *answer = amend(cell, 0, 2, &grant, S, grant.token_last);
     ck_assert_uint_eq(answer->as.grant.mode, S);
     ck_assert(message_order_equal(answer->as.grant.version, grant.version));
-    /* not below any token that it handed out */
+    /* not below any token that the host used */
     ck_assert_uint_eq(answer->as.grant.token_first, grant.token_last);
     struct message_grant other = granted(cell, 1, 1);
     give_back(cell, 1, 2, other.version);
@@ -457,8 +457,8 @@ static const char *reader(uint32_t index)
     return name;
 }
 
-/* A lock has as many shares as it can have. The step that recalls all of them, and the one that
- * breaks all of them, stay within the limits of a step (cell_step() checks this). The hosts give
+/* A lock has as many shares as it can have. The step that recalls all shares, and the step that
+ * breaks all shares, stay within the limits of a step (cell_step() checks this). The hosts give
  * back one by one. */
 START_TEST(as_many_shares_as_there_may_be)
 {

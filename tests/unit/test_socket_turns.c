@@ -30,7 +30,7 @@ enum {
     OTHER = 64 * 1024,
     USERS = 20,
     COMING = 2,   /* new connections in each turn */
-    STAYING = 10, /* so many of them stay connected */
+    STAYING = 10, /* so many of the connections stay */
     COMING_TURNS = 500,
     PATIENT = 50, /* packets of a client that was connected before the others */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
@@ -56,7 +56,7 @@ static uint32_t of_patient; /* packets of the patient client that were served */
 static bool answers;        /* the server answers packets, and nobody reads the answers */
 static bool mute;           /* the first packet is no HELLO */
 static uint32_t closed;
-static bool dear; /* a hang-up costs as much as a packet, and counts in in_turn */
+static bool dear; /* a hang-up costs as much as a packet, and is counted in in_turn */
 static uint32_t refused_in_turn;
 static uint32_t most_refused;
 
@@ -237,8 +237,8 @@ START_TEST(who_goes_out_of_turn_is_seen)
 }
 END_TEST
 
-/* The first packet of a connection counts in the user's share, like every other packet. So does the
- * end of the connection. */
+/* The first packet of a connection uses up a part of the user's share, like every other packet. The
+ * end of the connection does so, too. */
 START_TEST(who_comes_and_goes_does_so_in_turn)
 {
     int fds[CONNECTIONS];
@@ -286,8 +286,8 @@ START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 }
 END_TEST
 
-/* The server turns away a connection for which it has no room. This costs at most a part of each
- * turn, too. */
+/* The server turns away a connection for which it has no room. Turning connections away costs at
+ * most a part of each turn, too. */
 START_TEST(turning_away_has_its_time)
 {
     int fds[2 * CONNECTIONS + 1];
@@ -306,8 +306,8 @@ START_TEST(turning_away_has_its_time)
 }
 END_TEST
 
-/* Silent connections of very many users fill the table. The oldest one is closed for each new
- * one. */
+/* Silent connections of very many users fill the table. For each new connection the oldest
+ * connection is closed. */
 START_TEST(silence_of_many_users_keeps_nobody_out)
 {
     enum { SILENT = SOCKET_GREETING_MAX, EACH = SOCKET_GREETING_MAX_PER_USER };
@@ -340,7 +340,7 @@ START_TEST(silence_of_many_users_keeps_nobody_out)
     for (uint32_t i = 0; i < ROUNDS_MAX && recv(fd, &byte, 1, MSG_DONTWAIT) < 0; i++) {
         uv_run(&loop, UV_RUN_NOWAIT);
     }
-    ck_assert_int_eq(byte, 'x'); /* not the byte that means "no room" */
+    ck_assert_int_eq(byte, 'x'); /* another byte would mean "no room" */
     ck_assert_uint_eq(closed, 1);
     /* the oldest connection was closed */
     ck_assert_int_eq(recv(fds[0], &byte, 1, MSG_DONTWAIT), 0);

@@ -551,7 +551,7 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     uint64_t second = meta.store_id[0];
     store_close(store);
     ck_assert_msg(start_over(kept[1]), "%s", error);
-    /* this file's inode is now the one that changed last */
+    /* of all files beside the store, this file's inode changed last */
     ck_assert_int_eq(chmod(kept[0], 0600), 0);
     ck_assert_msg(undo(kept[2]), "%s", error);
     ck_assert_str_eq(kept[2], kept[1]);
@@ -569,14 +569,14 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     ck_assert_ptr_nonnull(strstr(error, "other voters know that it starts over"));
     remove_kept(kept[0]);
     remove_kept(kept[1]);
-    /* The row that names the replaced store has a senseless value. */
+    /* An undo refuses a senseless value in the row that names the replaced store. */
     sql("UPDATE meta SET value = '1' WHERE key = 'kept'");
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "damaged: meta has kept \"1\""));
     sql("UPDATE meta SET value = '99999999999 0' WHERE key = 'kept'");
     ck_assert(!undo(kept[2]));
     ck_assert_ptr_nonnull(strstr(error, "damaged: meta has kept"));
-    /* If there was no store to replace, none can be put back. */
+    /* If there was no store to replace, an undo finds no store to put back. */
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_msg(start_over(kept[0]), "%s", error);
     ck_assert_str_eq(kept[0], "");
@@ -709,7 +709,7 @@ START_TEST(damaged_is_refused)
     /* the error is a single line */
     refused("damaged: meta has round \"two  lines\", expected a number");
     sql("UPDATE meta SET value = 7 WHERE key = 'round'");
-    /* no epoch could follow this one */
+    /* no epoch could follow this epoch */
     sql("UPDATE meta SET value = 1 << 24 WHERE key = 'session_epoch'");
     refused("damaged: meta has");
     sql("UPDATE meta SET value = 1 WHERE key = 'session_epoch'");

@@ -187,18 +187,18 @@ static void damage(unsigned char *page, const unsigned char *other, uint32_t how
     case 2: /* the write of another page went here */
         memcpy(page, other, PAGE);
         break;
-    case 3: /* its last rows, or its last branches, are missing */
+    case 3: /* the last rows or branches of the page are missing */
         page[3] = 0;
         page[4] /= 2;
         break;
-    default: /* only one half of it was written */
+    default: /* only one half of the page was written */
         memcpy(page + PAGE / 2, other + PAGE / 2, PAGE / 2);
         break;
     }
 }
 
-/* Opens and loads the store. Returns whether it reports damage. If it reports none, all `expected`
- * rows must be there. */
+/* Opens and loads the store. Returns whether it reports damage. If it reports no damage, all
+ * `expected` rows must be there. */
 static bool is_refused(uint32_t expected)
 {
     uint32_t count = 0;

@@ -99,8 +99,8 @@ static int64_t replaced_ns(struct cell *cell, uint32_t dead)
     return cell->now_ns - began_ns;
 }
 
-/* All voters are slow. There are one or two take-overs before the voters know this, and none
- * afterwards. */
+/* All voters are slow. There are one or two take-overs before the voters know that all are slow,
+ * and no take-over afterwards. */
 START_TEST(a_starved_cell_serves)
 {
     uint32_t voters = _i % 2 == 0 ? 3 : 5;

@@ -130,7 +130,8 @@ START_TEST(complete_after_take_over)
     ck_assert_uint_gt(cell->sent[MESSAGE_READ], 0);
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
-    /* the own register or an answer of this voter would be enough, so this voter is killed */
+    /* the register or an answer of the voter `next` would be enough, so the test kills that
+     * voter */
     cell_kill(cell, next);
     cell_start(cell, owner);
     cell_run(cell, 2500 * CELL_MS);

@@ -215,7 +215,7 @@ START_TEST(killed_coordinator)
 END_TEST
 
 /* Hosts that renew their sessions with the new coordinator learn from it which partitions it has
- * now. A voter that has just started does not know which hosts renew with it. */
+ * now. A voter that has just started does not know which hosts renew their sessions with it. */
 enum { RENEWED, YOUNG, SILENT, TOLD_CASES };
 START_TEST(hosts_are_told)
 {

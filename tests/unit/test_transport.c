@@ -163,7 +163,7 @@ START_TEST(test_no_other_thread)
         ck_assert(send_number(a, to_b, i, 100));
         PUMP_UNTIL(b->packets == i + 1);
     }
-    /* NNG's threads have timers; on a slower machine these run out more often. */
+    /* NNG's threads have timers, which run out more often on a slower machine. */
     uint64_t timers = COUNT / 20 + 20 * (uint64_t)(now_ms() - began_ms) / 1000;
     ck_assert_uint_lt(sleeps("nng:", &threads) - before, timers);
     nodes_close();
@@ -258,7 +258,7 @@ START_TEST(test_forgotten)
 }
 END_TEST
 
-/* Recognises a numeric address. NNG would look up any other, even one between [ and ]. */
+/* Recognises a numeric address. NNG would look up any other address, even "[name]". */
 START_TEST(test_numbers)
 {
     static const char *const numbers[] = {"tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1",
@@ -579,7 +579,7 @@ static bool is_closed(int fd)
     char said[64];
     ssize_t got = recv(fd, said, sizeof said, MSG_DONTWAIT);
 
-    /* a second read, for what follows the greeting */
+    /* reads again, because the first read may end after the greeting */
     got = got > 0 ? recv(fd, said, sizeof said, MSG_DONTWAIT) : got;
     return got == 0 || (got < 0 && errno != EAGAIN);
 }
@@ -713,7 +713,7 @@ START_TEST(test_inbox_full)
 }
 END_TEST
 
-/* A peer that greets but sends nothing valid is closed after a while. One that did send stays. */
+/* A peer that greets but sends no valid packet is closed after a while. Other peers stay. */
 START_TEST(test_guests_expire)
 {
     enum { GUESTS = 300 };

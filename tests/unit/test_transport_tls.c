@@ -341,7 +341,8 @@ START_TEST(test_tls_refused)
 }
 END_TEST
 
-/* A peer without TLS connects to one with TLS, and the other way round: no packet gets through. */
+/* A peer without TLS connects to a peer with TLS, and the other way round. No packet gets
+ * through. */
 START_TEST(test_tls_and_plain)
 {
     /* a greeting and a packet */
@@ -435,7 +436,8 @@ START_TEST(test_tls_renewed)
     to_b = peer_up(a, b->address);
     copy("good.pem", "kept.pem");
     copy("good.key", "kept.key");
-    copy("other.pem", "good.pem"); /* a certificate of another CA, without its key */
+    /* a certificate of another CA, but not the key of that certificate */
+    copy("other.pem", "good.pem");
     ck_assert(!transport_tls_renew(a->transport, error));
     ck_assert_ptr_nonnull(strstr(error, "good.pem: expected a certificate of the CA in"));
     copy("good-host-b.key", "good.key"); /* so far only the key is new */
@@ -476,7 +478,8 @@ enum {
     SLOW_SIZE = 8192, /* more than either end sends before both have greeted */
 };
 
-/* Bytes that one end sent and the other end has not received. They are all passed on at due_ms. */
+/* Bytes that one end sent and the other end has not received. All these bytes are passed on at
+ * due_ms. */
 struct slow_bytes {
     unsigned char data[SLOW_SIZE];
     size_t size;
@@ -757,7 +760,8 @@ static const struct {
 #endif
 };
 
-/* A certificate with which no handshake can succeed is refused, at the start and as a new file. */
+/* A certificate with which no handshake can succeed is refused, both at the start and when it comes
+ * in a new file. */
 START_TEST(test_tls_kinds)
 {
     char command[1024];

@@ -186,8 +186,8 @@ START_TEST(a_reader_tries_beside_a_reader_that_waits)
 }
 END_TEST
 
-/* Two hosts try a lock whose owner is idle. The first host gets it. The coordinator then sends this
- * host the recall for the second host. */
+/* Two hosts try a lock whose owner is idle. The first host gets it. The coordinator then sends the
+ * first host the recall for the second host. */
 START_TEST(a_try_behind_a_try_asks_who_has_it_then)
 {
     begin(X);
@@ -258,7 +258,7 @@ START_TEST(a_host_that_waits_too_keeps_its_turn)
 END_TEST
 
 /* A late copy of a request, from before a process began to wait, does not make the request a try
- * again. If two copies are from the same millisecond, both count. */
+ * again. If two copies are from the same millisecond, the coordinator believes both. */
 START_TEST(a_late_copy_makes_no_try_of_what_waits)
 {
     begin(X);

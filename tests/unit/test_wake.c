@@ -105,7 +105,7 @@ START_TEST(none_is_left_out)
 {
     make_dear();
     atomic_store(&held_up, true);
-    /* the thread has taken this wake, or it is the first one in the queue */
+    /* the thread has taken this wake, or the wake is the first in the queue */
     (void)wake_at(HOSTILE, 0, 1);
     size_t given = 0;
     while (atomic_load(&woken[given]) == 0) { /* until the queue is full */
@@ -128,7 +128,8 @@ END_TEST
 
 START_TEST(without_the_thread_all_are_made_here)
 {
-    for (uint32_t i = 1; i <= 3; i++) { /* the real kernel makes these, and finds no sleeper */
+    /* the real kernel makes these wakes, and finds no sleeper */
+    for (uint32_t i = 1; i <= 3; i++) {
         ck_assert_int_eq(wake_at(HOSTILE, 0, 1), 0);
     }
 }

@@ -20,7 +20,7 @@ static struct message sent;
 static struct message got;
 static uint32_t speaks = WIRE_VERSION; /* the version in which the tests write packets */
 
-/* For loops over all samples, first in the newest version, then in the oldest one. */
+/* For loops over all samples, first in the newest version, then in the oldest version. */
 enum { SAMPLES_BOTH = 2 * WIRE_SAMPLES };
 
 static size_t choose_version(int round)

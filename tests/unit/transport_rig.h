@@ -13,7 +13,7 @@
 #include "io/transport.h"
 
 enum {
-    GUARD_MS = 60000, /* fails a test that hangs; nothing here takes that long */
+    GUARD_MS = 60000, /* fails a test that hangs; no step of these tests takes a minute */
     NODES_MAX = 4,
     TROUBLES_KEPT = 16,
     PACKET_MAX = 256 * 1024,

@@ -1,4 +1,4 @@
-/* The search for a connection's descriptor always fails: see agent/io/transport/nng.h for that
+/* The search for a connection's descriptor always fails: agent/io/transport/nng.h describes this
  * case. */
 #include <nng/nng.h>
 

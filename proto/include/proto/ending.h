@@ -8,7 +8,7 @@
  *
  * A note is only for people. Every process of the namespace can write it, so the reason may be
  * wrong. Whether a hold counts never depends on a note. A region of an earlier release has zeros in
- * place of a note, which mean that there is none.
+ * place of a note, which mean that there is no note.
  */
 #ifndef PROTO_ENDING_H
 #define PROTO_ENDING_H
@@ -19,10 +19,10 @@
 enum hfi_ending_kind {
     HFI_ENDING_NONE = 0, /* nothing is noted */
     HFI_ENDING_PROCESS,  /* the hold's process ended, or dropped the hold without a release */
-    HFI_ENDING_BROKEN,   /* an administrator broke it */
-    HFI_ENDING_LEASE,    /* its fixed lease ended */
-    HFI_ENDING_STALL,    /* its max_stall was exceeded */
-    HFI_ENDING_SESSION,  /* the session of its host was over */
+    HFI_ENDING_BROKEN,   /* an administrator broke the hold */
+    HFI_ENDING_LEASE,    /* the hold's fixed lease ended */
+    HFI_ENDING_STALL,    /* the hold's max_stall was exceeded */
+    HFI_ENDING_SESSION,  /* the session of the holder's host was over */
     HFI_ENDING_DAMAGE,   /* the region contradicted what the agent knows */
     HFI_ENDING_COUNT,
 };

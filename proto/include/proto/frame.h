@@ -41,7 +41,7 @@
 #include <stdint.h>
 
 enum {
-    /* raise it with each change of a frame; test_frame checks that by a checksum */
+    /* raise it with each change of a frame; test_frame checks by a checksum that it was raised */
     HFI_PROTOCOL_VERSION = 3,
     HFI_FRAME_MAX = 16384,
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
@@ -103,7 +103,7 @@ struct hfi_hello {
     uint32_t version;        /* HFI_PROTOCOL_VERSION */
     int64_t pid;             /* as in the client's own PID namespace; the agent only shows it */
     uint32_t client;         /* the client's first holder id from an earlier WELCOME; 0: none */
-    uint64_t nonce;          /* the nonce from that WELCOME */
+    uint64_t nonce;          /* the nonce from the WELCOME that had this client id */
     struct hfi_text library; /* the library's version */
     struct hfi_text command; /* the client's command line, for people; empty: not reported */
 };

@@ -86,8 +86,8 @@ struct message_share {
  * mode EXCLUSIVE: owner, epoch and version name the grant; there are no shares.
  *
  * mode SHARED: there is one share for each host, and at least one. owner is empty, epoch is 0, and
- * version is that of the newest share. token_first and token_last are equal: the token of all
- * shared holds on all hosts until the next exclusive grant.
+ * version is the version of the newest share. token_first and token_last are equal: the token of
+ * all shared holds on all hosts until the next exclusive grant.
  *
  * mode NONE: there is no owner and no share, and token_last is 0.
  */
@@ -116,7 +116,7 @@ struct message_checkpoint {
 };
 
 /* The numbers are sent to other agents, so they never change. A new kind for a voter goes to the
- * end of the first group, and one for a host to the end of the second. */
+ * end of the first group, and a new kind for a host to the end of the second group. */
 enum message_kind {
     /* For a voter's quorum core. */
     MESSAGE_PREPARE = 1, /* coordinator -> acceptor */

@@ -3,7 +3,7 @@
  *
  * A closed loop measures how many pairs are possible. An open loop measures latencies, at half of
  * the rate of the closed loop just before, but at most rate_max for each client. So a slower peer
- * gets a slower load; its rate is in the table.
+ * gets a slower load. The table shows the rate of the load.
  *
  * The contended locks (cases 4 and 5) have no open loop: in a queue that is never empty, only the
  * hand-over has a meaning. Its time begins when one client calls release() and ends when the other

@@ -191,8 +191,8 @@ static int play(struct actors *actors, struct stage *stage, struct results *resu
 {
     const struct peer_kind *kind = actors->run->kind;
     int64_t lease_ns = actors->run->lease_ns;
-    /* The stop lasts until the second clients have the locks, but at most five leases. Without
-     * leases it lasts two. */
+    /* The stop lasts until the second clients have the locks, but at most five leases. If the peer
+     * has no leases, the stop lasts two times lease_ns. */
     int64_t bound_ns = (kind->features & PEER_HAS_LEASE) != 0 ? 5 * lease_ns : 2 * lease_ns;
     if (gather(actors, stage) != 0) {
         return -1;

@@ -97,8 +97,8 @@ struct count {
     size_t no;
 };
 
-/* Ends the connection to a server that cannot be reached. It counts as a no, and gets no further
- * request. */
+/* Ends the connection to a server that cannot be reached. A server without a connection counts as a
+ * refusal, and gets no further request. */
 static void lose(struct link *link)
 {
     redisFree(link->context);

@@ -3,8 +3,8 @@
  * SELECT ... FOR UPDATE of a row, with one transaction for each hold. A table of functions has the
  * differences between databases.
  *
- * A row lock belongs to a transaction, so each hold has its own connection while it lasts. A client
- * keeps its connections, and makes another one if holds use all of them.
+ * A row lock belongs to a transaction, so each hold has a connection of its own until it ends. A
+ * client keeps its connections, and makes another connection if holds use all of them.
  */
 #ifndef PEERS_SQL_CLIENT_H
 #define PEERS_SQL_CLIENT_H

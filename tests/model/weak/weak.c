@@ -40,8 +40,9 @@ struct view {
 
 struct message {
     int8_t value;
-    bool attached; /* written by a read-modify-write: no message may come between it and the
-                    * previous one */
+    /* written by a read-modify-write: no message may come between this message and the previous
+     * message */
+    bool attached;
     struct view carried;
 };
 
