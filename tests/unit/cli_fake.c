@@ -4,20 +4,25 @@
  *
  * connect=E open=E acquire=E check=E break=E list=E   the call fails with error E
  *   block           hf_acquire waits until its timeout or hf_cancel
- *   lease_ms=N a hold counts for N ms, and then ends without an event lost_ms=N an event LOST comes
- *   after N ms why=K hf_why returns kind K, with a control character in the text; else it fails
- *   awaits_why hf_acquire waits until hf_why was called silent hf_why never returns, as with an
- *   agent that does not answer slow hf_why returns only after hf_release was called, and hf_release
- *   takes 300 ms stall lease_ms starts again at each hf_progress late lease_ms starts at the first
- *   hf_progress release=E hf_release fails with error E session=N the enum hf_session_state
- *   voters=S one voter for each letter: up, down, refused; else two, one of them refused facts=E
- *   hf_facts fails with error E KEY=N the fact KEY has the value N; also SUBJECT.KEY=N. The text of
- *   votes=N is
+ *   lease_ms=N      a hold lasts for N ms, and then ends without an event
+ *   lost_ms=N       an event LOST comes after N ms
+ *   why=K           hf_why returns kind K, with a control character in the text; else it fails
+ *   awaits_why      hf_acquire waits until hf_why was called
+ *   silent          hf_why never returns, as with an agent that does not answer
+ *   slow            hf_why returns only after hf_release was called, and hf_release takes 300 ms
+ *   stall           lease_ms starts again at each hf_progress
+ *   late            lease_ms starts at the first hf_progress
+ *   release=E       hf_release fails with error E
+ *   session=N       the enum hf_session_state
+ *   voters=S        one voter for each letter: up, down, refused; else two, one of them refused
+ *   facts=E         hf_facts fails with error E
+ *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N. The text of votes=N is
  *                   "refused", or TEXT with KEY.text=TEXT
  *   changes=N       watch: N events at once, all for the lock "a"
- *   overflow the events of changes=N name no lock: any lock may have changed away=N the first N
- *   calls of hf_list fail with HF_ENOAGENT empty there is nothing to list log=PATH every call is
- *   appended to that file, one in each line
+ *   overflow        the events of `changes` name no lock: any lock may have changed
+ *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
+ *   empty           there is nothing to list
+ *   log=PATH        every call is appended to that file, one in each line
  *
  * A number may be @N: the time in N days, in seconds since 1970.
  */
