@@ -11,8 +11,8 @@
  *   observe/    log, metrics, facts for `holdfast doctor`, HTTP, the watchdog of turns
  *
  * One libuv loop runs on one thread. The committer's thread, NNG's threads and the HTTP thread wake
- * it through descriptors. (If a write by the loop's thread gets stuck, the committer's thread runs
- * the loop on: io/commit.h.) In one turn the loop gives everything that is ready to the driver.
+ * it through descriptors. (If a write by the loop's thread gets stuck, the committer's thread takes
+ * over the loop: io/commit.h.) In one turn the loop gives everything that is ready to the driver.
  * Then agent_turn_end() lets the driver commit and answer, and sends the packets for other agents.
  * Each callback of libuv calls agent_turn() first.
  */

@@ -737,8 +737,8 @@ static bool check_tls(struct config_reading *reading)
     return true;
 }
 
-/* Without TLS the agent believes any process that reaches its port, so the file must allow such an
- * address explicitly. */
+/* Without TLS the agent believes any process that reaches its port, so the file must explicitly
+ * allow an address beyond the loopback without TLS. */
 static bool check_exposed(struct config_reading *reading)
 {
     const struct config *config = reading->config;

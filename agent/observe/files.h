@@ -30,7 +30,7 @@ uint32_t files_state_gone(const struct agent *agent, bool by_name, char *text);
 int files_socket_folder(const struct agent *agent);
 /* Returns whether the socket's name was removed. */
 bool files_socket_gone(const struct agent *agent);
-/* Like files_state_gone(), and counts the socket too. */
+/* Like files_state_gone(), and includes the socket. */
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
 /* Called in each upkeep: logs the files that are missing, if they have become more. */
 void files_look(struct agent *agent);

@@ -1,8 +1,8 @@
 /*
  * The folders of an agent, and the locks that keep a second agent out of them.
  *
- * The agent writes nothing in a folder before it has locked it. It keeps the locks until everything
- * else is closed.
+ * The agent writes nothing in a folder before it has locked the folder. The locks are released
+ * last, when everything else is closed.
  */
 #ifndef AGENT_RUN_FOLDERS_H
 #define AGENT_RUN_FOLDERS_H

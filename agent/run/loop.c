@@ -746,9 +746,10 @@ static void serve(struct agent *agent)
 }
 
 /* Frees the memory of the regions of a --dev agent. A development cell often runs only once, and no
- * later agent removes its files in /dev/shm. So if no process uses its regions, they give their
- * memory back, and the next agent that adopts them gets it again. Other cells keep the memory, so
- * that a process that fills /dev/shm between two agents takes nothing from them. */
+ * later agent removes its files in /dev/shm. So if no process uses its regions, their memory is
+ * freed, and the next agent that adopts the regions allocates the memory again. The regions of
+ * other cells keep their memory, so that a process that fills /dev/shm between two agents takes no
+ * memory from them. */
 static void slim_regions(const struct agent *agent)
 {
     if (agent->config.dev && agent->loop->exit_code == AGENT_EXIT_OK && agent->host != NULL &&

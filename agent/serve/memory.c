@@ -35,7 +35,7 @@ enum {
 struct memory {
     int fd; /* the folder */
     char folder[REGION_FOLDER_MAX];
-    bool removals_logged; /* the log says already that files stay in /dev/shm */
+    bool removals_logged; /* it is already logged that files stay in /dev/shm */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,

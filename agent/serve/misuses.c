@@ -88,7 +88,8 @@ void misuses_log(struct misuses *misuses, const struct peer *peer, enum log_leve
         return;
     }
     log_begin_limited(&line, level, event, &misuses->limit, now_ns);
-    if (line.silent) { /* too many users at once: the user's next line counts this one */
+    if (line.silent) { /* too many users at once: the user's next line includes this line in its
+                        * count */
         misuse->left_out++;
         return;
     }

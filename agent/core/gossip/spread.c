@@ -218,7 +218,8 @@ void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
     }
 }
 
-/* Updates what is known of the author by an accepted item. The item itself is stored already. */
+/* Updates the author's entry by an accepted item about the author. The item itself is stored
+ * already. */
 static void item_applied(struct gossip *gossip, uint16_t index, const struct gossip_item *item,
                          int64_t then_ns)
 {

@@ -30,7 +30,7 @@ enum {
     SWEEP_ITEMS = 1024, /* how many tombstones are removed at once */
     REASKS_MAX = 8,     /* how many cut-off repairs may continue in one EXCHANGE */
     DROPS_MAX = 4096,   /* how many rumours to check in a round for being known to all */
-    SILENT_EVERY = 8,   /* one exchange in so many goes also to a silent agent */
+    SILENT_EVERY = 8,   /* one exchange in SILENT_EVERY goes also to a silent agent */
     GENERATION_SHIFT = 31,
 };
 

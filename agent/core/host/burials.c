@@ -25,7 +25,8 @@ struct burials {
     int64_t sweep_due_ns;
     uint32_t done;          /* pieces since the last tick */
     uint32_t hand;          /* the client with which the next step begins */
-    struct id_set *named;   /* by namespace: the ids that its holder records name (scratch) */
+    struct id_set *named;   /* by namespace: the ids that the holder records of its region name
+                             * (scratch) */
     struct lock_ref *scans; /* by client: where its scan goes on */
 };
 

@@ -19,7 +19,8 @@ enum {
     CLIENT_USED = 1,
     CLIENT_CONNECTED = 2,
     CLIENT_DEAD = 4,     /* its process is gone, or it said goodbye */
-    CLIENT_SURVIVOR = 8, /* a client of the previous agent; not all that it has open is known */
+    CLIENT_SURVIVOR = 8, /* a client of the previous agent; it has not yet opened again all that it
+                          * had open */
     CLIENT_EVENTS = 16,  /* the client wants POKE */
     CLIENT_BURYING = 32, /* a walk over its handles is under way */
     /* a walk over all slots follows, because a survivor may have had any of them open */

@@ -1,4 +1,4 @@
-/* The lock-delays that the next agent counts with: see delays.h. */
+/* The lock-delays that the next agent assumes: see delays.h. */
 #include "delays.h"
 
 #include "locks.h"

@@ -49,11 +49,11 @@
  * In a cell that is being upgraded, the coordinator, or a voter that passed the message on, may be
  * of the previous release. An agent of that release does not know what the AMEND says, so the grant
  * stays exclusive. Then the host asks for the next range. (If that range needs another slot, the
- * grant goes back when its readers have left.) For a while after that, the host makes grants shared
- * in the older way: the word's token becomes the last token of its range, and the AMEND names that
- * token. A range is never named in both ways. Otherwise a range that was made shared with a token
- * within it could be followed by a range that ends at the same token, and a late message would make
- * the grant shared while this host writes.
+ * grant goes back when its readers have left.) For a while after it met such an agent, the host
+ * makes grants shared in the older way: the word's token becomes the last token of its range, and
+ * the AMEND names that token. A range is never named in both ways. Otherwise a range that was made
+ * shared with a token within it could be followed by a range that ends at the same token, and a
+ * late message would make the grant shared while this host writes.
  */
 #ifndef HOST_GRANTS_H
 #define HOST_GRANTS_H

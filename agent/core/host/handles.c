@@ -62,7 +62,7 @@ static struct handle *handle_at(const struct host *host, uint32_t handle)
 
 /* ---- the two lists that a handle stands in ---- */
 
-/* Puts the handle before the others of its client. */
+/* Puts the handle first in the list of its client's handles. */
 static void client_link(struct host *host, uint32_t handle)
 {
     struct handle *who = handle_at(host, handle);
@@ -94,7 +94,7 @@ static void client_unlink(struct host *host, uint32_t handle)
     client->count--;
 }
 
-/* Puts the handle before the others of its lock. */
+/* Puts the handle first in the list of its lock's handles. */
 static void lock_link(struct host *host, uint32_t handle)
 {
     struct lock_ref at = handle_lock(host, handle);

@@ -127,7 +127,8 @@ static void work(struct host *host, struct host_actions *actions)
         }
     }
     regions_work(host, actions);
-    host->work->space_hand++; /* a namespace that always has work leaves room for the others */
+    host->work->space_hand++; /* a namespace that always has work leaves room for other
+                               * namespaces */
     opens_work(host, actions);
     watches_work(host, actions);
     publish_work(host);

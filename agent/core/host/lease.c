@@ -20,7 +20,7 @@
 
 enum {
     IDLE_AGE_MS = HOST_IDLE_AGE_MS,
-    IDLE_AGES = 10, /* a grant that no process has open goes back after so many ages */
+    IDLE_AGES = 10, /* a grant whose lock no process has open goes back after IDLE_AGES ages */
     IDLE_MAX = 64,  /* the most grants that go back at one look at all locks */
 };
 

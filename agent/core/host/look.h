@@ -5,8 +5,8 @@
  * anything (docs/PROTOCOL.md, rule 34), so a look relies on the agent's own seats, clients and
  * tokens, and reads from the region only words, cells, times and places in the queue. A party that
  * is shown has a seat or a handle of this lock. A hold is shown with at most the time that the
- * session's lease has left. At most HFI_FRAME_PARTIES_MAX parties are written; more_parties tells
- * if there are more.
+ * session's lease has left. At most HFI_FRAME_PARTIES_MAX parties are written; more_parties is set
+ * if there are more parties.
  */
 #ifndef HOST_LOOK_H
 #define HOST_LOOK_H

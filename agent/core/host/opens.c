@@ -172,7 +172,7 @@ void opens_tick(struct host *host, struct host_actions *actions)
             pending_set_ready(host, i, open.error); /* the client waits for the grant itself */
         } else if (hub_has_room(actions)) {
             /* A hold must not begin under a grant that does not cover its lock-delay. The AMEND was
-             * not sent if the lease was not safe then. */
+             * not sent if the lease was not safe when the handle was opened. */
             grant_amend(host, at, handle_delay_ms(host, open.handle), false, actions);
         }
     }

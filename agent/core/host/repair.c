@@ -135,7 +135,7 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
         return;
     }
     uint64_t cell = atomic_load(&shared->reader);
-    /* A reader with such a cell has lost its hold. */
+    /* A reader whose cell is rubbish has lost its hold. */
     if (cell_is_rubbish(host, at, cell)) {
         hold_evict_reader(host, at, seat, cell, hold_delay_ms(host, at, id), HOST_LOSS_DAMAGE,
                           actions);

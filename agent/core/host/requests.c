@@ -386,8 +386,8 @@ void request_redirect(struct host *host, struct request *request, const struct m
 {
     uint32_t voter = route_voter(host, owner);
     if (voter == NONE) {
-        /* There is no coordinator yet. A new one announces itself; otherwise the request is sent
-         * again after its pause. */
+        /* There is no coordinator yet. A new coordinator will announce itself. If it does not, the
+         * request is sent again after its pause. */
         return;
     }
     route_learn(host, request->partition, owner);

@@ -8,7 +8,7 @@
 struct seats_space {
     uint32_t *slot_blocks; /* by slot: first block + 1 */
     uint32_t *block_next;
-    uint32_t *block_slot; /* slot + 1, 0 free */
+    uint32_t *block_slot; /* by block: its slot + 1; 0: the block is free */
     uint16_t *seat_holder;
     uint32_t *seat_handle; /* by seat: its handle, or NONE */
     uint32_t blocks_used;

@@ -5,9 +5,9 @@
  * what that rule needs.
  *
  * Invariants: a space that is given up is not in use. What is known of its locks is forgotten slot
- * by slot; until the last slot is forgotten, the space is leaving, and gets no other region. The
- * lease that a region shows is the one that was published last, and it is never extended in a space
- * that is not in use.
+ * by slot; until the last slot is forgotten, the space is leaving, and gets no other region. A
+ * region shows the lease that was published last. The lease is never extended in a space that is
+ * not in use.
  *
  * What has to outlive the agent stands in the driver's note (host_set_region_note()): until when
  * the namespace is closed, and the session in which it was given up.

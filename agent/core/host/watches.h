@@ -2,9 +2,9 @@
  * Watches: which clients want to be notified of changes of which names, and the notifications.
  *
  * The word of a watched lock has a bit that makes every change of it ring. Changes are noted as
- * bits and reported in pieces, so that many watchers or many changes never fill a step. Two changes
- * of one lock before a report are reported as one. A watcher that does not read misses changes;
- * later it gets one CHANGED with an empty name, and has to look at everything.
+ * bits and reported in pieces, so that many watchers or many changes never fill a step. Several
+ * changes of one lock before a report are reported once. A watcher that does not read misses
+ * changes; later it gets one CHANGED with an empty name, and has to look at everything.
  *
  * When a watch ends, the bits in the words stay: a lock without watches loses its bit at its next
  * change. Searching for the bits at once would mean a walk over all locks for each watch of a

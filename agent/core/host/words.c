@@ -9,7 +9,7 @@
 #include "watches.h"
 
 enum {
-    /* for so long after a lock-delay, its end may still delay a give-back */
+    /* for this time after the end of a lock-delay, a give-back may still have to wait */
     WORD_MARGIN_MS = 10 * 1000
 };
 

@@ -510,7 +510,7 @@ void ballots_preempted(struct quorum *quorum, uint32_t p, uint64_t higher)
         return;
     }
     if (partition->state == PARTITION_PREPARED) {
-        /* prepared again, unless review_one() sees that another voter claims the partition */
+        /* the partition is prepared again, unless review_one() sees that another voter claims it */
         begin(quorum, p);
         prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
         (void)review_one(quorum, p, voters_able(quorum));

@@ -24,9 +24,11 @@
 enum {
     ROUNDS_FREE = 1 << 24, /* how far a round may be above the known rounds; there are 2^32 */
     ROUNDS_A_SECOND = 64,  /* added for each second with messages beyond a bound */
-    /* the same for epochs, of which there are 2^24; each such second adds 1 */
+    /* how far an epoch may be above the known epochs; there are 2^24; each second of refused
+     * messages adds 1 */
     EPOCHS_FREE = 1 << 20,
-    /* the same for generations, of which there are 2^31; a start-over uses one */
+    /* how far a generation may be above the known generations; there are 2^31; a start-over uses
+     * one */
     GENERATIONS_FREE = 1 << 16,
     AGAIN_MS = 30000, /* messages beyond a bound form one series if they are no further apart */
 };

@@ -318,8 +318,8 @@ void members_answer(struct quorum *quorum, uint32_t agent, const struct message_
     hello->echo = asked != NULL ? asked->incarnation : 0;
 }
 
-/* Notes the store of a voter that sent HELLO while there is no record. If it is another store than
- * before, earlier answers about the stores no longer count. */
+/* Notes the store of a voter that sent HELLO while there is no record. If the voter's store is
+ * another store than before, earlier answers about the stores are dropped. */
 static void note_store(struct quorum *quorum, uint32_t voter, const uint64_t id[2])
 {
     struct member *member = &quorum->members->of[voter];

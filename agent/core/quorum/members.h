@@ -76,7 +76,7 @@ void members_answer(struct quorum *quorum, uint32_t agent, const struct message_
 /* Notes the commit that the header reports of the sender's store. */
 void members_learn(struct quorum *quorum, const struct message *message);
 void members_link(struct quorum *quorum, uint32_t voter, bool up);
-/* For a voter that starts over: counts another voter's promise. */
+/* For a voter that starts over: notes another voter's promise. */
 void members_promise(struct quorum *quorum, const struct message *message);
 /* For a voter that starts over: notes that a listing was read to its end. */
 void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,

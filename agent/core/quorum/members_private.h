@@ -33,7 +33,7 @@ enum rejoin_phase { REJOIN_NONE = 0, REJOIN_LEARN, REJOIN_REPORT, REJOIN_PREPARE
 /* Masks have one bit for each voter. */
 struct rejoin {
     uint8_t phase; /* enum rejoin_phase */
-    bool anew;     /* PREPARE: a voter has promised a higher ballot, so a new one is needed */
+    bool anew;     /* PREPARE: a voter has promised a higher ballot, so a new ballot is needed */
     uint8_t seen;  /* LEARN: the voters that sent their record */
     uint8_t known; /* REPORT: the voters that have the new line */
     uint8_t promised_all;

@@ -45,8 +45,9 @@ static uint32_t first_asked(const struct quorum *quorum, const struct operation 
 /*
  * Returns, as bits, the voters that a round leaves out at first. A round first goes to just a
  * majority. If no majority answers within SPARED_MS, the other voters get the round too. Otherwise
- * they get the chosen value later, together with other rounds. So each change costs them less, and
- * nobody waits for them. Returns 0 if too few voters seem to be alive to leave any out.
+ * they get the chosen value later, together with other rounds. So each change costs the left-out
+ * voters less, and nobody waits for them. Returns 0 if too few voters seem to be alive to leave any
+ * out.
  */
 static uint8_t spared(const struct quorum *quorum, const struct operation *operation)
 {

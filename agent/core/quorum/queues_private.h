@@ -106,7 +106,7 @@ struct break_forwarded {
 struct vain {
     uint64_t name; /* the hash of the lock's name; 0: the entry is free */
     int64_t recall_ns;
-    uint8_t recalls; /* how many rounds of recalls in a row */
+    uint8_t recalls; /* how many times recalls were sent in a row */
 };
 
 /* An acquire that was answered with a grant. */

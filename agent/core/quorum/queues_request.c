@@ -155,7 +155,7 @@ static bool is_queued(struct quorum *quorum, struct operation *operation,
             other->id == request->id && other->kind == request->kind) {
             if (!is_detour(quorum, other, request)) {
                 other->relay = request->relay;
-                /* A recall of its grant takes the same way, see queues_wait.c. */
+                /* A recall of the request's grant takes the same way, see queues_wait.c. */
                 operation->way = other->outcome == OUTCOME_GRANT ? request->relay : operation->way;
             }
             other->seen_ns = step_now_ns(quorum);

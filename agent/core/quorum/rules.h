@@ -15,7 +15,7 @@
 #include "step.h"
 
 enum {
-    RESEND_MS = 200, /* after so long without an answer, a message to voters is sent again */
+    RESEND_MS = 200, /* after this time without an answer, a message to voters is sent again */
     /* the interval at which RECALL is repeated while a grant blocks an operation */
     RECALL_MS = 500,
 };

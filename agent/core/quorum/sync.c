@@ -31,7 +31,7 @@ enum {
     EXCHANGE_SILENT_MAX = 6, /* the most tries in a row without any answer */
     CATCH_UP_MS = 240,       /* the time between two comparisons with coordinators */
     CATCH_UP_AT_ONCE = 6,    /* how many partitions are compared each time: all within about 10 s */
-    SUSPECT_MAX = 4,         /* a partition that differs so often in a row is read */
+    SUSPECT_MAX = 4,         /* a partition that differs this many times in a row is read */
     ANSWER_SCAN_MAX = 4096,  /* the most agents to search for one answer */
 };
 

@@ -26,10 +26,10 @@
 
 enum {
     CHECK_MS = 250,    /* how often partitions are considered */
-    AGAIN_MS = 1000,   /* a partition waits so long after its checkpoint failed */
+    AGAIN_MS = 1000,   /* how long a partition waits after its checkpoint failed */
     GIVE_UP_MS = 2000, /* the age at which an unanswered round ends */
     IDLE_MIN = 64,     /* a checkpoint needs more idle registers than this, */
-    IDLE_PART = 4,     /* and more than one register in so many has to be idle; */
+    IDLE_PART = 4,     /* and more than one register in IDLE_PART has to be idle; */
     /* after this time without a change, one idle register is enough */
     REST_MS = CHECKPOINT_REST_MS,
     ROOM = 64, /* actions that a step leaves for other modules */

@@ -26,7 +26,7 @@ enum {
     SETTLE_MIN_MS = 1000,  /* how long a voter has to be able to coordinate before it gets its
                             * partitions back */
     SETTLE_MAX_MS = 32000, /* that time for a voter that fell silent again and again */
-    SETTLED_MS = 60000,    /* after it was well for so long, SETTLE_MIN_MS is enough again */
+    SETTLED_MS = 60000,    /* after a voter was well for this time, SETTLE_MIN_MS is enough again */
 };
 _Static_assert((int)HEARTBEATS_KEPT *(int)GAP_MS > (int)QUORUM_SUSPICION_MAX_MS, "none is missed");
 

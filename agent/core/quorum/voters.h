@@ -93,7 +93,7 @@ bool voters_has_to_hear(const struct quorum *quorum, uint32_t voter);
 
 /* ---- The failure detector ---- */
 
-/* Returns the suspicion timeout in nanoseconds: a voter silent for longer counts as failed. */
+/* Returns the suspicion timeout in nanoseconds: a voter that is silent for longer is suspected. */
 int64_t voters_timeout_ns(const struct quorum *quorum);
 /* Returns about how long that voter takes to answer, in nanoseconds; negative if it is not slow. */
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter);

@@ -1,4 +1,4 @@
-/* Round trips and clock rates of others: see core/session/pace.h. */
+/* Round trips and clock rates of other agents: see core/session/pace.h. */
 #include "core/session/pace.h"
 
 static const int64_t second_ns = 1000000000;

@@ -326,7 +326,7 @@ bool connection_send(struct connection *connection, const struct connection_outp
         connection->unsent = EAGAIN;
         return false;
     }
-    connection->unread += output->fd >= 0; /* a packet that has to wait counts, too */
+    connection->unread += output->fd >= 0; /* a packet that has to wait is included */
     if (connection->first == NULL && socket_share_owes(connection->share, now_ns) == 0) {
         sent = send_packet(connection->fd, output->bytes, output->size, output->fd);
         connection->unsent = errno;

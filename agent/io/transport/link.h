@@ -108,7 +108,7 @@ void transport_link_ready(struct transport_link *link, uint32_t events, bool onc
 /* Called when the link's receive or send has ended. */
 void transport_link_worked(struct transport_link *link, enum transport_op_kind kind);
 
-/* Marks the link broken. Only the first reason counts. */
+/* Marks the link broken. Keeps only the first reason. */
 void transport_link_break(struct transport_link *link, int error, const char *reason);
 
 /* Sends a packet of 1 to packet_max bytes, which is copied if necessary. Returns false if the

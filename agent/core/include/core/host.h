@@ -80,7 +80,7 @@ struct host_config {
 enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
 
 struct host_peer {
-    int64_t pid; /* in the agent's pid namespace; 0: in none that it can see */
+    int64_t pid; /* the number in the agent's pid namespace; 0: the process has no number there */
     int64_t uid;
     int64_t account; /* the account whose quotas the client uses, usually the uid; 0: no quotas */
     char command[HFI_FRAME_COMMAND_MAX + 1];
@@ -179,7 +179,7 @@ struct host_action {
         } slot;
         struct {
             uint32_t fds;     /* HOST_FD_... */
-            uint32_t region;  /* with HOST_FD_REGION: which one */
+            uint32_t region;  /* with HOST_FD_REGION: the namespace whose region is sent */
             uint32_t birth;   /* not 0: the reply is about that region, see host_reply_is_late() */
             uint64_t request; /* the request that this frame answers; 0: a later frame answers it */
             uint32_t offset;  /* of the frame in host_actions.output */

@@ -235,7 +235,7 @@ struct quorum_counts {
 /* The present state in figures, for people. */
 struct quorum_survey {
     uint32_t partitions; /* partitions that it coordinates */
-    uint32_t incomplete; /* how many of them are not complete yet */
+    uint32_t incomplete; /* how many of these partitions are not complete yet */
     uint32_t registers;  /* lock names with a value; registers_max is the limit */
     uint32_t registers_max;
     uint32_t agents;   /* names of agents in the table */

@@ -55,9 +55,9 @@ enum {
     SOCKET_ACCEPTS_MS = 10,       /* the part of a turn in which further connections are turned
                                    * away */
     SOCKET_OUTPUT_MAX = 64 * 1024,
-    /* How many descriptors may be in transit on one connection: the library receives each before it
-     * asks for the next. All connections together have fewer than the limit that RLIMIT_NOFILE
-     * should have. */
+    /* How many descriptors may be in transit on one connection: the library receives each
+     * descriptor before it makes the request that brings the next one. All connections together
+     * have fewer than the limit that RLIMIT_NOFILE should have. */
     SOCKET_UNREAD_MAX = 2,
     SOCKET_BEHIND_MAX_PER_USER = 256, /* connections of one user that ended while descriptors were
                                        * unread */

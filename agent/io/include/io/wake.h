@@ -9,7 +9,7 @@
  * because the agent may have lost the processor during it.) The agent writes to the region before
  * it makes a wake, so a sleeper that wakes later, or twice, loses nothing but time.
  *
- * No wake is left out. If a wake of the same word still waits, one wake serves for both. If
+ * No wake is left out. If a wake of the same word is still queued, one wake is made for both. If
  * WAKE_QUEUE words wait already, or wake_start() was not called, the caller's thread makes the wake
  * at once.
  */

@@ -78,7 +78,8 @@ struct action_log {
     const char *event;          /* a static string of docs/LOG.md, for example "voter_refused" */
     struct message_agent agent; /* the agent that the line is about; length 0: none */
     int64_t number;             /* the event's number, see docs/LOG.md; 0: none */
-    bool well;                  /* an operator has nothing to do, whatever text says */
+    bool well;                  /* an operator need not do anything about the event, even if there
+                                 * is a text */
     char text[256];             /* what an operator has to know and do; may be "" */
 };
 

@@ -24,8 +24,8 @@
 #include "proto/message.h"
 
 enum renewal_state {
-    RENEWAL_SAFE = 0, /* the lease counts until renewal_deadline_ns() */
-    /* the lease does not count now, but may count again (or for the first time) later */
+    RENEWAL_SAFE = 0, /* the lease is valid until renewal_deadline_ns() */
+    /* the lease is not valid now, but may become valid again (or for the first time) later */
     RENEWAL_JEOPARDY,
     RENEWAL_LOST, /* the session is over: a majority marked it, or the grace period has passed */
 };
