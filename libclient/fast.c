@@ -263,8 +263,8 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
         /* release: pairs with the acquire in hold_held() */
         atomic_store_explicit(&lock->hold.ended, view.number, memory_order_release);
     }
-    /* release: pairs with the acquire in hold_changing(). A thread that reads 0 there also sees
-     * ended, if the hold is over. */
+    /* release: pairs with the acquire in hold_changing(). A thread that reads 0 in `changing` also
+     * sees ended, if the hold is over. */
     atomic_store_explicit(&lane->changing, 0, memory_order_release);
     if (__builtin_expect(!freed, 0)) {
         return release_slow(lock, view.number);

@@ -1,9 +1,9 @@
 /*
  * A voter's disk stalls, or a flush fails, while workers on every host use the cell's locks. The
  * other voters go on. On SIGTERM the voter ends as soon as its disk allows, and after a failed
- * flush it ends at once. Nothing counts that the voter did not flush. (faults.h makes the faults;
- * crowd.h has the check.) In another test a voter's clock runs at a wrong rate: the other voters
- * log a line about that voter, and that voter logs lines about them.
+ * flush it ends at once. No other host relies on a value that the voter did not flush. (faults.h
+ * makes the faults; crowd.h has the check.) In another test a voter's clock runs at a wrong rate:
+ * the other voters log a line about that voter, and that voter logs lines about them.
  */
 #include "crowd.h"
 #include "require.h"

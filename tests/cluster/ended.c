@@ -20,9 +20,9 @@
 enum { HOSTS = 3, HERE = 1, OUTPUT = 65536 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[2 * HOSTS]; /* ports of the agents, and after them those of their HTTP
-                                   * servers */
-static hf_client *client;         /* on host-b */
+/* ports of the agents, and after them the ports of their HTTP servers */
+static unsigned ports[2 * HOSTS];
+static hf_client *client; /* on host-b */
 static hf_lock *lock;
 
 static void start(void)

@@ -60,7 +60,7 @@ START_TEST(changes_below_a_watched_prefix_are_told)
         actor_do(&one, &(struct actor_request){.kind = ACTOR_WATCH, .name = "jobs/"}).result, 0);
     ck_assert_int_eq(actor_open(&two, 0, "jobs/nightly", 10), 0);
     ck_assert_int_eq(actor_open(&two, 1, "other", 10), 0);
-    while (event_within(200).result == 1) { /* reads the event that the lock exists */
+    while (event_within(200).result == 1) { /* reads the event about the new lock */
     }
     ck_assert_int_eq(actor_acquire(&two, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     struct actor_reply late = event_within(200); /* an event of the lock "other" must not come */

@@ -29,8 +29,8 @@ enum {
 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[2 * HOSTS]; /* ports of the agents, and after them those of their HTTP
-                                   * servers */
+/* ports of the agents, and after them the ports of their HTTP servers */
+static unsigned ports[2 * HOSTS];
 
 static void stop(unsigned hosts)
 {

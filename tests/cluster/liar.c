@@ -74,7 +74,7 @@ struct way {
 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[HOSTS + WAYS]; /* ports of the agents, and after them those of the ways */
+static unsigned ports[HOSTS + WAYS]; /* ports of the agents, and after them the ports of the ways */
 static struct way ways[WAYS];
 static struct history *history;
 static uint64_t rules_digest; /* a hash of the cell's configuration, which the liar knows */

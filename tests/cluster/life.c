@@ -4,8 +4,8 @@
  *
  * An attacker splits one POSIX lock into many pieces, which the kernel walks whenever a process
  * looks at the file's locks or closes the file. It does so on each file that it shares with the
- * agent: those that the agent gave it, and its own pidfd. The test measures the processor time of
- * the agent's loop, which does not depend on how busy the machine is.
+ * agent: the files that the agent gave it, and its own pidfd. The test measures the processor time
+ * of the agent's loop, which does not depend on how busy the machine is.
  */
 #include <check.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ enum {
 static struct agent_process agent;
 
 /* If `older` is set, this process acts as a client of the previous release, and its HELLO has that
- * version (see send()). */
+ * release's protocol version (see send()). */
 static struct {
     _Atomic bool older;
 } * shared;

@@ -182,7 +182,7 @@ START_TEST(progress_does_not_extend_a_lease)
 }
 END_TEST
 
-/* The holder itself knows when its lease ends. Only to take the lock away, an agent must run. */
+/* The holder itself knows when its lease ends. An agent is needed only to take the lock away. */
 START_TEST(lease_ends_without_an_agent)
 {
     struct hf_hold hold = take_limited(500, 0, 10);

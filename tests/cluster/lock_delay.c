@@ -133,8 +133,9 @@ START_TEST(no_lock_delay_passes_on_at_a_death)
     actor_wait(&waiter, 0, HF_EXCLUSIVE);
     actor_await_waiters(&looker, "other", 1);
     actor_kill(&holder);
-    served(); /* this handle's own lock-delay counts, and not the minute that other handles ask
-               * for */
+    /* the lock stays closed for this handle's own lock-delay, and not for the minute that other
+     * handles ask for */
+    served();
 }
 END_TEST
 

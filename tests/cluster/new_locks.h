@@ -3,8 +3,9 @@
  * new lock that the honest user opens and takes. It has the processor time of the agent's loop
  * between the request and its answer, and the wall-clock time.
  *
- * While the answer waits for its reader, the loop also works for others. So a sample counts only if
- * the reader had a processor; on a busy machine the reader may wait 100 ms for one.
+ * While the answer waits for its reader, the loop also works for other clients. So the judgement
+ * uses a sample only if the reader had a processor; on a busy machine the reader may wait 100 ms
+ * for one.
  */
 #ifndef HOLDFAST_TESTS_NEW_LOCKS_H
 #define HOLDFAST_TESTS_NEW_LOCKS_H

@@ -382,7 +382,7 @@ START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
     REQUIRE(!agent_logged(&agent, "no hold of this host counts"), "the wrong was told");
     snprintf(said, sizeof(said), FAULTS_FILE "=%s " FAULTS_HOST "=%u LD_PRELOAD=%s", path,
              agent.host, binary_path("../tests/libholdfast_faults.so"));
-    /* before the next call of binary_path(), which has only one buffer */
+    /* measured before the next call of binary_path(), which has only one buffer */
     size_t used = strlen(said);
     snprintf(said + used, sizeof(said) - used, " %s doctor -s %s", binary_path("holdfast"),
              agent.socket);

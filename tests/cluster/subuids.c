@@ -82,7 +82,7 @@ START_TEST(subordinate_users_share_one_half)
     ck_assert_int_eq(connect_as(FIRST + CLIENTS / 2), HF_EFULL);
     ck_assert_int_eq(connect_as(NOBODY), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);
-    agent_kill(&agent); /* the next agent counts the clients in its records in the same way */
+    agent_kill(&agent); /* the next agent counts the clients in its records by account, too */
     agent_start(&agent);
     ck_assert_int_eq(connect_as(FIRST + 1), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);

@@ -80,8 +80,8 @@ void step_resume(const struct step_image *image);
 
 /* Calls `event`, steps the agent from that event until it waits for events with a timeout other
  * than 0, and finds its points: each instruction of its own text, at its first execution in each
- * call of its function. A point's pc counts from image->first. Afterwards the agent runs and stays
- * seized. */
+ * call of its function. A point's pc is relative to image->first. Afterwards the agent runs and
+ * stays seized. */
 void step_find_event(const struct step_image *image, void (*event)(void *arg), void *arg,
                      struct step_points *points);
 

@@ -8,10 +8,11 @@
  *
  * A first, single-stepped run finds the instructions of holdfastd's own text (the cores, the
  * driver, the lock word's protocol) that the agent executes between the event and its next sleep.
- * Each counts at its first execution in a call of its function. Instructions of libraries (SQLite,
- * libuv, libc) are no kill points, but the returns from them are. Each point costs a start of the
- * agent. So by default the test takes only POINTS of them, at equal distances, and begins at a
- * point that differs from run to run. With HOLDFAST_TEST_DEEP=1 it takes all points.
+ * Each instruction is a kill point at its first execution in a call of its function. Instructions
+ * of libraries (SQLite, libuv, libc) are no kill points, but the returns from the libraries are.
+ * Each point costs a start of the agent. So by default the test takes only POINTS of them, at equal
+ * distances, and begins at a point that differs from run to run. With HOLDFAST_TEST_DEEP=1 it takes
+ * all points.
  */
 #include "actor.h"
 #include "step.h"

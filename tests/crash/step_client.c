@@ -10,12 +10,12 @@
  * A first run of each scenario finds its kill points (step.h). By default these are all
  * instructions of the program's own text (libholdfast, the lock word's protocol and the test's few
  * lines), each at its first execution in a call of its function. So only the first round of a loop
- * counts, for example when the victim spins or scans a queue.
+ * has kill points, for example when the victim spins or scans a queue.
  *
  * A bystander may hold the lock when the victim stops at the point. At every other point the
  * bystander releases before the kill, so that the lock may be handed to a process that is about to
  * die. At the other points it releases after the kill. With HOLDFAST_TEST_DEEP=1 all rounds of
- * loops count, and each point is taken both ways.
+ * loops have kill points, and each point is taken both ways.
  *
  * Several workers take points at the same time, each with its own lock and bystanders.
  */

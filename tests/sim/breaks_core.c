@@ -124,7 +124,7 @@ static void acquire(struct quorum *quorum, const struct message *message)
 }
 
 /*
- * DOWNGRADE: the whole range counts as used when an exclusive grant becomes a shared one, as in
+ * DOWNGRADE: the whole range is treated as used when an exclusive grant becomes a shared one, as in
  * earlier releases. LATE_SHARE: any AMEND makes the grant shared whose version it names, however
  * late the AMEND comes.
  */

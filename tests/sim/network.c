@@ -370,7 +370,7 @@ void net_cut(void)
     bool held = sim_draw(2) == 0;
     int64_t for_ns = 1 + draw_ns(world.faults.cut_ns_max);
     uint64_t side = UINT64_C(1) << sim_draw(world.agent_count); /* cuts one agent off */
-    uint32_t only = AGENTS; /* cuts only this agent's links; AGENTS: any */
+    uint32_t only = AGENTS; /* only this agent's links are cut; AGENTS: no such limit */
     if (sim_draw(3) == 0) {
         side = sim_random(); /* splits the cell into two random halves */
     } else if (sim_draw(2) == 0) {

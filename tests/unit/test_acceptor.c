@@ -279,7 +279,8 @@ START_TEST(an_impossible_ballot_is_not_promised)
     message.as.prepare.ballot = (uint64_t)UINT32_MAX << 16 | 3;
     message_partition_add(&message.as.prepare.partitions, 7);
     ck_assert(is_notified(tell(cell, &message)));
-    /* Several jumps do not add up: the bound counts from the round that was known at the start. */
+    /* Several jumps do not add up: the bound is relative to the round that was known at the
+     * start. */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 0);
     cell_destroy(cell);
 }

@@ -329,7 +329,8 @@ START_TEST(a_wrong_answer_ends_the_process_and_not_the_agent)
 }
 END_TEST
 
-/* A right answer comes with descriptors. The agent closes them, and the answer counts once. */
+/* A right answer comes with descriptors. The agent closes these descriptors, and takes the answer
+ * once. */
 START_TEST(descriptors_in_an_answer_are_closed)
 {
     const uint32_t right[3] = {0, 0, BOB};

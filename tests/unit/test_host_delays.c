@@ -212,7 +212,7 @@ START_TEST(another_session_has_nothing_of_it)
 }
 END_TEST
 
-/* If several locks share a note, the longest of their lock-delays counts. */
+/* If several locks share a note, the note has the longest of their lock-delays. */
 START_TEST(locks_share_a_note_and_none_has_less)
 {
     uint32_t at = (uint32_t)(hfi_name_hash("a", 1) % RIG_DELAYS);
@@ -273,9 +273,9 @@ END_TEST
 
 /*
  * After a restart, the process of a hold with a limit has not opened its lock again. When the hold
- * ends, the lock is closed for the lock-delay of the grant. Until the agent knows the grant, the
- * longest possible lock-delay counts. If bit 0 of _i is set, the hold is shared; if bit 1 is set,
- * its limit passes before the quorum has answered.
+ * ends, the lock is closed for the lock-delay of the grant. Until the agent knows the grant, it
+ * assumes the longest possible lock-delay. If bit 0 of _i is set, the hold is shared; if bit 1 is
+ * set, its limit passes before the quorum has answered.
  */
 START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 {
@@ -312,7 +312,7 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 END_TEST
 
 /* The agent counts the handles in pieces. A handle that is opened meanwhile, in a piece that was
- * already counted, counts too. */
+ * already counted, is counted, too. */
 START_TEST(many_handles_are_counted_in_pieces)
 {
     enum { LOCKS = 199, HANDLES = 2 * HOST_DELAYS_PIECE + 2 };

@@ -246,7 +246,7 @@ START_TEST(another_hosts_holder_is_shown)
 }
 END_TEST
 
-/* Two exclusive holders are known: the one with the lower token does not hold any more. */
+/* Two exclusive holders are known. The holder with the lower token does not hold any more. */
 START_TEST(the_higher_token_holds)
 {
     struct hfi_lock_frame lock;

@@ -184,7 +184,7 @@ static hf_lock *hold_over_an_agent(enum agent_mood mood)
     return lock;
 }
 
-/* An agent's nonsense is no refusal of the handle: the hold counts, and still exists when a proper
+/* An agent's nonsense is no refusal of the handle: the hold goes on, and still exists when a proper
  * agent answers. */
 START_TEST(nonsense_while_it_connects_again_takes_no_hold)
 {

@@ -207,7 +207,7 @@ START_TEST(old_copy_without_a_commit_is_refused)
     cell_kill(cell, 0);
     restore(&copy, registers, 0);
     cell_start_killed(cell, 0);
-    /* this start made more commits than the others have seen */
+    /* this start made more commits than the other voters have seen */
     cell->nodes[0].disk.commits = seen + 2;
     cell_start_killed(cell, 0);
     cell_start(cell, 0);

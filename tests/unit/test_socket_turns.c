@@ -32,7 +32,7 @@ enum {
     COMING = 2,   /* new connections in each turn */
     STAYING = 10, /* so many of the connections stay */
     COMING_TURNS = 500,
-    PATIENT = 50, /* packets of a client that was connected before the others */
+    PATIENT = 50, /* packets of a client that was connected before all other clients */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
     ROUNDS_MAX = 100000,
 };

@@ -5,8 +5,8 @@
  * Workers are forked, connect, open their locks, meet at a barrier and warm up. Then they meet
  * again and measure. A *closed* loop begins the next pair when the last pair is done, so it
  * measures how many pairs are possible. An *open* loop has intended start times at a fixed rate,
- * drawn beforehand. A pair's latency counts from its intended start, so a stall counts for every
- * pair that should have started during the stall (no coordinated omission).
+ * drawn beforehand. A pair's latency begins at its intended start, so a stall lengthens the latency
+ * of every pair that should have started during the stall (no coordinated omission).
  *
  * Each lock protects a plain record in shared memory: the worker that is inside, and a sum that is
  * read and written without atomic operations. If two workers are inside at once, one of them finds

@@ -220,8 +220,8 @@ static void own_prefix(const struct lock *lock, enum peer_mode mode, char prefix
 /*
  * Called after an answer was lost: finds the own node if the server made it nevertheless, else "".
  * The server that is asked now may not know of that node yet; then the caller makes a second node.
- * Once that server knows both nodes, this call keeps the first and deletes the others. Otherwise
- * the lock would wait for its own node.
+ * Once that server knows both nodes, this call keeps the first node and deletes the other nodes.
+ * Otherwise the lock would wait for its own node.
  */
 static int find_own(struct lock *lock, const char *prefix)
 {
