@@ -138,8 +138,8 @@ static void look_at_trial(struct addresses *addresses, struct address_entry *ent
         return;
     }
     if (is_up(addresses, &entry->trial)) {
-        /* The home has answered once and does not answer now: address_link() makes any other trial
-         * the home at once. */
+        /* At this point the home has answered once and does not answer now. In every other case
+         * address_link() makes the trial the home at once. */
         if (now_ns - entry->down_ns > ADDRESSES_MOVE_MS * ms_ns) {
             move(addresses, entry);
         }

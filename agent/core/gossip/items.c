@@ -264,7 +264,8 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
         if (at->key == key && at->kind == item->kind) {
             size_t size = 0;
             if (at->topic == 0) {
-                /* two agents' names with one hash: one of their sessions is not published */
+                /* the names of two agents have one hash: the session of one of the two agents is
+                 * not published */
                 return index;
             }
             const uint8_t *name = topic_name(gossip, at->topic, &size);

@@ -62,7 +62,7 @@ const struct message_checkpoint *registers_checkpoint(const struct quorum *quoru
                                                       uint32_t partition);
 uint64_t registers_floor(const struct quorum *quorum, uint32_t partition);
 void registers_raise_floor(struct quorum *quorum, uint32_t partition, uint64_t floor);
-/* Persists the checkpoint, and raises the floor to its floor. */
+/* Persists the checkpoint, and raises the partition's floor to the checkpoint's floor. */
 void registers_keep_checkpoint(struct quorum *quorum, uint32_t partition,
                                const struct message_checkpoint *checkpoint);
 

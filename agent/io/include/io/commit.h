@@ -52,7 +52,8 @@ void committer_close(struct committer *committer);
  * readable once more, without a result. */
 int committer_fd(const struct committer *committer);
 
-/* Begins to write a batch, which is borrowed until it is done. No other batch may be unfinished. */
+/* Begins to write a batch, which is borrowed until it is done. The previous batch must be
+ * finished. */
 void committer_begin(struct committer *committer, const void *batch);
 
 enum committer_wrote {
@@ -63,7 +64,7 @@ enum committer_wrote {
                          * the result */
 };
 
-/* Writes a batch on the calling thread. No other batch may be unfinished. */
+/* Writes a batch on the calling thread. The previous batch must be finished. */
 enum committer_wrote committer_write(struct committer *committer, const void *batch)
     __attribute__((warn_unused_result));
 /* Called after COMMITTER_REPLACED by the thread that opened the committer: returns when the loop

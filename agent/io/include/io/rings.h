@@ -50,7 +50,7 @@ struct rings {
                         * answer */
     uint32_t credit;
     uint32_t turn; /* the turn in which a ring was last charged */
-    /* Counted since the last log line about this user. */
+    /* The user's rings since the last log line about the user. */
     uint64_t count;
     uint64_t nothings; /* how many of these rings had no cause */
     uint64_t pauses;
