@@ -455,8 +455,8 @@ START_TEST(a_process_that_lets_nobody_read_its_command_line)
         int fd = dial();
         say_hello_as(fd, _i == 0 ? "" : "make all");
         REQUIRE(answer(fd) == HFI_FRAME_WELCOME, "not welcomed");
-        record_says(_i == 0 ? "" : "make all"); /* the agent does not read the name from /proc
-                                                 * either */
+        /* the agent does not take the program's name from /proc, either */
+        record_says(_i == 0 ? "" : "make all");
         _exit(0);
     }
     ck_assert_int_eq(wait_for(other), 0);

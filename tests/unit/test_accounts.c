@@ -146,7 +146,7 @@ START_TEST(what_is_made_later_is_found_when_it_is_asked_for)
     accounts_ask(accounts);
     await_found(accounts, 1);
     ck_assert_uint_eq(config_unknown_count(&config), 2);
-    /* until the process has looked for the other names */
+    /* waits until the process has looked for the other names */
     accounts_wait(accounts, &config, GUARD_MS);
     world->has_staff = true;
     accounts_ask(accounts);
@@ -273,7 +273,7 @@ START_TEST(an_agent_that_does_not_read_loses_nothing)
     ck_assert_uint_le(found_count, ACCOUNTS_TAKE_MAX);
     await_found(accounts, MANY);
     ck_assert_uint_eq(config_unknown_count(&config), 0);
-    /* until the process reports that it has looked for all names */
+    /* waits until the process reports that it has looked for all names */
     accounts_wait(accounts, &config, GUARD_MS);
     accounts_ask(accounts);
     struct pollfd pollfd = {.fd = accounts_fd(accounts), .events = POLLIN};

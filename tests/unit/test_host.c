@@ -662,8 +662,8 @@ START_TEST(changes_are_told_once_for_many)
     ck_assert(rig_find(rig, watcher, HFI_FRAME_CHANGED)->unasked);
     rig_step(rig, (struct host_event){.kind = HOST_DRAINED, .client = watcher});
     ck_assert_uint_eq(rig_find(rig, watcher, HFI_FRAME_CHANGED)->frame.text.size, 0);
-    /* The end of a watcher does not make the agent go through all locks: each lock loses its bit at
-     * its next change. */
+    /* The end of a watcher does not make the agent go through all locks: each lock loses its
+     * watched bit at its next change. */
     rig_hang_up(rig, watcher);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_WATCHED);
     struct hfi_held held = rig_take(rig, &opened);

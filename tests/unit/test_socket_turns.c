@@ -51,7 +51,7 @@ static uint32_t begun;
 /* packets of this user that were served before the first packet of the other user */
 static uint32_t before_other;
 static bool other_served;
-static bool all_users;      /* the counts include all users */
+static bool all_users;      /* if set, the counters in this file include all users */
 static uint32_t of_patient; /* packets of the patient client that were served */
 static bool answers;        /* the server answers packets, and nobody reads the answers */
 static bool mute;           /* the first packet is no HELLO */
