@@ -139,7 +139,7 @@ struct lock_lane {
     _Atomic uint64_t changing; /* 0, or the number of the hold that the thread ends or changes */
 };
 
-#define LANE_SHARED (UINT64_C(1) << 62)  /* the take is of the reader's cell */
+#define LANE_SHARED (UINT64_C(1) << 62)  /* a shared take: of the reader's cell, not of the word */
 #define LANE_UNDOING (UINT64_C(1) << 63) /* the thread undoes its take; a claimant waits */
 
 /*

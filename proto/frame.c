@@ -146,7 +146,7 @@ struct frame_schema {
     const char *name;
     const struct hfi_field *fields;
     uint32_t count;
-    uint32_t base; /* offset in the frame of the struct that the table describes */
+    uint32_t base; /* where the struct that the table describes begins in struct hfi_frame */
     enum numbering numbering;
     enum tail tail;
     bool versioned; /* the first field is the protocol version */

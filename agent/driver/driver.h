@@ -8,14 +8,15 @@
  * (driver_operations.commit), and the loop goes on while the next batch collects. Only one batch at
  * a time is being written, so all rows that arise during a flush share the next batch.
  *
- * A message that depends on the disk waits for the batch that was open when the message arose. The
- * messages and actions that wait are: - messages of a kind for which quorum_waits_for_disk()
- * returns true, also to this agent's own
- *   quorum core
- * - GIVE_BACK
- * - grants and amendments for this agent's own host core
- * - every action of the host core that follows a row of its own (frames to clients, their records,
- *   log lines)
+ * A message that depends on the disk waits for the batch that was open when the message arose.
+ * These messages and actions wait:
+ *
+ *   - a message of a kind for which quorum_waits_for_disk() returns true, even if it goes to this
+ *     agent's own quorum core
+ *   - GIVE_BACK
+ *   - a grant or an amendment for this agent's own host core
+ *   - every action of the host core that follows a row of its own (frames to clients, their
+ *     records, log lines)
  *
  * All other messages go at once: a proposal reaches the other voters while this agent's disk still
  * writes it. (A proposal that arises during another flush goes out after that flush.) A voter that

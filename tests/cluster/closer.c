@@ -301,8 +301,8 @@ START_TEST(more_than_it_has_descriptors_for)
 }
 END_TEST
 
-/* A listener cannot be emptied. The closer keeps it open until the closer itself ends, whatever
- * close still blocks. The connections that were not accepted end with it. */
+/* A listener cannot be emptied. The closer keeps it open until the closer itself ends. Then the
+ * connections that were not accepted end too, even if a close() still blocks. */
 START_TEST(a_listener_stays_open)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX}; /* the kernel chooses a name */

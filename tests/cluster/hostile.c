@@ -358,7 +358,7 @@ static int send_last_lingering(enum way way, int *reader)
     all[count - 1] = lingering(reader);
     all[0] = way == BOTH_ENDS ? *reader : all[0];
     if (!is_sent(send_all(fd, bytes, way == EMPTY ? 0 : size, all, count))) {
-        close(*reader); /* otherwise the test's own close would linger */
+        close(*reader); /* otherwise the test's own close() of the socket would block */
         *reader = -1;
     }
     if (way == BOTH_ENDS && *reader >= 0) {

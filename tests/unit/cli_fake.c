@@ -16,8 +16,8 @@
  *   session=N       the enum hf_session_state
  *   voters=S        one voter for each letter: up, down, refused; else two, one of them refused
  *   facts=E         hf_facts fails with error E
- *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N. The text of votes=N is
- *                   "refused", or TEXT with KEY.text=TEXT
+ *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N
+ *   KEY.text=TEXT   the fact KEY has that text; without it, the fact votes has the text "refused"
  *   changes=N       watch: N events at once, all for the lock "a"
  *   overflow        the events of `changes` name no lock: any lock may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT

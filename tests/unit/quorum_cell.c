@@ -305,8 +305,8 @@ static void host_receive(struct cell *cell, uint32_t node, const struct message 
     }
 }
 
-/* Returns the voter that the message's envelope names as its receiver, or CELL_NODES if it names
- * none. */
+/* Returns the node that must handle the message: `node` itself if the envelope names no receiver,
+ * else the voter that it names. CELL_NODES: the envelope names an agent that is not a voter. */
 static uint32_t addressee(const struct cell *cell, uint32_t node, const struct message *message)
 {
     if (message->to.length == 0) {

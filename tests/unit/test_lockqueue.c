@@ -174,9 +174,9 @@ START_TEST(who_reads_is_not_let_in_past_a_writer_who_joined_before_him)
 }
 END_TEST
 
-/* A process wrote a ticket that was never drawn into a reader's cell. This reader is first in the
- * queue and can never be let in. After a while the releasing process stops trying and asks the
- * agent, with tokens left. */
+/* A reader's cell has a ticket that nobody drew: a process wrote it there. This reader is first in
+ * the queue and can never be let in. After a while the releasing process stops trying, and leaves
+ * the lock to the agent although tokens are left. */
 START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 {
     void *memory = region_make();

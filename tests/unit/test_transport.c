@@ -83,7 +83,7 @@ static bool press_back(void)
         nodes_close();
         return false;
     }
-    ck_assert_uint_gt(sent, 200); /* 4 MiB, and as much as the kernel buffers */
+    ck_assert_uint_gt(sent, 200); /* the queue's 4 MiB, and what the kernel buffers */
     ck_assert_uint_lt(sent, 5000);
     ck_assert_uint_eq(transport_counts(a->transport).packets_lost, refused);
     PUMP_UNTIL(b->packets == sent || a->downs[to_b] > 0);

@@ -25,8 +25,7 @@ struct name_entry {
     uint32_t reg;
     uint32_t lock;
     uint32_t references : 24; /* 0: free */
-    uint32_t length : 8;      /* in a free entry: the length of any name that needs an entry of this
-                               * size */
+    uint32_t length : 8;      /* in a free entry: some length that needs an entry of this size */
     uint8_t bytes[];
 };
 

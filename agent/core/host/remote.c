@@ -17,7 +17,7 @@ enum {
     CHECK_TIMEOUT_MS = 1000,
     BREAK_TIMEOUT_MS = 2000,
     ASK_PAUSE_MS = 300,
-    OUTCOME_ID = 0xffff, /* in the low bits of a question's id, where no request has this index */
+    OUTCOME_ID = 0xffff, /* the low 16 bits of a question's id; no request has this index */
     QUESTIONS_MAX = 128, /* one user other than root may have half of them */
     BROKEN_MAX = 64,
 };

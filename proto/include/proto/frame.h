@@ -319,8 +319,8 @@ bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_fr
                     const struct hfi_party_frame *parties) __attribute__((warn_unused_result));
 size_t hfi_listed_finish(struct hfi_listed_builder *builder, bool more);
 
-/* The caller builds TOLD in the same way: begin, add facts, finish. The builder cuts and cleans a
- * fact's text like a command line. */
+/* The caller builds TOLD as it builds LISTED: begin, add facts, finish. The builder cuts and cleans
+ * a fact's text as hfi_listed_add() does with commands. */
 struct hfi_facts_builder {
     unsigned char *buffer;
     size_t size;

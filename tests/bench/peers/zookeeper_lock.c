@@ -322,8 +322,8 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
     return PEER_NOT_IN_TIME;
 }
 
-/* Finds the name of the last node that comes before the own node and excludes it; "" if there is
- * none. Returns ZNONODE if the own node is gone. */
+/* Finds the name of the last node before the own node whose mode excludes the own node's; "" if
+ * there is none. Returns ZNONODE if the own node is gone. */
 static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[PATH_SIZE])
 {
     struct String_vector children = {0, NULL};

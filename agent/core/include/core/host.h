@@ -134,7 +134,9 @@ struct host_event {
         const struct message *message;
         struct host_lease lease; /* LEASE, START */
         struct {
-            uint32_t up; /* by bit: requests may go to it (heard, or too early to tell) */
+            uint32_t
+                up; /* by bit: the voters to which requests may go: heard, or it is too early to
+                          * tell */
             /* by bit: the voters that answer renewals, and whose links are not broken */
             uint32_t heard;
             uint32_t refused; /* by bit: the voters that refuse this agent, see message_refused */
@@ -192,7 +194,7 @@ struct host_action {
             bool resumed;
         } identity; /* WELCOMED, ALIAS, FORGET */
         struct {
-            const char *event; /* static: "lock_closed" */
+            const char *event; /* a static string, for example "lock_closed" */
             uint32_t region;
             uint32_t slot; /* UINT32_MAX: none */
             bool whole;    /* there is no slot: the line is about the region */

@@ -54,9 +54,11 @@ struct renewal_sent {
 
 struct renewal_voter {
     struct message_echo echo;
-    int64_t extended_sent_ns; /* when the latest renewal that it extended was sent; 0: none was */
-    int64_t answered_ns;      /* when it last answered; 0: never */
-    uint64_t answered_id;     /* the latest renewal that it answered */
+    /* the sending time of the latest renewal by which this voter extended the lease; 0: it has
+     * extended none */
+    int64_t extended_sent_ns;
+    int64_t answered_ns;  /* when it last answered; 0: never */
+    uint64_t answered_id; /* the latest renewal that it answered */
     uint32_t dead_epoch;
     bool hurried; /* an early renewal was sent to it since the last round, because of its answer */
     /* an early renewal was sent to it since the last round, because its connection came up */
