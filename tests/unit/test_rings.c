@@ -211,7 +211,7 @@ START_TEST(a_turn_in_which_it_did_not_run_blames_nobody)
     turns_end(&turns, clock_boottime_ns(), 20 * MS, user);
     take_log(ends[0]);
     ck_assert_msg(strstr(logged, "event=turn_slow") != NULL, "%s", logged);
-    ck_assert_msg(strstr(logged, "it did not run") != NULL, "%s", logged);
+    ck_assert_msg(strstr(logged, "the agent did not run") != NULL, "%s", logged);
     ck_assert_msg(strstr(logged, "uid=") == NULL, "%s", logged);
 }
 END_TEST
