@@ -52,8 +52,8 @@ static const char lock_help[] =
     "\n"
     "  -n, --no-wait      give up at once if the lock is not free\n"
     "  --wait DUR         give up after DUR; without --wait and --no-wait, wait for ever. If no\n"
-    "                     agent answers, first wait for an agent: for DUR, but at least 1s and\n"
-    "                     at most 5s; with --no-wait for 1s\n"
+    "                     agent answers, first wait for an agent: for 5s, or for DUR if that is\n"
+    "                     less, but at least 1s; with --no-wait for 1s\n"
     "  -w SECONDS         --wait, with a number of seconds such as 10 or 1.5, as in flock(1)\n"
     "  -c STRING          CMD is sh -c STRING\n"
     "  -x, -e             take the lock exclusively, which is the default\n"
@@ -240,8 +240,9 @@ static const char break_help[] =
     "Example:\n"
     "  holdfast show backup && holdfast break backup\n"
     "\n"
-    "Exit status: 0 success, also if the lock had no holder; 69 no agent; 64 bad usage or name;\n"
-    "77 not allowed; 70 any other failure.\n";
+    "Exit status: 0 success, also if the lock had no holder; 75 no answer from the hosts that can\n"
+    "end the holds, which may have ended; 69 no agent; 64 bad usage or name; 77 not allowed; 70\n"
+    "any other failure.\n";
 
 static const char member_help[] =
     "holdfast member\n"

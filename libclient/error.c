@@ -10,8 +10,8 @@ struct error_text {
 
 static const struct error_text error_texts[] = {
     {0, "success"},
-    {HF_EBUSY, "the lock is not free now"},
-    {HF_ETIMEDOUT, "the timeout was over before the lock was free"},
+    {HF_EBUSY, "the lock cannot be taken now"},
+    {HF_ETIMEDOUT, "the timeout was over first"},
     {HF_ECANCELED, "the wait was canceled"},
     {HF_ELOST, "the hold was lost"},
     {HF_ENOTHELD, "the lock is not held by this handle"},

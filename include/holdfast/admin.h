@@ -125,7 +125,8 @@ enum { HF_BREAK_NOW = 1 }; /* a flag of hf_break: the lock opens at once, withou
 /*
  * Ends every hold of a lock. Only root and the administrators of the lock's namespace may do so.
  * Without HF_BREAK_NOW in flags, the lock then stays closed for the lock-delay of its holders, so
- * that they have time to notice the break. A lock without a holder does not change. HF_EACCES,
+ * that they have time to notice the break. A lock without a holder does not change.
+ * HF_ETIMEDOUT means that no answer came within 2 s; the holds may have ended. HF_EACCES,
  * HF_EINVAL, HF_ENAMETOOLONG, HF_ENOAGENT, HF_EFORKED.
  */
 int hf_break(hf_client *client, const char *name, unsigned flags);

@@ -50,7 +50,7 @@ typedef struct hf_lock hf_lock;
 /* Failures. The numbers never change. */
 enum hf_error {
     HF_EBUSY = -1,         /* a try failed: held, awaited, closed, or no answer within 1 s */
-    HF_ETIMEDOUT = -2,     /* the timeout was over before the lock was free */
+    HF_ETIMEDOUT = -2,     /* the timeout was over first; of hf_break: no answer within 2 s */
     HF_ECANCELED = -3,     /* another thread called hf_cancel */
     HF_ELOST = -4,         /* the hold has ended: by its lease or limit, or by a break */
     HF_ENOTHELD = -5,      /* this handle holds nothing */

@@ -198,7 +198,7 @@ START_TEST(an_upgrade_waits_for_readers_on_other_hosts_only)
 }
 END_TEST
 
-/* Returns a host's answer to hf_check() of the sequencer. */
+/* Returns a host's answer to hf_check_sequencer() for the sequencer. */
 static int check(int host, const char *sequencer)
 {
     struct actor_request request = {.kind = ACTOR_CHECK};

@@ -59,7 +59,7 @@ if [[ $count -lt 40 ]]; then
 fi
 compare event "$events_in_code" "$in_page"
 
-# "HF_EBUSY -1 the lock is not free now"
+# "HF_EBUSY -1 the lock cannot be taken now"
 errors_in_code=$(
     grep -oE 'HF_E[A-Z]+ = -[0-9]+' include/holdfast/holdfast.h | sed 's/ = / /' | sort |
         join - <(sed -n 's/^ *{\(HF_E[A-Z]*\), "\(.*\)"},$/\1 \2/p' libclient/error.c | sort)

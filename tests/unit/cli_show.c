@@ -299,6 +299,11 @@ START_TEST(test_break)
     ck_assert_ptr_nonnull(strstr(ran.log, "break a 1\n"));
     run_command("break=-10", "break a", &ran);
     ck_assert_int_eq(ran.status, 77);
+    run_command("break=-2", "break a", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    ck_assert_str_eq(ran.out, "");
+    run_command("", "break --help", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "; 75 no answer"));
 }
 END_TEST
 

@@ -729,7 +729,7 @@ static void check_command(const char *words, size_t size, const char *expected)
 
     ck_assert_msg(shown.size == strlen(expected) && memcmp(shown.bytes, expected, shown.size) == 0,
                   "%.*s: expected %s", (int)shown.size, shown.bytes, expected);
-    sample_small(0, &frame); /* a command line cut by hfi_command_show() can be sent */
+    sample_small(0, &frame); /* a command line cut by hfi_command_of() can be sent */
     frame.hello.command = shown;
     ck_assert_uint_gt(hfi_frame_encode(&frame, other, sizeof other), 0);
 }
