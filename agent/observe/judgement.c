@@ -112,9 +112,9 @@ static void judge_namespaces(const struct judgement_facts *facts, struct judgeme
         if ((facts->down >> i & 1) != 0) {
             down++;
             add(out, REASON_NAMESPACE_DOWN, facts->namespaces[i],
-                "its region %s: no lock of it is served until it is begun anew",
+                "its region %s: its locks are not served until the agent has made a new region",
                 (facts->roomless >> i & 1) != 0 ? "had a hole when /dev/shm was full"
-                                                : "was spoilt");
+                                                : "was damaged");
         }
     }
     if (down > 0 && down == facts->namespace_count) {

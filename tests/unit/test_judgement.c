@@ -256,14 +256,14 @@ static const struct {
     {set_astray_alone, "degraded\nclock_astray: the kernel adjusts the clock by more than "
                        "max_drift: the holds of this host go on, but no session of another host "
                        "ends until the clock is well\n"},
-    {set_namespace, "degraded\nnamespace_down orders: its region was spoilt: no lock of it is "
-                    "served until it is begun anew\n"},
+    {set_namespace, "degraded\nnamespace_down orders: its region was damaged: its locks are not "
+                    "served until the agent has made a new region\n"},
     {set_no_namespace,
-     "failing\nnamespace_down default: its region was spoilt: no lock of it is served until it is "
-     "begun anew\nnamespace_down orders: its region was spoilt: no lock of it is served until it "
-     "is begun anew\n"},
-    {set_hole, "degraded\nnamespace_down default: its region had a hole when /dev/shm was full: no "
-               "lock of it is served until it is begun anew\n"},
+     "failing\nnamespace_down default: its region was damaged: its locks are not served until the "
+     "agent has made a new region\nnamespace_down orders: its region was damaged: its locks are "
+     "not served until the agent has made a new region\n"},
+    {set_hole, "degraded\nnamespace_down default: its region had a hole when /dev/shm was full: "
+               "its locks are not served until the agent has made a new region\n"},
     {set_socket, "failing\nsocket_gone: /run/a.sock was removed: no new process finds this "
                  "agent\n"},
     {set_record, "failing\nrecords_fail: no file could be made for a new process, which was "
