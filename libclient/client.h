@@ -73,9 +73,9 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* What this version writes into the reserved words of hf_hold and hf_event. A program built for a
- * later version reads 0 there, which means "not known", whatever the words contained before the
- * call. A test builds the library with another value, to act as a later version. */
+/* The value that this version writes into the reserved words of hf_hold and hf_event. A program
+ * built for a later version reads 0 there, which means "not known", whatever the words contained
+ * before the call. A test builds the library with another value, to act as a later version. */
 #ifndef HFI_RESERVED
 #define HFI_RESERVED 0
 #endif

@@ -135,7 +135,7 @@ static const struct hfi_field voter_fields[] = {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FIELDS(array) .fields = (array), .count = COUNT(array)
 
-/* What follows the fields of a kind, as the last element of the frame's array. */
+/* The last element of the frame's array, which follows the fields of a kind. */
 enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS };
 
 /* Which request numbers a kind may carry. */

@@ -254,7 +254,7 @@ static enum hfi_outcome end_wait(const struct hfi_actor *actor, const struct hfi
 }
 
 /* Ends the wait if its limit is over. Returns HFI_GONE if the wait goes on. It checks the limit
- * only once in HASTY_MAX calls; *hasty counts the calls since the last check. */
+ * only after HASTY_MAX calls without a check; *hasty counts these calls. */
 static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_request *request,
                                 const struct hfi_wait_limit *limit, uint64_t *place,
                                 unsigned *hasty)

@@ -1,4 +1,4 @@
-/* What only the files of the lock word's protocol (proto/lock*.c) share. */
+/* Shared by the files of the lock word's protocol (proto/lock*.c), and by no other. */
 #ifndef LOCKWORD_PRIVATE_H
 #define LOCKWORD_PRIVATE_H
 

@@ -234,7 +234,7 @@ struct driver_counts {
     uint64_t refused[MESSAGE_REFUSED_END]; /* refusals sent to hosts, by enum message_refusal */
     struct histogram flush; /* the time from handing a batch over until it is known to be durable */
 };
-/* What waits in the driver now, for display. */
+/* The messages and actions that wait in the driver now, for display. */
 struct driver_queues {
     uint32_t inbox;   /* messages to this agent's own cores */
     uint32_t records; /* rows in the open batch */

@@ -1,4 +1,4 @@
-/* What the files of peers.h share: the table of the other agents, and the addresses at which they
+/* Shared by the files of peers.h: the table of the other agents, and the addresses at which they
  * are dialled. */
 #ifndef AGENT_PEERS_PRIVATE_H
 #define AGENT_PEERS_PRIVATE_H

@@ -31,7 +31,7 @@ bool regions_create(struct agent *agent) __attribute__((warn_unused_result));
 void regions_close_files(struct agent *agent);
 void regions_destroy(struct agent *agent);
 
-/* What other parts may know of a namespace's region. */
+/* The facts of a namespace's region for other parts. */
 struct region_view {
     int fd;               /* -1: it is not open */
     const char *shm_name; /* its path in /dev/shm */

@@ -40,7 +40,7 @@ void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_
 /* Opens and acquires the lock; the caller releases and closes it. Returns NULL after complain(). */
 hf_lock *cell_take(hf_client *client, const char *name);
 
-/* What an agent has sent and used since its start. */
+/* An agent's messages and costs since its start. */
 struct cell_traffic {
     uint64_t packets;
     uint64_t bytes;

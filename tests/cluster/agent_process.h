@@ -78,8 +78,8 @@ void agent_await_socket(struct agent_process *agent);
  * agent has logged session_new or session_continued, but only if the test never awaits the agent's
  * socket. */
 void agent_note_regions(struct agent_process *agent);
-/* What the agent uses: the entries of its /proc/PID/fd; its resident memory in KiB, without the
- * regions, which all processes share; the bytes of its log. */
+/* The resources that the agent uses: the entries of its /proc/PID/fd; its resident memory in KiB,
+ * without the regions, which all processes share; the bytes of its log. */
 unsigned agent_descriptors(const struct agent_process *agent);
 unsigned long agent_private_kb(const struct agent_process *agent);
 long agent_log_size(const struct agent_process *agent);

@@ -33,7 +33,7 @@ extern struct message last_sent; /* the latest message to another agent */
 extern int64_t logged_number;    /* the number in the latest line of the log */
 /* the agents in the core's events, as the letters of their names */
 extern char reached[8];
-/* What the fake cores answer to the driver. */
+/* The answers of the fake cores to the driver. */
 extern enum message_voter_status status_of_b;
 extern bool asks_only;
 extern bool decides_only;

@@ -85,7 +85,7 @@ static void commit(void *arg, const struct driver_batch *batch)
 
 /* ---- the host core that the test plays ---- */
 
-/* What the host core does on a frame of client n, one letter for each action. s: persist a slot, d:
+/* The actions of the host core on a frame of client n, one letter each. s: persist a slot, d:
  * remove a slot, r: reply, q: ask the quorum for a lock, w: welcome. */
 static const char *script[16];
 static int64_t now_ns;

@@ -387,8 +387,8 @@ END_TEST
 
 #define GREETING "holdfast\0\0\0\1\0\0\0\1"
 
-/* What a stranger sends: nothing, a part of a greeting, other protocols, a wrong greeting; or a
- * good greeting with a part of a packet, an empty packet, or a huge length. */
+/* The bytes that a stranger sends: nothing, a part of a greeting, other protocols, a wrong
+ * greeting; or a good greeting with a part of a packet, an empty packet, or a huge length. */
 static const struct {
     const char *bytes;
     size_t size;

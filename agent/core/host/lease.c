@@ -1,4 +1,4 @@
-/* What the session means for all locks: see lease.h. */
+/* The effects of the session on all locks: see lease.h. */
 #include "lease.h"
 
 #include "attend.h"

@@ -113,7 +113,7 @@ uint64_t lock_hash(const struct host *host, struct lock_ref at)
     return hfi_name_hash((const char *)bytes, size);
 }
 
-/* What names.h keeps of a name's lock: its slot and its namespace, in 32 bits that are not 0. */
+/* The slot and the namespace of a name's lock, as names.h keeps them: 32 bits that are not 0. */
 enum { SPACE_SHIFT = 22 };
 
 static uint32_t pack(struct lock_ref at)

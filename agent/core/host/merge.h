@@ -17,7 +17,7 @@
 
 #include "hub.h"
 
-/* What this host and others know of one lock. Its texts point into itself. */
+/* The knowledge of this host and of others about one lock. Its texts point into itself. */
 struct merged {
     struct hfi_lock_frame lock;
     struct hfi_party_frame parties[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */

@@ -1,4 +1,4 @@
-/* What gossip reports to other hosts: see publish.h. */
+/* The reports that gossip brings to other hosts: see publish.h. */
 #include "publish.h"
 
 #include "core/gossip.h"
@@ -14,7 +14,7 @@ enum {
     PIECE_LOCKS = 64,   /* how many locks are looked at closely in a piece */
 };
 
-/* What was published about the locks of one namespace, by slot. */
+/* The published state of the locks of one namespace, by slot. */
 struct publish_space {
     uint64_t *words; /* the word when it was published last */
     uint64_t *told;  /* bits: gossip reported the lock as in use */

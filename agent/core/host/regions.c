@@ -55,11 +55,11 @@
  * An answer about a seat or slot of the old region may wait for a row of the store until another
  * region is there. Then it is not sent (host_reply_is_late()).
  *
- * What is read in a region while it becomes rubbish must not let a lock go either: the SIGBUS
- * handler shows zeros where a holder's own mapping may still show its hold. So before a give-back,
- * or an amendment that lets other hosts in, is sent, the driver is asked whether the region is
- * sound. The driver looks after the word was read, so it notices if zeros were read. The driver is
- * also asked before a process is told of something that was written into the region for it (a seat,
+ * Nor may a lock go because of bytes that were read while the region became rubbish: the SIGBUS
+ * handler shows zeros where a holder's own mapping may still show its hold. So before the host
+ * sends a give-back, or an amendment that lets other hosts in, it asks the driver whether the
+ * region is sound. The driver looks after the word was read, so it notices if zeros were read. The
+ * host also asks the driver before it answers a process for which it wrote into the region (a seat,
  * the bit that makes writers look for readers), because the write may have gone into the handler's
  * pages.
  */

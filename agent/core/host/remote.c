@@ -22,7 +22,7 @@ enum {
     BROKEN_MAX = 64,
 };
 
-/* What this host asked another host on behalf of a client that waits for the answer. */
+/* A question of this host to another host, on behalf of a client that waits for the answer. */
 struct question {
     uint64_t id; /* 0: free */
     uint64_t request;

@@ -68,7 +68,7 @@ static void repair_slot(struct host *host, struct lock_ref at)
     }
 }
 
-/* What the seats of a lock show, all taken together. */
+/* A summary of all seats of a lock. */
 struct queued {
     bool any;
     uint32_t ticket; /* the last ticket */

@@ -25,7 +25,7 @@
 struct requests;
 struct request;
 
-/* What a request asks. */
+/* The kinds of requests. */
 struct request_terms {
     struct message_order version; /* AMEND, GIVE_BACK: the version of the grant */
     uint64_t token; /* GIVE_BACK: the last token that was handed out; AMEND: see message_amend */
@@ -98,9 +98,9 @@ void request_redirect(struct host *host, struct request *request, const struct m
  * wait. */
 void requests_owner(struct host *host, const struct message_partitions *partitions,
                     const struct message_agent *owner);
-/* Call it when these voters (bit by index) can be reached again. What was sent to these voters may
- * be lost, and a voter that was started again knows of no waiter. So requests are sent to these
- * voters again. A request whose first pause is not over waits for the end of that pause. */
+/* Call it when these voters (bit by index) can be reached again. Requests that were sent to them
+ * before may be lost, and a voter that was started again knows of no waiter. So this call sends the
+ * requests again. A request whose first pause is not over waits for the end of that pause. */
 void requests_voters_up(struct host *host, uint32_t voters);
 uint32_t requests_count(const struct host *host);
 int64_t requests_due_ns(const struct host *host);

@@ -25,7 +25,7 @@ static int64_t age(int64_t now_ns, uint32_t since)
     return elapsed_ns <= AGE_MAX_NS ? elapsed_ns : 0;
 }
 
-/* What the word and the queue of one lock show. An age is -1 if there is no such hold or wait. */
+/* The state of one lock by its word and its queue. An age without a hold or a wait is -1. */
 struct ages {
     uint64_t waiters;
     int64_t hold_ns; /* how long an exclusive hold has lasted */

@@ -11,7 +11,7 @@ struct watch {
     char prefix[HFI_NAME_MAX + 1];
 };
 
-/* What has changed in one namespace. */
+/* The changes in one namespace. */
 struct watch_space {
     uint64_t *changed;   /* bits: slots whose watchers are to be notified */
     uint32_t hand;       /* the slot whose watchers are notified next */

@@ -40,7 +40,7 @@ enum {
 _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
                "two of one operation fit into a step");
 
-/* What one agent has of the requests and operations. */
+/* One agent's share of the requests and operations. */
 struct quota {
     uint32_t waiting;  /* the first operation that waits for this agent's session to end */
     uint32_t acquires; /* acquires: how many acquires the agent has in queues; others: how many

@@ -1,4 +1,4 @@
-/* What this voter keeps as an acceptor: see registers.h. */
+/* The acceptor's registers of this voter: see registers.h. */
 #include "registers.h"
 
 #include <string.h>

@@ -227,7 +227,7 @@ struct remover_child {
 static struct {
     uint32_t job_count;
     uint32_t child_count;
-    uint32_t told[REMOVER_SPACES]; /* the counts that the agent was told last */
+    uint32_t told[REMOVER_SPACES]; /* the counts in the last notices to the agent */
     struct remover_order jobs[REMOVER_WAITING];
     struct remover_child children[REMOVER_CHILDREN];
 } own;

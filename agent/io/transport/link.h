@@ -44,7 +44,7 @@ enum transport_link_state {
 
 struct transport_link;
 
-/* What all links of a transport share. */
+/* The state that all links of a transport share. */
 struct transport_links {
     struct transport_ops *ops;
     int epoll;

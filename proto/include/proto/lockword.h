@@ -88,7 +88,7 @@ struct hfi_held {
     int64_t deadline_ns;
 };
 
-/* What a handle asks for. */
+/* The request of a handle. */
 struct hfi_request {
     uint32_t slot;
     /* HFI_SEAT_NONE: none. A handle needs a seat to wait, to share, and for a limit */
@@ -98,7 +98,7 @@ struct hfi_request {
     bool trying; /* the handle waits only for an idle grant to come from another host */
 };
 
-/* What ends a wait without the lock. */
+/* The limits that end a wait without the lock. */
 struct hfi_wait_limit {
     int64_t deadline_ns;            /* CLOCK_BOOTTIME; INT64_MAX: no limit */
     const _Atomic uint32_t *cancel; /* the wait ends once this differs from cancel_seen */

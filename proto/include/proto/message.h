@@ -379,7 +379,7 @@ struct message_grant {
     uint64_t token_last;
 };
 
-/* What a RECALL asks the owner to do if the grant is in use. */
+/* The owner's duty after a RECALL, if the grant is in use. */
 enum message_recall {
     MESSAGE_RECALL_WAITS = 0, /* another host waits: the grant goes back as soon as it is not in
                                * use */

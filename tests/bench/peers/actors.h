@@ -13,7 +13,7 @@
 
 enum { ACTORS_MAX = 16 };
 
-/* What an actor does. Its process ends when this returns, with success if it returns 0. */
+/* The work of an actor. Its process ends when this returns, with success if it returns 0. */
 typedef int actor_fn(struct peer_run *run, void *stage, uint32_t index);
 
 struct actors {

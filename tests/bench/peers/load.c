@@ -116,7 +116,7 @@ static void dwell(struct worker *worker, int64_t now)
     }
 }
 
-/* What a worker does between acquire and release: it checks the guard and records the times. */
+/* The work between acquire and release: the worker checks the guard and records the times. */
 static void be_inside(struct worker *worker, enum peer_mode mode, uint64_t token, int64_t start_ns)
 {
     struct guard *guard = worker->guard;

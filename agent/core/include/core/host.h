@@ -76,7 +76,7 @@ struct host_config {
     char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
 };
 
-/* What a client may do in a namespace. The driver derives it from the client's credentials. */
+/* The rights of a client in a namespace. The driver derives it from the client's credentials. */
 enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
 
 struct host_peer {
@@ -372,7 +372,7 @@ enum host_loss {
     HOST_LOSS_COUNT,
 };
 
-/* What happened since this agent started. */
+/* Counts since this agent started. */
 struct host_counts {
     uint64_t opens;         /* OPEN requests of clients, including those repeated after a restart */
     uint64_t opens_refused; /* OPEN requests that were answered with an error */

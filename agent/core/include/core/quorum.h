@@ -222,7 +222,7 @@ bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
  * commit. */
 uint64_t quorum_reported_commit(const struct quorum *quorum);
 
-/* What this voter did since it started. For people. */
+/* Counts of this voter's work since it started, for people. */
 struct quorum_counts {
     uint64_t taken_over; /* partitions that it began to coordinate, each time counted */
     uint64_t left;       /* partitions that it ceased to coordinate */

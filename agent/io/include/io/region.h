@@ -50,7 +50,7 @@ enum {
     REGION_SLACK = 64 << 20, /* bytes of memory that a region may have behind its end */
 };
 
-/* What is wrong with a region. */
+/* The faults that a region can have. */
 enum region_fault {
     REGION_SOUND = 0,
     REGION_HEADER,   /* a constant field of the header was changed, which region_file_mend()

@@ -32,7 +32,7 @@ enum {
     REMOVER_PATH_MAX = 256,
 };
 
-/* What a removal is of. A file of another user is left alone. */
+/* The kind of file that a removal removes. A file of another user is left alone. */
 enum remover_kind {
     REMOVER_FOLDER,  /* a folder with the object `region` in it */
     REMOVER_EMPTIED, /* a folder with the object `region`, for an object that a client may keep open
