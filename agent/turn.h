@@ -20,8 +20,6 @@ bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callbac
  * driver, the peers or the lease file may be called. Pairs of calls may be nested. */
 void agent_lend(struct agent *agent);
 void agent_take_back(struct agent *agent);
-/* Lets the loop end after this turn; the agent exits with exit_code. */
-void agent_end(struct agent *agent, int exit_code);
 /* Runs the loop, on the loop's thread or the committer's (io/commit.h). Returns true when the loop
  * has ended. arg: the agent. */
 bool agent_loop(void *arg) __attribute__((warn_unused_result));

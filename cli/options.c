@@ -78,7 +78,9 @@ static int duration_store(const char *where, int64_t *out_ns, const char *given,
                            given, text);
 }
 
-bool seconds_parse(const char *text, int64_t *out_ns)
+/* Converts a decimal number of seconds such as "10" or "1.5" to nanoseconds, the form that flock(1)
+ * accepts. */
+static bool seconds_parse(const char *text, int64_t *out_ns)
 {
     static const int64_t second_ns = 1000000000;
     size_t whole = strspn(text, "0123456789");

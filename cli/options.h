@@ -69,10 +69,6 @@ enum duration_result {
 enum duration_result duration_parse(const char *text, int64_t *out_ns)
     __attribute__((warn_unused_result));
 
-/* Converts a decimal number of seconds such as "10" or "1.5" to nanoseconds, the form that flock(1)
- * accepts. */
-bool seconds_parse(const char *text, int64_t *out_ns) __attribute__((warn_unused_result));
-
 /* Checks a lock name. Returns 0, or CLI_USAGE with a line on stderr. */
 int name_check(const char *where, const char *name) __attribute__((warn_unused_result));
 

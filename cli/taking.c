@@ -25,7 +25,8 @@ struct listener {
     int signal_number; /* written by the thread, read only after pthread_join() */
 };
 
-void taking_signals(sigset_t *out)
+/* The signals that end the wait. */
+static void taking_signals(sigset_t *out)
 {
     sigemptyset(out);
     sigaddset(out, SIGHUP);

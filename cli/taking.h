@@ -9,13 +9,11 @@
 
 #include "environment.h"
 
-/* The signals that end the wait: SIGHUP, SIGINT, SIGQUIT, SIGTERM. */
-void taking_signals(sigset_t *out);
-
 /*
  * Takes all of held->locks in the mode, and fills in held->holds and held->had_ns. The caller must
- * have blocked the signals of taking_signals(). If one arrives, the call takes no lock and sets
- * *signal_number to the signal. Otherwise it sets *signal_number to 0. Returns 0 or HF_E...
+ * have blocked SIGHUP, SIGINT, SIGQUIT and SIGTERM. If one of them arrives, the call takes no lock
+ * and sets *signal_number to the signal. Otherwise it sets *signal_number to 0. Returns 0 or
+ * HF_E...
  */
 int taking_run(struct held *held, enum hf_mode mode, int64_t timeout_ns, int *signal_number)
     __attribute__((warn_unused_result));

@@ -6,6 +6,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+/* Returns whether holdfast's own process group is in the foreground. */
+static bool terminal_is_ours(const struct terminal *terminal)
+{
+    return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == getpgrp();
+}
+
 void terminal_open(struct terminal *terminal)
 {
     terminal->fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -20,11 +26,6 @@ void terminal_close(struct terminal *terminal, pid_t group)
         (void)close(terminal->fd);
         terminal->fd = -1;
     }
-}
-
-bool terminal_is_ours(const struct terminal *terminal)
-{
-    return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == getpgrp();
 }
 
 bool terminal_give(const struct terminal *terminal, pid_t group)

@@ -24,9 +24,6 @@ void terminal_open(struct terminal *terminal);
  * first. */
 void terminal_close(struct terminal *terminal, pid_t group);
 
-/* Returns whether holdfast's own process group is in the foreground. */
-bool terminal_is_ours(const struct terminal *terminal);
-
 /* If holdfast's group has the foreground, gives it to `group`. Returns true if `group` has the
  * foreground now. */
 bool terminal_give(const struct terminal *terminal, pid_t group);

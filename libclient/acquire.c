@@ -65,7 +65,8 @@ void give_way(unsigned *turns)
     }
 }
 
-void claim_begin(hf_lock *lock)
+/* Begins a claim. The handle has none, and the caller holds lock->mutex. */
+static void claim_begin(hf_lock *lock)
 {
     lock->claimed = true;
     /* seq_cst (at least release): pairs with the load of claims after the swap in the fast path
@@ -92,7 +93,8 @@ void claim_begin(hf_lock *lock)
     }
 }
 
-void claim_end(hf_lock *lock)
+/* Ends the claim. The caller holds lock->mutex. */
+static void claim_end(hf_lock *lock)
 {
     lock->claimed = false;
     /* The load is acquire: it pairs with binding_publish(). The store is relaxed: the change of
@@ -132,7 +134,9 @@ static int claim_once(hf_lock *lock)
     return result;
 }
 
-int claim_take(hf_lock *lock, const struct wait_limit *limit)
+/* Claims the handle for this thread. Returns 0 if the handle does not hold, or 1 if it holds
+ * (reentrant handles only). On an error the thread has no claim. */
+static int claim_take(hf_lock *lock, const struct wait_limit *limit)
 {
     int result;
     pthread_mutex_lock(&lock->mutex);
@@ -216,8 +220,10 @@ static int agent_reconnect(hf_lock *lock, const struct wait_limit *limit, int64_
     return 0;
 }
 
-int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct binding *binding,
-                int64_t *pace_ns)
+/* Sleeps for a moment, because the next step needs something that the agent has to do first.
+ * *pace_ns grows with each call. Returns 0, or an error that ends the wait. */
+static int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct binding *binding,
+                       int64_t *pace_ns)
 {
     hf_client *client = lock->client;
     if (pthread_mutex_trylock(&client->socket_mutex) == 0) {

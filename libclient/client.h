@@ -639,12 +639,9 @@ int release_slow(hf_lock *lock, uint64_t number) HFI_MUST_USE;
 
 /* ---- ended.c ---- */
 
-/* Finds out why a hold does not count any more. forgotten: the agent does not know the client. */
-void ended_find(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
-                bool forgotten, struct hold_end *out);
 /* ended_keep() and ended_note() are to be called when a loss is reported. They find out why the
- * hold ended, and keep the first reason for hf_why(). The caller of ended_keep() holds list_mutex;
- * ended_note() locks it. */
+ * hold ended, and keep the first reason for hf_why(). forgotten: the agent does not know the
+ * client. The caller of ended_keep() holds list_mutex; ended_note() locks it. */
 void ended_keep(struct hf_lock *lock, const struct hold_view *view, int64_t now_ns, bool forgotten);
 void ended_note(struct hf_lock *lock, const struct hold_view *view, bool forgotten);
 /* To be called when an acquire has failed. From then on hf_why() reports why the acquire failed,
@@ -663,20 +660,11 @@ struct wait_limit {
     uint32_t cancel_seen;
 };
 
-/* Claims the handle for this thread. Returns 0 if the handle does not hold, or 1 if it holds
- * (reentrant handles only). On an error the thread has no claim. */
-int claim_take(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
-
 /* Claims the handle to end or change its hold, and waits for the claim without a limit. Returns 0,
  * or HF_ENOTHELD without a claim. */
 int claim_hold(hf_lock *lock) HFI_MUST_USE;
 
-/* Begin and end a claim. The caller holds lock->mutex. claim_begin() needs a handle without a
- * claim. */
-void claim_begin(hf_lock *lock);
-void claim_end(hf_lock *lock);
-
-/* Locks the mutex, and calls claim_end(). */
+/* Ends the claim. The caller does not hold lock->mutex. */
 void claim_give(hf_lock *lock);
 
 /* Pauses for another thread that needs only a few more instructions. *turns counts the calls, from
@@ -690,11 +678,6 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns,
 /* Wakes the thread of this process that waits in the binding's seat, so that it looks at the lock
  * again. */
 void binding_nudge(const struct binding *binding);
-
-/* Sleeps for a moment, because the next step needs something that the agent has to do first.
- * *pace_ns grows with each call. Returns 0, or an error that ends the wait. */
-int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct binding *binding,
-                int64_t *pace_ns) HFI_MUST_USE;
 
 /* Upgrades the shared hold of a reentrant handle. The caller owns the claim. */
 int upgrade(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;

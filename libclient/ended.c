@@ -68,8 +68,9 @@ static bool session_is_over(const struct hf_lock *lock, const struct hold_view *
     return true;
 }
 
-void ended_find(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
-                bool forgotten, struct hold_end *out)
+/* Finds out why a hold does not count any more. forgotten: the agent does not know the client. */
+static void ended_find(const struct hf_lock *lock, const struct hold_view *view, int64_t now_ns,
+                       bool forgotten, struct hold_end *out)
 {
     const struct binding *binding = view->binding;
     const struct hfi_region *region = &binding->map->region;

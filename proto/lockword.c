@@ -284,7 +284,9 @@ static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const str
 /* The result of an attempt to hand a lock to a waiter. */
 enum handing { HANDED, NOT_HANDED, HANDED_TO_NOBODY };
 
-bool pass_claimed(_Atomic uint64_t *wait)
+/* To be called after a swap that named a waiter: returns whether the waiter had left the queue, and
+ * this process must pass the lock on. */
+static bool pass_claimed(_Atomic uint64_t *wait)
 {
     /* seq_cst: this load follows the swap of the word; pairs with the store of LEFT in hfi_leave()
      * and with the exchange in queue_join() (rules 4, 5) */

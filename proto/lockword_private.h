@@ -78,10 +78,6 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
                                  uint64_t place, struct hfi_held *held);
 
-/* To be called after a swap that named a waiter: returns whether the waiter had left the queue, and
- * this process must pass the lock on. */
-bool pass_claimed(_Atomic uint64_t *wait);
-
 /* Clears a counted reader's cell. Returns false if it was not counted. */
 bool clear_cell(struct hfi_seat *seat, uint64_t cell);
 

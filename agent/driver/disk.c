@@ -85,6 +85,29 @@ static void log_checkpoint(const char *error)
     }
 }
 
+/* Called before the driver is notified, because the driver may then hand over the next batch at
+ * once. */
+static void note_flush(struct agent *agent)
+{
+    int64_t now_ns = clock_boottime_ns();
+    recent_add(&agent->disk->took, now_ns, now_ns - agent->disk->begun_ns);
+    agent->disk->begun_ns = 0;
+}
+
+/* Notifies the driver if the batch that was being written is durable, or has failed. */
+static void disk_done(struct agent *agent)
+{
+    uint64_t commit;
+    const char *error;
+    if (committer_finish(agent->disk->committer, &commit, &error)) {
+        if (error == NULL) {
+            lease_file_note_commit(&agent->lease_file, commit);
+        }
+        note_flush(agent);
+        driver_committed(agent->driver, commit, error);
+    }
+}
+
 static void on_done(uv_poll_t *poll, int status, int events)
 {
     struct agent *agent = poll->data;
@@ -93,15 +116,6 @@ static void on_done(uv_poll_t *poll, int status, int events)
     agent_turn(agent, TURN_DISK);
     disk_done(agent);
     log_checkpoint(committer_idle_error(agent->disk->committer));
-}
-
-/* Called before the driver is notified, because the driver may then hand over the next batch at
- * once. */
-static void note_flush(struct agent *agent)
-{
-    int64_t now_ns = clock_boottime_ns();
-    recent_add(&agent->disk->took, now_ns, now_ns - agent->disk->begun_ns);
-    agent->disk->begun_ns = 0;
 }
 
 bool disk_open(struct agent *agent)
@@ -178,19 +192,6 @@ bool disk_write(struct agent *agent)
         return false;
     }
     return true;
-}
-
-void disk_done(struct agent *agent)
-{
-    uint64_t commit;
-    const char *error;
-    if (committer_finish(agent->disk->committer, &commit, &error)) {
-        if (error == NULL) {
-            lease_file_note_commit(&agent->lease_file, commit);
-        }
-        note_flush(agent);
-        driver_committed(agent->driver, commit, error);
-    }
 }
 
 /* Called at the end of a turn, when no batch is open: no checkpoint can be made within a batch. */

@@ -27,8 +27,6 @@ bool disk_has_batch(const struct agent *agent);
 bool disk_write(struct agent *agent) __attribute__((warn_unused_result));
 /* Called after disk_write() returned false: waits until the loop has ended on the other thread. */
 void disk_stand_by(struct agent *agent);
-/* Notifies the driver if the batch that was being written is durable, or has failed. */
-void disk_done(struct agent *agent);
 /* Makes a checkpoint of the store if one is due. */
 void disk_idle(struct agent *agent);
 /* Called at the agent's end: writes the batches that are left, as far as possible. */

@@ -255,7 +255,9 @@ static void judge_disk(const struct judgement_facts *facts, struct judgement *ou
 
 /* ---- the network ---- */
 
-int64_t judgement_certificate_soon_s(int64_t begin_s, int64_t end_s)
+/* Returns how many seconds before its end a certificate becomes a reason: two weeks, but at most a
+ * quarter of its life. */
+static int64_t judgement_certificate_soon_s(int64_t begin_s, int64_t end_s)
 {
     int64_t quarter_s = (end_s - begin_s) / 4;
     int64_t most_s = (int64_t)JUDGEMENT_CERTIFICATE_DAYS * DAY_S;

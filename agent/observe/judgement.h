@@ -146,10 +146,6 @@ const char *judgement_word(enum judgement_level level);
 const char *reason_name(enum reason_kind kind);
 enum judgement_level reason_level(enum reason_kind kind);
 
-/* Returns how many seconds before its end a certificate becomes a reason: two weeks, but at most a
- * quarter of its life. */
-int64_t judgement_certificate_soon_s(int64_t begin_s, int64_t end_s);
-
 /* Writes the judgement's word in a line, then a line "NAME: TEXT" or "NAME SUBJECT: TEXT" for each
  * reason. Returns the size; the text is cut to size - 1 bytes. */
 size_t judgement_text(const struct judgement *judgement, char *out, size_t size);

@@ -185,6 +185,15 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     }
 }
 
+/* Lets the loop end after this turn; the agent exits with exit_code. */
+static void agent_end(struct agent *agent, int exit_code)
+{
+    agent->loop->exit_code = exit_code;
+    /* uv_stop() is not called. A turn may end outside of uv_run(), and then the stop would hit the
+     * later uv_run() that closes the handles. */
+    agent->loop->ending = true;
+}
+
 static void end_if_failed(struct agent *agent)
 {
     /* There is no driver if there was no memory for it. */
@@ -385,14 +394,6 @@ static void on_signal(uv_signal_t *handle, int number)
         return;
     }
     stop(agent, number);
-}
-
-void agent_end(struct agent *agent, int exit_code)
-{
-    agent->loop->exit_code = exit_code;
-    /* uv_stop() is not called. A turn may end outside of uv_run(), and then the stop would hit the
-     * later uv_run() that closes the handles. */
-    agent->loop->ending = true;
 }
 
 /* ---- the session, as the driver reports it ---- */

@@ -43,7 +43,8 @@ static int choose_ports(struct cell *cell)
     return result;
 }
 
-int cell_prepare(struct cell *cell, const char *below, const char *ttl)
+/* Makes directories and chooses ports. */
+static int cell_prepare(struct cell *cell, const char *below, const char *ttl)
 {
     *cell = (struct cell){.ttl = ttl};
     for (uint32_t i = 0; i < CELL_HOSTS; i++) {

@@ -22,9 +22,8 @@ struct cell {
 /* Starts the cell. Returns when each agent's session is safe and every partition has its preferred
  * coordinator. ttl is a static text. Call cell_stop() after a failure, too. */
 int cell_start(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
-/* The steps of cell_start(). cell_prepare() makes directories and chooses ports, cell_launch()
- * starts one agent, and cell_await() waits for the cell. */
-int cell_prepare(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
+/* Two steps of cell_start(): cell_launch() starts one agent, and cell_await() waits for the
+ * cell. */
 int cell_launch(struct cell *cell, uint32_t host) MUST_CHECK;
 int cell_await(struct cell *cell) MUST_CHECK;
 void cell_stop(struct cell *cell);

@@ -57,7 +57,7 @@ static double series_at(const struct series *series, double fraction)
     return (sorted.values[below] + sorted.values[above]) / 2.0;
 }
 
-double series_min(const struct series *series)
+static double series_min(const struct series *series)
 {
     return series_at(series, 0.0);
 }

@@ -34,7 +34,6 @@ struct series {
 };
 
 void series_add(struct series *series, double value);
-double series_min(const struct series *series);
 double series_median(const struct series *series);
 double series_max(const struct series *series);
 

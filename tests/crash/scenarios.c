@@ -9,7 +9,7 @@
 
 /* ---- the bystanders ---- */
 
-void bystander_take(struct scene *scene, struct bystander *who, enum hf_mode mode)
+static void bystander_take(struct scene *scene, struct bystander *who, enum hf_mode mode)
 {
     struct hf_hold hold;
     int result = actor_acquire(&who->actor, 0, mode, GUARD_MS, &hold);
@@ -23,7 +23,7 @@ void bystander_take(struct scene *scene, struct bystander *who, enum hf_mode mod
     }
 }
 
-void bystander_wait(struct scene *scene, struct bystander *who, enum hf_mode mode)
+static void bystander_wait(struct scene *scene, struct bystander *who, enum hf_mode mode)
 {
     struct bystander *looker = who == &scene->one ? &scene->two : &scene->one;
     size_t waiters = actor_show(&looker->actor, scene->name).waiters;

@@ -73,8 +73,6 @@ extern const struct scenario scenarios[];
 extern const size_t scenario_count;
 
 /* what the scenarios let a bystander do */
-void bystander_take(struct scene *scene, struct bystander *who, enum hf_mode mode);
-void bystander_wait(struct scene *scene, struct bystander *who, enum hf_mode mode);
 void bystander_release(struct bystander *who);
 
 #endif

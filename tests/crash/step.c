@@ -378,7 +378,8 @@ void step_seize(pid_t pid, const char *program, struct step_image *image)
             (unsigned)status);
 }
 
-void step_resume(const struct step_image *image)
+/* Lets the agent run. Must be called before the event that the agent is to handle. */
+static void step_resume(const struct step_image *image)
 {
     REQUIRE(ptrace(PTRACE_CONT, image->pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));
 }

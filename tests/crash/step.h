@@ -75,9 +75,6 @@ struct step_image {
 /* Seizes the process, which must be waiting for events in epoll, and stops it. */
 void step_seize(pid_t pid, const char *program, struct step_image *image);
 
-/* Lets the agent run. Must be called before the event that the agent is to handle. */
-void step_resume(const struct step_image *image);
-
 /* Calls `event`, steps the agent from that event until it waits for events with a timeout other
  * than 0, and finds its points: each instruction of its own text, at its first execution in each
  * call of its function. A point's pc is relative to image->first. Afterwards the agent runs and

@@ -119,7 +119,7 @@ static void put_all(struct store *store)
                                   .max_drift_percent = 10};
     uint64_t commit;
     HF_CHECK(store_begin(store) && store_put_session_epoch(store, 4));
-    HF_CHECK(store_put_membership(store, 1) && store_put_rules(store, &rules));
+    HF_CHECK(store_put_rules(store, &rules));
     action.as.round = 3;
     put(store, &action, ACTION_PERSIST_ROUND);
     memset(&action.as.promise.partitions, 0x11, sizeof(action.as.promise.partitions));

@@ -221,7 +221,9 @@ static void abandon(struct sim_agent *agent)
     fiber_futex_wake(world.fibers, world.fiber_count, &header->lease_wake, INT32_MAX);
 }
 
-bool region_is_barred(const struct sim_agent *agent)
+/* Returns whether the agent must not adopt the region in use. (It still adopts the region of
+ * another namespace, which no process uses here.) */
+static bool region_is_barred(const struct sim_agent *agent)
 {
     return agent->spoilt || agent->note.given_up != 0;
 }

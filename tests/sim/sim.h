@@ -447,9 +447,6 @@ void region_spoil(struct sim_agent *agent);
 /* Makes the agent leave a spoilt region, and make a new one when it may (agent/serve/regions.c).
  * Returns false if neither is due. */
 bool region_see(struct sim_agent *agent);
-/* Returns whether the agent must not adopt the region in use. (It still adopts the region of
- * another namespace, which no process uses here.) */
-bool region_is_barred(const struct sim_agent *agent);
 void host_make(struct sim_agent *agent, bool adopted);
 void host_load(struct sim_agent *agent);
 /* Carries out an action of the host core. */

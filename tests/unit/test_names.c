@@ -22,6 +22,16 @@ static size_t number_name(char *out, uint32_t number, size_t length)
     return length;
 }
 
+static uint32_t count_names(const struct names *names)
+{
+    uint32_t count = 0;
+    for (uint32_t id = names_next(names, NAMES_NONE); id != NAMES_NONE;
+         id = names_next(names, id)) {
+        count++;
+    }
+    return count;
+}
+
 START_TEST(found_until_dropped)
 {
     void *memory = NULL;
@@ -43,7 +53,7 @@ START_TEST(found_until_dropped)
     ck_assert_uint_eq(names_find(names, "a", 1), a);
     names_drop(names, a);
     ck_assert_uint_eq(names_find(names, "a", 1), NAMES_NONE);
-    ck_assert_uint_eq(names_count(names), 1);
+    ck_assert_uint_eq(count_names(names), 1);
     free(memory);
 }
 END_TEST
@@ -70,7 +80,7 @@ START_TEST(more_or_fewer_than_expected)
             ck_assert_uint_eq(names_find(names, text, number_name(text, i, 9 + i % 40)),
                               i % 2 == 0 ? NAMES_NONE : ids[i]);
         }
-        ck_assert_uint_eq(names_count(names), 500);
+        ck_assert_uint_eq(count_names(names), 500);
         free(memory);
     }
 }
@@ -118,7 +128,6 @@ START_TEST(survives_churn)
             ck_assert_uint_ne(ids[number], NAMES_NONE);
             live++;
         }
-        ck_assert_uint_eq(names_count(names), live);
     }
     uint32_t walked = 0;
     for (uint32_t id = names_next(names, NAMES_NONE); id != NAMES_NONE;
@@ -154,7 +163,7 @@ START_TEST(space_is_used_again)
             names_drop(names, ids[i]);
         }
     }
-    ck_assert_uint_eq(names_count(names), 0);
+    ck_assert_uint_eq(count_names(names), 0);
     free(memory);
 }
 END_TEST

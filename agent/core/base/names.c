@@ -239,6 +239,14 @@ static uint32_t space_take(struct names *names, uint32_t units)
     return id;
 }
 
+/* Adds a reference to a name that has at least one. */
+static void names_hold_id(struct names *names, uint32_t id)
+{
+    struct name_entry *entry = live_entry(names, id);
+    HF_CHECK(entry->references < REFERENCES_MAX);
+    entry->references++;
+}
+
 uint32_t names_hold(struct names *names, const void *bytes, size_t length)
 {
     HF_CHECK(length > 0 && length <= NAMES_LENGTH_MAX);
@@ -267,13 +275,6 @@ uint32_t names_hold(struct names *names, const void *bytes, size_t length)
     names->count++;
     grow(names);
     return id;
-}
-
-void names_hold_id(struct names *names, uint32_t id)
-{
-    struct name_entry *entry = live_entry(names, id);
-    HF_CHECK(entry->references < REFERENCES_MAX);
-    entry->references++;
 }
 
 void names_drop(struct names *names, uint32_t id)
@@ -318,11 +319,6 @@ uint32_t names_lock(const struct names *names, uint32_t id)
 void names_set_lock(struct names *names, uint32_t id, uint32_t index)
 {
     live_entry(names, id)->lock = index;
-}
-
-uint32_t names_count(const struct names *names)
-{
-    return names->count;
 }
 
 uint32_t names_next(const struct names *names, uint32_t id)

@@ -155,6 +155,19 @@ bool author_is_known(const struct gossip *gossip, const struct author *author)
     return author->known == (1u << gossip->view_count) - 1;
 }
 
+/* Reports the author's locks as changed. */
+static void author_changed(struct gossip *gossip, uint16_t index)
+{
+    for (uint32_t i = 0; i < GOSSIP_BUCKETS; i++) {
+        for (uint32_t item = gossip->authors[index].first[i]; item != 0;
+             item = gossip->items[item].bucket_next) {
+            if (gossip->items[item].topic != 0) {
+                topic_changed(gossip, gossip->items[item].topic);
+            }
+        }
+    }
+}
+
 void author_dead(struct gossip *gossip, const struct gossip_dead *dead)
 {
     uint16_t index = author_find(gossip, &dead->agent);
@@ -189,18 +202,6 @@ bool author_is_valid(const struct gossip *gossip, const struct author *author)
 {
     return author == &gossip->authors[SELF] ||
            (!author->silent && (author->dead_epoch == 0 || author->epoch > author->dead_epoch));
-}
-
-void author_changed(struct gossip *gossip, uint16_t index)
-{
-    for (uint32_t i = 0; i < GOSSIP_BUCKETS; i++) {
-        for (uint32_t item = gossip->authors[index].first[i]; item != 0;
-             item = gossip->items[item].bucket_next) {
-            if (gossip->items[item].topic != 0) {
-                topic_changed(gossip, gossip->items[item].topic);
-            }
-        }
-    }
 }
 
 void authors_expire(struct gossip *gossip)

@@ -15,7 +15,7 @@
 
 /* ---- lists ---- */
 
-void list_append(struct gossip *gossip, struct item_list *list, int which, uint32_t index)
+static void list_append(struct gossip *gossip, struct item_list *list, int which, uint32_t index)
 {
     gossip->items[index].links[which] = (struct link){0, list->last};
     if (list->last != 0) {
@@ -26,7 +26,7 @@ void list_append(struct gossip *gossip, struct item_list *list, int which, uint3
     list->last = index;
 }
 
-void list_remove(struct gossip *gossip, struct item_list *list, int which, uint32_t index)
+static void list_remove(struct gossip *gossip, struct item_list *list, int which, uint32_t index)
 {
     struct link link = gossip->items[index].links[which];
     if (link.previous != 0) {
@@ -295,7 +295,7 @@ static bool counts_at_topic(const struct item *item)
     return item->topic != 0 && item->age_list == AGE_FOREIGN;
 }
 
-void item_free(struct gossip *gossip, uint32_t index)
+static void item_free(struct gossip *gossip, uint32_t index)
 {
     struct item *item = &gossip->items[index];
     struct author *author = &gossip->authors[item->author];

@@ -194,8 +194,11 @@ static int64_t then_of(const struct gossip *gossip, uint32_t age_ms)
     return gossip->now_ns - (int64_t)age_ms * MS_NS;
 }
 
-void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
-                   const struct gossip_item *item)
+/* Handles an item of this agent that another agent sent and that is newer than what this agent
+ * knows. The item is from an earlier process of this agent, or false. Publishes the truth with a
+ * higher number. */
+static void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
+                          const struct gossip_item *item)
 {
     uint32_t index = item_find(gossip, SELF, item);
     if (index != 0 && gossip->items[index].number >= stamp->number) {

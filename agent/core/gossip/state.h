@@ -183,8 +183,6 @@ void author_set_address(struct gossip *gossip, uint16_t index, const char *addre
 /* Returns whether the author's items may be shown. */
 bool author_is_valid(const struct gossip *gossip, const struct author *author);
 bool author_is_silent(const struct gossip *gossip, const struct author *author, int64_t now_ns);
-/* Reports the author's locks as changed. */
-void author_changed(struct gossip *gossip, uint16_t index);
 /* Looks at all authors: notes which have fallen silent, and forgets old ones. */
 void authors_expire(struct gossip *gossip);
 /* Hands the driver the author's address, if the driver does not have it yet. Returns false if the
@@ -195,8 +193,6 @@ void view_refresh(struct gossip *gossip, struct gossip_actions *actions);
 
 /* ---- items.c ---- */
 
-void list_append(struct gossip *gossip, struct item_list *list, int which, uint32_t index);
-void list_remove(struct gossip *gossip, struct item_list *list, int which, uint32_t index);
 uint64_t item_key(const struct gossip_item *item);
 bool item_is_tombstone(const struct gossip_item *item);
 uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct gossip_item *item);
@@ -209,7 +205,6 @@ bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
               size_t size);
 /* Gives an own item a new number, as if it had changed. */
 void item_renumber(struct gossip *gossip, uint32_t index);
-void item_free(struct gossip *gossip, uint32_t index);
 void items_of_author_free(struct gossip *gossip, uint16_t author);
 void item_rumour(struct gossip *gossip, uint32_t index, uint32_t repeats);
 /* Copies the body to bytes, which has room for GOSSIP_BODY_MAX. Returns its size. */
@@ -226,10 +221,5 @@ void spread_rumours(struct gossip *gossip, struct gossip_actions *actions);
 void spread_digests(struct gossip *gossip, struct gossip_actions *actions);
 void spread_received(struct gossip *gossip, const struct gossip_event *event,
                      struct gossip_actions *actions);
-/* Handles an item of this agent that another agent sent and that is newer than what this agent
- * knows. The item is from an earlier process of this agent, or false. Publishes the truth with a
- * higher number. */
-void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
-                   const struct gossip_item *item);
 
 #endif

@@ -106,7 +106,8 @@ static void heal_lock(struct host *host, struct lock_ref at)
     seats_count_walks(host, at, HEAL_WALKS);
 }
 
-void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *actions)
+/* For a handle that was closed, or whose client is gone: takes away what it held and waited for. */
+static void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *actions)
 {
     struct lock_ref at = handle_lock(host, handle);
     const struct hfi_actor *actor = lock_actor(host, at);

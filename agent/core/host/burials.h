@@ -46,8 +46,6 @@ void burial_forget_if_done(struct host *host, uint32_t client, struct host_actio
 void burial_client_known(struct host *host, uint32_t client);
 /* Ends a handle that its own client closes (CLOSE). */
 void burial_close(struct host *host, uint32_t handle, struct host_actions *actions);
-/* For a handle that was closed, or whose client is gone: takes away what it held and waited for. */
-void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *actions);
 /* For a client whose handles are not known: takes away what it held and waited for in this seat. */
 void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint32_t seat,
                     struct host_actions *actions);

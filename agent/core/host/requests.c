@@ -275,7 +275,8 @@ void requests_end_all(struct host *host)
 
 /* ---- sending ---- */
 
-bool request_is_waited_for(const struct host *host, struct lock_ref at)
+/* Returns whether processes wait for that lock, and do not only try it. */
+static bool request_is_waited_for(const struct host *host, struct lock_ref at)
 {
     /* The agent asks for an adopted lock on its own behalf, to learn which grant the lock has. */
     return lock_state(host, at) == LOCK_ADOPTED ||

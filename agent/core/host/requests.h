@@ -68,8 +68,6 @@ bool request_is_behind(const struct host *host, const struct request *request);
 /* Called when the coordinator has refused the tries of a request. Refuses the processes that
  * tried. */
 void request_refuse_tries(struct host *host, struct request *request);
-/* Returns whether processes wait for that lock, and do not only try it. */
-bool request_is_waited_for(const struct host *host, struct lock_ref at);
 void request_end(struct host *host, struct request *request);
 void requests_end_all(struct host *host);
 /* Ends the requests of all locks of a namespace that is given up. */

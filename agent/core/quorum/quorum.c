@@ -296,11 +296,6 @@ enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, ui
     return members_status_of(quorum, voter);
 }
 
-bool quorum_receives_from(const struct quorum *quorum, uint32_t voter)
-{
-    return voters_hear(quorum, voter);
-}
-
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message)
 {
     message_zero(message);

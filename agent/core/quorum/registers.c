@@ -48,8 +48,9 @@ const struct record *registers_find(const struct quorum *quorum, uint32_t name)
     return index == NONE ? NULL : &quorum->registers->records[index];
 }
 
-const struct record *registers_find_named(const struct quorum *quorum,
-                                          const struct message_name *name)
+/* As registers_find(), for a name in a message. */
+static const struct record *registers_find_named(const struct quorum *quorum,
+                                                 const struct message_name *name)
 {
     uint32_t id = names_find(quorum->names, name->bytes, name->length);
     return id == NAMES_NONE ? NULL : registers_find(quorum, id);

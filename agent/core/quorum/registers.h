@@ -70,9 +70,6 @@ void registers_keep_checkpoint(struct quorum *quorum, uint32_t partition,
 
 /* Returns NULL if the name has no register. */
 const struct record *registers_find(const struct quorum *quorum, uint32_t name);
-/* As registers_find(), for a name in a message. */
-const struct record *registers_find_named(const struct quorum *quorum,
-                                          const struct message_name *name);
 /* Returns whether a value of that name can be stored here. */
 bool registers_have_room(const struct quorum *quorum, uint32_t name);
 /* Stores and persists a value that another acceptor has, if it is newer than the value here. This

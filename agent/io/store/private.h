@@ -83,8 +83,6 @@ bool store_fail(struct store *store, const char *format, ...) __attribute__((for
 /* Like store_fail(), with SQLite's own message. Returns false. */
 bool store_fail_sqlite(struct store *store, const char *what);
 
-/* Runs a prepared statement to its end. */
-bool store_finish(struct store *store, enum statement which) __attribute__((warn_unused_result));
 /* Runs a put or a delete within a batch. A failure ends the batch. */
 bool store_change(struct store *store, enum statement which) __attribute__((warn_unused_result));
 

@@ -624,11 +624,6 @@ bool store_put_session_epoch(struct store *store, uint32_t epoch)
     return change_meta(store, "session_epoch", epoch);
 }
 
-bool store_put_membership(struct store *store, uint32_t membership)
-{
-    return change_meta(store, "membership", membership);
-}
-
 bool store_put_region(struct store *store, const char *space, const char *shm_name)
 {
     sqlite3_stmt *statement = store->statements[PUT_REGION];

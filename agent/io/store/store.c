@@ -214,7 +214,8 @@ static bool prepare(struct store *store)
     return true;
 }
 
-bool store_finish(struct store *store, enum statement which)
+/* Runs a prepared statement to its end. */
+static bool store_finish(struct store *store, enum statement which)
 {
     sqlite3_stmt *statement = store->statements[which];
     int result = sqlite3_step(statement);

@@ -23,7 +23,8 @@ void transport_peer_dial(struct transport_peer *peer)
     nng_stream_dialer_dial(peer->dialer, peer->dial.aio);
 }
 
-void transport_peer_destroy(struct transport_peer *peer)
+/* Frees the peer. Waits until NNG's threads have left it. NULL is allowed. */
+static void transport_peer_destroy(struct transport_peer *peer)
 {
     if (peer == NULL) {
         return;
@@ -45,8 +46,10 @@ void transport_peer_destroy(struct transport_peer *peer)
     free(peer);
 }
 
-bool transport_peer_secure(struct transport_peer *peer,
-                           const struct transport_credentials *credentials)
+/* Sets the credentials for the peer's later dials. On failure (no memory) returns false, and the
+ * old ones stay. */
+static bool transport_peer_secure(struct transport_peer *peer,
+                                  const struct transport_credentials *credentials)
 {
     const char *name = peer->name[0] != '\0' ? peer->name : NULL;
     nng_tls_config *config = transport_credentials_client(credentials, name);

@@ -106,17 +106,11 @@ static inline void transport_bury(struct transport *transport, struct transport_
  * if NNG fails. */
 struct transport_peer *transport_peer_create(struct transport *transport, const char *address,
                                              const char *name, uint32_t index);
-/* Frees the peer. Waits until NNG's threads have left it. NULL is allowed. */
-void transport_peer_destroy(struct transport_peer *peer);
 void transport_peer_dial(struct transport_peer *peer);
 /* Notes why a dial failed. error: NNG's error number. */
 void transport_peer_note(struct transport_peer *peer, int error);
-/* Sets the credentials for the peer's later dials. On failure (no memory) returns false, and the
- * old ones stay. */
-bool transport_peer_secure(struct transport_peer *peer,
-                           const struct transport_credentials *credentials);
-/* Sets the credentials for all peers. On failure (no memory) returns false, and some peers may have
- * the new ones. */
+/* Sets the credentials for the later dials of all peers. On failure (no memory) returns false, and
+ * some peers may have the new ones. */
 bool transport_peers_secure(struct transport *transport,
                             const struct transport_credentials *credentials);
 /* Frees the forgotten peers. Called at the end of a dispatch. */

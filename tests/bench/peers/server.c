@@ -372,18 +372,6 @@ int ports_choose(unsigned *ports, size_t count)
     return 0;
 }
 
-bool port_answers(unsigned port)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool answers = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return answers;
-}
-
 bool program_exists(const char *name)
 {
     if (strchr(name, '/') != NULL) {

@@ -65,9 +65,7 @@ int64_t process_memory(pid_t pid);
 /* Finds `count` different free TCP ports on the loopback. */
 int ports_choose(unsigned *ports, size_t count) MUST_CHECK;
 
-/* port_answers() returns whether a TCP port of the loopback accepts connections. program_exists()
- * returns whether a program is in PATH. */
-bool port_answers(unsigned port);
+/* Returns whether a program is in PATH. */
 bool program_exists(const char *name);
 
 #endif

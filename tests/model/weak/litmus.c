@@ -218,7 +218,11 @@ static bool read_line(struct litmus *litmus, char *text)
     }
 }
 
-int litmus_read(const char **at, unsigned *line, struct litmus *litmus, char *error)
+/*
+ * Reads the next test of a file from *at and advances *at. *line is the number of the line at *at.
+ * Returns 1 for a test, 0 at the end of the file, or -1 for an error. error has room for 256 bytes.
+ */
+static int litmus_read(const char **at, unsigned *line, struct litmus *litmus, char *error)
 {
     char text[LINE_MAX_SIZE];
     bool begun = false;

@@ -80,10 +80,4 @@ struct litmus {
 /* Returns whether the outcome is possible. *states becomes the number of states that were tried. */
 bool weak_reaches(const struct litmus *litmus, uint64_t *states);
 
-/*
- * Reads the next test of a file from *at and advances *at. *line is the number of the line at *at.
- * Returns 1 for a test, 0 at the end of the file, or -1 for an error. error has room for 256 bytes.
- */
-int litmus_read(const char **at, unsigned *line, struct litmus *litmus, char *error);
-
 #endif

@@ -178,11 +178,9 @@ bool quorum_handed_over(const struct quorum *quorum);
 bool quorum_resigned(const struct quorum *quorum);
 
 /* The first function returns this voter's status. The second returns the status that another voter
- * last reported of itself (0: none yet). The third returns whether this voter receives that voter's
- * heartbeats. */
+ * last reported of itself (0: none yet). */
 enum message_voter_status quorum_voter_status(const struct quorum *quorum);
 enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter);
-bool quorum_receives_from(const struct quorum *quorum, uint32_t voter);
 
 /* Fills in the cell's rules as this voter is configured with them. */
 void quorum_rules(const struct quorum_config *config, struct message_rules *rules);

@@ -141,8 +141,6 @@ bool store_put_action(struct store *store, const struct action *action)
 
 bool store_put_session_epoch(struct store *store, uint32_t epoch)
     __attribute__((warn_unused_result));
-bool store_put_membership(struct store *store, uint32_t membership)
-    __attribute__((warn_unused_result));
 
 /* Reads the rules that the cell had when the agent first ran with this store. Sets *found to false
  * if the agent never ran with rules (the store is new, or of format 1). Returns false on an

@@ -48,9 +48,6 @@ uint32_t names_find(const struct names *names, const void *bytes, size_t length)
 uint32_t names_hold(struct names *names, const void *bytes, size_t length)
     __attribute__((warn_unused_result));
 
-/* Adds a reference to a name that has at least one. */
-void names_hold_id(struct names *names, uint32_t id);
-
 /* Removes a reference. The name is removed with its last reference. */
 void names_drop(struct names *names, uint32_t id);
 
@@ -64,9 +61,6 @@ uint32_t names_register(const struct names *names, uint32_t id);
 void names_set_register(struct names *names, uint32_t id, uint32_t index);
 uint32_t names_lock(const struct names *names, uint32_t id);
 void names_set_lock(struct names *names, uint32_t id, uint32_t index);
-
-/* Returns how many names there are. */
-uint32_t names_count(const struct names *names);
 
 /* Returns the name after id, or the first name if id is NAMES_NONE; NAMES_NONE at the end. The
  * order is arbitrary. Names may come and go during the walk. */
