@@ -240,8 +240,8 @@ static void on_wrong_subids(void *arg, unsigned number, const char *why)
     log_end(&line);
 }
 
-/* Called before the filter of system calls is on, because the filter forbids looking up user
- * names. */
+/* Reads the subordinate numbers of users. Called before the filter of system calls is on, because
+ * the filter forbids looking up user names. */
 static void load_subids(struct config *config)
 {
     if (!subids_load(config->subuids, on_wrong_subids, config->subuids)) {

@@ -572,7 +572,7 @@ int guard_run(const struct guard_options *options)
         if (status == 0) {
             guard_loop(&guard);
             if (guard.lost) {
-                /* after each end of a process: perhaps only processes of another user are left */
+                /* once more: perhaps only processes of another user are left by now */
                 report_if_alone(&guard);
             }
             if (guard.lost) {

@@ -311,9 +311,9 @@ static enum hfi_outcome take_try(struct take *take)
 }
 
 /*
- *Returns whether the claimant took the word itself, which names this handle. The word names the
- *handle also after a swap of a thread in the fast path. Then the swap of that thread's lane.taking
- *decides which of the two threads has the lock.
+ * The word names this handle. Returns whether the claimant has the lock. A thread in the fast path
+ * may have made the swap of the word; then the swap of that thread's lane.taking decides which of
+ * the two threads has the lock.
  */
 static bool take_ours(const struct take *take)
 {

@@ -494,8 +494,8 @@ static inline bool hold_held(const struct hold *hold)
     return atomic_load_explicit(&hold->number, memory_order_acquire) != ended;
 }
 
-/* To be called by the thread that took the lock, or by the thread that changes the hold under the
- * claim. */
+/* Publishes the hold's fields in one change of serial. To be called by the thread that took the
+ * lock, or by the thread that changes the hold under the claim. */
 static inline void hold_put_fields(struct hold *hold, struct binding *binding, enum hf_mode mode,
                                    const struct hfi_held *held, uint64_t number)
 {

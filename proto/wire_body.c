@@ -271,7 +271,7 @@ static const struct field share_fields[] = {
     U32(message_share, epoch),
 };
 
-/* The fields after the kind that all messages have. */
+/* The fields that all messages have after the kind. */
 static const struct field envelope_fields[] = {
     AGENT_OR_NONE(message, to),
     BOOL(message, relayed),

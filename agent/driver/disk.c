@@ -85,8 +85,8 @@ static void log_checkpoint(const char *error)
     }
 }
 
-/* Called before the driver is notified, because the driver may then hand over the next batch at
- * once. */
+/* Counts how long the batch took. Called before the driver is notified, because the driver may then
+ * hand over the next batch at once. */
 static void note_flush(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();

@@ -511,7 +511,7 @@ static void send_late(struct driver *driver)
     }
 }
 
-/* Called when the flying batch is durable. */
+/* For a flying batch that is durable: reports the commit, and carries out what waited for it. */
 static void land(struct driver *driver)
 {
     struct driver_batch *batch = driver->flying;

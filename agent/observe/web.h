@@ -23,9 +23,9 @@ void web_look(struct agent *agent, int64_t now_ns);
 /* Returns why this agent does not listen for HTTP although the configuration has [http]; NULL: it
  * listens, or the configuration has no [http]. */
 const char *web_down(const struct agent *agent);
-/* Called before the loop is closed. */
+/* Ends the serving. Called before the loop is closed. */
 void web_shut(struct agent *agent);
-/* Called after the loop is closed. */
+/* Frees the server. Called after the loop is closed. */
 void web_close(struct agent *agent);
 
 #endif

@@ -83,14 +83,15 @@ enum address_verdict {
 
 /* Sets up an entry without any address. */
 void address_init(struct address_entry *entry);
-/* Called for a packet from host which announces that agent listens at address (shorter than
- * MESSAGE_ADDRESS_MAX). */
+/* For a packet from `host` which announces that `agent` listens at `address` (shorter than
+ * MESSAGE_ADDRESS_MAX). Decides whether to dial the address, and dials it. */
 enum address_verdict address_announced(struct addresses *addresses, struct address_entry *entry,
                                        const struct message_agent *agent, const char *address,
                                        uint64_t host, int64_t now_ns)
     __attribute__((warn_unused_result));
 bool address_has(const struct address_entry *entry, uint32_t link);
-/* Called when one of the entry's links has come up or has broken. */
+/* Notes that one of the entry's links has come up or has broken. An agent that answers at the trial
+ * before it has answered at its home moves there. */
 void address_link(struct addresses *addresses, struct address_entry *entry, uint32_t link, bool up,
                   int64_t now_ns);
 /* Forgets a home or a trial whose time is over. Called about once a second. Returns false if the

@@ -91,8 +91,8 @@ void peers_drop_buffer(struct peers *peers, struct peer_agent *peer)
     }
 }
 
-/* Returns the peer with an open packet whose header has the commit of the last message. Returns
- * NULL if the agent cannot be reached. */
+/* Returns the peer `to`, with an open packet whose header has the newest commit. Returns NULL if
+ * the agent cannot be reached. */
 static struct peer_agent *open_packet(struct peers *peers, const struct message_agent *to)
 {
     struct peer_agent *peer = peers_find(peers, to);

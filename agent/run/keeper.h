@@ -38,7 +38,7 @@ void keeper_expect(struct agent *agent, int64_t due_ns);
  * threads that prolong leases touch their regions, and the keeper looks which of these threads is
  * stuck. */
 void keeper_suspect(struct agent *agent, int64_t now_ns);
-/* Called at the end of each turn. */
+/* Called at the end of each turn: while a client is suspected, has the regions touched again. */
 void keeper_turned(struct agent *agent, int64_t now_ns);
 
 /* Functions for driver_operations. Other parts make the first two calls through turn.h. */

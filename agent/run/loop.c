@@ -170,8 +170,8 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     turns_end(&agent->loop->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART,
               serve_most(agent));
     keeper_turned(agent, now_ns);
-    /* At the latest the keeper expects a renewal a third of session_ttl from now. If no renewal is
-     * due at present, one may become due before that. */
+    /* The keeper expects a renewal within a third of session_ttl, even if the driver has none due
+     * by then: one may become due earlier. */
     int64_t renewal_ns = earlier(driver_renewal_ns(agent->driver),
                                  now_ns + agent->config.session_ttl_ns / 3);
     keeper_expect(agent,

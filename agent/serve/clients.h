@@ -46,12 +46,13 @@ void clients_remove_records(struct agent *agent);
 /* Returns whether the process is that of the client whose id and nonce are in the HELLO. */
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
                      const struct peer *peer, const struct process *process);
-/* Called when the host core has admitted the client (HOST_WELCOMED). Returns NULL, with errno, if
- * the client's record could not be written. */
+/* Makes the client and its record, or gives a client that came back its new process. Called when
+ * the host core has admitted the client (HOST_WELCOMED). Returns NULL, with errno, on failure. */
 struct agent_client *clients_welcome(struct agent *agent, const struct host_action *action,
                                      const struct peer *peer, struct process *process);
 void clients_forget(struct agent *agent, uint32_t id);
-/* Called when the client's process has ended. Must not be called while an action is carried out. */
+/* Reports to the host core that the client's process has ended. Must not be called while an action
+ * is carried out. */
 void clients_died(struct agent_client *client, const char *how);
 /* Frees all clients. */
 void clients_close(struct agent *agent);

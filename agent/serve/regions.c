@@ -239,8 +239,7 @@ static void note_unknown_closings(struct agent *agent)
 
 /* ---- adopting ---- */
 
-/* Gives the namespace up at the start, because this agent or an earlier one cannot use its
- * region. */
+/* Gives the namespace up at the start, because its region cannot be used. */
 static void bar(struct agent *agent, uint32_t space, const char *why)
 {
     struct log_line line;

@@ -8,7 +8,7 @@
 #include "agent.h"
 #include "io/socket.h"
 
-/* Called when a welcomed client has sent RING. */
+/* Answers the RING of a welcomed client, or lets it wait for rings_tick(). */
 void rings_take(struct agent *agent, struct connection *connection);
 
 /* Answers the rings whose wait is over; serve_next_ns() says when the next ones are due. */

@@ -12,7 +12,7 @@
 /* Logs the names that are not found, and lets the loop wait for answers of config/accounts.h.
  * Returns false if libuv refused, or if there is no memory. */
 bool users_start(struct agent *agent) __attribute__((warn_unused_result));
-/* Called when the loop is closed. */
+/* Frees what users_start() made. Called when the loop is closed. */
 void users_destroy(struct agent *agent);
 /* Called in each upkeep: has the names looked up again if the last lookup was a minute ago. */
 void users_look(struct agent *agent, int64_t now_ns);

@@ -4,8 +4,7 @@
  * user while an agent runs, and changes nothing on this machine.
  *
  * getpwnam() never returns for the user `hangs`. For the user `rogue` it sends the agent an answer
- * that makes no sense, as a name-service module would that has taken over the process
- * holdfastd-names.
+ * that makes no sense, like a name-service module that has taken over the process holdfastd-names.
  */
 #include <grp.h>
 #include <pwd.h>

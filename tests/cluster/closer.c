@@ -204,7 +204,8 @@ static void give_stuck(unsigned from, unsigned to, uid_t uid)
     }
 }
 
-/* Must be called before the busy set starts its threads. */
+/* Starts the closer, and a busy set on pidfds whose closes get stuck. The closer comes first,
+ * because the busy set starts threads. Sets can_be_stuck. */
 static void start_stuck(unsigned descriptors)
 {
     start_with(descriptors);

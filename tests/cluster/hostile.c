@@ -470,7 +470,7 @@ START_TEST(too_many_descriptors_whose_close_waits)
 }
 END_TEST
 
-/* Finds a living child process of the agent with that name. */
+/* Returns the agent's living child process holdfastd-close, or 0 if there is none. */
 static pid_t find_closer(void)
 {
     char line[256];

@@ -189,7 +189,7 @@ static void start_with(const char *config)
 
 static void start(void)
 {
-    start_with(CONFIG("60s")); /* without a ring the agent looks at a lock every 12 s */
+    start_with(CONFIG("60s")); /* without a ring the agent looks at a lock every fifth of that */
 }
 
 static void stop(void)

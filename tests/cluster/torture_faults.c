@@ -535,8 +535,8 @@ void torture_disturb(struct torture *torture)
     }
     enum torture_fault fault = choose(torture);
     if (is_of_resources(fault) && !agent_takes_connections(&torture->cell.agents[host])) {
-        fault = TORTURE_KILL; /* a start that fails would name the file and not the lack of a
-                               * resource */
+        fault = TORTURE_KILL; /* an agent that is starting would report a file that it cannot
+                               * open, not the lack of a resource */
     }
     if (is_of_worker(fault)) {
         torture_tell(torture, "%s", names[fault]);

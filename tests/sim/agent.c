@@ -710,7 +710,8 @@ void agent_restore_disk(struct sim_agent *agent)
     agent->lease_file.valid = false; /* no operator is so fast that a lease is still in force */
     memset(agent->records, 0, sizeof(agent->records));
     agent->copied = false;
-    /* The store may start over before its agent has run with it, and the operator may undo that. */
+    /* Before the agent runs, the operator may start the store over and undo that, several times.
+     * Each undoing is a commit. */
     for (uint32_t i = world.faults.mistake != 0 ? sim_draw(40) : 0; i > 0; i--) {
         put_back(agent);
     }

@@ -51,8 +51,8 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     real_hfi_grant(agent, slot, mode, broken == BREAK_TOKENS ? 1 : token_first, token_last);
 }
 
-/* HAND_OVERS: releases do not count as hand-overs. (The agent would correct a higher number in the
- * region.) */
+/* HAND_OVERS: a host may hand over without end. Each release adds the one hand-over that it uses,
+ * because the agent would correct one high number. */
 enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
 {
     _Atomic uint32_t *left = &actor->region->slots[slot].handovers_left;

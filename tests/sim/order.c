@@ -39,8 +39,8 @@ enum {
     ASKED = 1024, /* how many requests of all hosts, and of each queue, are remembered */
     HANDOVERS_MAX = 16,
 };
-/* A waiting host repeats its request each second by its own clock. So a host that lost its
- * coordinator is in the next coordinator's queue by then. */
+/* A waiting host repeats its request each second by its own clock. So 1.2 s after a coordinator is
+ * lost, each waiting host is in the queue of the next one. */
 static const int64_t SLACK_NS = 1200 * SIM_MS;
 static const int64_t SETTLED_NS = 5000 * SIM_MS;
 /* the greatest error of waiting times in messages: one clock is slow, the other fast */

@@ -277,7 +277,7 @@ START_TEST(one_of_two_releases_ends_the_hold)
 }
 END_TEST
 
-/* A thread that gets no lane, because all lanes are taken, can still take the handle's lock. */
+/* A thread for which no lane (client.h) is left can still take the handle's lock. */
 static void *take_once(void *arg)
 {
     hf_lock *lock = arg;

@@ -261,7 +261,7 @@ static void go_on(struct host *host, uint32_t index, const struct kept_note *not
     if (request_keep(host, at, index, note->id, note->since_ns) == NULL) {
         kept_forget(host, index);
     } else if (lock_state(host, at) != LOCK_ADOPTED) {
-        /* The agent asks for the grant of such a lock as for the grant of an adopted lock. */
+        /* The agent asks for the grant of an IDLE lock with a note as of an adopted one. */
         lock_set_state(host, at, LOCK_ADOPTED);
     }
 }

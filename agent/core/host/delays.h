@@ -13,9 +13,9 @@
  * them otherwise. A lock-delay that is no longer than LOCK_DELAY_UNKNOWN_MS is not noted, because
  * that much is assumed of every unknown handle.
  *
- * A note falls only when all handles have been counted again. A count begins when a noted handle is
- * gone and no handle is unknown. Each renewal counts a part of the handles; handles that are opened
- * meanwhile are counted too.
+ * A note is lowered only when all handles have been counted again. A count begins when a noted
+ * handle is gone and no handle is unknown. Each renewal counts a part of the handles; handles that
+ * are opened meanwhile are counted too.
  *
  * No client maps these notes. Even so, the agent checks what it reads in them.
  */

@@ -49,7 +49,7 @@ enum {
     /* The most pieces that are done from one tick to the next, for each kind of work and each
      * namespace. The bound is needed because a turn of the loop may have thousands of steps. */
     HUB_PIECES_MAX = 4096,
-    /* how many handles are looked at from one tick to the next, in some milliseconds */
+    /* how many handles are looked at from one tick to the next (some milliseconds) */
     HUB_WALK_MAX = 1 << 20,
     HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX, /* this many handles count as one piece */
 };

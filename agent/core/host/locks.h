@@ -134,8 +134,8 @@ void lock_set_in_force(struct host *host, struct lock_ref at, bool in_force);
  * is in force. The highest is that of the range's last token. */
 uint64_t lock_floor(const struct host *host, struct lock_ref at);
 void lock_set_floor(struct host *host, struct lock_ref at, uint64_t floor);
-/* lock_has_cells() returns whether a reader may have a seat. lock_set_cells() notes that a reader
- * may, which stays so. The word has a bit for it. */
+/* lock_has_cells() returns whether a reader may have, or may have had, a seat of the lock.
+ * lock_set_cells() notes that for good. The word has a bit for it. */
 bool lock_has_cells(const struct host *host, struct lock_ref at);
 void lock_set_cells(struct host *host, struct lock_ref at);
 /* Return and set whether the word has the bit of watches. */

@@ -3,8 +3,8 @@
  *
  * A lock has at most one request under way: it is ASKING, AMENDING or RETURNING; or it is ADOPTED,
  * and asks which grant it has. Messages get lost, so a request is sent again until it is answered,
- * each time under the same id, and not always by the same route (routes.h). A request ends with its
- * answer, or with the session.
+ * each time under the same id, and not always by the same route (routes.h). Each of these messages
+ * is a copy of the request. A request ends with its answer, or with the session.
  *
  * An orphan is the give-back of a grant that came for a name without a lock here. If a new request
  * for that name overtook the give-back, its answer would be the very grant that is on its way back.
@@ -32,7 +32,7 @@ struct request_terms {
     uint16_t lock_delay_ms;
     uint8_t mode;  /* enum message_mode */
     bool has_used; /* AMEND: its token is token_used */
-    /* ACQUIRE: what its last copy said. Each copy says anew what the lock's queue wants. */
+    /* ACQUIRE: what its newest copy says about the lock's queue. Each copy says it anew. */
     uint8_t tries; /* enum message_tries */
     bool asks;     /* an answer to tries is awaited; if has_try, that answer is for the tries up to
                     * ticket last_try */

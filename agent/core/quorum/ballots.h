@@ -89,8 +89,8 @@ void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter
  * decision depends. */
 void ballots_review(struct quorum *quorum);
 void ballots_promise(struct quorum *quorum, const struct message *message);
-/* Call it when a voter refused a round of that partition because it had promised a higher
- * ballot. */
+/* Call it when a voter refused a round of that partition because it had promised the ballot
+ * `higher`. Prepares the partition again, unless another voter claims it. */
 void ballots_preempted(struct quorum *quorum, uint32_t partition, uint64_t higher);
 /* Call it for a round with the voters that has no majority yet. If the round is stuck, this voter
  * reviews at once whether to resign. */

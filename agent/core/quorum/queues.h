@@ -58,7 +58,8 @@ void queues_ballots_changed(struct quorum *quorum);
 void queues_claims_changed(struct quorum *quorum, uint32_t voter);
 /* Notes that the agent's sessions up to some epoch have ended. */
 void queues_session_ended(struct quorum *quorum, uint32_t agent);
-/* Call it when this voter stops coordinating because its process will end soon. */
+/* Makes this voter stop coordinating, because its process will end soon. The queues go to the
+ * voters that take over. */
 void queues_resign(struct quorum *quorum);
 int64_t queues_tick(struct quorum *quorum);
 

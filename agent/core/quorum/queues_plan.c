@@ -276,7 +276,7 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
 
 /* Returns whether the session is over. Only a majority's marks end it. This voter's own mark does
  * not end it, because the other voters may go on acknowledging the host's renewals. If the session
- * does end later, nobody uses the grant. */
+ * ends after the grant, nobody uses the grant. */
 static bool session_over(const struct quorum *quorum, const struct queued_request *request)
 {
     return sessions_has_ended(quorum, request->agent, request->epoch) ||

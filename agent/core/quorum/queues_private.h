@@ -67,6 +67,7 @@ enum outcome {
     OUTCOME_REFUSED_IN_USE,
 };
 
+/* A request of a host. The host sends it again until it is answered; each message is a copy. */
 struct queued_request {
     uint32_t next; /* the next request in the operation's queue, or in the free list */
     uint32_t epoch;
@@ -207,16 +208,15 @@ struct plan {
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
     /* The following fields are about the acquires that have to wait. */
-    /* for some blocked acquires processes wait (not only try); the first such acquire is of the
-     * agent `waiter` */
+    /* some blocked acquires are for processes that wait (not only try); `waiter` is the agent of
+     * the first one */
     bool waits;
     uint16_t waiter;
     bool writes;  /* some of the waiting processes want the lock exclusively */
-    bool probes;  /* for some blocked acquires processes only try, and the owners were not asked
-                   * yet */
-    bool again;   /* the owners were asked for such a try, but their answer may be lost */
-    bool reads;   /* for some blocked acquires processes try to read */
-    bool refuses; /* for some blocked acquires processes only try, and these are answered now */
+    bool probes;  /* some blocked acquires are for tries, and the owners were not asked yet */
+    bool again;   /* the owners were asked because of a try, but their answer may be lost */
+    bool reads;   /* some blocked acquires are for tries to read */
+    bool refuses; /* some blocked acquires are for tries, and these are answered now */
     uint32_t decided;
     const struct queued_request *blocked; /* the first acquire that has to wait */
     const struct operation *operation;

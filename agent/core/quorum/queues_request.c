@@ -111,7 +111,7 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
 
 /* Returns whether the request came through a voter although the host sent it here directly a moment
  * ago. Such a copy comes from a queue that was handed over, or took a slower way. A host that
- * changes its way itself waits for longer before it does so. */
+ * chooses another way has waited for longer. */
 static bool is_detour(const struct quorum *quorum, const struct queued_request *queued,
                       const struct queued_request *request)
 {

@@ -10,7 +10,7 @@
 
 #include "voters.h"
 
-enum { HEARTBEATS_KEPT = 1024 }; /* how many of the sent heartbeats have their times kept */
+enum { HEARTBEATS_KEPT = 1024 }; /* the times of so many sent heartbeats are kept */
 
 /* The longest and the second-longest delay of this window [0], and of the window before [1]. */
 struct lag {

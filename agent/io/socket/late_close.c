@@ -11,8 +11,8 @@
 
 enum {
     WAITING_MAX = 1 << 16, /* more descriptors of this kind than an agent has */
-    PER_USER_MAX = 64,     /* if more closes of a user wait, its processes make them slow: the
-                            * thread makes this many honest closes in less than a ms */
+    PER_USER_MAX = 64,     /* more closes of one user wait only if the user makes them slow: the
+                            * thread does this many honest ones in less than a ms */
 };
 
 struct late_fd {

@@ -179,7 +179,8 @@ void socket_unpark(struct socket_server *server, int64_t now_ns);
 /* Begins to accept. */
 void socket_accept_start(struct socket_server *server);
 
-/* Called when the connection has sent its HELLO, or is about to be closed. */
+/* Takes the connection out of the list of those that have sent no HELLO: it has sent one, or is
+ * about to be closed. */
 void socket_is_not_silent(struct connection *connection);
 
 /* Stops accepting for a while. Connections that wait go on waiting; polling for them would only

@@ -269,7 +269,8 @@ static void answer_greeting(struct transport_link *link)
     }
 }
 
-/* Handles the listener's answer. It names the version in use, if the dialler knows that version. */
+/* Handles the listener's answer. Its version is the one in use, unless this dialler does not know
+ * that version: then the two ends share none. */
 static void take_answer(struct transport_link *link)
 {
     bool newer = link->newest >= TRANSPORT_VERSION_SECOND;

@@ -105,7 +105,7 @@ void transport_link_destroy(struct transport_link *link);
 /* Called when the link's descriptor is ready, with epoll's events: calls packet() for each packet
  * that has arrived. once: receives only once. */
 void transport_link_ready(struct transport_link *link, uint32_t events, bool once);
-/* Called when the link's receive or send has ended. */
+/* Called when the link's receive or send has ended: takes in the bytes, or sends the next ones. */
 void transport_link_worked(struct transport_link *link, enum transport_op_kind kind);
 
 /* Marks the link broken. Keeps only the first reason. */

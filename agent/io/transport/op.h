@@ -62,7 +62,8 @@ bool transport_op_init(struct transport_op *op, struct transport_ops *ops,
 void transport_op_stop(struct transport_op *op);
 /* Stops and frees the operation. */
 void transport_op_fini(struct transport_op *op);
-/* Called before the operation is started with op->aio. quiet_size: see struct transport_op. */
+/* Notes that the operation runs. Called before it is started with op->aio. quiet_size: see struct
+ * transport_op. */
 void transport_op_begin(struct transport_op *op, size_t quiet_size);
 /* Returns whether the operation has not ended yet. If it has not, its end will be queued, even with
  * a quiet_size. */

@@ -74,7 +74,7 @@ enum hfi_outcome {
     HFI_GONE,     /* the word (or the reader's cell) no longer shows this hold */
     HFI_CANCELED,
     HFI_TIMED_OUT,
-    HFI_DEADLOCK, /* an upgrade whose reader another upgrade or a writer waits for */
+    HFI_DEADLOCK, /* of an upgrade: a writer or another upgrade waits for this reader to go */
     HFI_REFUSED,  /* of a try: the agent has answered that the lock is in use on another host */
 };
 
@@ -198,7 +198,7 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
  * waits. Bargers count as behind all other waiters. */
 enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
 
-/* Which waiters of a slot's queue wait for a grant of another host. */
+/* What the waiters of a slot's queue still want from other hosts. */
 struct hfi_awaited {
     bool waits;    /* a waiter waits until it gets the lock */
     bool tries;    /* a waiter only tries, and has not been refused yet */

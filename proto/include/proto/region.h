@@ -190,14 +190,13 @@ struct hfi_seat {
     _Atomic uint32_t holder; /* the holder id of the seat's handle; 0: the seat is free */
     /* since when the handle reads or waits, in units of 2^20 ns; only shown to people */
     _Atomic uint32_t since;
-    /* identifies the hold of this reader that waits for an exclusive grant: see
-     * hfi_ask_upgrade() */
+    /* if this reader waits for an exclusive grant, identifies its hold: see hfi_ask_upgrade() */
     _Atomic uint32_t upgrade;
-    /* The place in the queue of a try to which the agent has answered that the lock is in use
-     * elsewhere. Agents of earlier releases never write it, so a try waits. */
+    /* The agent's answer to a try, that the lock is in use elsewhere: the try's place in the queue.
+     * Agents of earlier releases never write it, so a try waits. */
     _Atomic uint64_t refused;
-    /* The last reader's cell that the agent took away in this seat, and why: ending.h. Agents of
-     * earlier releases never write these two. */
+    /* When the agent last took a hold away in this seat: the reader's cell, and the reason
+     * (ending.h). Agents of earlier releases never write these two. */
     _Atomic uint64_t ended;
     _Atomic uint64_t ending;
 };

@@ -151,8 +151,9 @@ bool socket_listen_again(struct socket_server *server, char *error)
  * allowed. */
 void socket_shut(struct socket_server *server);
 
-/* For a server that makes its own shares (socket_config.shares is NULL), as tests do: called after
- * each round of the loop, even if nothing happened in it. NULL is allowed. */
+/* Ends a turn of the shares (io/socket_share.h). For a server that makes its own shares
+ * (socket_config.shares is NULL), as tests do: called after each round of the loop, even if nothing
+ * happened in it. NULL is allowed. */
 void socket_turned(struct socket_server *server);
 
 /* Returns when socket_tick() is due, which ends connections that send no HELLO; INT64_MAX:
