@@ -41,8 +41,8 @@ enum {
     AGENT_EXIT_OK = 0,
     AGENT_EXIT_USAGE = 64,
     AGENT_EXIT_UNAVAILABLE = 69, /* the system lacks something that the agent needs */
-    AGENT_EXIT_SOFTWARE = 70,    /* another agent uses the folders or the socket, or any other
-                                  * failure */
+    AGENT_EXIT_SOFTWARE = 70,    /* any failure that has no code of its own, such as another agent
+                                  * that uses the folders or the socket */
     AGENT_EXIT_CONFIG = 78,
 };
 
@@ -66,7 +66,8 @@ struct web;           /* observe/web.c */
  * that only the start writes does not change while the agent runs. */
 struct agent {
     /* The identity of the agent. */
-    struct config config;    /* [main.c] serve/users.c writes the accounts that it finds later */
+    struct config config;    /* [main.c; serve/users.c enters the numbers of names that are found
+                              * later] */
     const char *config_path; /* [main.c] NULL: --dev */
     struct closer *closer;   /* [main.c] NULL: this kernel needs no closer, or the closer could not
                               * be started */
@@ -87,7 +88,7 @@ struct agent {
     struct store_meta meta;       /* [start; disk_committed() writes its commit too] */
     struct lease_file lease_file; /* [start] the host core, run/loop.c and driver/disk.c write its
                                    * page */
-    struct lease_record left;     /* [start] what the previous agent left */
+    struct lease_record left;     /* [start] the lease record of the previous agent */
     bool adopted;                 /* [start] whether the previous agent's session goes on */
     /* The cores. Only the loop's thread uses them, or the keeper's thread at the times that
      * run/keeper.h names. */
@@ -97,7 +98,7 @@ struct agent {
     struct gossip *gossip;  /* [start] NULL: this agent does not listen */
     struct renewal renewal; /* [start, later the driver] */
     struct driver *driver;  /* [run/loop.c] */
-    /* The parts. Each part alone writes its pointer. */
+    /* The parts. Only a part's own code writes the pointer to it. */
     struct loop *loop;
     struct start *start;
     struct agent_disk *disk;

@@ -249,8 +249,8 @@ static void load_subids(struct config *config)
     }
 }
 
-/* Waits a moment for the name services. Names that they have not answered by then are looked up
- * again while the agent serves. */
+/* Waits a moment for the name services. Names that are not found in that time are looked up again
+ * while the agent serves. */
 static void await_names(struct agent *agent)
 {
     struct config *config = &agent->config;
@@ -264,8 +264,8 @@ static void await_names(struct agent *agent)
     }
 }
 
-/* For --check-config. Unknown names do not make a file wrong, because an agent starts with such a
- * file. */
+/* Warns of names that this host does not know, for --check-config. Such names do not make the file
+ * wrong: an agent starts with them. */
 static void warn_of_unknown(struct config *config, const char *path)
 {
     char location[CONFIG_LOCATION_MAX];
@@ -350,7 +350,7 @@ void hfi_check_failed(const char *what, const char *file, int line)
 }
 
 /* If a standard stream is closed, the next descriptor that is opened gets its number, and the log
- * would go into that file. So this opens /dev/null in place of each closed stream. */
+ * would go into that file. So this function opens /dev/null in place of each closed stream. */
 static bool have_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -8,9 +8,9 @@
 #include "agent.h"
 #include "observe/turns.h"
 
-/* Begins a turn, or the next part of it. Each callback of the loop calls it first. */
+/* Begins a turn, or the next part of a turn. Each callback of the loop calls this first. */
 void agent_turn(struct agent *agent, enum turn_part part);
-/* Ends a turn. The loop calls it for each turn that one of its callbacks began. */
+/* Ends a turn. The loop calls this for each turn that one of its callbacks began. */
 void agent_turn_end(struct agent *agent);
 /* Calls callback when the descriptor is readable. Returns false if libuv refused. */
 bool agent_poll(struct agent *agent, uv_poll_t *poll, int fd, uv_poll_cb callback)

@@ -152,7 +152,8 @@ static void look_at_files(void)
     const struct passwd *user;
     const struct group *group;
     FILE *users = open_file("passwd");
-    while (users != NULL && (user = fgetpwent(users)) != NULL) { /* one turn per line of the file */
+    while (users != NULL && (user = fgetpwent(users)) != NULL) { /* one iteration per line of the
+                                                                  * file */
         if (is_entry(user->pw_name)) {
             tell_entry(user->pw_name, false, user->pw_uid);
         }
@@ -254,8 +255,9 @@ void accounts_ask(struct accounts *accounts)
 }
 
 /* Returns whether an honest process can have given this answer. It answers each name once, and
- * sends LOOKED once for each order of the agent. The process has no filter of system calls, so it
- * may have been taken over, and the agent checks its answers like those of a stranger. */
+ * sends LOOKED once each time the agent has told it to look. The process has no filter of system
+ * calls, so it may have been taken over, and the agent checks its answers like those of a
+ * stranger. */
 static bool is_right(const struct accounts *accounts, const struct config *config,
                      const struct account_answer *answer)
 {

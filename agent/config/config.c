@@ -35,7 +35,7 @@ struct config_reading {
     int lacks;   /* errno of a failure of the system (no memory), not of the file; 0: none */
     uint32_t seen_count;
     uint64_t seen[SEEN_MAX]; /* hashes of section and key */
-    /* The lines of these keys; 0: the file does not have the key. */
+    /* The line numbers of these keys; 0: the file does not have the key. */
     int voters_line;
     int voter_lines[MESSAGE_VOTERS_MAX]; /* in the file's order; config->voters has the same order
                                           * until config_finish_voters() sorts it */
@@ -540,7 +540,7 @@ static bool was_seen(struct config_reading *reading, const char *section, const 
     return false;
 }
 
-/* inih's handler: it returns 0 after an error. */
+/* inih's handler for one key. Returns 0 if the key or its value is wrong. */
 static int take(void *arg, const char *section, const char *key, const char *value)
 {
     struct config_reading *reading = arg;
@@ -671,7 +671,8 @@ static bool check_voters(struct config_reading *reading)
                  config->agent);
 }
 
-/* Takes listen and advertise from [voters] if the file does not have them. */
+/* Takes the addresses of [voters] for listen and advertise, if the file does not have these
+ * keys. */
 static bool check_addresses(struct config_reading *reading)
 {
     struct config *config = reading->config;
@@ -805,8 +806,8 @@ static bool check_whole(struct config_reading *reading)
     return true;
 }
 
-/* Returns whether a person has to mend something if the file cannot be read because of this
- * errno. */
+/* Returns whether this errno of opening or reading the file means that a person has to mend
+ * something. */
 static bool is_for_editor(int error)
 {
     return error == ENOENT || error == EACCES || error == EPERM || error == EISDIR ||

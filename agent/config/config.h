@@ -26,13 +26,14 @@ struct config_ids {
     uint32_t ids[CONFIG_IDS_MAX];
 };
 
-/* The numbers of the users, groups and admins in the file whose names were found. */
+/* The numbers of the users, groups and admins that one section of the file names. Names that were
+ * not found yet have no number here. */
 struct config_access {
     struct config_ids users;
     struct config_ids groups;
     struct config_ids admin_users;
     struct config_ids admin_groups;
-    bool limited; /* the file has users or groups here */
+    bool limited; /* the section has users or groups */
 };
 
 enum config_list { CONFIG_USERS, CONFIG_GROUPS, CONFIG_ADMINS };

@@ -64,7 +64,7 @@ ssize_t beside_receive(int socket, void *bytes, size_t size, int fds[BESIDE_FDS]
 void beside_reap(void (*ended)(pid_t pid))
 {
     pid_t pid;
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) { /* no more children than the process has */
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) { /* one iteration per child that has ended */
         ended(pid);
     }
 }
@@ -91,7 +91,8 @@ static void close_others(void)
     if (syscall(SYS_close_range, BESIDE_FD + 1, UINT_MAX, 0) == 0) {
         return;
     }
-    for (int fd = BESIDE_FD + 1; fd < INHERITED_MAX; fd++) { /* before Linux 5.9 */
+    for (int fd = BESIDE_FD + 1; fd < INHERITED_MAX; fd++) { /* before Linux 5.9 there is no
+                                                              * close_range() */
         close(fd);
     }
 }

@@ -33,8 +33,8 @@ static struct hfi_text text_of(const char *text)
     return (struct hfi_text){text, (uint32_t)strlen(text)};
 }
 
-/* Leaves a fact out if there is no room for it. The facts of the largest cell fit: see the sizes in
- * proto/facts.c. */
+/* Adds a fact, or leaves it out if there is no room for it. The facts of the largest cell fit: see
+ * the sizes in proto/facts.c. */
 static void add(struct hfi_facts_builder *builder, const struct message_agent *subject,
                 const char *key, int64_t value, const char *text)
 {
@@ -157,8 +157,8 @@ static void tell_memory(const struct agent *agent, struct hfi_facts_builder *bui
     tell_room(builder, "shm_free", regions_view(agent, 0).fd);
 }
 
-/* Adds the clients of the previous agent that may or may not live, as this agent cannot tell: their
- * number, and the names of some. */
+/* Adds those clients of the previous agent of which this agent cannot know whether they live: their
+ * number, and some of their names. */
 static void log_unproven(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[FILES_TEXT_MAX] = "";

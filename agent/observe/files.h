@@ -14,9 +14,9 @@ enum { FILES_TEXT_MAX = 300 };
 bool files_open(struct agent *agent) __attribute__((warn_unused_result));
 void files_open_socket(struct agent *agent);
 /* files_socket_known() returns false if the socket could not be opened for want of a descriptor. In
- * that case its removal would stay unnoticed, so files_open_socket_late() tries again by the
- * socket's name in its folder. That may wait for a disk, so the caller makes sure that it does
- * not. */
+ * that case nobody would notice if the socket were removed, so files_open_socket_late() tries
+ * again, by the socket's name in its folder. That may wait for a disk, so the caller first checks
+ * that the folder is in memory. */
 bool files_socket_known(const struct agent *agent);
 void files_open_socket_late(struct agent *agent);
 void files_close(struct agent *agent);
@@ -32,7 +32,8 @@ int files_socket_folder(const struct agent *agent);
 bool files_socket_gone(const struct agent *agent);
 /* Like files_state_gone(), and includes the socket. */
 uint32_t files_gone(const struct agent *agent, bool by_name, char *text);
-/* Called in each upkeep: logs the files that are missing, if they have become more. */
+/* Called in each upkeep: logs the files that are missing, if there are more of them than in the
+ * last log line. */
 void files_look(struct agent *agent);
 
 #endif

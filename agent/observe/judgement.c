@@ -55,7 +55,8 @@ enum judgement_level reason_level(enum reason_kind kind)
     return kind < REASON_NAMESPACE_DOWN ? JUDGEMENT_FAILING : JUDGEMENT_DEGRADED;
 }
 
-/* The checks below follow the order of enum reason_kind, the worst first. */
+/* Adds a reason. The checks below add their reasons in the order of enum reason_kind, the worst
+ * first. */
 __attribute__((format(printf, 4, 5))) static void add(struct judgement *out, enum reason_kind kind,
                                                       const char *subject, const char *format, ...)
 {

@@ -98,7 +98,7 @@ struct judgement_facts {
     uint32_t namespace_count;
     const char *const *namespaces;
     uint64_t down;     /* bit i: namespace i is not served */
-    uint64_t roomless; /* bit i, of those in down: because its region had no memory */
+    uint64_t roomless; /* bit i: namespace i is down because its region had no memory */
     bool socket_gone;
     const char *socket;
     int64_t record_failed_age_ns; /* how long ago a new process was refused because no file could be
@@ -115,7 +115,8 @@ struct judgement_facts {
     int64_t now_s;       /* wall clock */
     int64_t tls_begin_s; /* 0: no TLS */
     int64_t tls_end_s;
-    const char *tls_kept; /* why the present certificate files cannot be used */
+    const char *tls_kept; /* why the present files of [tls] were refused; NULL: the agent uses
+                           * them */
     const char *http_down;
     int64_t descriptors_used;
     int64_t descriptors_max;

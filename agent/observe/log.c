@@ -215,7 +215,8 @@ void log_end(struct log_line *line)
         missing.lost++;
         return;
     }
-    if (write(log_fd, line->text, line->used) != (ssize_t)line->used) { /* such as a full disk */
+    if (write(log_fd, line->text, line->used) != (ssize_t)line->used) { /* fails if a disk is full,
+                                                                         * for example */
         missing.lost++;
     }
 }

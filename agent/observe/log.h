@@ -44,7 +44,8 @@ void log_open(int fd, bool with_time);
 /* Sends lines to standard error. They begin with the time unless journald reads them. */
 void log_open_stderr(void);
 
-/* For display: how many lines since the start were not written. */
+/* For display: the lines since the start that were not written. left_out: because of a limit; lost:
+ * because nobody read the log fast enough, or a write failed. */
 struct log_missing {
     uint64_t left_out;
     uint64_t lost;

@@ -27,7 +27,7 @@ struct web {
     char error[HTTP_ERROR_MAX]; /* why the agent does not listen */
     int64_t retry_ns;           /* when the agent tries again to listen */
     int64_t pause_ns;           /* the pause before retry_ns; it doubles with each failure */
-    int64_t surveyed_ns;        /* when here and voting were counted; 0: never */
+    int64_t surveyed_ns;        /* when `here` and `voting` were last counted; 0: never */
     struct host_survey here;
     struct quorum_survey voting;
     struct metrics metrics;
@@ -151,7 +151,7 @@ static void log_failure(const struct agent *agent, const char *why)
     log_end(&line);
 }
 
-/* Returns whether the agent listens now. */
+/* Begins to listen. Returns false, with web->error, on failure. */
 static bool begin(struct agent *agent)
 {
     const struct http_handler handler = {

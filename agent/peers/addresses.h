@@ -77,7 +77,7 @@ struct address_entry {
 enum address_verdict {
     ADDRESS_KEPT = 0, /* the address is not new, or it has to wait */
     ADDRESS_DIALLED,
-    ADDRESS_CONTRADICTED, /* the connection is up, so another address is refused */
+    ADDRESS_CONTRADICTED, /* the home's connection is up, so another address is refused */
     ADDRESS_FULL,         /* the host's quota is used up, or the address cannot be dialled */
 };
 
@@ -90,8 +90,8 @@ enum address_verdict address_announced(struct addresses *addresses, struct addre
                                        uint64_t host, int64_t now_ns)
     __attribute__((warn_unused_result));
 bool address_has(const struct address_entry *entry, uint32_t link);
-/* Notes that one of the entry's links has come up or has broken. An agent that answers at the trial
- * before it has answered at its home moves there. */
+/* Notes that one of the entry's links has come up or has broken. If an agent answers at the trial
+ * before it has ever answered at its home, the trial becomes the home. */
 void address_link(struct addresses *addresses, struct address_entry *entry, uint32_t link, bool up,
                   int64_t now_ns);
 /* Forgets a home or a trial whose time is over. Called about once a second. Returns false if the

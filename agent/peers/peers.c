@@ -45,7 +45,7 @@ static void leave_buffer(struct peers *peers, unsigned char *buffer)
     }
 }
 
-/* Returns the version of the wire protocol that the peer reads; the entry version while its link
+/* Returns the version of the wire protocol that the peer reads; the oldest version while its link
  * is down. */
 uint32_t peers_version_of(const struct peers *peers, const struct peer_agent *peer)
 {
@@ -400,8 +400,8 @@ static uint64_t sum_of_files(const struct config *config)
     return sum;
 }
 
-/* changed: the files are new, or SIGHUP asked for this. If changed is false, the agent tries files
- * again that it has refused and logged before. */
+/* Reads the files of [tls] again. changed: the files are new, or SIGHUP asked for this. If changed
+ * is false, the agent has refused and logged the same files before. */
 static void renew_certificates(struct agent *agent, bool changed)
 {
     struct peers *peers = agent->peers;
@@ -455,8 +455,8 @@ static void log_voter(const struct peer_agent *peer, enum log_level level, const
     log_end(&line);
 }
 
-/* Logs it if a voter's clock runs at a wrong rate. Each renewal measures that rate, and leases rely
- * on it. */
+/* Logs when a voter's clock begins to run at a wrong rate, and when it is well again. Each renewal
+ * measures that rate, and leases rely on it. */
 static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer, uint32_t voter,
                              bool answers, int64_t now_ns)
 {

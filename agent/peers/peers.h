@@ -56,8 +56,8 @@ int peers_fd(const struct agent *agent);
 /* Sends the packets that this turn has filled. Called at the end of each turn. */
 void peers_flush(struct agent *agent);
 
-/* Called in each upkeep: logs voters that are connected but do not answer, and reads certificates
- * again that were replaced. */
+/* Called in each upkeep: logs voters that are connected but do not answer, and reads replaced
+ * certificate files again. */
 void peers_look(struct agent *agent);
 
 /* For display: whether the connection to that agent is up. */
@@ -74,13 +74,13 @@ struct peers_view {
 const char *peers_why_down(const struct agent *agent, const struct message_agent *name);
 /* For display: the release of Holdfast that the agent runs; "" if it is not known. */
 const char *peers_release(const struct agent *agent, const struct message_agent *name);
-/* For display: the state of the links. Only if agent->peers is not NULL. */
+/* For display: the state of the links. agent->peers must not be NULL. */
 struct peers_view peers_view(const struct agent *agent);
 
 /* For display: the figures of one other voter, or of all agents together that are not voters. */
 struct peers_figures {
     uint64_t agents;    /* agents whose address is known */
-    uint64_t connected; /* of agents: those with a connection */
+    uint64_t connected; /* how many of these agents have a connection */
     uint64_t packets_sent;
     uint64_t packets_dropped; /* not sent: no connection, or the queue was full */
     uint64_t packets_received;
@@ -94,7 +94,8 @@ enum peers_refusal {
     PEERS_REFUSED_FULL, /* no room for another connection */
     PEERS_REFUSAL_COUNT,
 };
-/* voters: MESSAGE_VOTERS_MAX entries, by the voter's index. The entry of this agent stays empty. */
+/* Writes the figures of the other voters to voters (MESSAGE_VOTERS_MAX entries, by the voter's
+ * index), and those of all other agents together to others. The entry of this agent stays empty. */
 void peers_figures(const struct agent *agent, struct peers_figures *voters,
                    struct peers_figures *others);
 /* Returns how often a sender was refused for this reason since the start; 0 if the agent does not

@@ -30,16 +30,17 @@ struct peer_agent {
     unsigned char *buffer; /* the packet that is being filled; NULL: none */
     struct wire_writer writer;
     uint64_t commit;                   /* the commit in the open packet's header */
-    uint32_t membership;               /* the record of stores in the open packet's header */
+    uint32_t membership;               /* the version of the record of stores in the open packet's
+                                        * header */
     char release[MESSAGE_RELEASE_MAX]; /* the release of Holdfast that the agent announced last; "":
                                         * none yet */
     int64_t up_ns;                     /* when the connection last came up or broke */
-    bool silent;                       /* it is logged that the voter is connected, but silent for
+    bool silent;                       /* the log says that the voter is connected, but silent for
                                         * too long */
-    bool starts_over;                  /* it is logged that the voter starts over */
-    bool unreachable;                  /* it is logged that the voter had no connection for too
+    bool starts_over;                  /* the log says that the voter starts over */
+    bool unreachable;                  /* the log says that the voter had no connection for too
                                         * long */
-    struct pace_watch clock;           /* what was logged of this voter's clock */
+    struct pace_watch clock;           /* what the log says about this voter's clock */
     struct log_limit kept_limit;       /* limits log lines about refused addresses of this agent */
     uint64_t packets_sent;
     uint64_t packets_dropped;

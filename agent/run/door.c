@@ -12,7 +12,7 @@
 #include "run/start.h"
 #include "serve/serve.h"
 
-/* Returns why the file cannot be made without a risk to wait; NULL: it can be made. */
+/* Returns why the file cannot be made without the risk of a wait; NULL: it can be made. */
 static const char *why_unsafe(const struct agent *agent)
 {
     struct stat status;

@@ -119,8 +119,9 @@ static void keep(struct agent *agent)
     loop_notify_alive(agent, now_ns);
 }
 
-/* late: a renewal is overdue, so the loop is held up, gets no processor, or is about to go on. If
- * late is false, a turn was slow, and the keeper only looks for the cause. */
+/* Does the keeper's work once, and pauses. late: a renewal is overdue, so the loop is held up, gets
+ * no processor, or is about to go on. If late is false, a turn was slow, and the keeper only looks
+ * for the cause. */
 static void help(struct agent *agent, bool late)
 {
     struct pollfd packets = {.fd = late ? peers_fd(agent) : -1, .events = POLLIN};

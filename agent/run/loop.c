@@ -43,7 +43,8 @@ enum {
                                       * quiet moment */
     START_ROUNDS_MAX = 1000,
     TURN_SLOW_PART = 20,   /* a turn longer than session_ttl divided by this is logged */
-    RESIGN_MS = 1000,      /* how long an orderly end waits until other voters coordinate */
+    RESIGN_MS = 1000,      /* how long an orderly end waits for other voters to take over this
+                            * voter's partitions */
     SUSPECT_MS = 50,       /* after a longer turn the keeper looks whether a client held up the
                             * loop */
     KEEPER_LATE_PART = 20, /* a renewal later than session_ttl divided by this is left to the
@@ -170,8 +171,8 @@ static void arm_timer(struct agent *agent, int64_t now_ns)
     turns_end(&agent->loop->turns, now_ns, agent->config.session_ttl_ns / TURN_SLOW_PART,
               serve_most(agent));
     keeper_turned(agent, now_ns);
-    /* The keeper expects a renewal within a third of session_ttl, even if the driver has none due
-     * by then: one may become due earlier. */
+    /* The keeper expects a renewal within a third of session_ttl, even if the driver's next renewal
+     * is due later: the driver may move it forward. */
     int64_t renewal_ns = earlier(driver_renewal_ns(agent->driver),
                                  now_ns + agent->config.session_ttl_ns / 3);
     keeper_expect(agent,
@@ -271,7 +272,8 @@ static void look_at_rate(struct agent *agent)
     }
     bool beyond = ppm > bound_ppm || ppm < -bound_ppm;
     if (beyond ? ppm != agent->loop->rate_ppm : agent->loop->rate_ppm != 0) {
-        /* as in driver_clock() */
+        /* The holds of an agent that is alone in its cell do not depend on the rate: see
+         * driver_clock(). */
         bool alone = agent->config.voter_count <= 1 && agent->quorum != NULL;
         struct log_line line;
         log_begin(&line, beyond ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "clock_rate");
@@ -292,7 +294,8 @@ static void look_at_rate(struct agent *agent)
     driver_clock(agent->driver, beyond);
 }
 
-/* Runs each quarter of session_ttl, on the wake-up of a renewal where there is one. */
+/* Does the upkeep, at most once in each quarter of session_ttl. The timer is not set for the
+ * upkeep: it is done when the loop has woken for another reason, such as a renewal. */
 static void upkeep(struct agent *agent, int64_t now_ns)
 {
     if (now_ns < agent->loop->upkeep_ns) {
@@ -347,8 +350,9 @@ static void on_timer(uv_poll_t *poll, int status, int events)
 }
 
 /* Runs after all callbacks that were ready, so that received packets are handled before the timer's
- * work. If this process got no processor for a while, packets that other agents sent in time
- * prevent that the timer declares these agents silent, and this turn's packets answer them. */
+ * work. If this process got no processor for a while, packets that other agents sent in time are
+ * read before the timer's work could declare these agents silent, and this turn's packets answer
+ * them. */
 static void on_check(uv_check_t *check)
 {
     struct agent *agent = check->data;

@@ -409,8 +409,8 @@ static void make_renewal(struct agent *agent)
 }
 
 /* Compares the configured rules of the cell with those that the store has had since the agent first
- * ran. Other rules are refused, except in a cell of one voter, where the configured rules replace
- * the stored ones. */
+ * ran. Rules that differ are refused, except in a cell of one voter, where the configured rules
+ * replace the stored ones. */
 static int check_rules(struct agent *agent)
 {
     struct message_rules stored;
@@ -681,9 +681,9 @@ static int make_cores_anew(struct agent *agent)
     return make_cores(agent);
 }
 
-/* Tries to continue the previous session. Each round that returns REGIONS_AGAIN has found one more
- * region that cannot be adopted. Sets *adopted if the session goes on, and writes the reason to why
- * if it does not. */
+/* Tries to continue the previous session. Each call of regions_adopt() that returns REGIONS_AGAIN
+ * has found one more region that cannot be adopted. Sets *adopted if the session goes on, and
+ * writes the reason to why if it does not. */
 static int adopt_session(struct agent *agent, bool *adopted, char *why)
 {
     enum regions_result result = REGIONS_AGAIN;

@@ -12,7 +12,7 @@
 #include "io/store.h"
 
 /* Raises the limit of descriptors as far as the process may. Called before the filter of system
- * calls is on, which forbids it. */
+ * calls is on, because the filter forbids raising it. */
 void agent_raise_limits(void);
 /* Prepares everything up to a loaded and adopted state, but starts nothing. Returns AGENT_EXIT_OK,
  * or an exit code with one line in agent->error. */

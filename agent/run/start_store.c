@@ -47,7 +47,7 @@ struct living {
     uint32_t first; /* the pid of one living process, as recorded; 0: not known */
 };
 
-/* Adds the process of a client record to the number of living processes, also if nothing tells
+/* Adds the process of a client record to the number of living processes, even if it is unknown
  * whether it lives. */
 static void look_at(void *arg, uint32_t client)
 {

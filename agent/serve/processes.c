@@ -94,8 +94,7 @@ static uint64_t key_of(pid_t pid, const struct peer_process *is)
 static struct process *find_key(const struct processes *all, uint64_t key)
 {
     struct process *process = *bucket_of((struct processes *)(uintptr_t)all, key);
-    while (process != NULL &&
-           process->name.key != key) { /* at most as many rounds as there are clients */
+    while (process != NULL && process->name.key != key) { /* at most one iteration per client */
         process = process->next;
     }
     return process;
@@ -186,7 +185,7 @@ void process_remove(struct agent_client *client)
 {
     struct process *process = client->process;
     struct agent_client **link = &process->clients;
-    while (*link != client) { /* at most as many rounds as the process has clients */
+    while (*link != client) { /* at most one iteration per client of the process */
         link = &(*link)->next;
     }
     *link = client->next;

@@ -24,8 +24,7 @@ static const int64_t pause_ns = 200000000; /* the pause between two touches of a
 
 struct prolonger {
     struct prolong *of;
-    pid_t id; /* the thread's id; 0: the thread has not begun */
-    /* The thread's next job, and the present one. */
+    pid_t id;                 /* the thread's id; 0: the thread has not begun */
     struct hfi_region region; /* the next job; header NULL: there is none */
     bool busy;
     _Atomic bool leave; /* relaxed: the thread stops at the next page that it touches */

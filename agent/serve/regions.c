@@ -50,8 +50,7 @@
 
 enum {
     LOOK_MS = 50
-}; /* the least time between two checks of all regions, which are made at the
-                        * begin of a turn */
+}; /* the least time between two checks of all regions, which are made at the beginning of a turn */
 
 /* A field called a set has one bit for each namespace: bit i is the region of namespace i. */
 struct regions {
@@ -384,7 +383,7 @@ static bool leave_rows(struct agent *agent)
 }
 
 /* Gives up the barred regions. The processes of a barred region learn of its end when its folder is
- * removed (serve/memory.h). By then the notes say that the region was given up. */
+ * removed (serve/memory.h). At that time the notes already say that the region was given up. */
 static bool leave_barred(struct agent *agent)
 {
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
@@ -619,7 +618,7 @@ static const char *text_of(enum region_fault fault)
 }
 
 /* Abandons the region, so that the agent touches none of its pages any more. If there is no memory
- * for that, the calls that follow may be held up. */
+ * for that, later touches of the region may be held up. */
 static void abandon(struct agent *agent, uint32_t space)
 {
     struct region_file *file = &agent->regions->files[space];
@@ -740,8 +739,7 @@ static void end_anew(struct agent *agent)
     region_file_take(&agent->regions->files[space], &work->file);
     if (agent->regions->prolong != NULL) {
         prolong_leave(agent->regions->prolong,
-                      space); /* what checks found in the old region does not apply to the new
-                               * region */
+                      space); /* clears what the keeper found about the old region */
     }
     note_incarnation(agent, space, work->identity.incarnation);
     /* The new region is complete when the note of the old one is cleared, so the next agent may

@@ -60,8 +60,8 @@ void regions_log_holes(const struct agent *agent);
  * regions_take_notes() finds each namespace's note, or begins a new note. */
 void regions_forget_notes(struct agent *agent);
 void regions_take_notes(struct agent *agent);
-/* regions_set_up() is called when the loop exists, and regions_leave() before the loop is
- * closed. */
+/* regions_set_up() opens the handle that the thread of serve/anew.h wakes; called when the loop
+ * exists. regions_leave() waits for that thread; called before the loop is closed. */
 bool regions_set_up(struct agent *agent) __attribute__((warn_unused_result));
 void regions_leave(struct agent *agent);
 /* Makes new regions for all namespaces, and adds them to the host core. Returns AGENT_EXIT_OK, or
@@ -77,9 +77,9 @@ void regions_slim(const struct agent *agent);
 /* Notes the deadline that was promised to the processes last. */
 void regions_promised(struct agent *agent, int64_t deadline_ns);
 
-/* Start and end the threads that prolong the lease (serve/prolong.h). The next three functions may
- * be called only while these threads run. On failure regions_prolong_open() returns false with
- * errno. */
+/* Start and end the threads that prolong the lease (serve/prolong.h). Only while these threads run
+ * may regions_prolong(), regions_touch() and regions_find_stuck() be called. On failure
+ * regions_prolong_open() returns false with errno. */
 bool regions_prolong_open(struct agent *agent) __attribute__((warn_unused_result));
 void regions_prolong_close(struct agent *agent);
 /* Call prolong_leases() and prolong_touch() for all regions that are in use. */

@@ -19,7 +19,7 @@
 enum { RESPITE_FREE = 8 };
 
 struct respite {
-    unsigned given_up; /* how often a region was given up, since given_up was last 0 */
+    unsigned given_up; /* how often a region was given up since the count last began again */
     int64_t last_ns;
 };
 

@@ -3,8 +3,8 @@
  * packets.
  *
  * A connection's first packet is HELLO. This file asks the kernel which process sent it, and looks
- * up that user's rights. If a client breaks a rule, the agent sends DONE with the error, if there
- * is room, and closes the connection. Later packets are not read.
+ * up the rights of that process's user. If a client breaks a rule, the agent sends DONE with the
+ * error, if there is room, and closes the connection. Later packets are not read.
  */
 #include "serve/serve.h"
 
@@ -448,7 +448,7 @@ static struct connection *connection_of(struct agent *agent, const struct host_a
         return socket_find(agent->serve->server, client->connection);
     }
     struct connection *connection = socket_find(agent->serve->server, action->connection);
-    /* If the connection has got a client since, it is found only through that client. */
+    /* If the connection has a client by now, only that client leads to the connection. */
     return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
 }
 

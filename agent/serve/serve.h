@@ -29,8 +29,9 @@ void serve_shut(struct agent *agent);
 void serve_forget(struct agent *agent);
 bool serve_is_open(const struct agent *agent);
 
-/* Called at the begin and the end of each turn, even before the socket is open. cpu_ns: the
- * processor time that this thread had used at now_ns. */
+/* serve_turn() begins a turn of the users' shares, and serve_turned() ends it. Called in each turn,
+ * even before the socket is open. cpu_ns: the processor time that this thread had used at
+ * now_ns. */
 void serve_turn(struct agent *agent, int64_t now_ns, int64_t cpu_ns);
 void serve_turned(struct agent *agent);
 /* Returns the user whose requests took most of this turn. */

@@ -55,7 +55,7 @@ struct http_server {
     struct http_connection *last;
     uint32_t count;
     uint32_t handles;  /* poll handles that libuv has not closed yet */
-    int64_t second_ns; /* when the second began whose connections `accepted` counts */
+    int64_t second_ns; /* when the second began in which `accepted` counts connections */
     uint32_t accepted;
     int64_t resume_ns; /* when to accept again after a pause; 0: there is no pause */
     bool shut;
@@ -195,7 +195,7 @@ static bool linger(struct http_connection *connection)
 
 static void write_on(struct http_connection *connection)
 {
-    /* each round sends at least one byte, so the loop ends */
+    /* each iteration sends at least one byte, so the loop ends */
     while (connection->output_sent < connection->output_size) {
         ssize_t sent = send(connection->fd, connection->output + connection->output_sent,
                             connection->output_size - connection->output_sent,
@@ -277,8 +277,8 @@ static void refuse(struct http_connection *connection, int status, bool head_onl
 
 /* Returns whether the Host field names this server by an address, localhost or its own name. This
  * stops DNS rebinding: a foreign web page whose name was made to resolve to this host sends that
- * name as Host, and must not read the answer. host: HOST, HOST:PORT or [ADDRESS]:PORT, which this
- * call changes. */
+ * name as Host, and must not read the answer. host: HOST, HOST:PORT or [ADDRESS]:PORT; this call
+ * changes the text. */
 static bool is_own_name(const struct http_server *server, char *host)
 {
     struct in6_addr six;

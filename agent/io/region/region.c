@@ -27,7 +27,7 @@ enum {
 
 struct watched {
     _Atomic bool taken;
-    _Atomic uintptr_t begin; /* 0: this entry is free */
+    _Atomic uintptr_t begin; /* 0: no mapping is entered here */
     _Atomic uintptr_t end;
     _Atomic bool rubbish;
 };
@@ -378,7 +378,7 @@ bool region_file_create(struct region_file *file, int folder, const struct hfi_r
  * behind the object's end. */
 static bool is_swollen(const struct stat *status, uint64_t size)
 {
-    /* the size of a huge page */
+    /* on a tmpfs with huge pages, st_blksize is the size of a huge page */
     uint64_t piece = status->st_blksize > 0 ? (uint64_t)status->st_blksize : 0;
     uint64_t slack = piece > REGION_SLACK ? piece : REGION_SLACK;
     return (uint64_t)status->st_blocks * 512 > size + slack;

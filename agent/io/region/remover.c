@@ -122,7 +122,8 @@ static void empty(int fd, uint64_t size)
                      (off_t)(size - HFI_HEADER_SIZE));
 }
 
-/* Tells the processes that map the object, and empties it if that was ordered. */
+/* Tells the processes that map the object that it is abandoned. Empties the object if the order
+ * says so. */
 static void leave_object(const struct remover_order *order, int fd)
 {
     struct stat status;
@@ -165,7 +166,7 @@ static void remove_folder(const struct remover_order *order)
         leave_object(order, fd);
     }
     /* A previous agent's child may keep the folder's lock while it waits for the object's lock. So
-     * rmdir(), which needs the lock of the agent's folder as well, comes only after this call. */
+     * rmdir(), which needs the lock of the agent's folder as well, comes only after unlink(). */
     if (unlink(object) == 0 || errno == ENOENT) {
         (void)rmdir(order->path);
     }
@@ -283,8 +284,8 @@ static bool start_child(const struct remover_order *order, int answer)
     return pid > 0;
 }
 
-/* Starts a child for each waiting removal that may begin. Returns false if this must be tried again
- * although no event will come. */
+/* Starts a child for each waiting removal that may begin. Returns false if the caller must try
+ * again after a pause, without an event. */
 static bool start_children(void)
 {
     uint32_t left = 0;
@@ -303,8 +304,8 @@ static bool start_children(void)
     return done;
 }
 
-/* Sends the agent the counts that have changed. Returns false if this must be tried again although
- * no event will come. */
+/* Sends the agent the counts that have changed. Returns false if the caller must try again after a
+ * pause, without an event. */
 static bool tell_counts(void)
 {
     uint32_t counts[REMOVER_SPACES] = {0};

@@ -241,7 +241,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
         int64_t before_ns = now_ns;
         now_ns = clock_boottime_ns();
         struct socket_share *share = socket_share_find(server->shares, peer.account);
-        if (share != NULL) { /* without a share the agent has nothing of this user to charge */
+        if (share != NULL) { /* a user without connections, processes and debts has no share */
             (void)socket_share_spend(share, now_ns - before_ns);
         }
     }

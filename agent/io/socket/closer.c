@@ -23,12 +23,12 @@ enum {
 
 /* An order of the agent to the process, sent together with a socket. */
 struct closer_order {
-    uid_t uid; /* the user of the process that the socket belongs to */
+    uid_t uid; /* the user of the socket's peer */
     bool keep; /* the socket stays open until the process ends */
 };
 
-/* A notice of the process to the agent: too many sockets wait, and most of them, `count`, are of
- * this user. count 0: no longer too many. */
+/* A notice of the process to the agent: too many sockets wait, and this user has most of them
+ * (`count`). count 0: no longer too many. */
 struct closer_notice {
     uid_t uid;
     uint32_t count;
@@ -48,7 +48,7 @@ struct closer_child {
 };
 
 static struct {
-    int kept; /* the socket that the agent ordered to keep; -1: none */
+    int kept; /* the socket of the order with `keep`; -1: none */
     uint32_t room;
     /* how many sockets the process can take: it has no descriptors or entries in jobs[] for more */
     uint32_t most;
@@ -159,12 +159,12 @@ static bool start_child(uid_t uid)
     return true;
 }
 
-/* Starts children for the sockets that wait. Returns false if this must be tried again although no
- * event will come. */
+/* Starts children for the sockets that wait. Returns false if the caller must try again after a
+ * pause, without an event. */
 static bool start_children(void)
 {
     uint32_t at = 0;
-    /* each round moves on, or removes a job */
+    /* each iteration moves on, or removes a job */
     while (at < own.job_count && own.child_count < CLOSER_CHILDREN) {
         uid_t uid = own.jobs[at].uid;
         if (children_of(uid) >= CLOSER_PER_USER) {
@@ -192,7 +192,7 @@ static struct closer_notice find_most(void)
 }
 
 /* Tells the agent when too many sockets begin to wait, and when they no longer do. Returns false if
- * this must be tried again although no event will come. */
+ * the caller must try again after a pause, without an event. */
 static bool note_room(void)
 {
     bool full = own.job_count >= own.room;

@@ -75,7 +75,7 @@ static bool add(const struct death_watch *watch)
 static void try_again(void)
 {
     struct death_watch **link = &own.unadded;
-    while (*link != NULL) { /* each round passes a watch or removes it */
+    while (*link != NULL) { /* each iteration passes a watch or removes it */
         struct death_watch *watch = *link;
         bool added = add(watch);
         if (!added && !peer_pidfd_ended(watch->pidfd)) {
@@ -123,7 +123,7 @@ static void obey(void)
     uint64_t rung;
     bool forgotten = false;
     (void)!read(own.bell, &rung, sizeof(rung));
-    /* as many rounds as the loop has given orders */
+    /* one iteration per order of the loop's thread */
     while ((watch = take_ordered(&forgotten)) != NULL) {
         if (forgotten) {
             forget(watch);

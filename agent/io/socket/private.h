@@ -92,8 +92,8 @@ struct socket_server {
     int64_t look_behind_ns; /* when to look next at the closed connections with unread
                              * descriptors */
     uint32_t parked_count;
-    int64_t unpark_ns;               /* when to look next at the parked connections: at the earliest
-                                      * end of a debt or of held_ns, or sooner */
+    int64_t unpark_ns;               /* when to look next at the parked connections: not later than
+                                      * the earliest end of a debt or of held_ns */
     struct socket_share *served;     /* the share of the user that is being served; NULL: none */
     int64_t elsewhere_ns;            /* the part of the serving time that calls on other users'
                                       * sockets took */
@@ -111,7 +111,7 @@ static inline void socket_begins(struct socket_server *server)
 
 /* ---- socket.c ---- */
 
-/* Watches the connection for the events that it may have now. */
+/* Makes libuv watch the connection for the events that its present state allows. */
 void socket_update_poll(struct connection *connection);
 
 /* Closes the connection for that reason (NULL: the peer closed it), and notifies the handler. */
@@ -129,8 +129,8 @@ void socket_send_refusal(const struct socket_server *server, int fd);
 /* Frees the memory of a connection whose descriptor is closed elsewhere. */
 void socket_release(struct connection *connection);
 
-/* Passes fd to the closer. fd is a connection's; with peer NULL it is the listener's. If there is
- * no closer, closes fd here, which may block. */
+/* Passes a socket to the closer. fd: a connection's socket; the listener's if peer is NULL. If
+ * there is no closer, closes fd here, which may block. */
 void socket_leave(struct socket_server *server, int fd, const struct peer *peer);
 
 /* ---- unread.c ---- */
@@ -165,13 +165,13 @@ bool socket_called_once(struct socket_server *server, struct socket_share *share
 void socket_close_elsewhere(struct socket_server *server, int fd, const struct peer *peer);
 
 /* If the connection's user has a debt, or the connection is held, stops watching the connection
- * until that is over, and returns true. */
+ * until the debt and the hold are over, and returns true. */
 bool socket_park(struct connection *connection);
 
 /* Keeps a closed, costly connection in the tables until its peer has gone. */
 void socket_set_aside(struct connection *connection);
 
-/* Watches the parked connections again whose waiting time is over. */
+/* Watches again those parked connections whose wait is over. */
 void socket_unpark(struct socket_server *server, int64_t now_ns);
 
 /* ---- accept.c ---- */

@@ -34,7 +34,7 @@ static void forget_paid(struct socket_share **link, int64_t now_ns)
 struct socket_share *socket_share_find(const struct socket_shares *shares, uid_t uid)
 {
     struct socket_share *share = shares->heads[uid % SOCKET_SHARE_HEADS];
-    while (share != NULL && share->uid != uid) { /* at most as many rounds as there are shares */
+    while (share != NULL && share->uid != uid) { /* at most one iteration per share */
         share = share->next;
     }
     return share;
@@ -149,8 +149,8 @@ void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t no
 }
 
 /* Reading the thread's processor time takes longer than an honest call. So it is read only at the
- * begin of a turn, and after a call that took long. Between two readings, the thread cannot have
- * used more processor time than wall time has passed. That bound gives the least cost of the
+ * beginning of a turn, and after a call that took long. Between two readings, the thread cannot
+ * have used more processor time than wall time has passed. That bound gives the least cost of the
  * call. */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns)
 {

@@ -106,8 +106,8 @@ static struct received receive_or_peek(int fd, void *buffer, size_t room, int fl
 }
 
 /* Receives the next packet. If packets may have descriptors, peeks first. If the peek finds an
- * error or a packet with descriptors, returns that. So no packet is received unseen, not even one
- * that is behind an error of the socket. */
+ * error or a packet with descriptors, returns that result. So no packet is received unseen, not
+ * even one that is behind an error of the socket. */
 static struct received receive(const struct socket_server *server, int fd, void *buffer,
                                size_t room)
 {
@@ -326,7 +326,8 @@ bool connection_send(struct connection *connection, const struct connection_outp
         connection->unsent = EAGAIN;
         return false;
     }
-    connection->unread += output->fd >= 0; /* a packet that has to wait is included */
+    connection->unread += output->fd >= 0; /* `unread` includes the descriptor of a packet that has
+                                            * to wait */
     if (connection->first == NULL && socket_share_owes(connection->share, now_ns) == 0) {
         sent = send_packet(connection->fd, output->bytes, output->size, output->fd);
         connection->unsent = errno;
@@ -636,7 +637,9 @@ static bool listen_at(struct socket_server *server, char *error)
         return false;
     }
     snprintf(server->path, sizeof(server->path), "%s", server->config.path);
-    server->takes_rights = !refuse_descriptors(server->fd); /* as make_listener() did */
+    server->takes_rights = !refuse_descriptors(server->fd); /* make_listener() has refused them
+                                                             * already; this call only returns
+                                                             * whether the kernel can */
     server->file = file_at(server->path);
     return true;
 }
@@ -724,7 +727,7 @@ void socket_shut(struct socket_server *server)
         close(server->spare); /* before the listener, so that its close is not the last close of the
                                * listening socket */
     }
-    while (server->connections != NULL) { /* each round removes a connection from the list */
+    while (server->connections != NULL) { /* each iteration removes a connection from the list */
         struct connection *connection = server->connections;
         int fd = connection->fd;
         if (connection->behind) {

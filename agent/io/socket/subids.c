@@ -128,7 +128,7 @@ static int compare_users(const void *a, const void *b)
 }
 
 /* Reads all users of /etc/passwd at once. Looking up thousands of owners by name would read the
- * file as many times. If there is no memory for all users, find_owner() looks the other ones up by
+ * file as many times. If there is no memory for all users, find_owner() looks the other users up by
  * name. */
 static void take_users(struct subids_reading *reading)
 {
@@ -228,7 +228,7 @@ static void take_line(const struct subids_reading *reading, char *line)
 static void take_file(struct subids_reading *reading, FILE *file)
 {
     char line[LINE_SIZE];
-    bool goes_on = false; /* the line before was too long, and goes on */
+    bool goes_on = false; /* the text that is read next is the rest of a line that was too long */
     while (fgets(line, sizeof(line), file) != NULL) {
         size_t size = strlen(line);
         bool whole = size > 0 && line[size - 1] == '\n';

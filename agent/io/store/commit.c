@@ -28,8 +28,7 @@ struct committer {
     sigset_t signals;      /* the signals that were blocked when committer_open() was called */
     pthread_mutex_t mutex; /* protects all fields below */
     pthread_cond_t changed;
-    const void *batch; /* the batch that waits for the thread without the loop, or that it is
-                        * writing */
+    const void *batch; /* the batch that the thread without the loop has to write, or is writing */
     bool begun;        /* a batch is under way; committer_finish() clears this */
     bool done;
     bool idle;
@@ -309,8 +308,8 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
     if (!committer->watching) {
         pthread_cond_broadcast(&committer->changed);
     }
-    /* A signal that arrives during the write goes to the thread that takes the loop over, because
-     * the disk may block this thread, where no signal reaches it. */
+    /* A signal that arrives during the write goes to the thread that takes the loop over, because a
+     * thread that the disk blocks handles no signals. */
     leave_signals();
     put_batch(committer, batch);
     bool replaced = committer->replaced;

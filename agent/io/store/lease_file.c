@@ -175,8 +175,8 @@ static void find_notes(struct lease_file *file, int64_t deadline_ns)
     file->regions_count = notes->count == file->room.regions &&
                           is_stamped(notes->noted_ns, deadline_ns);
     if (!file->regions_count) {
-        /* The next agent does not use these notes before the caller has written the missing ones
-         * and calls lease_file_count_notes(). */
+        /* The next agent uses these notes only after the caller has written the missing ones and
+         * has called lease_file_count_notes(). */
         atomic_store(&notes->noted_ns[0], 0); /* both seq_cst: see write_record() */
         atomic_store(&notes->noted_ns[1], 0);
         memset((void *)notes->regions, 0, file->room.regions * sizeof(struct host_region_note));

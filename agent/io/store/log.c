@@ -18,7 +18,7 @@ enum {
                               * time */
     AHEAD = 64 * 1024,       /* the file is longer than its content by at least this */
     STEP = 64 * 1024,
-    STEPS = 4, /* steps to grow by at once; together they are larger than BUFFER_SIZE and AHEAD */
+    STEPS = 4, /* steps to grow by at once; the four are larger than BUFFER_SIZE + AHEAD */
 };
 
 struct log_file {

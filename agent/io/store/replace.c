@@ -246,8 +246,8 @@ static struct store *open_kept(const char *path, const struct store_identity *id
     return NULL;
 }
 
-/* Looks for the store's own row in `seen`. It has the commit that the store had when it was opened
- * without voting. */
+/* Looks for the store's own row in `seen`. That row has the commit that the store had when an agent
+ * opened it without voting. */
 static bool see_opened(void *arg, const struct quorum_seen *row)
 {
     struct own_line *own = arg;

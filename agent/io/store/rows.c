@@ -274,9 +274,9 @@ struct row_key {
 
 /*
  * Returns whether a row has a larger key than the previous row, and puts its key into *before. Rows
- * are read in the order of their pages. If a page was written in place of another, its rows are
- * read twice, and SQLite's own check does not notice that. Only in the table slot may the first
- * column repeat.
+ * are read in the order of their pages. If a disk wrote a page in place of another page, the rows
+ * of the written page are read twice, and SQLite's own check does not notice that. Only in the
+ * table slot may the first column repeat.
  */
 static bool is_in_order(sqlite3_stmt *row, struct row_key *before, bool may_repeat)
 {

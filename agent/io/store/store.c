@@ -451,7 +451,7 @@ static bool may_migrate(struct store *store, const struct store_identity *identi
 }
 
 /* Records which release has the store. An older release that does not know the store's format can
- * then name it. */
+ * then name the release that does. */
 static bool sign(struct store *store)
 {
     char release[80];

@@ -12,9 +12,9 @@
  *   gets the place of the link that was silent for longest, if that is 10 s at least.
  * - Agents that are not voters leave some places free, so there is always a place where a voter can
  *   become known. A known voter keeps its place.
- * - One name has two places from one host, because an agent that came back may be there twice. It
- *   has sixteen places from all hosts, so that a host that takes the name of another agent does not
- *   end that agent's links.
+ * - One name has two places from one host, because an agent that has restarted may still have its
+ *   earlier link, too. It has sixteen places from all hosts, so that a host that takes the name of
+ *   another agent does not end that agent's links.
  *
  * The agent believes the sender that a packet names (see docs/TLS.md). So without TLS a process
  * that knows the cell's name can hold places, but not those of the voters.

@@ -177,7 +177,8 @@ static bool send_parts(struct transport_link *link, const struct parts *parts)
     size_t sent = 0;
 
     if (!transport_op_running(&link->send)) {
-        if (link->flying.size > 0) { /* that send ended without a notice, or its notice is queued */
+        if (link->flying.size > 0) { /* the last send ended without a notice, or its notice is
+                                      * queued */
             flight_ended(link);
         } else if (!link->secure) {
             sent = send_now(link, parts);

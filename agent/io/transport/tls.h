@@ -47,7 +47,7 @@ nng_tls_config *transport_credentials_client(const struct transport_credentials 
 int64_t transport_credentials_begin_s(const struct transport_credentials *credentials);
 int64_t transport_credentials_end_s(const struct transport_credentials *credentials);
 
-/* Returns whether now_s (seconds since 1970) is between these two times. */
+/* Returns whether the certificate and its CA are valid at now_s (seconds since 1970). */
 bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s);
 
 /* Writes the name in the certificate of a stream's other end; "" if NNG does not show it. out:

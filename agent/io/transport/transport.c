@@ -444,7 +444,8 @@ static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
     }
     if (link != NULL && link->greet_by_ns != 0 && link->greet_by_ns <= now_ns) {
         transport_link_break(link, NNG_ETIMEDOUT,
-                             NULL); /* the other end may be stopped, or far away */
+                             NULL); /* no reason to log: the other end may be stopped, or far
+                                     * away */
         if (link->secure) {
             peer->greet_ns = min_ns(2 * peer->greet_ns, GREETS_MAX * peer->transport->greet_ns);
         }

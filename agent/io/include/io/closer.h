@@ -39,13 +39,13 @@ struct closer;
  * them over. arguments: as in beside_start(). On failure returns NULL with errno. */
 struct closer *closer_open(uint32_t room, char **arguments) __attribute__((warn_unused_result));
 
-/* Takes a socket to which a process of that user sent descriptors; closer_push() hands it over.
- * Giving more than `room` sockets is a bug. */
+/* Takes a socket to which a process of that user sent descriptors; closer_push() hands it over. It
+ * is a bug to give another socket while `room` sockets wait for closer_push(). */
 void closer_give(struct closer *closer, int socket, uid_t uid);
 
-/* Takes a listening socket, which closer_push() hands over. A close would also close the
- * connections that wait at it, so the process keeps it open until it ends. No other socket may be
- * given afterwards. */
+/* Takes a listening socket, which closer_push() hands over. Closing it would also close the
+ * connections that wait to be accepted. So the process keeps the socket open until the process
+ * itself ends. No other socket may be given afterwards. */
 void closer_keep(struct closer *closer, int socket);
 
 /* Hands the sockets over to the process, without blocking. If the process has ended, this call

@@ -8,9 +8,9 @@
  * On a fast disk, switching to the committer's thread and back takes a good part of a small batch's
  * time. So the thread that runs the loop may write a batch itself (committer_write()). But a disk
  * can stand still for seconds, and the loop must not wait for it. So the committer's thread watches
- * the write. If the write takes too long, the committer's thread runs the loop on. When the write
- * ends, the thread that wrote finds that it has lost the loop. From then on it does the committer's
- * work: the two threads have exchanged their roles.
+ * the write. If the write takes too long, the committer's thread takes the loop over. When the
+ * write ends, the thread that wrote finds that it has lost the loop. From then on it does the
+ * committer's work: the two threads have exchanged their roles.
  *
  * Signals go to the thread that runs the loop, except while it writes. When the loop has ended, the
  * thread that opened the committer goes on, whichever thread ran the loop last. Until then a thread
@@ -34,8 +34,9 @@ struct committer_config {
     /* Puts the rows of a batch into the store's open transaction. Called on the loop's thread or
      * the committer's. */
     bool (*put)(void *arg, struct store *store, const void *batch);
-    /* Runs the loop on. Returns true when the loop has ended, and false when committer_write() has
-     * returned COMMITTER_REPLACED. NULL: committer_write() never writes. */
+    /* Runs the loop in place of the thread that is stuck in committer_write(). Returns true when
+     * the loop has ended, and false when committer_write() has returned COMMITTER_REPLACED. NULL:
+     * committer_write() never writes. */
     bool (*loop)(void *arg);
     void *arg;
 };

@@ -13,10 +13,10 @@
  *
  * A region is a file with mode 0600; clients get its descriptor over the socket.
  *
- * A region has all its memory from the moment it is made. Every user may fill /dev/shm, and without
- * memory of its own, the first touch of a page for which /dev/shm has no room would raise SIGBUS,
- * here and in each client. A region that is adopted with holes (an earlier release left them, or a
- * process punched them) gets the missing memory if there is room.
+ * A region has all its memory from the moment it is made. Every user may fill /dev/shm. After that,
+ * the first touch of a page without memory would raise SIGBUS, here and in each client. A region
+ * that is adopted with holes (an earlier release left them, or a process punched them) gets the
+ * missing memory if there is room.
  *
  * A process that has a region may truncate it, or punch holes. Touching a missing page raises
  * SIGBUS. The handler in region.c then maps zero pages over the whole mapping and notes that the
@@ -120,7 +120,8 @@ bool region_file_adopt(struct region_file *file, int folder, const struct hfi_re
                        const struct hfi_region_identity *identity, char *error)
     __attribute__((warn_unused_result));
 
-/* Unmap the region and close its descriptor. The object stays for the next agent. */
+/* Unmap the region and close its descriptor; the two functions do the same. The object stays for
+ * the next agent. */
 void region_file_close(struct region_file *file);
 void region_file_leave(struct region_file *file);
 

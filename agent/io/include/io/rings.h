@@ -29,8 +29,8 @@ enum {
     RINGS_CAUSE_PERCENT = 50,
     RINGS_NOTHING_PERCENT = 2,
     RINGS_BURST_MS = 20, /* up to this debt, rings are answered at once */
-    RINGS_DEBT_MS = 60,  /* the largest debt; so a ring waits at most for this time less half the
-                          * burst */
+    RINGS_DEBT_MS = 60,  /* the largest debt; a pause ends when the debt has fallen to half of
+                          * RINGS_BURST_MS */
     RINGS_CREDIT = 256,  /* the most rings without a cause that may still be charged like rings with
                           * a cause */
     RINGS_TURN_US = 20,  /* the cost of a turn of the loop that was begun only for a ring */

@@ -4,8 +4,8 @@
  *
  * sandbox_drop() and sandbox_filter() are irreversible, and every later thread inherits their
  * effect. The agent calls each of them once, while the process has one thread: before libuv and NNG
- * are set up, and so before it reads a byte from a client or another agent. Files and the resolver
- * go on working.
+ * are set up, and so before it reads a byte from a client or another agent. Opening files and
+ * looking up host names still work.
  */
 #ifndef IO_SANDBOX_H
 #define IO_SANDBOX_H

@@ -47,24 +47,22 @@
 
 enum {
     SOCKET_PACKETS_PER_TURN = 16,
-    SOCKET_TURN_MS = 10,          /* the part of a turn of the loop in which one user's packets are
-                                   * served */
-    SOCKET_TURN_ALL_MS = 50,      /* the part of a turn in which the packets of all users are
-                                   * served */
+    SOCKET_TURN_MS = 10,          /* how long a turn of the loop serves the packets of one user */
+    SOCKET_TURN_ALL_MS = 50,      /* how long a turn serves the packets of all users */
     SOCKET_ACCEPTS_PER_TURN = 64, /* connections that a turn accepts and keeps */
-    SOCKET_ACCEPTS_MS = 10,       /* the part of a turn in which further connections are turned
-                                   * away */
+    SOCKET_ACCEPTS_MS = 10,       /* how long a turn goes on turning further connections away */
     SOCKET_OUTPUT_MAX = 64 * 1024,
     /* How many descriptors may be in transit on one connection: the library receives each
-     * descriptor before it makes the request that brings the next one. All connections together
-     * have fewer than the limit that RLIMIT_NOFILE should have. */
+     * descriptor before it makes the request that brings the next one. This number for each
+     * connection gives fewer descriptors than RLIMIT_NOFILE should allow (unread.c). */
     SOCKET_UNREAD_MAX = 2,
-    SOCKET_BEHIND_MAX_PER_USER = 256, /* connections of one user that ended while descriptors were
-                                       * unread */
+    SOCKET_BEHIND_MAX_PER_USER = 256, /* the most connections of one user that ended while
+                                       * descriptors were unread */
     SOCKET_UNREAD_LOOK_MS = 1000,
     SOCKET_GREETING_MS = 5000,
-    SOCKET_GREETING_MAX = 1024,         /* connections that have sent no HELLO yet */
-    SOCKET_GREETING_MAX_PER_USER = 128, /* connections without a HELLO that one user may have */
+    SOCKET_GREETING_MAX = 1024,         /* the most connections that have sent no HELLO yet */
+    SOCKET_GREETING_MAX_PER_USER = 128, /* the most connections without a HELLO that one user may
+                                         * have */
     SOCKET_GREETING_SURE_MS = 100, /* a connection that has sent nothing for this long may lose its
                                     * slot to a new one */
     SOCKET_CONNECTIONS_MAX = 32768,
@@ -152,7 +150,7 @@ bool socket_listen_again(struct socket_server *server, char *error)
 void socket_shut(struct socket_server *server);
 
 /* Ends a turn of the shares (io/socket_share.h). For a server that makes its own shares
- * (socket_config.shares is NULL), as tests do: called after each round of the loop, even if nothing
+ * (socket_config.shares is NULL), as tests do: called after each turn of the loop, even if nothing
  * happened in it. NULL is allowed. */
 void socket_turned(struct socket_server *server);
 

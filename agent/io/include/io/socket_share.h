@@ -22,8 +22,8 @@
  * this user's connections, sends nothing to them, and closes none. Only processor time makes a
  * debt, so a busy machine puts no user in debt. A debt outlives the connections that made it.
  *
- * Users are distinguished by their whole number. Only the loop's thread may call these
- * functions.
+ * Each user number has its own share, even if the low bits of two numbers are the same. Only the
+ * loop's thread may call these functions.
  */
 #ifndef IO_SOCKET_SHARE_H
 #define IO_SOCKET_SHARE_H
@@ -57,7 +57,8 @@ struct socket_share {
                         * them */
     uint32_t turn;     /* the turn of the loop to which the counts of this share belong */
     uint32_t lap;      /* the lap in which spent_ns was spent */
-    uint32_t round;    /* in each round every ready connection of the user is served once */
+    uint32_t round;    /* the present round, in which every ready connection of the user is served
+                        * once */
     bool cut;          /* the turn's time was over before all ready connections had been served */
     int64_t spent_ns;
     uint32_t spent_turn; /* the turn of spent_in_turn_ns */
@@ -77,7 +78,8 @@ struct socket_shares {
     uint32_t lap;
     bool cut; /* the time for all users was over before every user had been served */
     int64_t spent_ns;
-    /* The thread's processor time, and when it was read (CLOCK_BOOTTIME); 0: not read yet. */
+    /* When the thread's processor time was last read (CLOCK_BOOTTIME; 0: not read yet), and that
+     * processor time. */
     int64_t sample_ns;
     int64_t sample_cpu_ns;
 };
@@ -104,8 +106,8 @@ bool socket_share_spend(struct socket_share *share, int64_t took_ns);
 void socket_shares_begin(struct socket_shares *shares, int64_t now_ns, int64_t cpu_ns);
 
 /* Counts a call on one of this user's sockets, which began at began_ns. Returns the least processor
- * time that the call can have cost. This call does not change the time that socket_share_spend()
- * adds up. */
+ * time that the call can have cost. socket_share_call() does not change the time that
+ * socket_share_spend() adds up. */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns);
 
 /* Charges the user for a call of that cost. For socket_share_call() and tests. */

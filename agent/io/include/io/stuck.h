@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 /* STUCK_MS: how long a thread must have been stuck before the agent takes a client for the cause.
- * STUCK_FORGOTTEN_MS: in this time a tenth of STUCK_MS is forgotten while the thread is not stuck.
- * STUCK_LOOK_MS: the longest time that one look adds. */
+ * STUCK_FORGOTTEN_MS: for each such time in which the thread is not stuck, a tenth of STUCK_MS is
+ * forgotten. STUCK_LOOK_MS: the longest time that one look adds. */
 enum { STUCK_MS = 500, STUCK_FORGOTTEN_MS = 500, STUCK_LOOK_MS = 50 };
 
 /* The results of the looks so far; all zeros at first. */
@@ -25,7 +25,8 @@ struct stuck {
     bool waited;              /* the last look saw the thread stuck */
     unsigned long disk_reads; /* the thread's count of disk reads at the last look */
     uint64_t stalled_us;      /* the machine's total of memory stalls at the last look */
-    int64_t stuck_ns;         /* for how long the thread was stuck, by all looks */
+    int64_t stuck_ns;         /* how long the thread was stuck: the sum of what the looks have
+                               * added */
 };
 
 /* The kernel's count of memory stalls. The file is missing if the kernel does not count them. */

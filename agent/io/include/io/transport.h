@@ -7,7 +7,7 @@
  * whose queue is full, is lost (transport_send() returns false); the cores are designed for that.
  *
  * The transport uses NNG's byte streams, for tcp and TLS alike, and not its sockets, so that a
- * packet wakes no thread but the receiver's loop (over TLS it also wakes one or two of NNG's
+ * packet wakes only the thread of the receiver's loop (over TLS it also wakes one or two of NNG's
  * threads on each side). This works with NNG 1.5.2 (Debian 12) and 1.10.
  *
  * Everything happens on the loop's thread, in transport_dispatch(), which has to be called when

@@ -2,12 +2,12 @@
  * Wakes the sleepers on futex words of the regions.
  *
  * For a wake the kernel walks all entries of the word's hash bucket. A client can put a million
- * entries into the bucket, and a wake then takes 70 ms. It does so with futex_waitv(2) on a word of
- * its region, or on any other word with the same hash: the whole machine has 256 buckets for each
- * processor. Nothing can interrupt the walk. So after two costly wakes of a namespace, a separate
- * thread makes the namespace's wakes for a while, in their order. (One costly wake proves nothing,
- * because the agent may have lost the processor during it.) The agent writes to the region before
- * it makes a wake, so a sleeper that wakes later, or twice, loses nothing but time.
+ * entries into the bucket, and a wake then takes 70 ms. The client does so with futex_waitv(2) on a
+ * word of its region, or on any other word with the same hash: the whole machine has 256 buckets
+ * for each processor. Nothing can interrupt the walk. So after two costly wakes of a namespace, a
+ * separate thread makes the namespace's wakes for a while, in their order. (One costly wake proves
+ * nothing, because the agent may have lost the processor during it.) The agent writes to the region
+ * before it makes a wake, so a sleeper that wakes later, or twice, loses nothing but time.
  *
  * No wake is left out. If a wake of the same word is still queued, one wake is made for both. If
  * WAKE_QUEUE words wait already, or wake_start() was not called, the caller's thread makes the wake
