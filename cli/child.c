@@ -119,8 +119,8 @@ static void child_reap(const struct child *child)
 
 int child_go(const struct child_options *options, struct child *child)
 {
-    /* Lets the child go on. If the child was killed meanwhile, its end of the pipe is closed.
-     * SIGPIPE must not end holdfast in that case: the caller notices that the child has ended. */
+    /* The byte lets the child go on. If the child has been killed, the write raises SIGPIPE, which
+     * must not end holdfast: the caller notices that the child has ended. */
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     int problem;
 

@@ -1,9 +1,9 @@
 /*
  * Starts CMD in a process group of its own, with the signal mask with which holdfast was started.
  * The kernel kills CMD if holdfast dies. child_fork() makes the process, and child_go() runs CMD in
- * it. In between, the caller starts the guards (guard_process.h). CMD gets the dispositions of
- * signals with which holdfast was started, except for SIGCHLD. So a signal that nohup ignored stays
- * ignored.
+ * it. Between these two calls the caller starts the guards (guard_process.h). CMD also gets the
+ * signal dispositions with which holdfast was started, except for SIGCHLD. So if nohup made
+ * holdfast ignore a signal, CMD ignores the signal, too.
  */
 #ifndef HOLDFAST_CLI_CHILD_H
 #define HOLDFAST_CLI_CHILD_H
@@ -24,7 +24,7 @@ struct child_options {
 
 struct child {
     pid_t pid; /* the process ID of CMD, and of its process group */
-    /* the parent writes a byte to let CMD run, or closes it so that CMD never runs */
+    /* a pipe: the parent writes a byte to let CMD run, or closes the pipe so that CMD never runs */
     int go_fd;
     int report_fd; /* the child writes the errno of a failed execvp() to this pipe */
 };

@@ -33,8 +33,8 @@ int cli_exit_code(int error)
     }
 }
 
-/* Writes an error line. Replaces control characters, because a text in it may come from another
- * program, as a sequencer does. */
+/* Writes an error line. Replaces control characters, because `what` may contain a text of another
+ * program, such as a sequencer. */
 static int fail_because(const char *where, const char *what, int error, const char *why)
 {
     fprintf(stderr, "holdfast %s: ", where);
@@ -84,7 +84,7 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
     }
     error = hf_connect(&options, out);
     if (error != 0) {
-        /* looks again, because a socket may have been made or removed meanwhile */
+        /* looks again, because a socket may have been made or removed since the first look */
         socket_path_find(cli, &found);
         snprintf(what, sizeof(what), "%s (%s)", found.path, found.from);
         return fail_because(where, what, error, why[0] != '\0' ? why : hf_strerror(error));

@@ -22,12 +22,13 @@ enum {
     CLI_USAGE = 64,       /* bad usage or name */
     CLI_NO_AGENT = 69,    /* no agent answers */
     CLI_FAILED = 70,      /* any other failure */
-    /* lock: did not get the lock, because no majority of the voters answers */
+    /* lock: holdfast did not get the lock, because no majority of the voters answers */
     CLI_NO_MAJORITY = 74,
-    /* lock: not in time; status: the session is not safe; check: not known now */
+    /* lock: holdfast did not get the lock in time; status: the session is not safe; check: the
+     * agent does not know now whether the hold counts */
     CLI_NOT_NOW = 75,
     CLI_LOST = 76,            /* the hold ended while CMD ran */
-    CLI_NOT_ALLOWED = 77,     /* the agent's configuration does not allow it */
+    CLI_NOT_ALLOWED = 77,     /* the agent's configuration does not allow the user to do this */
     CLI_NOT_EXECUTABLE = 126, /* CMD was found but could not be run */
     CLI_NOT_FOUND = 127,      /* CMD was not found */
     CLI_SIGNAL_BASE = 128,    /* plus n: signal n ended CMD, or the wait for the lock */

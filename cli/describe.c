@@ -46,7 +46,7 @@ void describe_lock(struct json *json, const struct hf_lock_info *info)
     if (info->closed_ns == -1) {
         json_null(json, "closed_ms");
     } else {
-        /* Rounded up, because 0 means that the lock is open. */
+        /* Rounded up, because 0 would mean that no lock-delay keeps the lock closed. */
         json_unsigned(json, "closed_ms",
                       info->closed_ns <= 0 ? 0 : ((uint64_t)info->closed_ns + 999999) / 1000000);
     }

@@ -1,8 +1,8 @@
 /*
- * `holdfast doctor`: its checks and findings. doctor.c has the command and its output. The other
- * files have checks: doctor_silent.c of why no agent answers, doctor_host.c of this host (with or
- * without an agent), doctor_agent.c of the agent's facts about itself and its host, doctor_cell.c
- * of the agent's facts about the cell.
+ * `holdfast doctor`: its checks and findings. doctor.c has the command and its output.
+ * doctor_silent.c finds out why no agent answers. doctor_host.c checks this host, with or without
+ * an agent. doctor_agent.c checks the agent's facts about itself and its host, and doctor_cell.c
+ * its facts about the cell.
  *
  * A finding has the state of one thing that was checked. If that state is not well, it also has the
  * expected state and a remedy. Each check adds at least one finding, so that the output shows all

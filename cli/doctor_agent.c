@@ -13,16 +13,16 @@ enum {
     DISK_FULL_MIB = 16,
     NEAR_PERCENT = 80,
     FULL_PERCENT = 95,
-    /* a value of the fact region_rubbish: there was no memory for a page; 1 means a truncated
-     * region */
+    /* a value of the fact region_rubbish: there was no memory for a page of the region (the value
+     * 1: the region was truncated) */
     REGION_ROOMLESS = 2,
 };
 
 /* an event within the last ten minutes counts as recent */
 static const int64_t lately_ns = 600000000000;
 
-/* Adds the agent's judgement, with the names of its reasons. The findings of the other checks have
- * the texts of most reasons. */
+/* Adds the agent's judgement, with only the names of its reasons, because the findings of other
+ * checks explain most reasons. */
 static void look_at_judgement(struct doctor *doctor)
 {
     const struct judged *judged = &doctor->judged;

@@ -16,7 +16,7 @@ enum {
     TLS_URGENT_DAYS = 3,
 };
 
-/* the longest time that is shown; a longer time is shown as this number */
+/* in seconds: the longest time that is shown; a longer time is shown as this one */
 #define FOREVER_S INT64_C(9000000000)
 
 /* an event within the last ten minutes counts as recent */

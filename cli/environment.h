@@ -1,5 +1,6 @@
 /*
- * CMD reads about its holds in its environment: HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SEQUENCER.
+ * The environment variables that tell CMD about its holds: HOLDFAST_LOCK, HOLDFAST_TOKEN,
+ * HOLDFAST_SEQUENCER.
  */
 #ifndef HOLDFAST_CLI_ENVIRONMENT_H
 #define HOLDFAST_CLI_ENVIRONMENT_H

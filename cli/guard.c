@@ -41,7 +41,8 @@ struct guard {
     bool lost;              /* a hold has ended, and CMD's group was sent SIGTERM */
     hf_lock *reported_lost; /* the lock of the event HF_EVENT_LOST; NULL: there was no such event */
     bool killed;            /* CMD's group was sent SIGKILL */
-    /* if `unguarded`: until when holdfast waits for the end of CMD's group */
+    /* CLOCK_BOOTTIME: if `unguarded`, the time until which holdfast waits for the end of CMD's
+     * group */
     int64_t gone_by_ns;
     bool unguarded;      /* a guard process died, so CMD's group was sent SIGKILL */
     bool reported_alone; /* report_if_alone() has written its line */
@@ -147,8 +148,9 @@ static int64_t kill_delay_ns(const struct guard_options *options)
     return options->lock_delay_ns - options->lock_delay_ns / 10;
 }
 
-/* Sets the time at which the guard processes end the group even if holdfast is stopped. The ends of
- * the hold that no renewal moves determine this time. */
+/* Sets the time at which the guard processes end the group even if holdfast is stopped. Only
+ * --lease and --max-stall end a hold in spite of renewals, so only these two determine this
+ * time. */
 static void guard_limits(struct guard *guard)
 {
     const struct guard_options *options = guard->options;
@@ -368,8 +370,9 @@ static void on_children(struct guard *guard)
             return;
         }
         if (guard_processes_have(&guard->processes, pid)) {
-            /* A guard that exits has ended the group before, at the time that guard_limits() set.
-             * guard_look() then finds why the hold ended. */
+            /* A guard exits by itself only after it has ended the group, at the time that
+             * guard_limits() set: then guard_look() finds out why the hold ended. A guard that a
+             * signal killed has not ended the group. */
             if (guard_processes_ended(&guard->processes, pid, status) && WIFSIGNALED(status)) {
                 guard_unguarded(guard);
             }
@@ -454,7 +457,7 @@ static bool guard_open(struct guard *guard)
     sigaddset(&signals, SIGTSTP);
     sigaddset(&signals, SIGWINCH);
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
-    /* is blocked only so that tcsetpgrp() works, and must not be read */
+    /* SIGTTOU is blocked only so that tcsetpgrp() works; the signalfd must not report it */
     sigdelset(&signals, SIGTTOU);
     guard->event_fd = hf_event_fd(guard->options->held->client);
     guard->fds[FD_SIGNAL].fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -572,7 +575,7 @@ int guard_run(const struct guard_options *options)
         if (status == 0) {
             guard_loop(&guard);
             if (guard.lost) {
-                /* once more: perhaps only processes of another user are left by now */
+                /* once more, because perhaps only processes of another user are left now */
                 report_if_alone(&guard);
             }
             if (guard.lost) {

@@ -11,8 +11,8 @@
  *   |- SIGTERM        |- SIGKILL at the latest            |- the next holder at the earliest
  *
  * The last tenth of the lock-delay is for the difference between the rates of two clocks, and is
- * far longer than the kernel needs to deliver a signal. Before the voter grants the lock to another
- * host, it waits for a lengthened lock-delay, so that the tenth is enough for any max_drift
+ * far longer than the kernel needs to deliver a signal. The coordinator lengthens the lock-delay
+ * before it grants the lock to another host, so that the tenth is enough for any max_drift
  * (rules_closed_ns() in the agent).
  *
  * If holdfast is killed, its two guard processes end CMD's group (guard_process.h).

@@ -178,8 +178,8 @@ static bool start_one(struct guard_processes *guards, int index, int fds[GUARD_F
     return true;
 }
 
-/* Starts a guard with a timer of its own. (The guard closes the timer of the guard before it, which
- * it inherits.) */
+/* Starts a guard with a timer of its own. (The guard inherits the timer of the guard that was
+ * started before it, and closes that timer.) */
 static bool start_with_timer(struct guard_processes *guards, int index, int leader_fd, pid_t leader)
 {
     int fds[GUARD_FD_COUNT] = {[GUARD_LEADER] = leader_fd};

@@ -9,21 +9,22 @@
  * over.
  *
  * A stopped or frozen `holdfast` has not died: the agent still renews the hold, so CMD may go on.
- * But no agent can move three times: the end by --lease, the end by --max-stall without progress,
- * and the time of SIGKILL after a loss. `holdfast` writes the earliest of the three into a page
- * that it shares with the guards, and the guards end the group at that time.
+ * But there are three points in time that no agent can move: the end by --lease, the end by
+ * --max-stall without progress, and the SIGKILL after a loss. `holdfast` writes the earliest of
+ * them into a page that it shares with the guards, and the guards end the group at that time.
  *
  * A guard holds no lock and keeps only its own descriptors. It shares its memory pages with its
  * parent (copy-on-write). It has a session of its own and blocks all signals. So neither the
  * terminal nor a signal to the group of CMD or of `holdfast` ends it; only SIGKILL and SIGSTOP
  * reach it. If a guard is killed, `holdfast` ends the group. If a guard is stopped, `holdfast`
  * continues it. Two guards are necessary because one may be killed together with `holdfast`, or may
- * still be stopped when `holdfast` is killed. If both guards and `holdfast` are killed at once, the
- * parent-death signal ends CMD, but the processes that CMD has started go on.
+ * still be stopped when `holdfast` is killed. If both guards are killed together with `holdfast`,
+ * the parent-death signal ends CMD, but the processes that CMD has started go on.
  *
- * A guard signals CMD's group by a pidfd of the group's leader, because another group may have the
- * group's number by that time. Linux before 6.9 cannot signal a group by a pidfd. On such a kernel
- * a guard uses the number, if no process other than CMD has it (docs/DECISIONS.md).
+ * A guard signals CMD's group by a pidfd of the group's leader, because at the time of the signal
+ * the group's number may belong to another group. Linux before 6.9 cannot signal a group by a
+ * pidfd. On such a kernel a guard uses the number, if no process other than CMD has it
+ * (docs/DECISIONS.md).
  */
 #ifndef HOLDFAST_CLI_GUARD_PROCESS_H
 #define HOLDFAST_CLI_GUARD_PROCESS_H

@@ -1,9 +1,10 @@
 /*
  * `holdfast lock` takes the locks, runs CMD and releases the locks.
  *
- * The order of the steps makes this safe. It blocks signals before it takes a lock, so that none
- * arrives between the take and the start of CMD. It switches the library's events on before a hold
- * begins. It starts CMD only while all holds count. It releases the locks after it has reaped CMD.
+ * The order of the steps makes this safe. The command blocks signals before it takes a lock, so
+ * that no signal arrives between the take and the start of CMD. It switches the library's events on
+ * before a hold begins. It starts CMD only while all holds count. It releases the locks after it
+ * has reaped CMD.
  */
 #include <signal.h>
 #include <stdio.h>

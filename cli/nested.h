@@ -1,7 +1,7 @@
 /*
- * `holdfast lock` inside the CMD of another `holdfast lock` that holds the same lock. The inner
- * command would wait for the outer one for ever. So it is refused, or with --nested runs under the
- * outer hold.
+ * Handles a `holdfast lock` that runs inside the CMD of another `holdfast lock` with the same lock.
+ * The inner command would wait for the outer one for ever. So it is refused, or with --nested runs
+ * under the outer hold.
  *
  * The inner command finds the outer hold in HOLDFAST_LOCK and HOLDFAST_SEQUENCER. A process that
  * CMD left behind still has these variables after the hold has ended. So the inner command asks the

@@ -78,8 +78,8 @@ static int duration_store(const char *where, int64_t *out_ns, const char *given,
                            given, text);
 }
 
-/* Converts a decimal number of seconds such as "10" or "1.5" to nanoseconds, the form that flock(1)
- * accepts. */
+/* Converts a decimal number of seconds, such as "10" or "1.5", to nanoseconds. flock(1) accepts the
+ * same form. */
 static bool seconds_parse(const char *text, int64_t *out_ns)
 {
     static const int64_t second_ns = 1000000000;

@@ -20,13 +20,14 @@ struct socket_path {
     const char *from;
 };
 
-/* Finds the path at which no agent answered. If both default paths are possible, it is the one at
- * which there is a socket. */
+/* Finds the path to name in a report that no agent answers: the path that the user chose, or else a
+ * default path. Chooses the default below XDG_RUNTIME_DIR only if there is a socket at that path
+ * and none at the system's path. */
 void socket_path_find(const struct cli *cli, struct socket_path *out);
 
 /* Fills in *out for `path`, at which an agent answered (hf_socket()). Returns true if that agent is
- * the user's own although the socket of the system's agent exists. Then the system's agent has
- * ended. */
+ * the user's own although the socket of the system's agent exists. In this case the system's agent
+ * has ended. */
 bool socket_path_used(const struct cli *cli, const char *path, struct socket_path *out);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * Takes the locks: see taking.h.
  *
- * A signal does not end the wait of hf_acquire(). So a second thread waits for signals, and calls
- * hf_cancel() when one arrives. hf_cancel() ends only waits that have begun, and hf_acquire_all()
- * waits for one lock after the other. So the thread repeats hf_cancel() until hf_acquire_all() has
- * returned.
+ * A signal does not end the wait of hf_acquire_all(). So a second thread waits for signals, and
+ * calls hf_cancel() when one arrives. hf_cancel() ends only waits that have begun, and
+ * hf_acquire_all() waits for one lock after the other. So the thread repeats hf_cancel() until
+ * hf_acquire_all() has returned.
  */
 #include "taking.h"
 

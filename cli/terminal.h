@@ -2,8 +2,9 @@
  * CMD may need the terminal. CMD runs in a process group of its own, so that holdfast can signal
  * the whole group. But only the foreground group of a terminal can read it and gets its signals. If
  * holdfast was in the foreground with both stdin and stdout on the terminal, CMD's group gets the
- * foreground from the start. In a pipeline (`holdfast lock x -- make | less`) CMD's group gets it
- * when CMD uses the terminal: the kernel then stops CMD with SIGTTIN or SIGTTOU.
+ * foreground from the start. Otherwise, as in a pipeline (`holdfast lock x -- make | less`), the
+ * kernel stops CMD with SIGTTIN or SIGTTOU when CMD uses the terminal, and holdfast gives CMD's
+ * group the foreground only then.
  *
  * The caller must block SIGTTOU, so that tcsetpgrp() works from the background.
  */

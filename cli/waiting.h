@@ -3,9 +3,9 @@
  *
  * A second thread calls hf_why(), because the main thread is in hf_acquire() until it has the lock.
  * The agent may take seconds to answer, or may not answer at all. So the main thread never waits
- * for the second one. When the wait is over, the second thread writes no further line. If it is
- * still in hf_why() when holdfast ends, the client, the locks and the names stay until the process
- * ends.
+ * for the second one. When the wait is over, the second thread writes no further line. If the
+ * second thread is still in hf_why() when the command is over, the client, the locks and the names
+ * must stay until the process ends.
  */
 #ifndef HOLDFAST_CLI_WAITING_H
 #define HOLDFAST_CLI_WAITING_H
@@ -26,8 +26,8 @@ struct waiting;
  * thread. The thread uses the client, the locks and the names of `held`, but not `held` itself. */
 struct waiting *waiting_begin(const struct held *held, enum waiting_lines lines, bool json);
 
-/* To be called when the wait is over. After its return the thread writes no further line. Does not
- * wait for the agent's answer. waiting may be NULL. */
+/* Ends the reports: the thread writes no line after the return of this call. To be called when the
+ * wait is over. Does not wait for the agent's answer. waiting may be NULL. */
 void waiting_end(struct waiting *waiting);
 
 /* To be called after waiting_end(). Frees `waiting`. Returns false if the thread is still asking

@@ -2,10 +2,11 @@
  * `holdfast watch` prints the present state of the locks, and then each change.
  *
  * The watch begins before the first listing, so that no change in between is missed. An event has
- * only the name of a lock, or the watched prefix after too many changes. The command asks for the
- * state of the named lock and prints it, so several queued events of one lock become one line.
- * Without an agent no event can arrive, so the command tries once a second to reach the agent.
- * Afterwards it lists all locks again, because it may have missed changes.
+ * only the name of a lock. After too many changes it has only the watched prefix. The command asks
+ * for the state of the named lock and prints it, so several queued events of one lock become one
+ * line. Without an agent no event can arrive, so the command tries once a second to reach the
+ * agent. When the agent answers again, the command lists all locks, because it may have missed
+ * changes.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /*
- * Writes why a lock was not taken, why `holdfast lock` waits for it, or why it was lost: see
- * hf_why() in holdfast.h. Each report is one line on stderr, either for people or, with --json, a
- * JSON object.
+ * Writes why a lock was not taken, why `holdfast lock` waits for a lock, or why a hold was lost:
+ * see hf_why() in holdfast.h. Each report is one line on stderr, either for people or, with --json,
+ * a JSON object.
  */
 #ifndef HOLDFAST_CLI_WHY_H
 #define HOLDFAST_CLI_WHY_H

@@ -88,7 +88,7 @@ static void pause_us(long us)
  * itself does not depend on it. */
 struct board {
     atomic_ulong done;   /* the number of finished transfers */
-    atomic_int half_way; /* a process between its two writes; 0: none */
+    atomic_int half_way; /* the PID of a process between its two writes; 0: none */
 };
 
 static struct board *board;

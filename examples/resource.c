@@ -8,8 +8,8 @@
  * holds the lock. At exactly that moment A is stopped, as by a debugger, a swapping machine or a
  * paused container. A's lease ends, and B gets the lock and writes. Then A continues, and writes.
  *
- * No lock service can prevent A's late write, and A cannot notice that it is late. The server can
- * refuse the write, by one of two rules:
+ * No lock service can prevent A's late write, and A cannot notice that it is late. But the server
+ * can refuse the write, by the rule "token" or the rule "local":
  *
  *   token  The server remembers the highest token that it has accepted and refuses lower ones. This
  *          rule needs no library and no agent, and works wherever the server runs.
@@ -17,8 +17,8 @@
  *          this lock. For this rule the server need not remember anything, so it may be restarted.
  *          The check sends no message. It refuses A as soon as B has taken the lock, but only if B
  *          is on the server's host.
- *   none   There is no rule, and the server accepts A's stale write. This is the fault that the
- *          other two rules prevent.
+ *   none   The server has no rule and accepts A's stale write. This is the fault that the rules
+ *          "token" and "local" prevent.
  *
  * Exit status: 0 the server accepted or refused A's write as described here, 1 it did not.
  */

@@ -6,9 +6,9 @@
  * mutex.
  *
  * A wait ends when the thread has the lock, at its time-out, or by hf_cancel(). The thread sleeps
- * on futexes in the region. If the session's lease runs out meanwhile, the thread connects to the
- * agent again if the connection is down. It then keeps its position in the queue. If the agent has
- * made a new region, the thread gets a new position.
+ * on futexes in the region. If the session's lease runs out and the connection is down, the thread
+ * connects to the agent again, and keeps its position in the queue. Only if the agent has made a
+ * new region, the thread gets a new position.
  */
 #include "client.h"
 
@@ -44,7 +44,7 @@ static void claim_sleep(hf_lock *lock, int64_t timeout_ns)
 }
 
 /* Returns the result of an acquire by a handle that already holds: 1 if the handle is reentrant and
- * its hold still counts. */
+ * its hold still counts, else an error. */
 static int already(hf_lock *lock)
 {
     struct hold_view view;
@@ -76,8 +76,8 @@ static void claim_begin(hf_lock *lock)
     const struct binding *binding = atomic_load_explicit(&lock->fast_binding, memory_order_relaxed);
     if (binding != NULL) {
         struct hfi_region *region = &binding->map->region;
-        /* seq_cst, both: of this addition and a swap in the fast path, the later one synchronises
-         * with the earlier one */
+        /* seq_cst, both additions: of an addition and a swap of the fast path on the same word or
+         * cell, the later one synchronises with the earlier one */
         atomic_fetch_add(&region->words[binding->slot].word, 0);
         if (binding->seat != HFI_SEAT_NONE) {
             atomic_fetch_add(&hfi_seat(region, binding->seat)->reader, 0);
@@ -266,9 +266,9 @@ struct take {
     enum hf_mode mode;
     const struct wait_limit *limit; /* the time-out; that of a try is TRY_MS */
     struct binding *binding;        /* the present binding */
-    struct binding *lost;           /* a binding with which this take may not wait any more, or
-                                     * NULL */
-    uint64_t ticket;                /* its position in the queue of that binding's slot; 0: none */
+    struct binding *lost;           /* a binding with which this take must not wait any more; NULL:
+                                     * none */
+    uint64_t ticket;                /* the position in the queue of binding->slot; 0: none */
     int64_t pace_ns;
     bool waited;
     struct hfi_held held;
@@ -311,9 +311,9 @@ static enum hfi_outcome take_try(struct take *take)
 }
 
 /*
- * The word names this handle. Returns whether the claimant has the lock. A thread in the fast path
- * may have made the swap of the word; then the swap of that thread's lane.taking decides which of
- * the two threads has the lock.
+ * Returns whether the claimant has the lock, when the word names its handle. A thread in the fast
+ * path may have made the swap of the word. In this case a swap of that thread's lane.taking decides
+ * which of the two threads has the lock.
  */
 static bool take_ours(const struct take *take)
 {
@@ -388,9 +388,10 @@ static bool take_ungranted(const struct take *take)
 }
 
 /*
- * The handle does not own its seat any more: the agent took the client's process for ended, or gave
- * the slot to another lock. The agent must first give a new binding, because a waiter in a seat
- * without an owner is never served. Returns 1 if the take must begin its step again, or an error.
+ * Gets a new binding for a handle that does not own its seat any more, because the agent took the
+ * client's process for ended or gave the slot to another lock. Without a new binding the take
+ * cannot go on: a waiter in a seat without an owner is never served. Returns 1 if the take must
+ * begin its step again, or an error.
  */
 static int take_anew(struct take *take)
 {
@@ -404,7 +405,8 @@ static int take_anew(struct take *take)
 }
 
 /* Makes one step of a take. Returns 0 if the take has the lock, 1 if it must go on, or an error.
- * *outcome: the outcome of the step before, and then that of this step. */
+ * *outcome is the outcome of the step before when the call begins, and of this step when it
+ * returns. */
 static int take_step(struct take *take, enum hfi_outcome *outcome)
 {
     bool try_only = take->limit->try_only;
@@ -430,7 +432,7 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
     case HFI_REFUSED:
         return HF_EBUSY;
     case HFI_UNGRANTED:
-        /* after take_wait(): one SLICE_NS of a try is over; the try keeps its position in the
+        /* if a try was in take_wait(), one SLICE_NS is over, and the try keeps its position in the
          * queue */
         return waits && try_only && !take_ungranted(take) ? HF_EBUSY : 1;
     case HFI_RETIRED:
@@ -498,7 +500,7 @@ static int take_run(struct take *take)
     return result;
 }
 
-/* Gives this thread a lane, if one is left. The caller owns the claim. */
+/* Gives this thread a lane of the handle (client.h), if one is left. The caller owns the claim. */
 static void lane_take(hf_lock *lock)
 {
     uintptr_t self = thread_here();
@@ -584,8 +586,9 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     return result;
 }
 
-/* *asked: the hold that the handle had when it last asked the agent for an exclusive grant; its
- * binding is NULL if the handle has not asked. */
+/* Repeats hfi_upgrade() until it succeeds, the upgrade is impossible, or the limit is over. *asked:
+ * the hold that the handle had when it last asked the agent for an exclusive grant; its binding is
+ * NULL if the handle has not asked. */
 static int upgrade_until(hf_lock *lock, const struct wait_limit *limit, struct hold_view *asked)
 {
     int64_t pace_ns = NS_PER_MS;

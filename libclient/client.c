@@ -5,7 +5,7 @@
  * the nonce of its first WELCOME. If the agent still knows the client (after a restart within the
  * lease, for example), the client's handles are opened again as they were, and its holds go on.
  * Otherwise the holds are lost, and the handles start anew. A call that needs the agent makes the
- * connection. No thread runs in the background for that.
+ * connection. The library has no thread in the background.
  */
 #include "client.h"
 
@@ -93,7 +93,7 @@ static struct socket_identity socket_file(const hf_client *client)
 }
 
 /* Returns whether the socket at the path differs from the socket to which the last HELLO was sent.
- * If it differs, a new agent has made it. */
+ * If they differ, a new agent has made the socket at the path. */
 static bool socket_is_new(const hf_client *client)
 {
     struct socket_identity now = socket_file(client);
@@ -124,8 +124,8 @@ static int connect_to_path(hf_client *client, int *out)
 }
 
 /* Connects to the path at which this client first found an agent. A client that has not found one
- * yet connects to the first path at which an agent listens. So a client never moves to another
- * agent's cell. Returns 0 or an error. */
+ * yet connects to the first path at which an agent listens. So a client never moves from one
+ * default path to the other, where an agent of another cell may listen. Returns 0 or an error. */
 static int connect_to_agent(hf_client *client, int *out)
 {
     struct socket_paths paths;
@@ -190,7 +190,7 @@ static bool label_copy(char *out, struct hfi_text text)
  */
 static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
 {
-    int64_t apart_ns = 0; /* the least distance of the two clocks */
+    int64_t apart_ns = 0; /* the least possible difference between the two clocks */
     if (agents_ns > (uint64_t)now_ns) {
         apart_ns = agents_ns > INT64_MAX ? INT64_MIN : now_ns - (int64_t)agents_ns;
     } else if ((int64_t)agents_ns < client->greeted_ns) {

@@ -126,7 +126,8 @@ struct binding {
     struct hfi_region region; /* a copy of map->region, which saves the fast path a load */
     struct hfi_aim aim;       /* the addresses that the fast path uses, computed in advance */
     const _Atomic uint64_t
-        *wait; /* the seat's futex word in the queue; without a seat a private word that is 0 */
+        *wait; /* the seat's wait cell, its place in the queue; without a seat a private word that
+                * is 0 */
 };
 
 /* The number of lanes of a handle. A thread without a lane uses the slow path. */
@@ -232,7 +233,7 @@ struct watched_prefix {
     char prefix[HFI_NAME_MAX + 1];
 };
 
-/* A known answer of the agent: the region of all names that have this text before their first
+/* A known answer of the agent: the region of all names that have `prefix` before their first
  * '/'. */
 struct namespace_entry {
     struct namespace_entry *next;
@@ -290,7 +291,7 @@ struct hf_client {
     char command[HFI_FRAME_COMMAND_MAX]; /* this process's command line for HELLO; set once */
     uint32_t command_size;
     int refused; /* HF_EFULL: an agent had no room for this connection; else 0 */
-    /* the last packet had a descriptor, and this process has no room for one more */
+    /* the last packet had a descriptor, but this process already has as many as it may have */
     bool no_descriptor;
     bool path_fixed;
     char path[108];

@@ -2,8 +2,8 @@
  * Why a hold ended.
  *
  * The agent notes the reason in the region before it takes a hold away (proto/ending.h). A hold can
- * also end before the agent notes anything: its own limit has passed, or the lease of the host's
- * session has. This file finds these two ends by the clock. It looks for the reason when the
+ * also end before the agent notes anything, because its own limit or the lease of the host's
+ * session is over. This file finds these two ends by the clock. It looks for the reason when the
  * library reports the loss, and keeps the reason in the handle, because the next loss of the lock
  * overwrites the note in the region. The reason is for people and decides nothing.
  */

@@ -49,7 +49,7 @@ static void timer_set(struct events *events, int64_t at_ns)
     struct itimerspec when = {0};
     events->armed_ns = at_ns;
     if (at_ns != INT64_MAX) {
-        /* a value of all zeros, which disarms the timer, stays for INT64_MAX */
+        /* for INT64_MAX `when` stays all zeros, which disarms the timer */
         at_ns = at_ns > 0 ? at_ns : 1;
         when.it_value.tv_sec = at_ns / NS_PER_S;
         when.it_value.tv_nsec = at_ns % NS_PER_S;
@@ -160,7 +160,7 @@ int events_resume(hf_client *client)
         if (error == HF_ENOAGENT || error == HF_EPROTO) {
             return error;
         }
-        /* names may have changed while there was no connection */
+        /* locks may have changed while there was no connection */
         events_changed(client, watch->prefix, watch->size);
     }
     return 0;

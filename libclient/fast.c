@@ -1,7 +1,7 @@
 /*
- * The fast path of hf_acquire() and hf_release(). It is for a lock that this host has a grant for
- * and that nobody else wants, and for a thread that has a lane of the handle (client.h). The take
- * is one swap of the lock word and one reading of the clock. The release is one swap. In any other
+ * The fast path of hf_acquire() and hf_release(). It works only if this host has a grant for the
+ * lock, nobody else wants the lock, and the thread has a lane of the handle (client.h). The take is
+ * one swap of the lock word and one reading of the clock. The release is one swap. In any other
  * case the thread uses the slow path in acquire.c and hold.c.
  *
  * The inline functions of proto/locktake.h do the steps in the region. client.h describes the steps
@@ -33,8 +33,8 @@ FAST struct lock_lane *lane_here(struct hf_lock *lock)
 
 FAST void lane_clear(struct lock_lane *lane)
 {
-    /* release: pairs with the acquire in claim_begin(); at that time the hold is published, or the
-     * take is undone */
+    /* release: pairs with the acquire in claim_begin(); the thread has published its hold, or
+     * undone its take, before this store */
     atomic_store_explicit(&lane->taking, 0, memory_order_release);
 }
 

@@ -4,12 +4,12 @@
  * The region alone determines how long a hold counts (hfi_remaining_ns()). There is one exception:
  * a hold that was reported lost never counts again. A release first compares the lease's deadline
  * with CLOCK_MONOTONIC_COARSE. Reading this clock takes at most a third of the time that
- * CLOCK_BOOTTIME takes. It reads the exact clock only if half of a ttl or less is left, or if the
- * lease was renewed since the offset between the two clocks was measured. An agent renews a lease
- * every third of its ttl, so the margin of half a ttl costs nothing.
+ * CLOCK_BOOTTIME takes. The release reads the exact clock only if half of a ttl or less is left, or
+ * if the lease was renewed after the offset between the two clocks was measured. An agent renews a
+ * lease every third of its ttl, so the margin of half a ttl costs nothing.
  *
  * Nothing bounds the lag of the coarse clock. It moves with the ticks of one processor. That
- * processor may stand still: it is a virtual processor that its host does not run, or its
+ * processor may stand still, because its host does not run it (if it is virtual) or because its
  * interrupts are off. In newer kernels another processor then takes over after five of its own
  * ticks, which is 50 ms at 100 Hz. In older kernels no processor takes over. The coarse clock does
  * not count the time of a suspend, either. So a release can return 0 although the lease is over: if
@@ -178,11 +178,11 @@ static int release_claimed(hf_lock *lock)
     bool mine = outcome == HFI_RELEASED;
     for (size_t i = 0; !mine && i < LOCK_LANES; i++) {
         unsigned turns = 0;
-        /* acquire: pairs with the release store of 0. If the lane's thread freed the word, this
-         * thread now sees its number in ended. */
+        /* acquire: pairs with the release store of 0. After this loop, if the lane's thread freed
+         * the word, this thread sees view.number in ended. */
         while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
                view.number) {
-            give_way(&turns); /* the loop ends with a release */
+            give_way(&turns); /* the loop ends when the lane's thread has finished its release */
         }
     }
     int result = counts && mine ? 0 : HF_ELOST;
@@ -263,11 +263,11 @@ static int downgrade(hf_lock *lock, struct hold_view *view)
     } while (turns < 1000 && hold_judge(lock, view, boottime_ns(), NULL) == HOLD_COUNTS);
     atomic_store_explicit(&lane->changing, 0, memory_order_release);
     for (size_t i = 0; outcome != HFI_HELD && i < LOCK_LANES; i++) {
-        /* acquire: pairs with the release store of 0. If the lane's thread freed the word, this
-         * thread now sees its number in ended. */
+        /* acquire: pairs with the release store of 0. After this loop, if the lane's thread freed
+         * the word, this thread sees view.number in ended. */
         while (atomic_load_explicit(&lock->lanes[i].changing, memory_order_acquire) ==
                view->number) {
-            give_way(&turns); /* the loop ends with a release */
+            give_way(&turns); /* the loop ends when the lane's thread has finished its release */
         }
     }
     return outcome == HFI_HELD ? 0 : hold_held(&lock->hold) ? HF_ELOST : HF_ENOTHELD;

@@ -113,7 +113,7 @@ int lock_open(hf_lock *lock, bool resume)
     struct answer answer;
     int error = client_ask(client, &frame, HFI_FRAME_OPENED, &answer);
     if (error != 0) {
-        /* after any other error the next connection opens the handle */
+        /* after HF_ENOAGENT or HF_EPROTO the next connection opens the handle */
         bool refused = error != HF_ENOAGENT && error != HF_EPROTO;
         if (refused && old != NULL && resume) {
             lock_orphan(lock);
@@ -194,8 +194,8 @@ int lock_seat(hf_lock *lock, bool shared)
     hf_client *client = lock->client;
     int error = 0;
     pthread_mutex_lock(&client->socket_mutex);
-    /* one attempt may fail on a broken connection, the next attempt may only open the handle, and a
-     * third attempt gets the seat */
+    /* the first attempt may fail on a broken connection, the next one may only open the handle, and
+     * a later one gets the seat */
     for (int attempt = 0; attempt < 4; attempt++) {
         if (seat_ready(atomic_load(&lock->binding), shared)) {
             break;
@@ -229,8 +229,8 @@ void lock_free(hf_lock *lock)
     free(lock);
 }
 
-/* A limit must be 0 (none) or at least a millisecond, the unit in which the agent counts. A shorter
- * limit would end each hold before its thread can use it. */
+/* Returns whether a limit is allowed: 0 (none), or at least a millisecond, the unit in which the
+ * agent counts. A shorter limit would end each hold before its thread can use it. */
 static bool limit_good(int64_t limit_ns)
 {
     return limit_ns == 0 || limit_ns >= NS_PER_MS;
@@ -341,7 +341,8 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
 HFI_PUBLIC void hf_close(hf_lock *lock)
 {
     /* In a forked child the lists may be half changed, because a thread of the parent was changing
-     * them at the fork. So this call does nothing there, and hf_disconnect() frees the memory. */
+     * them at the fork. So in a child this call does nothing, and hf_disconnect() frees the
+     * memory. */
     if (lock == NULL || !alive_here(lock->alive)) {
         return;
     }

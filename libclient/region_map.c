@@ -17,8 +17,8 @@
  *    regions again, and looks at the dirty bits of each region that it sends. A thread whose ring
  *    failed, and that then waits, makes that connection before it sleeps (kernel_sleep()).
  *  - The socket is full (EAGAIN). At most one of the unread frames is a request, because a thread
- *    that asks waits for its answer. The others are RING or CLOSE. The agent reads such a frame
- *    after the bit was set, and then looks at all regions of this client.
+ *    that asks waits for its answer. The other unread frames are RING or CLOSE. The agent reads
+ *    them after the bit was set, and each of them makes it look at all regions of this client.
  *  - The agent dies before it has read the ring. Each agent looks at all dirty bits five times in a
  *    ttl.
  */
@@ -62,9 +62,10 @@ void futex_wake_private(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Connects again, so that the agent looks at this client's regions. Does nothing if another thread
- * is using the connection, because that thread notices the loss of the connection itself. Returns
- * true if there is no connection afterwards. */
+/* Connects again if the connection is down, so that the agent looks at this client's regions.
+ * Returns true if there is no connection afterwards. Also returns true, and does nothing, if
+ * another thread is using the connection, because that thread itself notices the loss of the
+ * connection. */
 static bool is_cut_off(struct region_map *map)
 {
     hf_client *client = map->client;

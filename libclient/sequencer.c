@@ -1,7 +1,7 @@
 /*
- * Makes a sequencer from a hold, and has the two checks of a sequencer. The agent does
- * hf_check_sequencer(); hf_check_sequencer_local() compares the token with the highest token of the
- * lock that this host has seen.
+ * Makes a sequencer from a hold, and has the two checks of a sequencer. hf_check_sequencer() asks
+ * the agent. hf_check_sequencer_local() compares the token with the highest token of the lock that
+ * this host has seen.
  *
  * The local check needs the region of the lock's namespace. The agent's configuration decides which
  * namespace a name belongs to. So the client asks the agent once for each text before a name's

@@ -64,9 +64,9 @@ static void copy_text(char *out, size_t size, const char *text)
     snprintf(out, size, "%s", text == NULL ? "" : text);
 }
 
-/* Appends the user's name if the user is of this host and in /etc/passwd, else the number. It does
- * not call getpwuid_r(), because a name service may not answer for minutes, and hf_why() returns
- * within seconds. */
+/* Appends the user's name if the user is of this host and in /etc/passwd, else the number. This
+ * function does not call getpwuid_r(), because a name service may take minutes to answer, and
+ * hf_why() returns within seconds. */
 static void say_user(struct inquiry *inquiry, int64_t uid, bool is_here)
 {
     char room[4096];
@@ -212,7 +212,8 @@ static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
     }
 }
 
-/* Appends whose hold the lock is closed behind, if that hold was on this host. */
+/* Appends how the hold ended whose lock-delay keeps the lock closed, if this host's region has a
+ * note of that. */
 static void say_closing(struct inquiry *inquiry)
 {
     const struct binding *binding = atomic_load(&inquiry->lock->binding);

@@ -231,7 +231,7 @@ static bool check_length(struct hfi_reader *reader, const struct frame_schema *s
     return false;
 }
 
-/* A resumed handle must name the holder id that it was held under. */
+/* Checks what the table cannot: an OPEN that resumes a handle must name the handle's holder id. */
 static bool open_is_whole(const struct hfi_open *open)
 {
     return (open->flags & HFI_OPEN_RESUME) == 0 || open->holder != HFI_HOLDER_NONE;

@@ -196,8 +196,8 @@ bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_firs
         uint64_t token = (seen & HFI_W_TOKEN) > first ? seen & HFI_W_TOKEN : first;
         uint64_t shared = (seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_TOKEN)) | token |
                           (uint64_t)HFI_GRANT_SHARED << HFI_W_MODE_SHIFT;
-        /* seq_cst: after this swap no process takes the lock exclusively, and the agent sends its
-         * message to the quorum only then */
+        /* seq_cst: after this swap no process takes the lock exclusively, and only after it the
+         * agent sends its message to the quorum */
         if (atomic_compare_exchange_strong(word, &seen, shared)) {
             hfi_serve(agent, slot);
             return true;
@@ -217,8 +217,8 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
         uint64_t token = (seen & HFI_W_TOKEN) > floor ? seen & HFI_W_TOKEN : floor;
-        /* a process may have written a token that is too high: then all tokens of the range count
-         * as used */
+        /* if a process has written a token that is too high, all tokens of the range count as
+         * used */
         token = token < last ? token : last;
         uint64_t next = (seen & ~(HFI_W_MODE | HFI_W_TOKEN)) | token |
                         (uint64_t)mode << HFI_W_MODE_SHIFT;
@@ -254,8 +254,8 @@ bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_r
             close_until(agent, slot, closed_until_ns);
             next |= HFI_W_CLOSED;
         }
-        /* seq_cst: the damaged word is no state of the protocol, so only a process that has read it
-         * can still act on it */
+        /* seq_cst, like every change of the word: a process that has read the damaged word fails
+         * with its own swap */
         if (atomic_compare_exchange_strong(word, &seen, next)) {
             *before = seen;
             wake_slot(agent, slot, INT32_MAX);
@@ -305,8 +305,8 @@ bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last
 void hfi_wake_named(const struct hfi_actor *agent, uint32_t seat)
 {
     _Atomic uint32_t *wake = &hfi_seat(agent->region, seat)->wake;
-    /* seq_cst: as in wake_seat(). It always wakes, because a process may have cleared the bit of a
-     * sleeper. */
+    /* seq_cst: as in wake_seat(). This function always wakes, because a process may have cleared
+     * the bit of a sleeper. */
     atomic_fetch_add(wake, 2);
     agent->kernel->wake(agent->kernel->arg, wake, 1);
 }

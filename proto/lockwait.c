@@ -4,11 +4,11 @@
  *
  * A waiter holds if and only if the word names it. It keeps its place in the queue until the hold
  * counts: the readers have left and the lease is in force. So a waiter still has its place if the
- * agent takes the word away before that.
+ * agent takes the word away before the hold counts.
  */
 #include "lockword_private.h"
 
-/* How often a waiter looks at the word before it sleeps. So many looks take about as long as a
+/* How often a waiter looks at the word before it sleeps. 100 looks take about as long as a
  * hand-over between two running processes; docs/results/method.md has the measurements. */
 enum { SPINS = 100 };
 
@@ -438,8 +438,8 @@ enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi
             return HFI_RETIRED;
         }
         if (why == HFI_OCCUPIED && !request->barging) {
-            /* the word is free, but this waiter's ticket is not admitted: serves the queue, so that
-             * it will be */
+            /* the word is free, but this waiter's ticket is not admitted: serving the queue admits
+             * it */
             hfi_serve(actor, request->slot);
             if (admitted(region, request->slot, atomic_load(word), *place) &&
                 !(atomic_load(word) & HFI_W_HOLDER)) {
@@ -506,7 +506,8 @@ static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
         uint64_t seen = atomic_load(word);
         *mine = seen;
         if (hfi_word_holder(seen) == actor->holder) {
-            /* handed over to the wait that this handle had left: the handle may keep the lock */
+            /* the lock was handed over to the wait that this handle had left, so the handle keeps
+             * the lock */
             return HFI_HELD;
         }
         why = obstacle(actor->region, request->slot, seen, false);

@@ -185,11 +185,11 @@ static bool is_stray(const struct hfi_actor *actor, uint32_t seat)
 }
 
 /*
- * A stray is a wait cell with a place in a seat that belongs to no handle. Either its process goes
- * on waiting although the agent regards it as ended, or a process has overwritten the cell. A stray
- * can never be served. Only the agent knows for certain the owner of each seat. So the agent
- * removes the stray from the queue, and wakes the process that may sleep on the seat; that process
- * then gets a new seat.
+ * Returns whether the seat has a stray: a wait cell with a place in the queue, in a seat that
+ * belongs to no handle. Either its process goes on waiting although the agent regards it as ended,
+ * or a process has overwritten the cell. A stray can never be served. Only the agent knows for
+ * certain the owner of each seat. So the agent removes the stray from the queue, and wakes the
+ * process that may sleep on the seat; that process then gets a new seat.
  */
 static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
 {
@@ -405,7 +405,7 @@ static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint
 /*
  * Returns whether a recalled lock may be handed to one more local waiter. The hand-over is counted
  * before the swap, because after the swap the next holder may already hand the lock on. *counted:
- * this release has counted its hand-over, and must not do so again.
+ * this release has already counted its hand-over.
  */
 static bool may_hand_over(const struct hfi_actor *actor, uint32_t slot, uint64_t word,
                           bool *counted)

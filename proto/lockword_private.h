@@ -69,8 +69,7 @@ void wake_seat(const struct hfi_actor *actor, uint32_t seat);
 /* Wakes at most `count` sleepers on slot.wake. */
 void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count);
 
-/* Releases the word if it names `holder` with this token. The actor that does this may be another
- * one. */
+/* Releases the word if it names `holder` with this token. The actor need not be `holder`. */
 enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
                             uint64_t token);
 
@@ -78,7 +77,8 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
                                  uint64_t place, struct hfi_held *held);
 
-/* Clears a counted reader's cell. Returns false if it was not counted. */
+/* Clears the cell of a counted reader. Returns false if the cell was not counted, or has
+ * changed. */
 bool clear_cell(struct hfi_seat *seat, uint64_t cell);
 
 /* Returns whether ticket a comes before ticket b. Tickets wrap. */

@@ -4,7 +4,7 @@
  * The number of items is known only at the end. So the head of their array always has the form with
  * a 16-bit count, which is overwritten at the end. wire_open() decodes all items once into a
  * message that it discards. So wire_next() cannot fail, and nothing has to be stored between the
- * two.
+ * two calls.
  *
  * The first fields are protocol version, cell and sender, in the same form in every version. So an
  * agent can report the name of a sender of another version or another cell.

@@ -10,7 +10,7 @@
  *    function must copy what the program needs later.
  *  - The function must not call the library with the same client.
  *  - Lists are arrays of pointers. In a later version of the library the structs may have more
- *    fields, at their ends. So a program does not use sizeof of these structs.
+ *    fields, at their ends. So a program must not use sizeof of these structs.
  *  - A call asks the agent. It waits for at most 1 s for a connection, and then for at most 5 s for
  *    the answer.
  */

@@ -125,11 +125,11 @@ struct hf_lock_options {
     /* for how long the lock stays closed if the process vanishes while it holds; default 1 s, at
      * most 60 s. Negative (HF_NO_LOCK_DELAY): the lock opens at once */
     int64_t lock_delay_ns;
-    /* a hold ends by itself so long after it began; default: no limit. Less than 1 ms is
-     * HF_EINVAL */
+    /* the time from a hold's beginning until it ends by itself; default: no limit. Less than 1 ms
+     * is HF_EINVAL */
     int64_t lease_ns;
-    /* a hold ends if hf_progress is not called for so long; default: no limit. Less than 1 ms is
-     * HF_EINVAL */
+    /* a hold ends if hf_progress has not been called for this time; default: no limit. Less than 1
+     * ms is HF_EINVAL */
     int64_t max_stall_ns;
 };
 
@@ -141,8 +141,8 @@ struct hf_hold {
      * the acquire of another was called, the later hold's token is not below the earlier one's. A
      * shared hold's token need not be the token of any exclusive hold. */
     uint64_t token;
-    /* CLOCK_BOOTTIME; each renewal of the lease moves the deadline on, which this struct does not
-     * show */
+    /* CLOCK_BOOTTIME: the hold's deadline when it began. Each renewal of the lease moves the
+     * deadline on, but this member stays the same */
     int64_t deadline_ns;
     uint64_t reserved[6]; /* 0; a later version of the library may give these words a meaning */
 };
@@ -165,7 +165,7 @@ enum hf_reason_kind {
     /* why a handle does not get the lock */
     HF_WHY_HELD,    /* agent, pid, uid, command and since_ns describe the first holder */
     HF_WHY_AWAITED, /* no holder is known, and other handles wait for the lock */
-    HF_WHY_CLOSED,  /* a lock-delay goes on; closed_ns is left of it */
+    HF_WHY_CLOSED,  /* a lock-delay keeps the lock closed, for closed_ns more */
     /* no majority of the voters answers this host; text names the voters that do not; since_ns: for
      * how long this host has had no session */
     HF_WHY_NO_MAJORITY,
@@ -188,7 +188,7 @@ struct hf_event {
     hf_lock *lock; /* the handle that the event is about; NULL for HF_EVENT_CHANGED */
     uint64_t token;
     char name[256];
-    /* of HF_EVENT_LOST: why the hold ended, on which hf_why says more. Of other events: 0 */
+    /* of HF_EVENT_LOST: why the hold ended (hf_why says more). Of other events: 0 */
     enum hf_reason_kind why;
     uint32_t unused;      /* 0 */
     uint64_t reserved[5]; /* 0; a later version of the library may give these words a meaning */
@@ -220,14 +220,14 @@ struct hf_reason {
 
 /*
  * Connects to this host's agent. options may be NULL. The caller owns *out, and must pass it to
- * hf_disconnect in the end.
- * HF_ENOAGENT: no agent answered within connect_timeout_ns. HF_EFULL: the agent has no room for one
- * more client, or had no room for one more connection until connect_timeout_ns was over. HF_EINVAL:
- * also if the socket's path has more than 107 bytes. HF_EPROTO: the answer is invalid, or this
- * process is in another time namespace than the agent. In that case their readings of
- * CLOCK_BOOTTIME differ, so deadlines would mean nothing. options->why then has the difference.
- * (The call does not notice a difference smaller than the time of the greeting, which is well below
- * a millisecond on an idle machine.) HF_EVERSION, HF_EACCES, HF_ENOMEM.
+ * hf_disconnect in the end. HF_ENOAGENT: no agent answered within connect_timeout_ns. HF_EFULL: the
+ * agent has no room for one more client, or had no room for one more connection until
+ * connect_timeout_ns was over. HF_EINVAL: also if the socket's path has more than 107 bytes.
+ * HF_EPROTO: the answer is invalid, or this process is in another time namespace than the agent. In
+ * two time namespaces the readings of CLOCK_BOOTTIME differ, so deadlines would mean nothing.
+ * options->why has the difference. (The call does not notice a difference smaller than the time of
+ * the greeting, which is well below a millisecond on an idle machine.) HF_EVERSION, HF_EACCES,
+ * HF_ENOMEM.
  */
 int hf_connect(const struct hf_options *options, hf_client **out);
 
@@ -330,7 +330,7 @@ int hf_cancel(hf_lock *lock);
  * most 5 s for each of two answers. The result is what the agent knows now, which may have changed
  * since the acquire failed. If the agent does not answer, the call succeeds with the reason
  * HF_WHY_NO_AGENT. The text has the name of a user that is in /etc/passwd, and the number of any
- * other, because the call does not wait for a name service.
+ * other user, because the call does not wait for a name service.
  *
  * If the handle's last hold was lost, or does not count now, the result is why that hold ended, and
  * the call does not ask the agent. This is so until the handle takes the lock again, or until
@@ -391,9 +391,9 @@ int hf_watch(hf_client *client, const char *prefix);
 
 /*
  * Ends the hf_watch of exactly that prefix. After this call hf_next_event reports only changes of
- * locks under other watched prefixes. It drops changes for this prefix that are already queued. The
- * call also succeeds if the prefix is not watched, and if the agent does not answer, because the
- * next connection begins without the watch. HF_EINVAL, HF_EFORKED.
+ * locks under other watched prefixes. This call drops queued changes for this prefix. The call also
+ * succeeds if the prefix is not watched, and if the agent does not answer, because the next
+ * connection begins without the watch. HF_EINVAL, HF_EFORKED.
  */
 int hf_unwatch(hf_client *client, const char *prefix);
 

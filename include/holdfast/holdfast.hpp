@@ -305,7 +305,7 @@ class mutex
 
   private:
     holdfast::lock lock_;
-    std::mutex turn_; /* the thread that has the lock holds it, and only that thread uses hold_ */
+    std::mutex turn_; /* held by the thread that has the lock; only that thread uses hold_ */
     hold hold_;
 };
 

@@ -30,7 +30,7 @@ static void bystander_wait(struct scene *scene, struct bystander *who, enum hf_m
     actor_wait(&who->actor, 0, mode);
     who->doing = WAITS;
     who->mode = mode;
-    /* The other bystander may sleep in a wait, but another thread of its process can look. */
+    /* The looker may itself sleep in a wait, but another thread of its process can look. */
     actor_await_waiters(&looker->actor, scene->name, waiters + 1);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The calls of the stepped client, and what others do at that time. There is one scenario for each
- * way through the lock word's protocol.
+ * The calls of the stepped client (the victim), and what other processes do during these calls.
+ * There is one scenario for each way through the lock word's protocol.
  *
  * Two bystanders, `one` and `two`, connect before the victim starts. They hold and wait as the
  * scenario says. The victim prepares (it connects and opens the lock), is single-stepped through
@@ -72,7 +72,7 @@ struct scenario {
 extern const struct scenario scenarios[];
 extern const size_t scenario_count;
 
-/* what the scenarios let a bystander do */
+/* Lets the bystander release its hold. */
 void bystander_release(struct bystander *who);
 
 #endif

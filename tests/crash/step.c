@@ -64,7 +64,7 @@ static long peek(pid_t pid, uint64_t address)
     return word;
 }
 
-/* Replaces one byte of the victim's text. Returns the byte that was there. */
+/* Replaces one byte of the victim's text. Returns the old byte. */
 static uint8_t poke(pid_t pid, uint64_t address, uint8_t byte)
 {
     long word = peek(pid, address);
@@ -105,7 +105,7 @@ static bool sleeps_on_events(pid_t pid)
 /* How a wait for the victim ended. */
 enum stop { STOPPED, ASLEEP };
 
-/* Waits until the victim stops. If tell_sleep is set, it also returns when the victim sleeps on a
+/* Waits until the victim stops. If tell_sleep is set, also returns when the victim sleeps on a
  * futex. */
 static enum stop await_stop(pid_t pid, bool tell_sleep)
 {
@@ -173,7 +173,8 @@ void step_await_begin(pid_t pid)
             strerror(errno));
 }
 
-/* Counts by key, in an open hash table that is large enough for the text of any victim. */
+/* One counter for each key, in an open hash table that is large enough for the text of any
+ * victim. */
 struct counts {
     uint64_t keys[SEEN_SLOTS];
     uint32_t values[SEEN_SLOTS];
@@ -378,7 +379,7 @@ void step_seize(pid_t pid, const char *program, struct step_image *image)
             (unsigned)status);
 }
 
-/* Lets the agent run. Must be called before the event that the agent is to handle. */
+/* Lets the stopped agent run on. */
 static void step_resume(const struct step_image *image)
 {
     REQUIRE(ptrace(PTRACE_CONT, image->pid, NULL, NULL) == 0, "ptrace: %s", strerror(errno));

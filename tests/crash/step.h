@@ -8,9 +8,9 @@
  *
  * A first run single-steps the victim from step_begin() to step_end() and finds the points. Later
  * runs go to their point at full speed, by a breakpoint. If the victim has other threads, a
- * breakpoint in its text would stop those, too. So the test then uses a debug register of the
- * processor, which belongs to one thread. If the kernel offers no debug register, the test
- * single-steps.
+ * breakpoint in its text would stop those threads, too. For such a victim the test uses a debug
+ * register of the processor, which belongs to one thread. If the kernel offers no debug register,
+ * the test single-steps.
  */
 #ifndef TESTS_CRASH_STEP_H
 #define TESTS_CRASH_STEP_H

@@ -3,7 +3,8 @@
  * and is started again with the same state. Afterwards this must be true:
  *
  *  - Holders still hold, with the same token, and got no event. The lease goes on.
- *  - A dead client's lock stays closed for its lock-delay. After that the waiters get it, in order.
+ *  - A dead client's lock stays closed for its lock-delay. After the lock-delay its waiters get the
+ *    lock, in order.
  *  - A client can get a recalled lock again, its waiters are served, and tokens rise.
  *
  * A first, single-stepped run finds the instructions of holdfastd's own text (the cores, the
@@ -300,8 +301,8 @@ static void check_live(struct lane *lane)
             show.waiters);
 }
 
-/* Checks that the new agent has extended the adopted lease. A cell of one host renews with some
- * delay. */
+/* Checks that the new agent extends the adopted lease. The check may have to wait, because a cell
+ * of one host renews with some delay. */
 static void check_renewed(struct lane *lane, int64_t before_ns)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;

@@ -12,9 +12,9 @@
  * lines), each at its first execution in a call of its function. So only the first round of a loop
  * has kill points, for example when the victim spins or scans a queue.
  *
- * A bystander may hold the lock when the victim stops at the point. At every other point the
+ * A bystander may hold the lock when the victim stops at the point. At every second point the
  * bystander releases before the kill, so that the lock may be handed to a process that is about to
- * die. At the other points it releases after the kill. With HOLDFAST_TEST_DEEP=1 all rounds of
+ * die. At the points between, it releases after the kill. With HOLDFAST_TEST_DEEP=1 all rounds of
  * loops have kill points, and each point is taken both ways.
  *
  * Several workers take points at the same time, each with its own lock and bystanders.
@@ -114,7 +114,7 @@ static void victim_run(const struct scenario *scenario, const struct scene *scen
     _exit(0);
 }
 
-/* Starts the victim and stops it at step_begin(). By then each bystander holds or waits as the
+/* Starts the victim and stops it at step_begin(). At that time each bystander holds or waits as the
  * scenario says. */
 static pid_t victim_start(const struct scenario *scenario, struct scene *scene)
 {

@@ -47,8 +47,8 @@ void box_strike(const struct box_strike *strike)
     memcpy(at, &strike->value, strike->width);
 }
 
-/* The code calls this before each atomic operation on a word. Another process may write rubbish
- * into the region first. */
+/* The agent's code calls this before each atomic operation on a word. Carries out the next strike,
+ * if there is one: a process writes rubbish into the region. */
 void sim_point(void)
 {
     if (box == NULL || box->strike_count == 0) {
@@ -547,7 +547,8 @@ static void begin_epoch(void)
     }
 }
 
-/* Starts the agent. Returns false if it cannot start with that region. */
+/* Starts the agent. adopted: it adopts the present region. Returns false if it cannot adopt the
+ * region. */
 static bool start(bool adopted)
 {
     struct message_rules rules;

@@ -374,8 +374,8 @@ static struct box_strike draw_strike(void)
     uint8_t part = draw_byte(&box->draw);
     uint32_t at = draw_below(&box->draw, sizes[part % 8]);
     strike.width = widths[part / 8 % 4];
-    if (part % 8 == 0 || part % 8 == 5) { /* the word of a slot, because its cache line has
-                                           * nothing else */
+    if (part % 8 == 0 || part % 8 == 5) { /* parts 0 and 5 are the slots' cache lines, each of which
+                                           * begins with the lock word */
         at = at / 64 * 64;
         strike.width = 8;
     }

@@ -29,7 +29,8 @@ static int folder_fd = -1;
 static char own_name[REGION_OWN_MAX];
 static char object[REGION_OWN_MAX + 16];
 
-static const char page[] = "page"; /* the name in shared memory, which here is in the same folder */
+static const char page[] = "page"; /* the name of the lease's page, which is in shared memory; here
+                                    * the page is a file in the folder */
 
 static void remove_folder(void)
 {
@@ -139,8 +140,8 @@ static void read_record(const uint8_t *bytes, size_t size)
     client_record_free(&record);
 }
 
-/* Adopts a region. If `cut` is set, the file shrinks to that size after the adoption, and then the
- * agent reads it. */
+/* Adopts a region. If `cut` is set, the file shrinks to `size` bytes after the adoption, and then
+ * the agent reads it. */
 static void adopt_region(const uint8_t *bytes, size_t size, bool cut)
 {
     struct region_file file;

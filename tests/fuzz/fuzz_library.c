@@ -147,7 +147,8 @@ long fuzz_syscall(long number, ...)
     int operation = va_arg(arguments, int);
     va_end(arguments);
     if ((operation & FUTEX_CMD_MASK) == FUTEX_WAIT) {
-        if (draw_byte(&world.draw) % 4 == 0) { /* another event may happen during the sleep */
+        if (draw_byte(&world.draw) % 4 == 0) { /* during the sleep another process may change the
+                                                * region */
             struct strike made = draw_strike();
             strike(&made);
         }

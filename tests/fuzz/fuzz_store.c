@@ -1,7 +1,7 @@
 /*
  * A store that a bad disk or another program has changed: bytes of the whole file, or values of its
- * rows. The agent refuses the store with a line of text. Or this program may have written
- * everything that is read from it, and the cores accept it.
+ * rows. The agent refuses the store with a line of text. Or all values that the agent reads could
+ * have been written by this program, and the cores accept them.
  *
  * The first byte of an input says what is changed (bytes or rows), and which format the store had
  * before. The changes follow: of bytes (three for the offset, one for the value), or of rows (table

@@ -49,8 +49,8 @@ int cli_usage_error(const char *where, const char *format, ...)
     return CLI_USAGE;
 }
 
-/* Checks that the text is visible UTF-8. It uses the decoder of proto/name.c, because other code
- * wrote the text. */
+/* Checks that the text is visible UTF-8. The check uses the decoder of proto/name.c, because the
+ * code that wrote the text uses another decoder. */
 static void check_shown(const char *text, size_t size)
 {
     for (size_t at = 0; at < size;) {

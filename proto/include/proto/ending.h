@@ -49,13 +49,14 @@ void hfi_ending_note_all(const struct hfi_region *region, uint32_t slot,
                          const struct hfi_ending *ending);
 
 /* Reads the note of an exclusive hold (cell is 0), or of the shared hold with that cell in that
- * seat. If there is none, returns false and sets *out to 0, and its uid to -1. */
+ * seat. If there is no such note, returns false and sets out->uid to -1 and the rest of *out to
+ * 0. */
 bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t seat, uint64_t token,
                      uint64_t cell, struct hfi_ending *out);
 
-/* Reads the last note of the slot, of any hold. If there is none, does what hfi_ending_read() does.
- * If this call reads while a note of a second break by the same user overwrites the first, it may
- * return a mixture of both. */
+/* Reads the last note of the slot, whatever hold it is about. Without a note does what
+ * hfi_ending_read() does. If this call reads while a note of a second break by the same user
+ * overwrites the first, it may return a mixture of both. */
 bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_ending *out);
 
 #endif

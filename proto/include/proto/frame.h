@@ -129,7 +129,7 @@ struct hfi_open {
     int64_t lock_delay_ns; /* 0 .. 60 s */
     int64_t lease_ns;      /* 0: none */
     int64_t max_stall_ns;  /* 0: none */
-    /* with RESUME: the handle's holder id, and below its slot and its seat */
+    /* with RESUME: the handle's holder id, and in the next two members its slot and its seat */
     uint32_t holder;
     uint32_t slot;
     uint32_t seat;
@@ -269,9 +269,9 @@ struct hfi_listed_cursor {
 
 /*
  * Decodes size bytes at packet. Returns 0, or -1 with *error filled in. After an error out->kind
- * and out->request have their values if they could be read, so that a DONE can repeat the request's
- * number, and otherwise 0. For LISTED and TOLD the call checks the whole frame and sets *cursor to
- * the first lock or fact. For other kinds cursor may be NULL.
+ * and out->request are set if they could be read, so that a DONE can repeat the request's number;
+ * otherwise they are 0. For LISTED and TOLD the call checks the whole frame and sets *cursor to the
+ * first lock or fact. For other kinds cursor may be NULL.
  *
  * A HELLO or WELCOME of another protocol version is decoded only up to its version; all fields
  * after it are zero. So the caller must look at the version first.
@@ -280,8 +280,8 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
                      struct hfi_listed_cursor *cursor, struct hfi_frame_error *error)
     __attribute__((warn_unused_result));
 
-/* The first returns the next lock, the second the next party of that lock (holders first, then
- * waiters). They return false if there are no more. */
+/* hfi_listed_next_lock() returns the next lock, and hfi_listed_next_party() the next party of that
+ * lock (holders first, then waiters). Both return false if there are no more. */
 bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
 bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
 /* Returns the next fact of TOLD; false if there are no more. */

@@ -144,7 +144,8 @@ static inline struct hfi_aim hfi_aim(const struct hfi_actor *actor, uint32_t slo
 
 /*
  * To be called after the swap. Checks whether the take is a hold. Returns HFI_HELD, HFI_DRAINING
- * (see hfi_try_exclusive()), or why there is no hold; in that last case it has released the word.
+ * (see hfi_try_exclusive()), or why there is no hold; then the word does not name the actor any
+ * more.
  */
 static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
                                               const struct hfi_request *request, struct hfi_aim aim,
@@ -186,8 +187,8 @@ static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
             return HFI_OCCUPIED;
         }
     }
-    /* relaxed: `since` is only shown to people. It is stored only if it changes, because a load
-     * costs less than a store before the next swap. */
+    /* relaxed: `since` is only shown to people. It is stored only if it changes, because the next
+     * swap waits for a store, but not for a load. */
     _Atomic uint32_t *since = &aim.slot->since;
     if (atomic_load_explicit(since, memory_order_relaxed) != since_now(now_ns)) {
         atomic_store_explicit(since, since_now(now_ns), memory_order_relaxed);
@@ -215,8 +216,8 @@ static inline bool hfi_take_plain(struct hfi_aim aim, uint64_t mine, hfi_clock *
     if (!hfi_lease_counts(aim.trust, *lease, now_ns) || atomic_load(aim.word) != mine) {
         return false;
     }
-    /* relaxed: `since` is only shown to people. It is stored only if it changes, because a load
-     * costs less than a store before the next swap. */
+    /* relaxed: `since` is only shown to people. It is stored only if it changes, because the next
+     * swap waits for a store, but not for a load. */
     if (atomic_load_explicit(&aim.slot->since, memory_order_relaxed) != since_now(now_ns)) {
         atomic_store_explicit(&aim.slot->since, since_now(now_ns), memory_order_relaxed);
     }

@@ -233,7 +233,7 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
 /* Opens a closed lock and serves it. */
 void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 
-/* Removes a dead client from the queue, by marking its place LEFT. */
+/* Removes a dead client from the queue, by marking the seat's wait cell LEFT. */
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
 
 /* Passes the lock on if its word names this holder although the holder's wait cell says that it has

@@ -36,8 +36,8 @@ enum {
 #define MESSAGE_SEQUENCE_LIMIT (UINT64_C(1) << 40)
 /* Tokens are from 1 to this limit - 1. */
 #define MESSAGE_TOKEN_LIMIT (UINT64_C(1) << 63)
-/* The limit of a session's epoch is the room for it in a region's header. The limit of a store's
- * commit is within the integers of SQLite. */
+/* A session's epoch must fit into its bits in a region's header, and a store's commit into an
+ * integer of SQLite. */
 #define MESSAGE_EPOCH_LIMIT (UINT32_C(1) << 24)
 #define MESSAGE_COMMIT_LIMIT (UINT64_C(1) << 62)
 #define MESSAGE_GENERATION_LIMIT (UINT32_C(1) << 31)
@@ -199,8 +199,8 @@ static inline bool message_is_relayed(enum message_kind kind)
 struct message_prepare {
     uint64_t ballot;
     struct message_partitions partitions;
-    /* from a voter that starts over. An acceptor does not refuse it because of an owner whose
-     * heartbeat counts, because the sender will not coordinate under this ballot */
+    /* from a voter that starts over, which will not coordinate under this ballot. So an acceptor
+     * promises even a partition whose coordinator's heartbeats count */
     bool rejoin;
 };
 
@@ -220,7 +220,8 @@ struct message_read {
     struct message_name name;
 };
 
-/* higher != 0: the acceptor refuses because of this promise. known: the acceptor has a value. */
+/* higher != 0: the acceptor refuses, because it has promised this ballot. known: the acceptor has a
+ * value. */
 struct message_read_value {
     uint64_t ballot;
     uint64_t higher;
@@ -239,8 +240,8 @@ struct message_accept {
     struct message_value value;
 };
 
-/* higher != 0: the acceptor refuses because of this promise. full: the acceptor refuses because its
- * tables are full. */
+/* higher != 0: the acceptor refuses, because it has promised this ballot. full: the acceptor
+ * refuses because its tables are full. */
 struct message_accepted {
     struct message_order order;
     uint64_t higher;
@@ -256,7 +257,7 @@ struct message_echo {
 
 struct message_renew {
     struct message_agent agent;
-    /* 0: asks for the highest epoch of the agent, which is dead_epoch of the answer */
+    /* 0: the message only asks for the agent's highest epoch, which the answer has as dead_epoch */
     uint32_t epoch;
     uint64_t renewal_id;
     struct message_echo echo; /* the echo of this voter's last acknowledgement */
@@ -363,9 +364,9 @@ struct message_give_back {
 };
 
 /* GRANT and AMENDED: the grant that the host has now. If the host already had a grant, its mode may
- * differ from the requested mode. Then the host gives that grant back and asks again, or amends it.
- * fresh: the grant was made for this very request. If fresh is false, the host had the grant
- * before, or the coordinator does not know. */
+ * differ from the requested mode. In this case the host gives that grant back and asks again, or
+ * amends it. fresh: the grant was made for this very request. If fresh is false, the host had the
+ * grant before, or the coordinator does not know. */
 struct message_grant {
     struct message_agent agent;
     uint32_t epoch;
@@ -451,7 +452,7 @@ struct message_heartbeat {
     /* the number of the last heartbeat that the sender has from the receiver; 0: none */
     uint64_t echo;
     /* a majority has echoed a recent heartbeat of the sender, and the sender goes on coordinating;
-     * if it is false, other voters take the sender's partitions over at once */
+     * if `majority` is false, other voters take the sender's partitions over at once */
     bool majority;
     bool votes;                      /* the sender may vote */
     struct message_partitions owned; /* the partitions that the sender coordinates */
@@ -476,8 +477,8 @@ struct message_member {
 enum message_voter_status {
     MESSAGE_STATUS_OBSERVER = 0, /* the agent is not a voter */
     MESSAGE_STATUS_EMPTY,        /* a voter without a record of stores */
-    /* a voter with the record, which waits until other voters have reported what they have seen of
-     * its store */
+    /* a voter that has the record of stores, and waits until other voters have reported what they
+     * have seen of its store */
     MESSAGE_STATUS_LISTED,
     MESSAGE_STATUS_VOTING,
     MESSAGE_STATUS_REFUSED, /* the voter's store is not the one in the record, or is an old copy */
@@ -554,8 +555,8 @@ struct message_delete {
     uint64_t live;
 };
 
-/* higher != 0: the acceptor refuses because of this promise. missing: the acceptor refuses because
- * it lacks a register. */
+/* higher != 0: the acceptor refuses, because it has promised this ballot. missing: the acceptor
+ * refuses because it lacks a register. */
 struct message_deleted {
     uint64_t ballot;
     uint8_t partition;
@@ -629,8 +630,8 @@ struct message {
     } as;
 };
 
-/* The size of the part of a message that is always zeroed and copied: all but most of the
- * shares. */
+/* The size of the part of a message that is always zeroed and copied. Only shares of a value lie
+ * behind that part. */
 #define MESSAGE_BASE_HELLO (offsetof(struct message, as) + sizeof(struct message_hello))
 #define MESSAGE_BASE_VALUE offsetof(struct message, as.synced.value.shares)
 #define MESSAGE_BASE_SIZE                                                                          \

@@ -192,10 +192,10 @@ struct hfi_seat {
     _Atomic uint32_t since;
     /* if this reader waits for an exclusive grant, identifies its hold: see hfi_ask_upgrade() */
     _Atomic uint32_t upgrade;
-    /* The agent's answer to a try, that the lock is in use elsewhere: the try's place in the queue.
-     * Agents of earlier releases never write it, so a try waits. */
+    /* The agent writes a try's place in the queue here to tell the try that the lock is in use
+     * elsewhere. Agents of earlier releases never do, so a try waits. */
     _Atomic uint64_t refused;
-    /* When the agent last took a hold away in this seat: the reader's cell, and the reason
+    /* The reader's cell of the hold that the agent last took away in this seat, and the reason
      * (ending.h). Agents of earlier releases never write these two. */
     _Atomic uint64_t ended;
     _Atomic uint64_t ending;
@@ -359,8 +359,8 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
 }
 
 /* Returns whether the lease is in force at now_ns. If the caller read the clock before the lease
- * word, the result may be false for a valid lease. hfi_lease_left_ns() reads the clock again in
- * that case. */
+ * word, the result may be false for a valid lease, so hfi_lease_left_ns() reads the clock again
+ * after a result of false. */
 static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
@@ -372,8 +372,8 @@ static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t leas
              lease != atomic_load_explicit(&trust->disbelieved, memory_order_relaxed)));
 }
 
-/* The part of hfi_lease_left_ns() for a lease whose deadline seems too far ahead. Remembers the
- * lease word if its deadline is too far ahead. */
+/* Does hfi_lease_left_ns() for a lease whose deadline seems too far ahead, with a new reading of
+ * the clock. If the deadline is too far ahead, remembers the lease word and returns 0. */
 int64_t hfi_lease_doubt(struct hfi_trust *trust, uint64_t lease);
 
 /* Returns for how long the lease is still in force; 0 or less if it is not in force. */

@@ -31,8 +31,8 @@ enum {
     WIRE_HEADER_ROOM = 256, /* larger than any header */
 };
 
-/* These two convert between the number in a greeting (io/transport.h) and the version of packets.
- * An agent before version 4 always greets with the number 1. */
+/* These two functions convert between the number in a greeting (io/transport.h) and the version of
+ * packets. An agent before version 4 always greets with the number 1. */
 static inline uint32_t wire_greeted_version(uint32_t greeting)
 {
     return greeting <= WIRE_VERSION_OLDEST ? (uint32_t)WIRE_VERSION_OLDEST : greeting;

@@ -35,7 +35,8 @@ static const uint64_t states_max = 100 * 1000 * 1000;
 
 struct view {
     uint8_t at[LOCATIONS_MAX];    /* the oldest message that the thread may still read */
-    uint8_t known[LOCATIONS_MAX]; /* the newest message that happened before, by synchronisation */
+    uint8_t known[LOCATIONS_MAX]; /* the newest message that happens before the thread's next
+                                   * step */
 };
 
 struct message {

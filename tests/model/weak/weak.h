@@ -1,7 +1,7 @@
 /*
  * A litmus test: a few threads of a few atomic operations each, and an outcome that the memory
- * model must forbid. A weakening is the same test with a weaker order. There the outcome must be
- * allowed.
+ * model must forbid. A weakening is the same test with a weaker order of some steps. In a weakening
+ * the outcome must be allowed.
  */
 #ifndef TESTS_MODEL_WEAK_H
 #define TESTS_MODEL_WEAK_H
@@ -37,7 +37,7 @@ struct step {
     enum operation operation;
     enum order order;
     uint8_t location;
-    uint8_t into;              /* the register that the value goes into */
+    uint8_t into;              /* the register that gets the value */
     uint8_t expected_register; /* the register whose value a CAS expects; REGISTERS_MAX: it
                                 * expects `expected` */
     int8_t expected;
