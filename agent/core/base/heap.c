@@ -9,8 +9,8 @@ static void put(struct heap *heap, uint32_t index, struct heap_entry entry)
     heap->indexes[entry.item] = index + 1;
 }
 
-/* Puts the entry into the heap in its order. Starts at `index`, which is free, and moves other
- * entries on the way. */
+/* Puts the entry into the heap. Starts at the free index `index`, and moves other entries until the
+ * heap is in order again. */
 static void settle(struct heap *heap, uint32_t index, struct heap_entry entry)
 {
     while (index > 0 && heap->entries[(index - 1) / 2].when_ns > entry.when_ns) {

@@ -8,7 +8,8 @@
 
 const struct log_rate log_once_a_minute = {.interval_ns = INT64_C(60000000000), .burst = 1};
 
-/* Returns how many lines the subject regained since limit->regained_ns. */
+/* Returns how many lines the limit has regained since regained_ns: one for each interval. If
+ * nothing was logged yet, that is the whole burst. */
 static int64_t regained(const struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
 {
     return limit->regained_ns == 0 ? rate->burst

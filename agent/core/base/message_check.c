@@ -209,7 +209,8 @@ static bool rules_valid(const struct message_rules *rules)
     return true;
 }
 
-/* A voter persists these stores' commits and generations, so it must be able to load them again. */
+/* A voter persists the commit and the generations of a HELLO. So each of them must be below its
+ * limit. Otherwise the voter could not load its store again. */
 static bool stores_valid(const struct message_hello *hello)
 {
     bool valid = hello->seen_commit < MESSAGE_COMMIT_LIMIT &&

@@ -25,7 +25,7 @@ struct name_entry {
     uint32_t reg;
     uint32_t lock;
     uint32_t references : 24; /* 0: free */
-    uint32_t length : 8;      /* in a free entry: some length that needs an entry of this size */
+    uint32_t length : 8;      /* in a free entry: any length whose entry has this size */
     uint8_t bytes[];
 };
 
@@ -90,7 +90,8 @@ static uint64_t whole_word(const uint8_t *bytes)
            (uint64_t)bytes[6] << 48 | (uint64_t)bytes[7] << 56;
 }
 
-/* The byte order of the host must not matter: a name has the same partition on every host. */
+/* The hash must not depend on the host's byte order, because a name has the same partition on every
+ * host. */
 static uint64_t hash_bytes(uint64_t seed, const uint8_t *bytes, size_t length)
 {
     uint64_t hash = seed ^ length;

@@ -37,8 +37,8 @@ void order_insert(struct order *order, uint32_t entry)
     while (*link != 0 && priority(order, *link) >= mine) {
         link = compare(order, *link, name, size) < 0 ? &nodes[*link].right : &nodes[*link].left;
     }
-    /* Splits the subtree below into the entries before the new entry and the entries after the new
-     * entry. */
+    /* The new entry takes the place of the subtree `rest`. Splits that subtree into the entries
+     * before the new entry and the entries behind it. */
     uint32_t rest = *link;
     uint32_t *before = &nodes[entry].left;
     uint32_t *behind = &nodes[entry].right;
@@ -85,8 +85,8 @@ void order_remove(struct order *order, uint32_t entry)
     nodes[entry] = (struct order_node){0, 0};
 }
 
-/* Returns the first entry whose name is above `name`. If least is -1, an entry with an equal name
- * is returned too. Returns 0 if there is none. */
+/* Returns the first entry whose name is above `name`; if least is -1, above or equal to it. Returns
+ * 0 if there is no such entry. */
 static uint32_t first_above(const struct order *order, const void *name, size_t size, int least)
 {
     uint32_t best = 0;

@@ -96,13 +96,13 @@ void author_begin(struct gossip *gossip, uint64_t generation)
                                         (gossip_random(gossip) & mask) | 1;
 }
 
-/* Call it when items of another process of this agent have a higher incarnation than this process.
- * Takes an incarnation above theirs, and publishes all own items anew. */
+/* Takes an incarnation above `incarnation`, and publishes all own items anew. `incarnation` is that
+ * of another process of this agent, and higher than that of this process. */
 static void outbid(struct gossip *gossip, uint64_t incarnation)
 {
     uint64_t generation = incarnation >> GENERATION_SHIFT;
     if (generation == UINT32_MAX) {
-        return; /* no real agent reaches such a number, so the items are forged */
+        return; /* no real agent reaches such a number, so the incarnation is forged */
     }
     author_begin(gossip, generation + 1);
     gossip->authors[SELF].known = 0;
@@ -288,7 +288,7 @@ void view_refresh(struct gossip *gossip, struct gossip_actions *actions)
         }
     }
     for (uint32_t i = 0; i < gossip->authors_used; i++) {
-        gossip->authors[i].known = 0; /* the bits belonged to the old view */
+        gossip->authors[i].known = 0; /* each bit of `known` was about an agent of the old view */
     }
     gossip->view_count = count;
     for (uint32_t i = 0; i < count; i++) {

@@ -187,7 +187,9 @@ static void session_changed(struct gossip *gossip, const struct gossip_event *ev
         (index != NOBODY && gossip->authors[index].dead_epoch >= epoch)) {
         return;
     }
-    (void)put_own(gossip, &item, content_of(&item)); /* if the table is full, people see it later */
+    /* if there is no room, people see the end of the session later, when the agent has been
+     * silent for too long */
+    (void)put_own(gossip, &item, content_of(&item));
     author_dead(gossip, &item.as.dead);
 }
 
@@ -227,7 +229,8 @@ static void unreachable(struct gossip *gossip, const struct gossip_event *event)
 static void tick(struct gossip *gossip, struct gossip_actions *actions)
 {
     if (gossip->exchange_due_ns <= gossip->now_ns) {
-        /* Up to a tenth more or less, so that agents that started together do not stay in step. */
+        /* The pause varies by up to a tenth, so that agents that started together do not stay in
+         * step. */
         int64_t jitter_ms = (int64_t)(gossip_random(gossip) % (GOSSIP_EXCHANGE_MS / 5 + 1)) -
                             GOSSIP_EXCHANGE_MS / 10;
         gossip->exchange_due_ns = gossip->now_ns + (GOSSIP_EXCHANGE_MS + jitter_ms) * MS_NS;

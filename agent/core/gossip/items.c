@@ -1,10 +1,11 @@
 /*
  * The items of all authors, kept within bounds.
  *
- * An item stands in a bucket of its author (for repair, and to be found by its key), and at its
- * topic if it is about a lock. It also stands in two lists. One orders items by age; the oldest
- * items are evicted when room is short. The other list orders items by how often this agent will
- * still pass them on. An item's body lies in chunks, as it arrived.
+ * An item stands in a bucket of its author. Repair compares buckets, and item_find() finds an item
+ * in its bucket. An item about a lock also stands in the list of its topic. Each item stands in a
+ * list by age, too: the oldest items are evicted when room is short. An item that is still passed
+ * on stands in the list of rumours with the same number of repeats. An item's body is stored in
+ * chunks, encoded as in the packet.
  */
 #include "state.h"
 
@@ -90,10 +91,11 @@ static uint32_t changed_take(struct gossip *gossip)
     return index;
 }
 
-/* Drops the list of changes, which nobody reads, and notes that changes were missed. */
+/* Drops the list of changes, because its reader has not read it in time. Notes that changes were
+ * missed. */
 static void changed_drop(struct gossip *gossip)
 {
-    while (gossip->changed.first != 0) { /* each round removes one */
+    while (gossip->changed.first != 0) { /* each pass removes one entry */
         uint32_t index = changed_take(gossip);
         if (gossip->topics[index].items == 0) {
             topic_free(gossip, index);
@@ -169,8 +171,8 @@ bool gossip_changed(struct gossip *gossip, struct message_name *out)
     return true;
 }
 
-/* Adds `by` to the topic's number of items: 1 if the item came, -1 if it went. Leaves out
- * tombstones and this agent's own items, because that number does not include them. */
+/* Adds `by` to topic->foreign: 1 for an item that came, -1 for an item that went. Called only for
+ * items that counts_at_topic(). */
 static void topic_count(struct gossip *gossip, uint32_t index, int by)
 {
     struct topic *topic = &gossip->topics[index];
@@ -264,8 +266,8 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
         if (at->key == key && at->kind == item->kind) {
             size_t size = 0;
             if (at->topic == 0) {
-                /* the names of two agents have one hash: the session of one of the two agents is
-                 * not published */
+                /* An item without a topic is found by its hash alone. If two agents' names have the
+                 * same hash, one agent's DEAD item replaces the other agent's. */
                 return index;
             }
             const uint8_t *name = topic_name(gossip, at->topic, &size);
@@ -362,7 +364,8 @@ static bool make_room(struct gossip *gossip, uint32_t items, uint32_t chunks, ui
     }
 }
 
-/* Makes an item without a body, at its topic and in its bucket. Returns 0 if there is no room. */
+/* Makes an item without a body, and links it into its topic's list and its author's bucket. Returns
+ * 0 if there is no room. */
 static uint32_t item_make(struct gossip *gossip, uint16_t author, const struct gossip_item *content)
 {
     uint32_t topic = 0;

@@ -1,9 +1,10 @@
 /*
  * How gossip spreads: the packets that are sent, and the effects of those that arrive.
  *
- * A digest is answered by a digest and by hashes, hashes by items, and items that were cut off by
- * hashes again (at most REASKS_MAX times in each EXCHANGE). A digest that is an answer gets no
- * digest back. So no packets circulate for ever, whatever a stranger sends.
+ * A digest is answered by a digest and by hashes. Hashes are answered by items. If the items did
+ * not fit, they are answered by hashes again, at most REASKS_MAX times in each EXCHANGE. A digest
+ * that is itself an answer gets no digest back. So no packets circulate for ever, whatever a
+ * stranger sends.
  */
 #include "state.h"
 
@@ -139,9 +140,9 @@ static bool add_digest(struct gossip *gossip, struct gossip_writer *writer, uint
     return gossip_add_digest(writer, &digest);
 }
 
-/* Returns a random agent that has been silent for long but has a connection. If the cell was split,
- * its halves meet again through such an agent. Returns NOBODY if there is none, which is the usual
- * case. */
+/* Returns a random agent that is connected but has been silent for long. If the cell was split, its
+ * halves meet again through such an agent. Returns NOBODY if there is no such agent, which is the
+ * usual case. */
 static uint16_t silent_peer(struct gossip *gossip)
 {
     uint16_t chosen = NOBODY;
@@ -194,9 +195,9 @@ static int64_t then_of(const struct gossip *gossip, uint32_t age_ms)
     return gossip->now_ns - (int64_t)age_ms * MS_NS;
 }
 
-/* Handles an item of this agent that another agent sent and that is newer than what this agent
- * knows. The item is from an earlier process of this agent, or false. Publishes the truth with a
- * higher number. */
+/* Another agent sent an item whose author is this agent, with a higher number than this agent's own
+ * item has. Such an item comes from an earlier process of this agent, or is forged. Publishes the
+ * own item again, with a still higher number. */
 static void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
                           const struct gossip_item *item)
 {
@@ -221,8 +222,7 @@ static void spread_defend(struct gossip *gossip, const struct gossip_stamp *stam
     }
 }
 
-/* Updates the author's entry by an accepted item about the author. The item itself is stored
- * already. */
+/* Updates the author's entry from an item about the author that was just stored. */
 static void item_applied(struct gossip *gossip, uint16_t index, const struct gossip_item *item,
                          int64_t then_ns)
 {
@@ -309,8 +309,9 @@ static void hashes_of(const struct gossip *gossip, uint16_t index, struct gossip
     }
 }
 
-/* For a packet of items that was cut off. Sends this agent's hashes again for each author in the
- * packet, to ask for the items that are still missing. */
+/* For a packet of items from which some items were left out, because they did not fit. Sends this
+ * agent's hashes again for each author in the packet, to ask for the items that are still
+ * missing. */
 static void ask_more(struct gossip *gossip, struct gossip_reader *reader, uint16_t from,
                      struct gossip_actions *actions)
 {
@@ -341,8 +342,8 @@ static void ask_more(struct gossip *gossip, struct gossip_reader *reader, uint16
     packet_send(gossip, actions, &writer, false, &from, 1);
 }
 
-/* Handles a digest. Sends hashes to ask for what is missing here. If the digest is no answer
- * itself, answers it with a digest of what the sender lacks. */
+/* Handles a digest. Sends hashes to ask for the items that this agent lacks. If the digest is not
+ * itself an answer, also sends a digest of what the sender lacks. */
 static void receive_digest(struct gossip *gossip, struct gossip_reader *reader, uint16_t from,
                            bool whole, struct gossip_actions *actions)
 {
@@ -401,7 +402,7 @@ static void receive_digest(struct gossip *gossip, struct gossip_reader *reader, 
 struct gossip_repair {
     struct gossip_writer writer;
     uint16_t to;
-    uint32_t packets; /* how many packets were begun */
+    uint32_t packets; /* the number of packets begun so far */
     bool cut;
 };
 
@@ -440,7 +441,8 @@ static void receive_hashes(struct gossip *gossip, struct gossip_reader *reader, 
         for (uint32_t i = 0; i < hashes.count; i++) {
             theirs[hashes.buckets[i].index] = hashes.buckets[i].hash;
         }
-        /* Begins with a random bucket: if not all items fit, the next repair goes on elsewhere. */
+        /* Begins with a random bucket. If not all items fit, the next repair probably begins with
+         * another bucket. */
         uint32_t at = (uint32_t)(gossip_random(gossip) % GOSSIP_BUCKETS);
         for (uint32_t i = 0; i < GOSSIP_BUCKETS && !repair.cut; i++) {
             uint32_t bucket = (at + i) % GOSSIP_BUCKETS;

@@ -26,10 +26,10 @@ enum {
     SELF = 0,
     NOBODY = 0xffff, /* an author's index that means: no author */
     CHUNK_BYTES = 60,
-    FULL_MS = 30000,    /* items that found no room are not asked for again before this time */
-    SWEEP_ITEMS = 1024, /* how many tombstones are removed at once */
-    REASKS_MAX = 8,     /* how many cut-off repairs may continue in one EXCHANGE */
-    DROPS_MAX = 4096,   /* how many rumours to check in a round for being known to all */
+    FULL_MS = 30000,    /* how long items that found no room are not asked for again */
+    SWEEP_ITEMS = 1024, /* the most tombstones of one list that a tick removes */
+    REASKS_MAX = 8,     /* the most cut-off repairs that continue in one EXCHANGE */
+    DROPS_MAX = 4096,   /* the most rumours that one call of drop_known_rumours() looks at */
     SILENT_EVERY = 8,   /* one exchange in SILENT_EVERY goes also to a silent agent */
     GENERATION_SHIFT = 31,
 };
@@ -57,11 +57,11 @@ struct item {
     int64_t put_ns;   /* when the item's contents were true, by this agent's clock */
     struct link links[LINKS];
     uint32_t topic; /* LOCK: the lock's topic */
-    uint32_t chunk; /* the first chunk of the body; in a free item: the next free one */
+    uint32_t chunk; /* the first chunk of the body; in a free item: the next free item */
     uint32_t bucket_next;
     uint32_t topic_next;
     uint16_t author;
-    uint16_t size; /* the body's bytes */
+    uint16_t size; /* the body's size in bytes */
     uint8_t kind;
     uint8_t age_list;
     uint8_t repeats; /* how often this agent will still pass the item on; also the index of its list
@@ -86,16 +86,16 @@ struct author {
     struct message_agent name; /* length 0: the entry is free */
     char address[MESSAGE_ADDRESS_MAX];
     uint64_t incarnation;  /* 0: nothing is known of the agent yet */
-    uint64_t heartbeat_ms; /* how long its process had run at its last sign of life */
-    int64_t seen_ns;       /* when that sign of life was */
+    uint64_t heartbeat_ms; /* how long the agent's process had run by `seen_ns` */
+    int64_t seen_ns;       /* when the agent gave its last sign of life */
     int64_t made_ns;
-    /* until this time, this agent asks for none of the author's items, because some found no
+    /* until this time, this agent asks for no items of the author, because some items found no
      * room */
     int64_t full_until_ns;
     uint64_t hash; /* the hash of all items of the author */
     struct message_partitions owned;
     int64_t owned_ns; /* when the author published `owned` */
-    uint32_t epoch;   /* of its session, as the agent reports it */
+    uint32_t epoch;   /* the epoch of the agent's session, as the agent reports it */
     uint32_t dead_epoch;
     uint32_t state;
     uint32_t item_count;
@@ -103,9 +103,9 @@ struct author {
     uint16_t hash_next; /* the next author in the same bucket of author_heads */
     uint16_t known;     /* bit i: view[i] has the same items of the author as this agent */
     bool voter;
-    bool peer;                      /* the driver can send to it */
-    bool down;                      /* its connection is broken */
-    bool notified;                  /* the driver has its address */
+    bool peer;                      /* the driver can send to the agent */
+    bool down;                      /* the connection to the agent is broken */
+    bool notified;                  /* the driver has the agent's address */
     bool silent;                    /* the agent had been silent for too long at the last check */
     bool owned_counts;              /* `owned` was published by the author's present process */
     uint32_t first[GOSSIP_BUCKETS]; /* the first item of each bucket */
@@ -138,7 +138,7 @@ struct gossip {
     bool view_stale;
     uint32_t view_count;
     uint16_t view[GOSSIP_VIEW];
-    uint16_t greet; /* an agent that just connected: the next digest goes to it too */
+    uint16_t greet; /* an agent that has just connected; the next digest is also sent to it */
     int64_t now_ns;
     int64_t start_ns;
     int64_t round_due_ns;
@@ -148,7 +148,7 @@ struct gossip {
     uint32_t exchanges;
     uint32_t digest_at; /* the author with which the next digest begins */
     uint32_t mark;
-    uint32_t reasks; /* how many cut-off repairs may still continue in this EXCHANGE */
+    uint32_t reasks; /* the number of cut-off repairs that may still continue in this EXCHANGE */
 };
 
 /* ---- step.c ---- */
@@ -183,12 +183,13 @@ void author_set_address(struct gossip *gossip, uint16_t index, const char *addre
 /* Returns whether the author's items may be shown. */
 bool author_is_valid(const struct gossip *gossip, const struct author *author);
 bool author_is_silent(const struct gossip *gossip, const struct author *author, int64_t now_ns);
-/* Looks at all authors: notes which have fallen silent, and forgets old ones. */
+/* Notes which authors have fallen silent. Removes authors that have been silent for
+ * GOSSIP_FORGET_MS; if the agent is connected, removes only its items. */
 void authors_expire(struct gossip *gossip);
-/* Hands the driver the author's address, if the driver does not have it yet. Returns false if the
- * author's address is not known. */
+/* Tells the driver the author's address, if the driver does not have it yet. Returns false if
+ * gossip does not know the address either. */
 bool author_reach(struct gossip *gossip, uint16_t index, struct gossip_actions *actions);
-/* Chooses anew the agents to send to, if anything has changed. */
+/* Chooses the agents to send to (gossip->view) anew, if view_stale is set. */
 void view_refresh(struct gossip *gossip, struct gossip_actions *actions);
 
 /* ---- items.c ---- */
@@ -197,8 +198,8 @@ uint64_t item_key(const struct gossip_item *item);
 bool item_is_tombstone(const struct gossip_item *item);
 uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct gossip_item *item);
 /*
- * Stores the author's item with the stamp's number, and begins to pass it on. index is the item
- * that it replaces, or 0. Returns false if there is no room; the old item stays.
+ * Stores the author's item with the stamp's number, and begins to pass it on. index is the old item
+ * that the new one replaces, or 0. Returns false if there is no room. The old item then stays.
  */
 bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
               const struct gossip_item *item, const struct gossip_stamp *stamp, const void *body,
@@ -207,7 +208,7 @@ bool item_put(struct gossip *gossip, uint16_t author, uint32_t index,
 void item_renumber(struct gossip *gossip, uint32_t index);
 void items_of_author_free(struct gossip *gossip, uint16_t author);
 void item_rumour(struct gossip *gossip, uint32_t index, uint32_t repeats);
-/* Copies the body to bytes, which has room for GOSSIP_BODY_MAX. Returns its size. */
+/* Copies the body to `bytes`, which has room for GOSSIP_BODY_MAX bytes. Returns the body's size. */
 size_t item_body(const struct gossip *gossip, uint32_t index, uint8_t *bytes);
 void item_stamp(const struct gossip *gossip, uint32_t index, struct gossip_stamp *out);
 void tombstones_expire(struct gossip *gossip);

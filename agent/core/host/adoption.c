@@ -47,16 +47,16 @@ bool host_load_slot(struct host *host, uint32_t index, uint32_t slot, const uint
 }
 
 /*
- * The previous agent may have died before it put the grant in force. Then the word's token is below
- * the grant's range. Raises the token to that range. A process that holds the lock keeps its token.
+ * Raises the word's token to the grant's range. The token is below that range if the previous agent
+ * died before it put the grant in force. A process that holds the lock keeps its token.
  */
 static void token_raise(struct host *host, struct lock_ref at, uint64_t token_first)
 {
     _Atomic uint64_t *word = lock_word(host, at);
     uint64_t floor = (token_first - 1) & HFI_W_TOKEN;
-    for (unsigned tries = 0; tries < 1000; tries++) { /* clients may change the word meanwhile */
+    for (unsigned tries = 0; tries < 1000; tries++) {
         uint64_t seen = atomic_load(word);
-        /* seq_cst: a swap of the word like any other */
+        /* seq_cst, like every swap of the word. The swap fails if a client has changed the word. */
         if ((seen & HFI_W_HOLDER) || (seen & HFI_W_TOKEN) >= floor ||
             atomic_compare_exchange_strong(word, &seen, (seen & ~HFI_W_TOKEN) | floor)) {
             return;
@@ -64,8 +64,8 @@ static void token_raise(struct host *host, struct lock_ref at, uint64_t token_fi
     }
 }
 
-/* Returns whether the value has a grant to this host's session, which goes on. Sets *version to the
- * version of that grant. */
+/* Returns whether the value has a grant of the session that this agent continues. Sets *version to
+ * the version of that grant. */
 static bool own_grant(const struct host *host, const struct message_value *value,
                       struct message_order *version)
 {
@@ -107,8 +107,8 @@ void host_load_grant(struct host *host, const struct message_name *name,
     lock_set_covered_ms(host, at, value->lock_delay_ms);
     lock_set_mode(host, at, shared ? HFI_GRANT_SHARED : HFI_GRANT_EXCLUSIVE);
     lock_set_tokens(host, at, value->token_first, value->token_last);
-    /* A token whose low bits are 0 is never handed out. Readers show the last used token, which is
-     * the first of their range. See grant_apply(). */
+    /* A token whose low bits are 0 is never handed out. Readers have the token that the word shows,
+     * which is the first of their range. See grant_apply(). */
     bool next = shared || !(value->token_first & HFI_W_TOKEN);
     token_raise(host, at, value->token_first + next);
 }
@@ -123,9 +123,10 @@ const char *host_check_region(struct host *host, uint32_t index)
 
 /*
  * Returns the client record for an id that no living process has. With the record, the id's seats
- * end like those of any dead client. Without one, the id would be given to another client while its
- * seats are still there. All such ids share one record, because after many deaths the table may
- * have no room for a record each. *ghost is the record's first id (0: there is none yet).
+ * are buried like those of any dead client. Without a record, the id would be given to another
+ * client while its seats are still there. All such ids share one record, because after many deaths
+ * the table may not have room for a record for each id. *ghost is the record's first id (0: there
+ * is no record yet).
  */
 static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 {
@@ -143,7 +144,7 @@ static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
     return client;
 }
 
-/* Ends what dead processes held and waited for in the seats of one lock. */
+/* Ends the holds and the waits of dead processes in the seats of one lock. */
 static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
                         struct host_actions *actions)
 {
@@ -159,7 +160,7 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
             hfi_bury_waiter(space_actor(host, at.space), walk.seat);
         } else if (hub_has_room(actions)) {
             burial_of_seat(host, client, at, walk.seat, actions);
-        } else { /* too many for this step's actions: the remaining losses get no log line */
+        } else { /* no room for more actions: the remaining losses get no log line */
             uint32_t count = actions->count;
             burial_of_seat(host, client, at, walk.seat, actions);
             actions->count = count;
@@ -168,9 +169,9 @@ static void adopt_seats(struct host *host, struct lock_ref at, uint32_t *ghost,
 }
 
 /*
- * Adopts a lock in a session that goes on. The agent has to ask the quorum which grant the lock
- * has. If the lock's word is in force, no new hold begins until the quorum has answered. If no hold
- * is inside, the agent asks when a process wants the lock.
+ * Adopts a lock of a continued session. Only the quorum knows which grant the lock has. If the word
+ * is in force, no new hold begins until the quorum has answered. If a process holds the lock, the
+ * agent asks the quorum at once. Otherwise it asks when a process wants the lock.
  */
 static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost,
                           struct host_actions *actions)
@@ -180,11 +181,12 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     lock_set_state(host, at, LOCK_ADOPTED);
     mode = mode == HFI_GRANT_SHARED || mode == HFI_GRANT_EXCLUSIVE ? mode : HFI_GRANT_NONE;
     lock_set_mode(host, at, mode);
-    /* The longest lock-delay there is, until the grant's own lock-delay is known. */
+    /* Assumes the longest lock-delay there is, until the grant's own lock-delay is known. */
     lock_set_covered_ms(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
     word_adopt(host, at, MESSAGE_LOCK_DELAY_MAX_MS);
     if (mode != HFI_GRANT_NONE) {
-        /* The recall bit is set before the looks below, so that no hold begins after them. */
+        /* The recall bit is set before adopt_seats() and hfi_retract() look for holds, so that no
+         * hold begins after they have looked. */
         hfi_recall(actor, at.slot, 0);
     }
     adopt_seats(host, at, ghost, actions);
@@ -195,8 +197,9 @@ static void adopt_unknown(struct host *host, struct lock_ref at, uint32_t *ghost
     } else if (hfi_retract(actor, at.slot)) {
         lock_set_mode(host, at, HFI_GRANT_NONE);
         if (mode == HFI_GRANT_EXCLUSIVE) {
-            /* An exclusive grant in force was not given back. A shared one may have been: the AMEND
-             * that made it shared may still be on its way. */
+            /* The word was in force, so an exclusive grant was not given back and is not doubtful.
+             * A shared grant stays doubtful, because the AMEND that made it shared may still be on
+             * its way (rule 22, grants.h). */
             grant_was_in_force(host, at);
         }
     }
@@ -220,7 +223,7 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
         return;
     }
     if (lock_is_granted(host, at) &&
-        /* else the grant was never in force: see grant_apply() */
+        /* a grant that lacks a lock-delay was never put in force: see grant_apply() */
         !grant_lacks_delay(host, at)) {
         word_put_in_force(host, at, 1, actions);
     }
@@ -233,10 +236,10 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
 }
 
 /*
- * Returns whether the note's request goes on. This is so if the slot still has a lock of that name
- * (the namespaces may be configured otherwise now), if this agent knows no grant of it, and if a
- * process waits for it. If this is the cell's only voter, the agent knows all grants, and such a
- * lock is IDLE.
+ * Returns whether the note's request goes on. Three things are needed: the slot still has a lock of
+ * that name (the configured namespaces may have changed), this agent knows no grant of the lock,
+ * and a process waits for the lock. Such a lock is ADOPTED. In a cell of one voter, where this
+ * agent knows all grants, it is IDLE.
  */
 static bool goes_on(const struct host *host, const struct kept_note *note)
 {
@@ -261,7 +264,7 @@ static void go_on(struct host *host, uint32_t index, const struct kept_note *not
     if (request_keep(host, at, index, note->id, note->since_ns) == NULL) {
         kept_forget(host, index);
     } else if (lock_state(host, at) != LOCK_ADOPTED) {
-        /* The agent asks for the grant of an IDLE lock with a note as of an adopted one. */
+        /* An IDLE lock becomes ADOPTED too, so that the agent asks for its grant. */
         lock_set_state(host, at, LOCK_ADOPTED);
     }
 }

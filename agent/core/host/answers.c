@@ -16,17 +16,18 @@
 #include "words.h"
 
 /*
- * The grant's tokens have other high bits than the slot's, so the lock has to move to another slot.
- * The grant is not put in force there at once: if this agent crashed before the new slot is
- * durable, the next agent would issue the tokens twice. So the grant goes back, after the row of
- * the new slot, and the host asks for it again.
+ * The grant's tokens have other high bits than the slot's tokens, so the lock moves to another
+ * slot. The grant is not put in force in the new slot at once. If this agent crashed before the row
+ * of the new slot is durable, the next agent would issue the tokens a second time. So the grant
+ * goes back. The GIVE_BACK leaves when the row is durable, and then the host asks for a grant
+ * again.
  */
 static void grant_move(struct host *host, struct lock_ref at, const struct message_grant *grant,
                        struct host_actions *actions)
 {
     /* If the grant is not fresh, the previous agent may have handed out some of the grant's tokens.
-     * Only the region could tell which, and clients can write there. So all of them count as
-     * used. */
+     * Only the region says which tokens, and clients can write to the region. So all tokens of the
+     * grant count as used. */
     bool fresh = lock_state(host, at) == LOCK_ASKING && grant->fresh;
     bool moved = slot_move(host, &at, actions);
     if (!moved) {
@@ -34,21 +35,21 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
     }
     lock_set_full(host, at, !moved);
     grant_give_back(host, at, grant->version, fresh ? 0 : grant->token_last, actions);
-    /* If no slot is free, the lock asks again with the next renewal. Asking at every ring would
-     * never end. */
+    /* If no slot is free, the host asks for the lock again only at the next renewal. If it asked at
+     * every ring, it would do so without end. */
     if (!moved) {
         pending_resolve(host, at, HF_EFULL);
         attend_reclaim(host, at.space, actions);
     }
 }
 
-/* Returns whether the grant's tokens have other high bits than the slot's. */
+/* Returns whether the grant's tokens have other high bits than the slot's tokens. */
 static bool is_of_other_slot(const struct host *host, struct lock_ref at,
                              const struct message_grant *grant)
 {
     uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
     if (lock_token_last(host, at) != 0) {
-        top = lock_token_last(host, at); /* the agent's own number, rather than the region's */
+        top = lock_token_last(host, at); /* the agent's own number counts, not the region's */
     }
     return top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS;
 }
@@ -61,8 +62,9 @@ static void grant_elsewhere(struct host *host, struct lock_ref at,
         grant_move(host, at, grant, actions);
         return;
     }
-    /* The grant was made exclusive for one of the lock's readers, but a lock leaves its slot only
-     * when no hold is inside. So the readers go on as readers of this slot. */
+    /* The grant was made exclusive because one of the readers wants to write. Its tokens need
+     * another slot, but a lock leaves its slot only when no process holds it. So the grant stays
+     * shared in this slot. */
     lock_set_state(host, at, LOCK_GRANTED);
     lock_set_covered_ms(host, at, grant->lock_delay_ms);
     if (!grant_lacks_delay(host, at)) {
@@ -71,8 +73,8 @@ static void grant_elsewhere(struct host *host, struct lock_ref at,
     grant_attend(host, at, actions);
 }
 
-/* For a lock that another host waits for: limits how often it may still be handed over within this
- * host. */
+/* Sets the recall bit of a lock that another host waits for, and limits how often the lock may
+ * still be handed over within this host. */
 static void recall_word(struct host *host, struct lock_ref at)
 {
     hfi_recall(lock_actor(host, at), at.slot,
@@ -80,9 +82,9 @@ static void recall_word(struct host *host, struct lock_ref at)
 }
 
 /*
- * Returns whether the quorum takes a grant for exclusive that this agent, or the previous one, has
- * made shared. Then the AMEND that makes the grant shared may still arrive. The token that this
- * AMEND names was used, and is in this range.
+ * Returns whether this agent, or the previous agent, has made the grant shared, but the quorum
+ * still says that the grant is exclusive. In that case the AMEND that makes the grant shared may
+ * still arrive at the coordinator. The token that this AMEND names was used, and is in this range.
  */
 static bool stays_shared(const struct host *host, struct lock_ref at,
                          const struct message_grant *grant)
@@ -94,16 +96,15 @@ static bool stays_shared(const struct host *host, struct lock_ref at,
 }
 
 /*
- * Puts a grant, or its next range, in force. If the grant stays shared although the quorum takes it
- * for exclusive, asks for one of two things: that the quorum make it shared (GRANT_NAMES_USED), or
- * the next range, with which the grant can be exclusive (GRANT_NAMES_LAST). No request is under
- * way.
+ * Puts a grant, or its next range, in force. If the grant stays_shared(), also asks the quorum to
+ * make it shared (`naming` is GRANT_NAMES_USED), or asks for the next range, with which the grant
+ * can be exclusive (GRANT_NAMES_LAST). The caller has ended the lock's request.
  */
 static void grant_apply(struct host *host, struct lock_ref at, const struct message_grant *grant,
                         enum grant_naming naming, struct host_actions *actions)
 {
     bool adopted = lock_state(host, at) == LOCK_ADOPTED;
-    /* This comes first, because the word is compared with the numbers of the last grant. */
+    /* word_repair() comes first, because it compares the word with the tokens of the last grant. */
     word_repair(host, at, actions);
     if (is_of_other_slot(host, at, grant)) {
         grant_elsewhere(host, at, grant, actions);
@@ -120,22 +121,24 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
     if (stays && naming == GRANT_NAMES_USED) {
         grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED, GRANT_NAMES_USED, actions);
     } else if (stays && naming == GRANT_NAMES_LAST &&
-               (lock_token_last(host, at) & HFI_W_TOKEN) !=
-                   HFI_W_TOKEN) { /* otherwise the next range needs another slot */
+               (lock_token_last(host, at) & HFI_W_TOKEN) != HFI_W_TOKEN) {
+        /* This range does not end at the last token of the slot, so the next range fits the slot. */
         grant_amend_mode(host, at, 0, MESSAGE_MODE_NONE, GRANT_NAMES_LAST, actions);
     }
     if (grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at)) {
         /* A hold must not begin under a grant that does not cover its lock-delay. So the agent asks
-         * the quorum to cover more. If the word is not open yet, the answer opens it. If the lease
-         * does not last now, the next look at the lock asks. */
+         * the quorum to cover more. If the word is not in force yet, it is put in force when the
+         * answer arrives. If the lease is not safe now, nothing is sent, and the next look at the
+         * lock asks. */
         grant_amend(host, at, 0, false, actions);
         if (grant_lacks_delay(host, at)) {
             return;
         }
     }
     bool covers = grant_longest_known_ms(host, at, 0) <= lock_covered_ms(host, at);
-    /* A word cannot express a token whose low bits are 0, so the next token is the first one.
-     * Readers show the last used token, which is the only one of their range. */
+    /* `first` is the next token to hand out. The word shows the token before it. Readers have the
+     * token that the word shows, so a shared word has to show token_first. A token whose low bits
+     * are 0 is never handed out, so it is skipped. */
     bool next = lock_mode(host, at) == HFI_GRANT_SHARED || !(grant->token_first & HFI_W_TOKEN);
     uint64_t first = grant->token_first + next;
     word_put_in_force(host, at, first, actions);
@@ -144,18 +147,19 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
          * and its OPEN may have been answered after PENDING_ANSWER_MS. Then no new hold begins
          * under this grant: the grant goes back, and the host asks for the lock anew. */
         uint64_t stays = covers ? 0 : HFI_W_RECALL;
-        /* seq_cst: a change of the word like any other; then its waiters are woken */
+        /* seq_cst, like every change of the word; hfi_rouse() then wakes the waiters */
         atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL | stays);
         hfi_rouse(lock_actor(host, at), at.slot);
         hfi_serve(lock_actor(host, at), at.slot);
     }
     if (lock_is_recalled(host, at) && !(atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
-        /* The recall came before the word was in force. This host keeps its turn. */
+        /* The recall came before the word was in force. This host may still hand the lock over
+         * GRANT_HANDOVERS times before the grant goes back. */
         recall_word(host, at);
     }
     pending_resolve(host, at, 0);
     if (lock_is_recalled(host, at) || lock_mode(host, at) == HFI_GRANT_SHARED || adopted ||
-        /* the recall bit was set while the request was under way */
+        /* or the recall bit was set while the request was under way */
         (atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
         grant_attend(host, at, actions);
     }
@@ -164,11 +168,11 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
 }
 
 /*
- * An adopted lock is closed for the longest lock-delay there is. This grant shortens that time to
- * the lock-delay that the grant covers. The grant covers every handle under which the lock was
- * taken, for two reasons: a word is opened only if its grant covers all handles, and a longer
- * lock-delay is asked for before the OPEN is answered. The grant also covers a found hold whose
- * client has not opened the lock again.
+ * An adopted lock is closed for the longest lock-delay there is. The grant shortens that time to
+ * the lock-delay that it covers. It covers the lock-delay of every handle by which the lock may
+ * have been held, for two reasons: a word is put in force only if its grant covers all handles, and
+ * an OPEN with a longer lock-delay is answered only after the quorum was asked to cover it. This is
+ * also true of a handle that this agent made for a found hold.
  */
 static void closing_hasten(struct host *host, struct lock_ref at, const struct message_grant *grant)
 {
@@ -187,14 +191,15 @@ static void closing_hasten(struct host *host, struct lock_ref at, const struct m
     }
 }
 
-/* The quorum still has the previous agent's grant, or has made a new one. */
+/* For an ADOPTED lock: puts in force the grant that the quorum has for it, the previous agent's or
+ * a new one. */
 static void grant_confirm(struct host *host, struct lock_ref at, const struct message_grant *grant,
                           struct host_actions *actions)
 {
     uint64_t word = atomic_load(lock_word(host, at));
     closing_hasten(host, at, grant);
     if (grant->mode == MESSAGE_MODE_SHARED && (word & HFI_W_HOLDER)) {
-        /* a shared word has no holder, so a process wrote over it */
+        /* a shared word names no holder, so a process wrote rubbish into the word */
         lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_DAMAGE);
     }
     grant_apply(host, at, grant, GRANT_NAMES_USED, actions);
@@ -214,8 +219,9 @@ static void granted(struct host *host, const struct message_grant *grant,
         return; /* the grant is of a session that is over, and ended with it */
     }
     if (request == NULL) {
-        /* The answer is late. If this host asks for the lock, or has it, that settles the late
-         * grant. Otherwise no process here wants the grant, and it goes back. */
+        /* This answer is late: its request has ended. If the host has the lock, or another request
+         * for it is under way, the late grant needs nothing. Otherwise no process here wants the
+         * grant, and it goes back. */
         struct lock_ref at = {0};
         if (!lock_find(host, grant->name.bytes, grant->name.length, &at) ||
             lock_state(host, at) == LOCK_IDLE) {
@@ -225,7 +231,9 @@ static void granted(struct host *host, const struct message_grant *grant,
     }
     struct lock_ref at = request_lock(request);
     if (!message_order_before(lock_version(host, at), grant->version)) {
-        return; /* given back since: the request will get another answer */
+        /* this host has given that version back since it asked; the request will get another
+         * answer */
+        return;
     }
     histogram_add(&host->counts.acquire, host->now_ns - request_since_ns(request));
     request_end(host, request);
@@ -251,8 +259,8 @@ static void amended(struct host *host, const struct message_grant *grant,
     if (request != NULL && grant->epoch == host->lease.epoch &&
         message_order_equal(request_terms(request)->version, grant->version)) {
         struct lock_ref at = request_lock(request);
-        /* If the grant is still exclusive after this, then the coordinator, or the voter that
-         * passed the request on, is of a release that does not know token_used. */
+        /* If an AMEND with token_used leaves the grant exclusive, then the coordinator, or the
+         * voter that passed the AMEND on, is of a release that does not know token_used. */
         enum grant_naming naming = request_terms(request)->mode != MESSAGE_MODE_SHARED
                                        ? GRANT_NAMES_USED
                                    : request_terms(request)->has_used ? GRANT_NAMES_LAST
@@ -279,12 +287,13 @@ static void returned(struct host *host, struct request *request, struct host_act
     lock_log(host, actions, "grant_returned", at, 0, 0);
     attend_unwanted(host, at, actions);
     if (lock_is_named(host, at)) {
-        watch_changed(host, at); /* otherwise no process had the lock open, and watchers see no
-                                  * change */
+        /* if the lock lost its name, no process had it open, and watchers see no change */
+        watch_changed(host, at);
     }
 }
 
-/* A recall on behalf of a host that waits. The grant goes back as soon as it is not in use. */
+/* Handles a recall on behalf of a host that waits. The grant goes back as soon as it is not in
+ * use. */
 static void recalled_for_waiter(struct host *host, struct lock_ref at,
                                 const struct message_version *recall, struct host_actions *actions)
 {
@@ -292,24 +301,26 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
     if (lock_state(host, at) == LOCK_RETURNING) {
         request_send(host, request, actions); /* the give-back has not arrived yet, or was lost */
     } else if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE) {
-        lock_set_recalled(host, at, true); /* acted on when the quorum has confirmed the grant */
+        /* the recall takes effect when the quorum has confirmed the grant */
+        lock_set_recalled(host, at, true);
     } else if (lock_state(host, at) == LOCK_ADOPTED && request != NULL &&
                message_order_before(lock_version(host, at), recall->version)) {
-        /* The recall is about the grant that the request under way has brought or will bring. It
-         * arrived before the answer to that request. If the grant is fresh, or is not doubtful,
-         * this host has its turn with it. Otherwise the grant goes back when the answer is here. */
+        /* The recall is about the grant for the request under way, and arrived before that grant.
+         * If the grant is fresh, or not doubtful, this host may use it once it arrives. Otherwise
+         * the grant goes back when it arrives. */
         return;
     } else if (lock_state(host, at) == LOCK_ASKING && !lock_is_recalled(host, at) &&
                message_order_before(lock_version(host, at), recall->version)) {
-        /* The recall has overtaken its grant, and does not cost this host its turn. If the recall
-         * is repeated, the grant may be lost, or may be of another mode than the host asks for by
-         * now. Then the grant goes back. */
+        /* The recall has overtaken its grant. This first recall changes nothing: the host may use
+         * the grant once it arrives. If the recall is repeated, the GRANT message may be lost, or
+         * the grant may have another mode than the host asks for now. So a repeated recall makes
+         * the grant go back. */
         lock_set_recalled(host, at, true);
     } else if (!lock_is_granted(host, at)) {
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
     } else if (!message_order_before(recall->version, lock_version(host, at))) {
-        /* The metric counts each recall once, although recalls are repeated, and the previous agent
-         * may have counted this recall already. */
+        /* Each recall is counted once, although recalls are repeated. The previous agent may have
+         * counted this recall. */
         bool counted = lock_is_recalled(host, at) ||
                        (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
         lock_set_recalled(host, at, true);
@@ -326,8 +337,8 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
     }
 }
 
-/* Answers a recall: the grant is in use. Only the time at which a try elsewhere is answered depends
- * on this message (docs/PROTOCOL.md, rule 35). */
+/* Answers a recall: the grant is in use. Nothing but the time at which another host's try is
+ * answered depends on this message (docs/PROTOCOL.md, rule 35). */
 static void tell_in_use(struct host *host, const struct message_version *recall,
                         struct host_actions *actions)
 {
@@ -343,9 +354,10 @@ static void tell_in_use(struct host *host, const struct message_version *recall,
     amend->in_use = true;
 }
 
-/* A recall on behalf of hosts that only try the lock. If the grant is idle, it goes back. If it is
- * in use, it stays, and this host tells the coordinator so at once. If this host does not know yet,
- * it sends nothing, and those hosts ask again. */
+/* Handles a recall on behalf of hosts that only try the lock. If the grant is idle, it goes back.
+ * If the grant is in use, it stays, and this host tells the coordinator at once that it is in use.
+ * If this host does not know yet whether the grant is in use, it sends nothing, and the hosts that
+ * try ask again. */
 static void recalled_if_idle(struct host *host, struct lock_ref at,
                              const struct message_version *recall, struct host_actions *actions)
 {
@@ -392,9 +404,9 @@ static void recalled(struct host *host, const struct message_version *recall,
     }
 }
 
-/* Goes on after an AMEND was refused. A recall may have come while the AMEND was under way. If the
- * grant is not in force because it needed the AMEND, the grant goes back at once. Otherwise the
- * host would ask for the same AMEND again and again. */
+/* Handles a recall that came while the AMEND was under way that is refused now. If the grant is not
+ * in force, because it needed the AMEND, it goes back at once. Otherwise the host would ask for the
+ * same AMEND again and again. */
 static void attend_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (!lock_is_recalled(host, at)) {
@@ -416,7 +428,7 @@ static void refused(struct host *host, const struct message_refused *refused,
     for (uint32_t i = 0; request == NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         request = request_answered(host, refused->request_id, kinds[i], &refused->name);
     }
-    /* A kept request was not sent yet: the refusal is the answer to the previous agent. */
+    /* A kept request was not sent yet, so this refusal answers the previous agent's message. */
     if (request == NULL || request_is_kept(host, request)) {
         return;
     }
@@ -432,7 +444,7 @@ static void refused(struct host *host, const struct message_refused *refused,
         return;
     }
     if (request_kind(request) == MESSAGE_GIVE_BACK || refused->reason == MESSAGE_REFUSED_RULES) {
-        return; /* the request is sent again at its time, until the session is over */
+        return; /* the request is sent again after its pause, until the session is over */
     }
     struct lock_ref at = request_lock(request);
     bool amends_mode = request_kind(request) == MESSAGE_AMEND &&
@@ -452,8 +464,8 @@ static void refused(struct host *host, const struct message_refused *refused,
         lock_set_state(host, at, LOCK_GRANTED);
         attend_refused(host, at, actions);
     }
-    /* An OPEN of an adopted lock succeeds, because its client may hold the lock. The client then
-     * waits for the grant itself. */
+    /* An OPEN of an ADOPTED lock succeeds although its request was refused, because the client may
+     * hold the lock. If the client wants the grant, it waits for it in the lock's queue. */
     if (!amends_mode) {
         pending_resolve(host, at, lock_state(host, at) == LOCK_ADOPTED ? 0 : HF_EFULL);
     }
@@ -469,7 +481,7 @@ static bool answers(struct host *host, const struct message *message,
         route_learn(host, names_partition(name->bytes, name->length), &message->from);
     }
     /* An answer to a give-back counts even if the namespace is given up, because the host sent the
-     * give-back before. */
+     * give-back before that. */
     bool settled = message->kind == MESSAGE_GIVE_BACK_ACK || message->kind == MESSAGE_REFUSED;
     return ours && (settled || !space_bars_name(host, name));
 }
@@ -481,8 +493,8 @@ void answers_message(struct host *host, const struct message *message, struct ho
     struct request *request = NULL;
     if (host->lease.deadline_ns == 0) {
         /* No majority has renewed this session's epoch yet. An earlier store of this agent may have
-         * used the same epoch, and processes may still hold locks under it (docs/PROTOCOL.md, rule
-         * 19). So nothing is given back. */
+         * used the same epoch, and processes may still hold locks of that epoch (docs/PROTOCOL.md,
+         * rule 19). So nothing is given back. */
         return;
     }
     switch ((int)message->kind) {

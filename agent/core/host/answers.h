@@ -1,9 +1,9 @@
 /*
- * Answers: what the quorum answers about this host's locks (granted, amended, acknowledged,
- * recalled, refused). This module decides whether an answer counts: whether the host acts on it.
- * grants.h says what follows for the lock.
+ * Answers: the quorum's answers about this host's locks (granted, amended, acknowledged, recalled,
+ * refused). An answer counts if the host acts on it, and this module decides which answers count.
+ * grants.h says what a counting answer changes.
  *
- * Rules of docs/PROTOCOL.md that it enforces:
+ * This module enforces these rules of docs/PROTOCOL.md:
  *   9   An answer counts only if it names the request that is under way and the lock's session. A
  *       grant at or below a version that this host gave back does not count.
  *   11  A doubtful grant goes back.

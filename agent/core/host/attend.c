@@ -19,11 +19,12 @@
 enum {
     RECLAIM_SCAN = 256,
     RECLAIM_MAX = 4,
-    LOOK_WALKS = 8, /* what a look at a lock may cost, in walks over its seats */
+    LOOK_WALKS = 8, /* the cost of a look at a lock, in walks over the lock's seats */
 };
 
 struct attend {
-    uint32_t reclaim_hand[HOST_NAMESPACES_MAX]; /* the slot that was looked at last */
+    /* by namespace: the slot that attend_reclaim() looked at last */
+    uint32_t reclaim_hand[HOST_NAMESPACES_MAX];
 };
 
 struct attend *attend_lay_out(struct arena *arena)
@@ -42,7 +43,7 @@ void attend_opening(struct host *host, struct lock_ref at, struct host_actions *
         return;
     }
     if (!(atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-        attend_lock(host, at, actions); /* a give-back may wait for the opening */
+        attend_lock(host, at, actions); /* a give-back may have waited for the lock to open */
         return;
     }
     int64_t until_ns = lock_closed_until_ns(host, at);
@@ -56,8 +57,8 @@ void attend_opening(struct host *host, struct lock_ref at, struct host_actions *
     watch_changed(host, at);
 }
 
-/* Takes the hold away if the word names a holder that cannot hold: a dead process, or an id of no
- * client. */
+/* Takes the hold away if the word names a holder that cannot hold the lock: a dead process, or an
+ * id that no client has. */
 static void attend_holder(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     uint64_t word = atomic_load(lock_word(host, at));
@@ -86,8 +87,8 @@ bool attend_word_is_awaited(const struct host *host, struct lock_ref at)
     if (!(atomic_load(lock_word(host, at)) & (HFI_W_WAITERS | HFI_W_BARGERS))) {
         return false;
     }
-    /* The word's bits stay set when the last process leaves the queue, or a refused try leaves. So
-     * this looks at the queue itself. */
+    /* The word's bits stay set when the last process, or a refused try, leaves the queue. So this
+     * function looks at the queue itself. */
     struct hfi_awaited awaited = hfi_awaited(lock_actor(host, at)->region, at.slot);
     return awaited.waits || awaited.tries;
 }
@@ -168,7 +169,8 @@ void attend_reclaim(struct host *host, uint32_t index, struct host_actions *acti
             slot_unmake(host, at, actions);
             taken++;
         } else if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) == HFI_GRANT_NONE) {
-            grant_ask(host, at, 0, actions); /* asks only to learn which grant the lock has */
+            /* asks in order to learn which grant the lock has, not to get a grant */
+            grant_ask(host, at, 0, actions);
             taken++;
         } else if (lock_state(host, at) == LOCK_GRANTED && hub_lease_is_safe(host) &&
                    !(word & (HFI_W_HOLDER | HFI_W_WAITERS | HFI_W_CLOSED))) {

@@ -17,17 +17,17 @@
 
 enum {
     ZOMBIE_SWEEP_MS = 1000,
-    SCAN_SLOTS = 4096, /* slots looked at in one piece of a scan */
-    HEAL_WALKS = 8,    /* what heal_lock() may cost, in walks over the lock's seats */
+    SCAN_SLOTS = 4096, /* the slots that one piece of a scan looks at */
+    HEAL_WALKS = 8,    /* the cost of heal_lock(), in walks over the lock's seats */
 };
 
 struct burials {
     int64_t sweep_due_ns;
-    uint32_t done;          /* pieces since the last tick */
-    uint32_t hand;          /* the client with which the next step begins */
-    struct id_set *named;   /* by namespace: the ids that the holder records of its region name
-                             * (scratch) */
-    struct lock_ref *scans; /* by client: where its scan goes on */
+    uint32_t done; /* the pieces of burials_work() since the last tick */
+    uint32_t hand; /* the client with which the next step begins */
+    /* by namespace: the ids that are named in the holder records of its region (scratch) */
+    struct id_set *named;
+    struct lock_ref *scans; /* by client: the slot at which the client's scan continues */
 };
 
 struct burials *burials_lay_out(struct arena *arena, const struct host_config *config)
@@ -69,8 +69,8 @@ void burial_free(struct host *host, uint32_t handle)
     }
 }
 
-/* Returns whether the handle can be forgotten at once: it never was in the queue, or is known to
- * have left it. */
+/* Returns whether the handle can be forgotten at once: it was never in the queue, or it has
+ * certainly left the queue. */
 static bool handle_is_clear(const struct host *host, uint32_t handle)
 {
     const struct hfi_region *region = space_region(host, handle_lock(host, handle).space);
@@ -92,7 +92,7 @@ static void burial_retire(struct host *host, uint32_t handle)
     }
 }
 
-/* Finishes a hand-over that a dead process may have left on this lock. */
+/* Finishes the hand-over that a dead process may have begun on this lock. */
 static void heal_lock(struct host *host, struct lock_ref at)
 {
     const struct hfi_actor *actor = lock_actor(host, at);
@@ -106,7 +106,7 @@ static void heal_lock(struct host *host, struct lock_ref at)
     seats_count_walks(host, at, HEAL_WALKS);
 }
 
-/* For a handle that was closed, or whose client is gone: takes away what it held and waited for. */
+/* Ends the hold and the wait of a handle that was closed, or whose client is gone. */
 static void burial_of_handle(struct host *host, uint32_t handle, struct host_actions *actions)
 {
     struct lock_ref at = handle_lock(host, handle);
@@ -120,7 +120,7 @@ static void burial_of_handle(struct host *host, uint32_t handle, struct host_act
     }
     if (seat != HFI_SEAT_NONE) {
         hfi_bury_waiter(actor, seat);
-        /* The word may name the handle although its process never learned that. */
+        /* The word may name the handle although the handle's process has not noticed that yet. */
         hfi_pass_on(actor, at.slot, holder, seat);
     }
     uint64_t word = atomic_load(lock_word(host, at));
@@ -189,7 +189,8 @@ static void collect_named_ids(struct host *host, uint32_t space)
             continue;
         }
         for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
-            /* seq_cst: after the marking of the cell (rule 5); pairs with record_claim() */
+            /* seq_cst: comes after the waiter's cell was marked LEFT (lockword.h, rule 5); pairs
+             * with record_claim() */
             id_set_add(ids, atomic_load(&region->holders[id].handing_to[entry]));
         }
     }
@@ -211,7 +212,7 @@ static bool zombie_is_named(struct host *host, uint32_t handle, struct host_acti
 void burials_sweep(struct host *host, struct host_actions *actions)
 {
     bool full = false;
-    uint64_t collected = 0; /* bit by space */
+    uint64_t collected = 0; /* bits: the namespaces whose named ids are collected */
     host->burials->sweep_due_ns = INT64_MAX;
     if (handles_zombies(host) == 0) {
         return;
@@ -324,8 +325,8 @@ void burial_resumed(struct host *host, uint32_t client)
     }
 }
 
-/* Searches the next slots for seats and holds that a survivor's ids have there without a handle.
- * The survivor has opened everything again, or died before that. */
+/* Searches the next slots for seats and holds that a survivor's ids have without a handle. The
+ * survivor has opened all its locks again, or died before that. */
 static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
     struct lock_ref *scan = &host->burials->scans[client];
@@ -356,7 +357,8 @@ static void burial_piece(struct host *host, uint32_t client, struct host_actions
         scan_piece(host, client, actions);
         return;
     }
-    uint32_t handle = handles_walk_next(host, client); /* burying may free the handle */
+    /* before the burial, which may free the handle */
+    uint32_t handle = handles_walk_next(host, client);
     if (handle != NONE) {
         burial_of_handle(host, handle, actions);
         return;

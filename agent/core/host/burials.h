@@ -2,22 +2,23 @@
  * Burials: the end of a handle, and of a client.
  *
  * Rule 33 (docs/PROTOCOL.md): a client ends in steps. When its socket is closed, the agent takes
- * its holds and waits away (the client is "buried"). Its process may still have the region mapped,
- * so its ids and seats stay its own until the process is dead. If the process connects again, its
- * handles stay until it reports that it has opened everything again (RESUMED), because other
- * threads of it may still wait and take locks by those handles.
+ * the client's holds and waits away (the client is "buried"). The client's process may still have
+ * the region mapped, so the client keeps its ids and seats until the process is dead. If the
+ * process connects again, its old handles stay until it reports that it has opened all its locks
+ * again (RESUMED), because other threads of the process may still wait and take locks by those
+ * handles.
  *
  * Rule 30: a handle is freed only when no holder record names its id any more (lockword.h, rule 5).
- * The ids and the client's record go with the last handle. Otherwise a hand-over that is under way
- * could give the lock to a new process with an old id.
+ * The client's ids and record are freed with its last handle. Otherwise a hand-over that is under
+ * way could give the lock to a new process with an old id.
  *
- * A survivor is a client of the previous agent. The host learns what it has open only when it has
- * connected and opened all of it again (RESUMED). Then, or when it dies, every slot is searched for
- * seats and holds that its ids have without a handle.
+ * A survivor is a client of the previous agent. The host knows all its locks only when it has
+ * connected and opened all of them again (RESUMED). After that, or when the survivor dies, every
+ * slot is searched for seats and holds that the survivor's ids have without a handle.
  *
- * A handle is buried in this order: it leaves the queue, it loses what it holds, and what a dead
- * process left unfinished on that lock is finished. From then on the handle is a zombie. A sweep
- * finds out when nothing can name it any more, and frees it.
+ * A handle is buried in this order: it leaves the queue, it loses its hold, and a hand-over that a
+ * dead process left unfinished on the lock is finished. After that the handle is a zombie. A sweep
+ * frees the zombie when nothing can name it any more.
  *
  * Invariants: no process holds or waits by a handle that is buried. No id is given to another
  * client while a handle, a seat or a holder record has it.
@@ -35,25 +36,26 @@ void burials_init(struct host *host);
 
 /* Begins the client's end: its connection is closed. */
 void burial_hangup(struct host *host, uint32_t client);
-/* Begins the client's end: its process is dead, or it said goodbye. */
+/* Begins the client's end: its process is dead, or the client sent BYE. */
 void burial_death(struct host *host, uint32_t client);
-/* For a client that has opened again all that it had open (RESUMED): takes away the seats and holds
- * that its ids have without a handle. */
+/* For a client that has opened all its locks again (RESUMED): takes away the seats and holds that
+ * the client's ids have without a handle. */
 void burial_resumed(struct host *host, uint32_t client);
-/* Frees the client's record and ids, if the client is gone and nothing names it any more. */
+/* Frees the client's record and ids, if the client is gone and nothing names its ids any more. */
 void burial_forget_if_done(struct host *host, uint32_t client, struct host_actions *actions);
-/* Notes that all that a survivor has open is known now. */
+/* Notes that all handles of a survivor are known now. */
 void burial_client_known(struct host *host, uint32_t client);
 /* Ends a handle that its own client closes (CLOSE). */
 void burial_close(struct host *host, uint32_t handle, struct host_actions *actions);
-/* For a client whose handles are not known: takes away what it held and waited for in this seat. */
+/* For a client whose handles are not known: ends the hold and the wait of this seat. */
 void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint32_t seat,
                     struct host_actions *actions);
 /* Frees a handle that nothing can name any more, and removes every note of it. */
 void burial_free(struct host *host, uint32_t handle);
-/* Takes the handle from its lock, whose region was given up. No process can name the handle. */
+/* Takes the handle from its lock, whose region was given up. No process can use the handle any
+ * more. */
 void burial_region_left(struct host *host, uint32_t handle);
-/* Buries clients in pieces, from where the last step stopped, and sends POKEs. */
+/* Buries clients in pieces, continuing where the last step stopped. Also sends POKEs. */
 void burials_work(struct host *host, struct host_actions *actions);
 /* Begins a new tick, in which burials_work() may do HUB_PIECES_MAX pieces again. */
 void burials_tick(struct host *host);

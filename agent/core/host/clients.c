@@ -10,13 +10,13 @@ struct client {
     uint64_t regions_sent;   /* bit by namespace */
     uint64_t region_request; /* the number of the request that the next REGION answers */
     uint32_t id_count;
-    uint16_t id; /* its first holder id */
+    uint16_t id; /* the client's first holder id */
     struct host_peer peer;
 };
 
-/* The client that has a holder id (its index + 1), and the id that follows in that client's list.
+/* The client that has a holder id, as index + 1, and the id that follows in that client's list.
  * ID_LEAVING: no client has the id any more, but the driver still has a socket, a pidfd or a record
- * under it. */
+ * under the id. */
 enum { ID_LEAVING = UINT16_MAX };
 struct holder_id {
     uint16_t client;
@@ -72,7 +72,7 @@ bool client_may_use_closed(const struct host *host, uint32_t client)
     return !(flags & CLIENT_DEAD) && (!(flags & CLIENT_CONNECTED) || (flags & CLIENT_OPENING));
 }
 
-/* Returns the highest id that every region has a record for. */
+/* Returns a bound: every region has a record for each id below it. */
 static uint32_t id_limit(const struct host *host)
 {
     uint32_t limit = HUB_HOLDER_IDS;
@@ -93,7 +93,7 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
     if (who->id == 0) {
         who->id = (uint16_t)id;
         host->clients->ids[id].next = 0;
-    } else { /* behind the client's first id */
+    } else { /* the new id follows the client's first id */
         host->clients->ids[id].next = host->clients->ids[who->id].next;
         host->clients->ids[who->id].next = (uint16_t)id;
     }
@@ -101,8 +101,8 @@ static void id_give(struct host *host, uint32_t client, uint32_t id)
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (space_is_used(host, i) && !(who->flags & CLIENT_SURVIVOR) &&
             id < space_region(host, i)->holder_count) {
-            /* The last owner of this id may have died in a hand-over. That hand-over was finished
-             * since, so its notes can go. */
+            /* The last owner of this id may have died in a hand-over. The hand-over was finished
+             * before the id became free, so its notes are removed here. */
             struct hfi_holder *record = &space_region(host, i)->holders[id];
             for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
                 atomic_store(&record->handing_to[entry], 0);
@@ -124,7 +124,7 @@ static uint32_t id_find_free(const struct host *host)
     return 0;
 }
 
-/* How many clients and holder ids one account has. Dead and hung-up clients count. */
+/* The numbers of clients and of holder ids that one account has. Dead and hung-up clients count. */
 struct account_usage {
     uint32_t clients;
     uint32_t ids;
@@ -143,14 +143,15 @@ static struct account_usage usage_of(const struct host *host, int64_t account)
     return usage;
 }
 
-/* Returns how much one user other than root may have, so that no user can keep all others out. */
+/* Returns how many of `room` clients, or ids, one user other than root may have. So no user can
+ * keep all others out. */
 static uint32_t half(uint32_t room)
 {
     return (room + 1) / 2;
 }
 
 /* Returns whether the account may have one more id. As long as less than half of all ids are used,
- * no account can have its full share, so the clients need not be counted. */
+ * no account can have used up its half, so the account's ids need not be counted. */
 static bool id_is_left(const struct host *host, int64_t account)
 {
     uint32_t room = id_limit(host) - 1;
@@ -285,7 +286,7 @@ void client_connected(struct host *host, const struct host_event *event,
             return;
         }
         id_give(host, client, id);
-        /* a nonce of 0 means "none" on the wire */
+        /* in frames, a nonce of 0 means that there is none */
         host->clients->table[client].nonce = event->random ? event->random : 1;
     }
     struct client *who = &host->clients->table[client];

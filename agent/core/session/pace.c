@@ -3,7 +3,7 @@
 
 static const int64_t second_ns = 1000000000;
 static const int64_t minute_ns = 60000000000;
-static const int64_t base_ns = 30000000000; /* a reading becomes the newer base after this time */
+static const int64_t base_ns = 30000000000; /* the least time between two bases */
 static const int64_t watch_ns = 10000000000;
 static const int64_t rate_max_ppm = 10000000;
 static const int64_t reading_max_ns = INT64_MAX / 4;
@@ -29,7 +29,7 @@ int64_t recent_worst_ns(const struct recent *recent)
     return recent->count == 0 ? -1 : worst_ns;
 }
 
-/* Returns by how many millionths there_ns is more than here_ns. here_ns is at least a second. */
+/* Returns by how many millionths there_ns exceeds here_ns. here_ns is at least a second. */
 static int64_t ppm_of(int64_t there_ns, int64_t here_ns)
 {
     int64_t ppm = (there_ns - here_ns) / (here_ns / 1000000);

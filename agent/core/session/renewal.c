@@ -12,7 +12,7 @@
 #include "proto/check.h"
 #include "proto/probe.h"
 
-/* the most by which a reported epoch of this agent may be ahead of its own */
+/* how far an epoch that a voter reports may be above this agent's own epoch */
 enum { EPOCHS_FREE = 1 << 20 };
 
 static uint32_t majority(const struct renewal *renewal)
@@ -100,8 +100,8 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     send_round(renewal, now_ns, actions);
 }
 
-/* Extends the deadline by the renewals that a majority has extended, and notes whether a majority
- * has marked the session. */
+/* Moves the deadline to what a majority's extended renewals allow. Notes whether a majority has
+ * marked the session. */
 static void count_votes(struct renewal *renewal)
 {
     uint32_t voters = renewal->config.voter_count;
@@ -149,10 +149,11 @@ static bool find_voter(const struct renewal *renewal, const struct message_agent
 }
 
 /*
- * A voter answered with the highest epoch of this agent that it knows. The agent has to ask,
- * because a store that was lost, or is an old copy, does not know the epochs of its sessions. If an
- * epoch were used twice, the new session would own the locks of the old one. It is enough to ask a
- * majority: for each grant, every majority has a voter that knows the grant's epoch.
+ * Notes a voter's answer: `epoch` is the highest epoch of this agent that the voter knows. The
+ * agent has to ask the voters, because its own store may be new or an old copy, and then lacks the
+ * latest epochs. If an epoch were used twice, the new session would own the locks of the old one.
+ * It is enough to ask a majority: for each grant, every majority has a voter that knows the grant's
+ * epoch.
  */
 static void epoch_reported(struct renewal *renewal, uint32_t voter, uint32_t epoch, int64_t now_ns,
                            struct actions *actions)
@@ -180,7 +181,7 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 {
     const struct message_renew_ack *ack = &message->as.renew_ack;
     uint32_t index = 0;
-    /* A lost session stays lost: the time is checked before a late answer can count. */
+    /* A lost session stays lost. So this check comes before a late answer can extend the lease. */
     renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
     uint32_t asked = renewal->asking ? 0 : renewal->epoch;
     if (renewal->epoch == 0 || renewal->lost || ack->epoch != asked ||
@@ -201,7 +202,9 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
     histogram_add(&renewal->round_trip, now_ns - sent->sent_ns);
     if (renewal->asking) {
         if (ack->dead_epoch > renewal->epoch && ack->dead_epoch - renewal->epoch > EPOCHS_FREE) {
-            return; /* above such an epoch few epochs would be left: see quorum/bounds.h */
+            /* if this agent began above such an epoch, few epochs would be left: see
+             * quorum/bounds.h */
+            return;
         }
         voter->echo = ack->echo; /* with this echo the next renewal extends the lease */
         epoch_reported(renewal, index, ack->dead_epoch, now_ns, actions);
@@ -231,8 +234,8 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 
 /*
  * Returns when the next round is due. While the lease is not safe, a round is due every twelfth of
- * the ttl. A voter may not be able to answer yet if it, or its link, has just come up. The lease
- * should not wait a third of the ttl for such a voter.
+ * the ttl. A voter that has just started, or whose link has just come up, may not answer the first
+ * renewal. The lease should not have to wait a third of the ttl for the next one.
  */
 static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
 {
@@ -242,8 +245,8 @@ static int64_t round_due_ns(const struct renewal *renewal, int64_t now_ns)
     return calm || renewal->next_round_ns < soon_ns ? renewal->next_round_ns : soon_ns;
 }
 
-/* Returns when to send the next early renewal to a voter that is connected but has not answered
- * since. */
+/* Returns when to send the next early renewal to a voter that has not answered since it was
+ * connected. */
 static int64_t ask_due_ns(const struct renewal *renewal, int64_t now_ns)
 {
     int64_t due_ns = INT64_MAX;

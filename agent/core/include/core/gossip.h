@@ -1,7 +1,7 @@
 /*
- * Gossip: people's view of the cell. Holders and waiters on other hosts, sessions that are safe,
- * coordinators, addresses of agents. Nothing here is ever a ground for a decision about a lock: an
- * agent that lies, or a packet from yesterday, can only show people something wrong.
+ * Gossip: what people see of the cell: holders and waiters on other hosts, which sessions are safe,
+ * coordinators, addresses of agents. No decision about a lock depends on gossip: an agent that
+ * lies, or a packet from yesterday, can only show people something wrong.
  *
  * Each agent is the author of its own items. It has an item about itself, and one about each lock
  * that somebody on its host holds or waits for. A voter also has items about the partitions that it
@@ -22,16 +22,16 @@
  *   when the cell changes all the time: FANOUT / ROUND = 30 rumours a second more, and to each of
  *   the 8 digests at most one message of hashes and REPAIR_PACKETS of items.
  * No packet is larger than 8 KiB. A digest takes about 35 bytes for each author. If there are more
- * authors than fit, the next digest begins where the last one ended. So a step looks at no more
- * than n authors, or at one packet. A rumour reaches about (1 + FANOUT) times as many agents each
- * round: n agents in log4(n) rounds (100: 3.3, 1000: 5). It misses an agent with probability
- * e^-(FANOUT * REPEATS * (1 - loss)): at 20 % loss 7e-5. (Epidemics: A. Demers et al., "Epidemic
- * algorithms for replicated database maintenance", 1987.) Peers are the VIEW agents that rendezvous
- * hashing ranks highest for this one among those alive, and this agent answers any sender: so an
- * agent dials about 2 * VIEW others, not n. Now and then an agent also tries one that was silent
- * for long. That is how the halves of a parted cell meet again.
+ * authors than fit, the next digest begins where the last one ended. So a tick looks at no more
+ * than n authors, and any other step at one packet. A rumour reaches about (1 + FANOUT) times as
+ * many agents each round: n agents in log4(n) rounds (100: 3.3, 1000: 5). It misses an agent with
+ * probability e^-(FANOUT * REPEATS * (1 - loss)): at 20 % loss 7e-5. (Epidemics: A. Demers et al.,
+ * "Epidemic algorithms for replicated database maintenance", 1987.) An agent's peers are the VIEW
+ * living agents that rendezvous hashing ranks highest for that agent. An agent answers any sender.
+ * So it has connections to about 2 * VIEW other agents, not to n. Now and then an agent also sends
+ * to an agent that has been silent for long. So the halves of a cell that was split meet again.
  *
- * An agent without a peer sends nothing and wants no tick.
+ * An agent without peers sends nothing and needs no TICK.
  *
  * Pure, as quorum.h says: time and randomness come with the event, memory is one block of the
  * caller's. If a table is full, other authors' tombstones are evicted first, and then other
@@ -67,7 +67,7 @@ enum {
 struct gossip_limits {
     uint32_t agents; /* at most 65000, this agent included */
     uint32_t items;
-    uint32_t chunks; /* of 60 bytes, for the items' bodies; an ordinary lock takes two */
+    uint32_t chunks; /* chunks of 60 bytes for the items' bodies; a lock's body usually takes two */
 };
 
 struct gossip_config {
@@ -82,12 +82,12 @@ struct gossip_config {
 enum gossip_event_kind {
     GOSSIP_START = 1, /* the first event, once */
     GOSSIP_TICK,      /* at gossip_next_tick_ns() or later */
-    GOSSIP_RECEIVED,  /* a packet from agent arrived */
-    /* This agent can send to `agent`, which is a voter of the configuration or has renewed here.
-     * The event comes again when the connection to `agent` was made or broke. */
+    GOSSIP_RECEIVED,  /* a packet from `agent` arrived */
+    /* This agent can send to `agent`, which is a configured voter, or has renewed its session with
+     * this voter. The event is repeated when the connection to `agent` is made or breaks. */
     GOSSIP_PEER,
-    /* Nobody answers at the address of `agent` (GOSSIP_ADDRESS), so the driver sends nothing there
-     * any more. If gossip needs `agent` again, it gives the driver the address again. */
+    /* Nobody answers at the address of `agent` (GOSSIP_ADDRESS), so the driver no longer sends to
+     * `agent`. If gossip needs `agent` again, it gives the driver the address again. */
     GOSSIP_UNREACHABLE,
     /* If `agent` is this agent: the epoch or the state of its session changed. The end of an older
      * epoch is not reported. Otherwise this agent is a voter, and a session of `agent` is over. */
@@ -101,9 +101,9 @@ struct gossip_event {
     /* RECEIVED: the sender; PEER, UNREACHABLE, SESSION: the agent concerned */
     struct message_agent agent;
     union {
-        /* START: the epoch of this agent's session. If it is higher than before a restart, other
-         * agents believe this agent's items at once. Otherwise they do so after this agent has
-         * answered the older items that they remember. */
+        /* START: the epoch of this agent's session. If the epoch is higher than before a restart,
+         * other agents accept this agent's items at once. Otherwise they accept the items only when
+         * this agent has seen the incarnation that they remember, and has taken a higher one. */
         uint32_t epoch;
         struct {
             const unsigned char *bytes; /* borrowed for the step */
@@ -122,7 +122,8 @@ struct gossip_event {
 
 enum gossip_action_kind {
     GOSSIP_SEND = 1, /* bytes for an agent; they may be lost */
-    GOSSIP_ADDRESS,  /* where an agent listens, before anything is sent to it */
+    /* the address at which an agent listens; comes before the first GOSSIP_SEND to it */
+    GOSSIP_ADDRESS,
 };
 
 struct gossip_action {
@@ -130,7 +131,8 @@ struct gossip_action {
     struct message_agent agent;
     union {
         struct {
-            uint32_t offset; /* in gossip_actions.output; several actions may use the same bytes */
+            /* an offset in gossip_actions.output; several actions may share bytes */
+            uint32_t offset;
             uint32_t size;
         } send;
         char address[MESSAGE_ADDRESS_MAX];
@@ -169,8 +171,8 @@ int64_t gossip_next_tick_ns(const struct gossip *gossip);
  * anything to publish. */
 bool gossip_active(const struct gossip *gossip);
 
-/* Publishes what this host knows of a lock now, unless only ages differ from what it published
- * last. Returns false if there is no room; try again later. Call it after START. */
+/* Publishes what this host knows of a lock now. Does nothing if only ages differ from what it
+ * published last. Returns false if there is no room: try again later. Call it after START. */
 bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
     __attribute__((warn_unused_result));
 
@@ -192,7 +194,7 @@ bool gossip_lock_after(const struct gossip *gossip, const void *prefix, size_t p
 /* One other agent's item about a lock. Its times are as of now. */
 struct gossip_view {
     struct message_agent agent;
-    int64_t age_ns; /* since the agent's last sign of life */
+    int64_t age_ns; /* the time since the agent's last sign of life */
     bool valid;     /* false: the agent's session is over, or it was silent for too long */
     struct gossip_lock lock;
 };
@@ -202,13 +204,13 @@ struct gossip_view {
 bool gossip_lock_next(const struct gossip *gossip, const void *name, size_t size, int64_t now_ns,
                       uint32_t *at, struct gossip_view *out);
 
-/* Returns the longest time that passed since an agent's last sign of life. Leaves out agents that
- * were silent for too long. Returns -1 if no other agent remains. */
+/* Returns the time since the last sign of life of the other agent that has been silent longest.
+ * Leaves out agents that have been silent for too long. Returns -1 if no other agent remains. */
 int64_t gossip_age_ns(const struct gossip *gossip, int64_t now_ns);
 
 struct gossip_agent_view {
     struct message_agent name;
-    int64_t age_ns; /* since its last sign of life; -1: there was none yet */
+    int64_t age_ns; /* the time since the agent's last sign of life; -1: there was none yet */
     bool silent;    /* the agent was silent for too long */
     bool dead;      /* a voter reported that the agent's session is over */
     struct gossip_agent agent;
@@ -219,8 +221,9 @@ struct gossip_agent_view {
 bool gossip_agent_next(const struct gossip *gossip, int64_t now_ns, uint32_t *at,
                        struct gossip_agent_view *out);
 
-/* Removes a lock with news from other hosts from the list, and returns its name. An empty name
- * means that changes were missed: look at all locks. Returns false if the list is empty. */
+/* Takes one lock out of the list of locks about which other hosts had news, and sets *out to its
+ * name. An empty name means that changes were missed: look at all locks. Returns false if the list
+ * is empty. */
 bool gossip_changed(struct gossip *gossip, struct message_name *out);
 bool gossip_has_changed(const struct gossip *gossip);
 

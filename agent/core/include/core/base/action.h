@@ -1,9 +1,9 @@
 /*
- * Actions: what a part of the core asks its driver to do. The quorum core uses all of them, the
- * host's side of its session only ACTION_SEND.
+ * Actions: what a core asks its driver to do. The quorum core uses all actions. The renewals of the
+ * host's session (core/session/renewal.h) use only ACTION_SEND.
  *
- * An action to persist stands before every send that depends on it (core/quorum.h says what the
- * driver may do with that).
+ * An action to persist stands in the list before every send that depends on it. core/quorum.h says
+ * in which order the driver has to carry them out.
  */
 #ifndef CORE_BASE_ACTION_H
 #define CORE_BASE_ACTION_H
@@ -20,8 +20,7 @@ enum {
     ACTION_NO_RELAY = 0xff,
 };
 
-/* The durable state. The driver writes rows as the actions say, and loads them at the next
- * start. */
+/* The durable rows. The driver writes them as the actions say, and loads them at the next start. */
 struct quorum_promise {
     struct message_partitions partitions;
     uint64_t ballot;
@@ -33,20 +32,20 @@ struct quorum_register {
     struct message_value value;
 };
 
-/* A partition's checkpoint: how far deletion has gone there. */
+/* A partition's checkpoint: how far the deletion of the partition's idle registers has gone. */
 struct quorum_checkpoint {
     uint32_t partition;
     struct message_checkpoint checkpoint;
 };
 
-/* One line of the record of stores: the store with which that voter votes. */
+/* One line of the record of stores: the store with which the voter votes. */
 struct quorum_member {
     struct message_agent voter;
     struct message_member member;
 };
 
-/* The last commit that was seen of another voter's store. A store that later reports a lower commit
- * is an old copy. */
+/* The last commit that another voter's store has reported. If the store later reports a lower
+ * commit, it is an old copy. */
 struct quorum_seen {
     struct message_agent voter;
     uint64_t store_id[2];
@@ -57,18 +56,18 @@ enum action_kind {
     ACTION_PERSIST_ROUND = 1,  /* the highest round that this voter has used as a coordinator */
     ACTION_PERSIST_PROMISE,    /* one row for each partition of the set */
     ACTION_PERSIST_REGISTER,   /* one row, which replaces the row of that name */
-    ACTION_PERSIST_MARK,       /* one row, which replaces that agent's; epochs only rise */
+    ACTION_PERSIST_MARK,       /* one row, which replaces the row of that agent; epochs only rise */
     ACTION_PERSIST_DELETED,    /* deletes the row of that name, if there is one */
-    ACTION_PERSIST_CHECKPOINT, /* one row, which replaces that partition's */
+    ACTION_PERSIST_CHECKPOINT, /* one row, which replaces the row of that partition */
     ACTION_PERSIST_MEMBER,     /* one row, which replaces that voter's */
     ACTION_PERSIST_SEEN,       /* one row, which replaces that voter's */
-    ACTION_PERSIST_REJOINED,   /* starting over is done: the store votes from now on */
+    ACTION_PERSIST_REJOINED,   /* the store has started over, and votes from now on */
     ACTION_SEND,
     ACTION_LOG, /* a log line */
 };
 
 struct action_send {
-    uint32_t to;   /* an index of an agent (quorum_agent_name()); voters come first */
+    uint32_t to;   /* an agent's index (see quorum_agent_name()); voters have the lowest indexes */
     uint8_t relay; /* the voter that passes the message on, or ACTION_NO_RELAY */
     bool later;    /* not urgent: the driver may send it some milliseconds later, with others */
     struct message message;
@@ -78,8 +77,7 @@ struct action_log {
     const char *event;          /* a static string of docs/LOG.md, for example "voter_refused" */
     struct message_agent agent; /* the agent that the line is about; length 0: none */
     int64_t number;             /* the event's number, see docs/LOG.md; 0: none */
-    bool well;                  /* an operator need not do anything about the event, even if there
-                                 * is a text */
+    bool well;                  /* an operator need not act, even if `text` is not "" */
     char text[256];             /* what an operator has to know and do; may be "" */
 };
 

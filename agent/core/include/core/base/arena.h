@@ -1,6 +1,6 @@
 /*
  * An arena: one block of memory, cut into parts from its beginning. A core's layout function runs
- * twice: first without memory, to learn the size of the block, then with it.
+ * twice: first without memory, to learn the size of the block, then with the block.
  *
  * Pure. The caller owns the memory, and zeroes it.
  */

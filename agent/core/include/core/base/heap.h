@@ -3,8 +3,8 @@
  * chooses, for example an index. Each item is in the heap at most once, with one time. A look at
  * the first item costs the same however many items there are.
  *
- * A binary heap (Williams 1964) that knows the position of each item, so an item is moved or
- * removed without a search.
+ * This is a binary heap (Williams 1964) that knows the position of each item, so an item is moved
+ * or removed without a search.
  *
  * Pure. The caller owns the memory, which is all 0 at first. One thread.
  */
@@ -22,7 +22,7 @@ struct heap_entry {
 };
 
 struct heap {
-    /* borrowed; room for as many items as are ever in the heap at one time */
+    /* borrowed; has room for all items that are in the heap at one time */
     struct heap_entry *entries;
     /* borrowed; by item: its index in entries plus one; 0: the heap does not have it */
     uint32_t *indexes;

@@ -1,6 +1,7 @@
 /*
- * A histogram of durations. Its buckets have fixed bounds: 10 us to 100 s, three to a decade. Its
- * buckets are not cumulative. The code that shows it as a Prometheus histogram adds them up.
+ * A histogram of durations. Its buckets have fixed bounds: 10 us to 100 s, three to a decade. The
+ * buckets are not cumulative. The code that shows the histogram in Prometheus's format adds them
+ * up.
  *
  * Zeroed at first. One thread.
  */
@@ -20,8 +21,8 @@ struct histogram {
 /* The upper bound (inclusive) of a bucket below HISTOGRAM_BOUNDS. */
 int64_t histogram_bound_ns(uint32_t bucket);
 
-/* A negative duration is added as 0. It can arise because two clocks are read one after the
- * other. */
+/* Adds a duration. A negative duration is added as 0: one can arise because two clocks are read one
+ * after the other. */
 void histogram_add(struct histogram *histogram, int64_t duration_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Rate limits of the log. A subject may have `burst` lines at once, and after that one line in each
- * interval. The next line says how often the event has happened since the last line.
+ * Rate limits of the log. An event may have `burst` lines at once, and after that one line in each
+ * interval. Each line says how often the event has happened since the line before.
  *
  * A table has a limit for each agent, so that the lines about one agent do not use up those about
  * another agent. At most LOG_LIMIT_AGENTS agents get lines in a minute, because without TLS a
@@ -25,7 +25,7 @@ struct log_rate {
 extern const struct log_rate log_once_a_minute;
 
 struct log_limit {
-    int64_t regained_ns; /* when it last regained a line; 0: nothing was logged yet */
+    int64_t regained_ns; /* when the limit last regained lines; 0: nothing was logged yet */
     uint32_t spent;      /* lines of the burst that are used up */
     uint32_t left_out;   /* events since the last line */
 };
@@ -45,8 +45,8 @@ struct log_limits {
 uint32_t log_limit_add(struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
     __attribute__((warn_unused_result));
 
-/* For events about an agent, whose name must not be empty, or about a voter, given by its index.
- * They are log_limit_add() with log_once_a_minute. */
+/* Do what log_limit_add() does with log_once_a_minute, for an event about an agent (whose name must
+ * not be empty) or about a voter (an index). Each agent and each voter has its own limit. */
 uint32_t log_limits_add(struct log_limits *limits, const struct message_agent *agent,
                         int64_t now_ns) __attribute__((warn_unused_result));
 uint32_t log_limits_add_voter(struct log_limits *limits, uint32_t voter, int64_t now_ns)

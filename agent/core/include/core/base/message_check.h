@@ -1,7 +1,7 @@
 /*
- * Checks that a message from any sender is well-formed. They refuse only values that a core could
- * not handle. The driver decides whether the sender may send the message (driver/admission.c). The
- * protocol takes care of messages that are outdated.
+ * Checks that a message from any sender is well-formed. The checks refuse only values that a core
+ * could not handle. The driver decides whether the sender may send the message
+ * (driver/admission.c). The protocol takes care of messages that are outdated.
  *
  * Pure; no state.
  */

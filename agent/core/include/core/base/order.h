@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct order_node {
-    uint32_t left; /* entries; 0: none */
+    uint32_t left; /* the root entry of the left subtree; 0: it is empty */
     uint32_t right;
 };
 
@@ -36,8 +36,8 @@ void order_insert(struct order *order, uint32_t entry);
 /* Removes an entry, which must be in the index. */
 void order_remove(struct order *order, uint32_t entry);
 
-/* Return the first entry whose name comes after `name` (_after), or is equal to it or comes after
- * it (_from); 0 if there is none. */
+/* order_after() returns the first entry whose name comes after `name`. order_from() returns the
+ * first entry whose name is equal to `name` or comes after it. Both return 0 if there is none. */
 uint32_t order_after(const struct order *order, const void *name, size_t size);
 uint32_t order_from(const struct order *order, const void *name, size_t size);
 

@@ -28,7 +28,7 @@ struct pace_reading {
     int64_t there_ns;
 };
 
-/* How long something took lately. All 0 at first. */
+/* How long an event took lately. All 0 at first. */
 struct recent {
     uint64_t count;      /* how often the event happened, in all */
     int64_t last_ns;     /* how long the event took the last time */

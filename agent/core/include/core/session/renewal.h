@@ -36,9 +36,9 @@ struct renewal_config {
     int64_t session_ttl_ns;
     int64_t grace_period_ns;
     uint32_t max_drift_percent;
-    /* The first session of this process, if it is new, waits until a majority has reported which
-     * epochs this agent had. The agent's own store cannot say, because it may be new or an old
-     * copy. */
+    /* The first session of this process, if it is not adopted, waits until a majority has reported
+     * which epochs this agent had. The agent's own store cannot say that, because the store may be
+     * new or an old copy. */
     bool asks_epoch;
     uint64_t rules; /* message_rules_digest() of the cell's rules as this agent is configured */
     char advertise[MESSAGE_ADDRESS_MAX];
@@ -54,18 +54,19 @@ struct renewal_sent {
 
 struct renewal_voter {
     struct message_echo echo;
-    /* the sending time of the latest renewal by which this voter extended the lease; 0: it has
-     * extended none */
+    /* the sending time of the latest renewal that this voter acknowledged as extended; 0: there is
+     * none */
     int64_t extended_sent_ns;
-    int64_t answered_ns;  /* when it last answered; 0: never */
-    uint64_t answered_id; /* the latest renewal that it answered */
+    int64_t answered_ns;  /* when the voter last answered; 0: never */
+    uint64_t answered_id; /* the id of the latest renewal that the voter answered */
     uint32_t dead_epoch;
-    bool hurried; /* an early renewal was sent to it since the last round, because of its answer */
-    /* an early renewal was sent to it since the last round, because its connection came up */
+    /* since the last round, an early renewal was sent because the voter answered "not extended" */
+    bool hurried;
+    /* since the last round, an early renewal was sent because the voter's connection came up */
     bool greeted;
-    int64_t connected_ns; /* since when it is connected; 0: not reported yet */
-    /* when to send the next early renewal, if it is connected and has not answered since; 0:
-     * never */
+    int64_t connected_ns; /* since when the voter is connected; 0: not reported yet */
+    /* when to send the next early renewal to the voter, if it has not answered since it was
+     * connected; 0: never */
     int64_t ask_ns;
     struct pace pace;
 };
@@ -78,8 +79,8 @@ struct renewal {
     bool adopted;
     bool lost;
     bool astray; /* see renewal_clock() */
-    /* Renewals ask for the epochs that this agent had: they have epoch 0 until a majority has
-     * answered. */
+    /* renewals have epoch 0, which asks for the epochs that this agent had, until a majority has
+     * answered */
     bool asking;
     uint32_t reported_epoch; /* the highest epoch in such an answer */
     uint8_t reported;        /* by bit: the voters that sent such an answer */
@@ -90,7 +91,8 @@ struct renewal {
     uint64_t last_id;
     struct renewal_sent sent[RENEWAL_REMEMBERED];
     struct renewal_voter voters[MESSAGE_VOTERS_MAX];
-    struct histogram round_trip; /* of every acknowledgement that arrived, for people */
+    /* the round trips of all acknowledgements that arrived, for people */
+    struct histogram round_trip;
 };
 
 /* header is the result of quorum_header(); its kind is ignored. */
@@ -109,7 +111,7 @@ void renewal_init(struct renewal *renewal, const struct renewal_config *config,
 void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
                    uint64_t random, struct actions *actions);
 
-/* A RENEW_ACK message arrived. */
+/* Handles a RENEW_ACK message that arrived. */
 void renewal_acked(struct renewal *renewal, const struct message *message, int64_t now_ns,
                    struct actions *actions);
 
@@ -117,20 +119,21 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions);
 
 /*
- * The connection to a voter was made (again), or broke. When it is made, earlier messages are lost,
- * and a voter that was restarted knows neither sessions nor the addresses of observers. So the
- * voter gets an early renewal, but only one between two rounds. After that it gets another one
- * every twelfth of the ttl until it answers, for at most a ttl. If the lease is not safe, a round
- * to all voters is due at once instead.
+ * Notes that the connection to a voter was made, or broke. When it is made, earlier messages may be
+ * lost, and a voter that was restarted knows neither sessions nor the addresses of observers. So
+ * the voter gets an early renewal, but only one between two rounds. Until the voter answers, it
+ * gets another renewal every twelfth of the ttl, for at most a ttl. If the lease is not safe, a
+ * round to all voters is due at once instead.
  */
 void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_ns,
                   struct actions *actions);
 
 /*
  * Call it when the driver finds that the clock runs at another rate than the lease assumes
- * (astray), or no longer does. When it is astray, the lease ends at once: its deadline falls to
- * now_ns, and no renewal extends it. When the clock is right again, the renewals sent from then on
- * extend it; the first of them is due at once. Nothing happens if `astray` has not changed.
+ * (astray), or no longer does. When the clock is astray, the lease ends at once: its deadline falls
+ * to now_ns, and no renewal extends it. When the clock is right again, the renewals sent from then
+ * on extend the lease; the first of them is due at once. Nothing happens if `astray` has not
+ * changed.
  */
 void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
 
