@@ -1,6 +1,6 @@
 /*
- * The driver's queues, first in, first out, of items of different sizes. And batches: records for
- * the disk, with the messages that wait for them.
+ * The driver's queues (first in, first out) of items of different sizes, and its batches: records
+ * for the disk, with the messages and actions that wait for them.
  *
  * Messages and actions are structs with room for the largest. A queue copies only the used part of
  * each. Queues are on the heap and grow as needed.
@@ -60,7 +60,8 @@ struct driver_batch {
     bool epoch;           /* the records include the next session's epoch */
 };
 
-/* Copies the used part of a record. Returns false if there is no memory. */
+/* These functions append a record to the batch; only its used part is copied. They return false if
+ * there is no memory. */
 bool batch_add_action(struct driver_batch *batch, const struct action *action)
     __attribute__((warn_unused_result));
 bool batch_add_slot(struct driver_batch *batch, const struct host_action *action)

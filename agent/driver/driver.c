@@ -328,8 +328,8 @@ static void refuse_late(struct driver *driver, const struct host_action *action)
 }
 
 /* Carries out an action. The socket of a client that is gone is still read until the client's
- * HOST_FORGET. These packets must not be taken for another client's, so the client's number stays
- * in use until HOST_FORGOTTEN. */
+ * HOST_FORGET. Packets that are read until then must not be taken for another client's, so the
+ * client's number stays in use until HOST_FORGOTTEN. */
 static void act(struct driver *driver, const struct host_action *action, const unsigned char *bytes)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -501,8 +501,8 @@ static void carry_out(struct driver *driver, struct driver_batch *batch)
     }
 }
 
-/* Sends the messages that send_later() has kept, when their time has come or when they fill a
- * packet or two. */
+/* Sends the messages that send_later() has kept, when later_ns has come or LATER_MAX messages have
+ * collected. */
 static void send_late(struct driver *driver)
 {
     uint32_t count = driver->later.waiting.count;
@@ -573,7 +573,7 @@ void driver_flush(struct driver *driver)
     driver_take_kept_links(driver);
     drain(driver);
     send_late(driver);
-    /* if the disk is done within the call of commit(), each round releases the messages that
+    /* if commit() makes the batch durable within the call, each pass of this loop carries out what
      * waited */
     while (!driver_has_failed(driver) && driver->flying == NULL && is_wanted(driver)) {
         driver->open_since_ns = 0;

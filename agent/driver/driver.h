@@ -74,15 +74,16 @@ uint32_t driver_batch_count(const struct driver_batch *batch);
  * record. */
 const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at);
 
-/* Returns whether nothing is under way here but the batch's one lock name. If it returns true, a
- * request to the quorum that arises during the flush waits for the same flush anyway. Events that
- * need no disk can still come: a client opens a known name, a ring, a renewal. */
+/* Returns whether the batch is about one lock name, and nothing about another name is under way
+ * here. If it returns true, a request to the quorum that arises during the flush waits for the same
+ * flush anyway. Events that need no disk can still come: a client opens a known name, a ring, a
+ * renewal. */
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
     /* Carries out a HOST_REPLY (bytes is its frame), WELCOMED, HANG_UP, FORGET, ALIAS, LOG or TELL.
-     * May call driver_post(), and no other function of the driver. After a FORGET no event may have
-     * that client's number. */
+     * May call driver_post(), and no other function of the driver. After a FORGET the driver must
+     * get no event of that client. */
     void (*act)(void *arg, const struct host_action *action, const unsigned char *bytes);
     /* Sends to another agent, by name. The message may be lost. Its header is complete. */
     void (*send)(void *arg, const struct message_agent *to, const struct message *message);
@@ -161,25 +162,25 @@ void driver_stalled(struct driver *driver);
 bool driver_turn(struct driver *driver, int64_t since_ns);
 
 /* This process is about to end in order: driver_resign() asks the other voters to coordinate from
- * now on. driver_handed_over() returns whether they coordinate. driver_resigned() returns whether
- * they coordinate, or cannot. Both results may stay false for ever. Meanwhile the driver goes on
- * with everything else. */
+ * now on. driver_handed_over() returns whether they do. driver_resigned() returns whether they do,
+ * or whether no other voter could. Both results may stay false for ever. Meanwhile the driver goes
+ * on with everything else. */
 void driver_resign(struct driver *driver);
 bool driver_resigned(const struct driver *driver);
 bool driver_handed_over(const struct driver *driver);
 
-/* astray: the clock runs at another rate than max_drift allows. Called at least four times per
- * session_ttl while the clock is astray, and once afterwards. Calls for a clock that stays right do
- * nothing. */
+/* Tells the cores whether the clock is astray: whether its rate is out of max_drift. Must be called
+ * at least four times per session_ttl while the clock is astray, and once afterwards. Calls for a
+ * clock that stays right do nothing. */
 void driver_clock(struct driver *driver, bool astray);
 
 /* Takes a message, or gossip, that arrived from another agent. */
 void driver_received(struct driver *driver, const struct message *message);
 void driver_received_gossip(struct driver *driver, const struct message_agent *from,
                             const void *bytes, size_t size);
-/* Called when the connection to an agent was made or broke. */
+/* Notes that the connection to an agent was made or broke. */
 void driver_link(struct driver *driver, const struct message_agent *agent, bool up);
-/* Called when no agent has answered at the agent's address and it is not dialled any more. */
+/* Tells gossip that nobody has answered at the agent's address, which is not dialled any more. */
 void driver_unreachable(struct driver *driver, const struct message_agent *agent);
 
 /* Reports the end of the batch: it is durable with that commit number or, if error is not NULL, it

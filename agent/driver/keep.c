@@ -72,8 +72,8 @@ static void take_own(struct driver *driver)
     }
 }
 
-/* Publishes a later deadline of the session that the host core knows. The host core itself begins a
- * new session. */
+/* Publishes a later deadline of the session that the host core knows. A new session is left to the
+ * host core. */
 static void tell_deadline(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;

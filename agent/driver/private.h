@@ -82,7 +82,7 @@ struct driver {
     bool keeping;
     bool receiving;         /* see driver_receiving() */
     bool voters_later;      /* call driver_see_voters() when receiving ends */
-    bool kept;              /* the session was kept; the host core is not told yet */
+    bool kept;              /* driver_keep() has run; the host core does not know it yet */
     int64_t promised_ns;    /* the last promised deadline of the session in notified */
     struct fifo kept_inbox; /* struct message: RENEWs of this agent to its own voter, and their
                              * answers */

@@ -16,7 +16,8 @@ struct agents {
     uint16_t *heads;        /* the first entry of each hash bucket */
     uint32_t head_count;
     uint32_t count;
-    uint32_t guest_next; /* where agents_guest() looks first */
+    /* the entry at which agents_guest() looks first; 0 is the entry behind the voters */
+    uint32_t guest_next;
 };
 
 struct agents *agents_lay_out(struct arena *arena, const struct quorum_limits *limits)

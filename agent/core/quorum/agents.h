@@ -1,15 +1,15 @@
 /*
- * The table of agents. It gives each agent name that this voter has met an index. Other modules
+ * The table of agents. It gives an index to each agent name that this voter has met. Other modules
  * keep the index instead of the name, and use it as the index of their own tables.
  *
  * Invariants: the voters come first, in the order of the configuration, so a voter's index in the
  * table is its index among the voters. An index keeps its name for as long as any module knows
- * something of that agent. The table never shrinks. A full table makes calls return false; it is no
- * error of the program.
+ * something of that agent. The table never shrinks. If the table is full, a call returns false;
+ * that is no error of the program.
  *
  * Strangers: without TLS anybody can invent agent names. Once the table is three-quarters full, an
- * agent that announces itself may take over an entry of which nothing but the name is known. So
- * invented names do not keep an agent of the cell out.
+ * agent that announces itself may take over an entry of which only the name is known. So invented
+ * names do not keep an agent of the cell out.
  */
 #ifndef QUORUM_AGENTS_H
 #define QUORUM_AGENTS_H
@@ -31,8 +31,8 @@ bool agents_find(const struct quorum *quorum, const struct message_agent *name, 
 bool agents_make(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
     __attribute__((warn_unused_result));
 /* As agents_make(), for an agent that announces itself. Once the table is three-quarters full, this
- * call may evict an entry known by name only. Call it at most once in a step, and before the step
- * uses any agent's index. */
+ * call may evict an agent of which only the name is known. Call it at most once in a step, and
+ * before the step uses any agent's index. */
 bool agents_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
     __attribute__((warn_unused_result));
 /* Sets *voter to the index of the voter that sent the message. Returns false if no voter sent

@@ -20,7 +20,7 @@ enum {
     PAUSE_MAX_MS = 60,
     REFUSED_MS = 1000,
     /* An agent that connects within this time after a take-over is sent OWNER. An agent that
-     * connects later does not need it: its host has sent its requests again by then. */
+     * connects later does not need it: its host has sent its requests again meanwhile. */
     TOLD_AGAIN_MS = 1000,
 };
 
@@ -279,8 +279,8 @@ static void begin(struct quorum *quorum, uint32_t p)
     partition->anew = true;
 }
 
-/* Call it when the sequence numbers are used up. They start again under a new ballot for all
- * partitions. */
+/* Prepares all partitions of this voter under a new ballot, in which the sequence numbers start
+ * again. Call it when they are used up. */
 static void prepare_all(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -318,7 +318,8 @@ static void resign(struct quorum *quorum, uint32_t p)
 }
 
 /* Returns whether another voter has taken over this partition while this process was stopped:
- * another voter claims it, and this process stopped for a while after it had prepared it. */
+ * another voter claims it, and this process stopped for a while after it had prepared the
+ * partition. */
 static bool replaced(const struct quorum *quorum, uint32_t p)
 {
     return quorum->ballots->of[p].prepared_ns < voters_slept_ns(quorum) &&
@@ -433,9 +434,8 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
     return false;
 }
 
-/* The majority must include this voter's own promise. This voter's reading of the partition
- * includes its own acceptor's registers (sync.c). So that acceptor must not accept under lower
- * ballots any more. */
+/* Returns whether a majority that includes this voter has promised. This voter's own registers
+ * count as read (sync.c), so its acceptor must not accept under lower ballots any more. */
 static bool has_majority(const struct quorum *quorum, const struct ballot *partition)
 {
     return (partition->mask >> quorum->config->self & 1) != 0 &&
@@ -528,9 +528,8 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round)
 
 /* ---- Notifying the hosts ---- */
 
-/* Returns whether to notify that agent's host. This is so if the agent has a session here, or is
- * this voter's own agent. This process may be younger than the pause between two renewals; then it
- * assumes that every agent has a session. */
+/* Returns whether to send OWNER to that agent: it has a session here, or it is this voter itself. A
+ * process that has just started assumes that every agent has a session. */
 static bool is_notified(const struct quorum *quorum, uint32_t agent)
 {
     int64_t seen_ns = sessions_seen_ns(quorum, agent);

@@ -15,10 +15,10 @@
  * phase 1 for many instances at once (section 3).
  *
  * Invariants: a prepared partition has this voter's own promise. A prepared partition is complete
- * when this voter and the voters that it has read since make a majority, all of them voters that
- * promised. From then on a name without a register here has no value. This voter asks its own
- * acceptor last, when the others' promises make a majority with its own. So a voter that cannot
- * take over a partition does not disturb the voter that coordinates it.
+ * when this voter and the voters whose registers it has read since the promise make a majority. All
+ * of these voters have promised. From then on a name without a register here has no value. This
+ * voter asks its own acceptor last, when the others' promises make a majority with its own. So a
+ * voter that cannot take over a partition does not disturb the voter that coordinates it.
  *
  * Rendezvous hashing (Thaler and Ravishankar 1998) gives each partition its preferred voter: when a
  * voter fails, only its partitions move. Voters may disagree about who is alive. That endangers
@@ -74,8 +74,8 @@ uint32_t ballots_coordinator(const struct quorum *quorum, uint32_t partition);
 /* Returns whether this voter's registers have every name of the partition that has a value, and no
  * newer value can be chosen except under this voter's own ballot. */
 bool ballots_is_complete(const struct quorum *quorum, uint32_t partition);
-/* For a partition that is PREPARED and not complete: the voters that promised and were not read
- * since, one bit each. Otherwise 0. */
+/* For a partition that is PREPARED and not complete: the voters that promised and whose registers
+ * were not read after that, one bit each. Otherwise 0. */
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
 /* Returns whether the partition is being read: it is PREPARED and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
@@ -89,17 +89,18 @@ void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter
  * decision depends. */
 void ballots_review(struct quorum *quorum);
 void ballots_promise(struct quorum *quorum, const struct message *message);
-/* Call it when a voter refused a round of that partition because it had promised the ballot
- * `higher`. Prepares the partition again, unless another voter claims it. */
+/* Notes that a voter has promised the ballot `higher`, or accepted a value under it. If that ballot
+ * is above this voter's own, and this voter had prepared the partition, prepares it again unless
+ * another voter claims it. */
 void ballots_preempted(struct quorum *quorum, uint32_t partition, uint64_t higher);
 /* Call it for a round with the voters that has no majority yet. If the round is stuck, this voter
  * reviews at once whether to resign. */
 void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
-/* Call it when the record of stores changed. Promises that were counted before are no longer valid,
- * and every partition that this voter coordinates is prepared anew. */
+/* Drops all counted promises, and prepares every partition that this voter coordinates anew. Call
+ * it when the record of stores changed. */
 void ballots_recount(struct quorum *quorum);
-/* A connection to that agent was made. Sends it OWNER if this voter has just taken over a
- * partition. */
+/* Sends the agent OWNER if this voter has just taken over a partition. Call it when a connection to
+ * the agent was made. */
 void ballots_reached(struct quorum *quorum, const struct message_agent *name);
 int64_t ballots_tick(struct quorum *quorum);
 

@@ -1,5 +1,5 @@
-/* The struct of ballots.c. It stands apart so that tests can begin with round numbers that no test
- * would reach by running. */
+/* The structs of ballots.c. They are in a header so that tests can begin with round numbers that no
+ * test would reach by running. */
 #ifndef QUORUM_BALLOTS_PRIVATE_H
 #define QUORUM_BALLOTS_PRIVATE_H
 
@@ -9,17 +9,21 @@ struct ballot {
     uint64_t ballot;     /* this voter's own ballot */
     int64_t began_ns;    /* PREPARING: since when */
     int64_t prepared_ns; /* PREPARED: since when */
-    int64_t refused_ns;  /* when a voter last refused because the partition had an owner */
-    int64_t retry_ns;    /* OTHERS: do not prepare before this time; 0: at any time */
-    int64_t left_ns;     /* when it was last PREPARED; long ago if it never was */
+    /* when a voter last refused a PREPARE because another voter coordinates the partition */
+    int64_t refused_ns;
+    int64_t retry_ns; /* OTHERS: do not prepare before this time; 0: at any time */
+    /* when it last left the state PREPARED; long ago if it never was PREPARED */
+    int64_t left_ns;
     uint8_t state;
     uint8_t mask;   /* the voters that promised, by bit */
     uint8_t synced; /* PREPARED: the voters of mask whose registers were all read, by bit */
     /* PREPARED: this voter and the voters of `synced` are a majority, so a name without a register
      * here has no value. */
     bool complete;
-    bool anew;  /* PREPARING: the partition needs a new ballot */
-    bool spent; /* the ballot was used, or a voter refused it for a higher promise */
+    bool anew; /* PREPARING: the partition needs a new ballot */
+    /* the next try needs a new ballot: this one was prepared, or a voter refused it for a higher
+     * promise */
+    bool spent;
     uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
 };
 
@@ -30,7 +34,7 @@ struct ballots {
     uint64_t sequence;
     uint32_t preparing;  /* how many partitions are PREPARING */
     uint32_t incomplete; /* how many partitions are PREPARED and not complete */
-    /* This voter prepares nothing before this time: it does not know the others' claims yet. */
+    /* This voter prepares nothing before this time: it does not know other voters' claims yet. */
     int64_t begin_ns;
     int64_t prepare_ns;     /* when to send PREPARE the next time; NEVER: no time is set */
     int64_t retry_ns;       /* when to review all partitions the next time; NEVER: no time is set */

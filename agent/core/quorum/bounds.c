@@ -1,15 +1,14 @@
 /*
  * The numbers that a message may name. See bounds.h.
  *
- * A liar would have to drive a number to its bound hundreds of times, with a restart of this voter
- * after each, before the number is used up.
+ * To use a number up, a liar would have to drive it to its bound many times (16 times for an epoch,
+ * 256 times for a round), with a restart of this voter after each time.
  *
- * A bound can keep honest voters apart: one voter is at its bound, and another voter's bound is a
- * little lower, so the second voter drops the first voter's messages. Therefore a bound rises by a
- * little for each second in which such messages arrive, until they are within the bound. A bound
- * does not rise by time alone. Otherwise voters that started at different times would have
- * different bounds, and a number between two bounds would part those voters for as long as the
- * starts lie apart.
+ * A bound can keep honest voters apart: one voter uses numbers up to its own bound, the bound of
+ * another voter is a little lower, and so the second voter drops messages of the first. Therefore a
+ * bound rises by a little for each second in which such messages arrive, until they are within the
+ * bound. A bound does not rise by time alone, because then voters that started at different times
+ * would have different bounds.
  *
  * A voter that starts over knows no rounds, and learns them from the others. Until it votes, its
  * bound is half of all rounds that exist.
@@ -33,12 +32,13 @@ enum {
     AGAIN_MS = 30000, /* messages beyond a bound form one series if they are no further apart */
 };
 
-/* The numbers are those that were known when this voter started, or when it began to vote. */
+/* round, generations and epochs_before are the highest numbers that were known when this voter
+ * started. A voter that starts over sets round again when it begins to vote. */
 struct bounds {
     uint32_t round;
     uint32_t generations[MESSAGE_VOTERS_MAX];
     int64_t pressed_ns; /* for how long series of messages beyond a bound have lasted, in sum */
-    int64_t refused_ns; /* when the last such message came; INT64_MIN if none came */
+    int64_t refused_ns; /* when the last message beyond a bound came; INT64_MIN: none came */
     struct log_limits limits;
     uint32_t *epochs_before; /* by agent: the highest epoch known when this voter started */
 };
@@ -101,8 +101,8 @@ static uint64_t higher(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Returns the highest ballot in the message that this voter would store, or that its own next
- * ballot would have to exceed. */
+/* Returns the highest of the ballots in the message that count: those that this voter would store,
+ * and those that its own next ballot would have to exceed. */
 static uint64_t ballot_of(const struct message *message)
 {
     const struct message_read_value *read = &message->as.value;
@@ -156,7 +156,7 @@ static bool epoch_possible(const struct quorum *quorum, const struct message_age
     return epoch <= before + EPOCHS_FREE + seconds(quorum);
 }
 
-/* Returns the value's epoch that is beyond its bound; 0 if none is. */
+/* Returns an epoch of the value that is beyond its bound; 0 if none is. */
 static uint32_t wrong_in_value(const struct quorum *quorum, const struct message_value *value)
 {
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
@@ -178,10 +178,10 @@ static uint32_t wrong_session(const struct quorum *quorum, const struct message_
     return epoch_possible(quorum, agent, epoch) ? 0 : epoch;
 }
 
-/* Returns the message's epoch that is beyond its bound; 0 if none is. A voter's messages to itself
- * are exempt (nobody else can send them: driver_received()). They come from its own store, or from
- * messages that passed this check. The only voter of a cell must believe its own host's epoch, or
- * it would never serve again. */
+/* Returns an epoch of the message that is beyond its bound; 0 if none is. A voter's messages to
+ * itself are exempt (nobody else can send them: driver_received()). Their epochs come from its own
+ * store, or from messages that passed this check. The only voter of a cell must believe its own
+ * host's epoch, or it would never serve again. */
 static uint32_t wrong_epoch(const struct quorum *quorum, const struct message *message)
 {
     const struct message_synced *synced = &message->as.synced;

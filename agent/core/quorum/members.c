@@ -19,7 +19,7 @@
 
 enum {
     HURRY_MS = 100, /* pause between HELLOs while this store does not vote yet */
-    HELLO_MS = 500, /* pause between HELLOs to a voter that is not settled */
+    HELLO_MS = 500, /* pause between HELLOs to a voter that does not vote or has another record */
     SETTLED_MS = 5000,
     SEEN_MS = 1000, /* commits of other stores are persisted at most this often */
     WAIT_LOG_MS = 5000,
@@ -498,7 +498,7 @@ static void note_voter(struct quorum *quorum, uint32_t voter, const struct messa
             check_seen(quorum, voter, message);
         }
     } else if (quorum->members->status == MESSAGE_STATUS_REJOINING &&
-               /* otherwise this store is a copy from before it voted */
+               /* A copy from before the store voted is refused; it must not start over. */
                !is_old_copy(quorum, message)) {
         rejoin_answered(quorum, voter, hello);
     }
@@ -574,10 +574,10 @@ void members_learn(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Persists the commits seen of other stores. To persist them is a commit of this store, which the
- * other voters would see and persist in turn, without end. So it waits until the seen commit of
- * some store is `behind` commits above the persisted one: two, or one if something else is
- * committed anyway. */
+/* Persists the commits seen of other stores. Persisting them makes a commit of this store, which
+ * the other voters would see and persist in turn, without end. So nothing is persisted until the
+ * seen commit of some store is at least `behind` commits above the persisted one. `behind` is two,
+ * or one if something else is committed anyway. */
 static void keep_seen(struct quorum *quorum, uint64_t behind)
 {
     struct members *members = quorum->members;
@@ -782,7 +782,7 @@ static const char *waits_for(enum message_voter_status status)
 }
 
 /* EMPTY: returns whether that voter is ready for a new cell. member->agrees would not show this,
- * because a voter agrees only once all the others are there, too. */
+ * because a voter agrees only once it has heard all the other voters. */
 static bool is_empty_too(const struct member *member)
 {
     return (member->store_id[0] | member->store_id[1]) != 0 && !member->differs &&

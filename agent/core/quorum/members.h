@@ -16,8 +16,8 @@
  *   VOTING     This voter votes.
  *   REFUSED    The store is an old copy, or is not the one that the record names. It never votes:
  *              an operator has to make the voter start over.
- *   REJOINING  An operator did so. The voter's line gets the next generation. Of two lines of a
- *              voter, all voters follow the one with the higher generation.
+ *   REJOINING  An operator made the voter start over. The voter's line gets the next generation. Of
+ *              two lines of a voter, all voters follow the line with the higher generation.
  *
  * Invariants: votes are counted by generation. The header of every message has a membership number,
  * made from the generations of the record. The receiver ignores a vote whose number differs from
@@ -27,9 +27,9 @@
  * that it did while its votes were counted under the old number. Until a store votes, its messages
  * report the commit that it had when it was opened.
  *
- * Two files call each other here. members.c has the record, HELLO, and what was seen of other
- * stores. members_rejoin.c has the phases of starting over; each phase ends with a change of the
- * record or of the status, which is why the files form a circle.
+ * Two files call each other here. members.c has the record, the status, HELLO, and what was seen of
+ * other stores. members_rejoin.c has the phases of starting over. members.c gives messages to the
+ * phases; each phase ends with a change of the record or of the status.
  */
 #ifndef QUORUM_MEMBERS_H
 #define QUORUM_MEMBERS_H
@@ -81,8 +81,8 @@ void members_promise(struct quorum *quorum, const struct message *message);
 /* For a voter that starts over: notes that a listing was read to its end. */
 void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                           uint32_t partition);
-/* Call it at the end of each step. If the step persists anything, the commits that were seen of
- * other stores are persisted too, because that then costs no extra commit. */
+/* Persists the commits that were seen of other stores, if the step persists anything else, because
+ * that costs no extra commit. Call it at the end of each step. */
 void members_end_step(struct quorum *quorum);
 int64_t members_tick(struct quorum *quorum);
 

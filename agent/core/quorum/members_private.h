@@ -1,7 +1,7 @@
 /*
- * Shared by members.c and members_rejoin.c. These two files call each other: members.c brings each
- * message and tick to the phase of starting over that waits for it, and a phase ends with a change
- * of what members.c keeps, which is the record of stores and this voter's status.
+ * Shared by members.c and members_rejoin.c. These two files call each other: members.c gives each
+ * message and tick to the phase of starting over that waits for it. A phase ends with a change of
+ * the record of stores or of this voter's status, which members.c keeps.
  */
 #ifndef QUORUM_MEMBERS_PRIVATE_H
 #define QUORUM_MEMBERS_PRIVATE_H

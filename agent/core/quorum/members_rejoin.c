@@ -1,20 +1,20 @@
 /*
  * A voter that starts over, with an empty store under a new id (MESSAGE_STATUS_REJOINING).
  *
- *   LEARN    N/2 + 1 of the other voters send their record. It has a generation for this voter;
- *            this store gets the next generation.
+ *   LEARN    N/2 + 1 of the N - 1 other voters send their records. This store's line gets a
+ *            generation above this voter's generation in all of them.
  *   REPORT   N/2 + 1 of the others have the new line. The old store's votes count no more.
  *   PREPARE  N/2 + 1 of the others promise a new ballot for every partition. Whatever the old store
- *            helped to choose is at one of them, and the old store's promises cannot help to choose
- *            anything more.
- *   SYNC     This voter adopts all registers, checkpoints and marks of those voters, and reads
- *            them all at once. What it adopts does not depend on the order (docs/PROTOCOL.md,
- *            rule 26).
+ *            helped to choose is at one of these voters, and the old store's promises cannot help
+ *            to choose anything more.
+ *   SYNC     This voter adopts all registers, checkpoints and marks of the voters that promised. It
+ *            reads all of these voters at the same time: what it adopts does not depend on the
+ *            order (docs/PROTOCOL.md, rule 26).
  *
- * The voter also waits for a full session time-to-live from the start. A mark may exist at one
- * other voter only. With the copy that PULL makes here it is at two voters, which can be a
- * majority. A majority of marks must not arise while the lease may last that an acknowledgement by
- * the old store extended.
+ * The voter also waits for a full session time-to-live from the start. The old store may have
+ * acknowledged a renewal just before it was lost. That lease must end before a majority has marked
+ * its session. But a mark may exist at one other voter only; the copy that PULL makes here is the
+ * second, and two voters can be a majority.
  *
  * After SYNC this voter promises the ballot of PREPARE itself, durably, and votes. It coordinates
  * nothing under that ballot. Why N/2 + 1 of the others: a majority that included the old store has
@@ -50,7 +50,7 @@ void rejoin_start(struct quorum *quorum)
     quorum->members->rejoin.next_ns = NEVER;
 }
 
-/* The phases after REPORT begin again, because what they counted is no longer valid. */
+/* Goes back to REPORT, because what REPORT and the later phases counted is no longer valid. */
 void rejoin_recount(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;

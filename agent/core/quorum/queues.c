@@ -2,14 +2,14 @@
  * The operations and their rounds with the voters. See queues.h.
  *
  * If the register of this voter's own acceptor was accepted under the partition's ballot, and no
- * round is under way, then a majority has the register's value. If a majority has no value, a grant
- * needs only the round that accepts it.
+ * round is under way, then a majority has the register's value. If a majority has no value for a
+ * name, a grant needs only the round that accepts it.
  *
- * A give-back in the queue and the next grant are accepted in one round. Nothing here depends on a
- * memory of answered requests, see queues_plan.c.
+ * A give-back in the queue and the next grant are accepted in one round. No decision depends on
+ * remembering answered requests, see queues_plan.c.
  *
  * After a take-over, a name that had an owner is granted to nobody for a while (ORDER_WAIT_MS). In
- * that time the hosts that waited for it before repeat their requests.
+ * that time the hosts that waited for the name before repeat their requests.
  */
 #include "queues_private.h"
 
@@ -27,9 +27,9 @@ static void operation_end(struct quorum *quorum, struct operation *operation)
 /* ---- Rounds ---- */
 
 /* Returns the voter that gets a round first. If the round grants the lock to a voter's host, that
- * voter is first. Its host writes a row of its own for the grant, so both writes can share a
- * commit. If the host's request came through a relay, the relay is first instead, because the voter
- * itself may be unreachable. */
+ * voter is first. The agent of that host also writes the slot's row for the grant, so both rows can
+ * share a commit. If the host's request came through a relay, the relay is first instead, because
+ * the voter itself may be unreachable. */
 static uint32_t first_asked(const struct quorum *quorum, const struct operation *operation)
 {
     uint32_t voters = quorum->config->voter_count;
@@ -83,8 +83,8 @@ static struct message_accept *send_accept(struct quorum *quorum, const struct op
     return accept;
 }
 
-/* Sends the round to the voters `to`, given as bits, and looks at the operation again after that
- * time. */
+/* Sends the round to the voters `to`, given as bits, and looks at the operation again after
+ * again_ms. */
 static void send_round(struct quorum *quorum, struct operation *operation, uint8_t to,
                        int64_t again_ms)
 {
@@ -370,7 +370,7 @@ static void note_checkpoint(struct operation *operation, const struct message_re
     }
 }
 
-/* Decides from the newest value. A majority was read. */
+/* Decides from the newest value, after a majority was read. */
 static void read_done(struct quorum *quorum, struct operation *operation)
 {
     voters_round_done(quorum, step_now_ns(quorum) - operation->began_ns);

@@ -6,7 +6,7 @@
  *
  *   WAITING -> READING    the first request under this ballot, while the partition is not complete:
  *                         this voter reads the newest value from a majority
- *           -> ACCEPTING  the next value, made from the last value by as many requests as possible
+ *           -> ACCEPTING  proposes the next value, which decides as many requests as possible
  *           -> WAITING    the value is chosen: those requests are answered, the next ones decided
  *
  * A value that was read from other voters is accepted again under this voter's ballot before any
@@ -65,8 +65,8 @@ int64_t queues_tick(struct quorum *quorum);
 
 /* ---- Questions of other modules ---- */
 
-/* Returns whether a round is under way for a name of that partition. Its value may yet be chosen.
- */
+/* Returns whether a round is under way for a name of that partition. The round's value may still be
+ * chosen. */
 bool queues_busy(const struct quorum *quorum, uint32_t partition);
 /* See quorum_handed_over(), quorum_resigned(), quorum_decides_only(). */
 bool queues_handed_over(const struct quorum *quorum);

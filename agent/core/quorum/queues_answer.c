@@ -211,8 +211,8 @@ static void answer_one(struct quorum *quorum, const struct queued_request *reque
     }
 }
 
-/* Returns whether a reader's host was refused the exclusive grant only because other hosts have
- * shares. */
+/* Returns whether the request is an upgrade that was refused only because other hosts have shares.
+ */
 static bool is_vain_upgrade(const struct quorum *quorum, const struct queued_request *request,
                             const struct record *value)
 {

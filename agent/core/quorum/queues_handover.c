@@ -7,8 +7,8 @@
  * turns. But an agent that is being restarted at that moment cannot repeat anything, and its host
  * would lose its turn. So a coordinator that stops but stays alive (the preferred voter is back, or
  * this process is about to end) keeps its queues until another voter claims the partition. Then it
- * passes each acquire on, as if the acquire's host had sent it to the wrong voter; every release
- * understands that. The acquire arrives while the next coordinator still waits for repeats
+ * passes each acquire on, as if the acquire's host had sent it to the wrong voter. Agents of every
+ * release understand that. The acquire arrives while the next coordinator still waits for repeats
  * (ORDER_WAIT_MS).
  *
  * A voter that is about to end reports in its heartbeats that it hears no majority. So another
@@ -17,8 +17,8 @@
  *
  * A request whose session has lapsed is not passed on. The next coordinator would take it for a
  * request that its host had just repeated, and so would the coordinator after it. A host that is
- * gone would then keep its turn through every change of coordinator. The host loses nothing by
- * that, because the old coordinator would not have waited longer for it either.
+ * gone would then keep its turn through every change of coordinator. If the host is there after
+ * all, it asks again, and reports how long it has waited.
  *
  * Safety does not depend on a handover: an acquire may always be repeated, late or needless, and it
  * can only give the lock to its own host. A voter that is killed hands nothing over.
@@ -26,7 +26,7 @@
 #include "proto/check.h"
 #include "queues_private.h"
 
-enum { KEPT_MS = 1000 }; /* how long a queue waits for a voter that claims its partition */
+enum { KEPT_MS = 1000 }; /* how long a queue is kept for a voter that claims its partition */
 
 static void pass_on(struct quorum *quorum, const struct operation *operation,
                     const struct queued_request *request, uint32_t voter)
@@ -107,7 +107,8 @@ void queues_resign(struct quorum *quorum)
     voters_heartbeat_soon(quorum);
 }
 
-/* Returns whether the partition's new coordinator has received all that is queued for its names. */
+/* Returns whether another voter claims the partition, and no request for its names is queued here
+ * any more. */
 static bool is_handed_over(const struct quorum *quorum, uint32_t p)
 {
     const struct queue_partition *partition = &quorum->queues->partitions[p];

@@ -16,19 +16,19 @@
  * one. Also no reader has a lower token than a reader that began before it: within one grant the
  * tokens are equal, and a later grant's token is not lower.
  *
- * A late repeat must not change the mode, because by then the host may hold the grant in the other
- * mode again. So a change names a token that shows at which moment the host sent it:
+ * A late repeat of a change of mode must have no effect, because meanwhile the host may have
+ * changed the mode back. So a change names a token that shows at which moment the host sent it:
  *
  * A change to EXCLUSIVE names the shared token, and a request for more tokens names the last token
  * of the range. The host goes on only with tokens above the named token, so a late repeat names a
  * token that is no longer the present one.
  *
  * A change to SHARED names the last token that was used. It must be in the present range. The host
- * takes the lock exclusively again only with a range above that token (host/grants.c). By then a
- * late repeat's token is in no range of this version. The last token of the range would not do: if
- * part of the range is given back, a later range may end at the same token. (Hosts of an earlier
- * release do name the last token of the range. That is safe, because after that their whole range
- * is taken for used.)
+ * takes the lock exclusively again only with a range above that token (host/grants.c). From then
+ * on, a late repeat's token is in no range of this version. The last token of the range would not
+ * do: if part of the range is given back, a later range may end at the same token. (Hosts of an
+ * earlier release do name the last token of the range. That is safe, because after that their whole
+ * range is taken for used.)
  *
  * The sizes of ranges are a budget: docs/TIMEOUTS.md, "How long tokens last".
  */
@@ -42,9 +42,10 @@
 #define PLAN_UNHEARD_MS 5000
 #endif
 
-enum { UNHEARD_MS = PLAN_UNHEARD_MS }; /* a host repeats a waiting request each second */
+/* see is_unseen(): a live host repeats a waiting request each second */
+enum { UNHEARD_MS = PLAN_UNHEARD_MS };
 
-/* The simulator uses up ranges in most cells: there it is a variable. */
+/* The simulator makes this a variable, so that most of its cells use up ranges. */
 #ifndef PLAN_RANGE_FIRST
 #define PLAN_RANGE_FIRST (UINT64_C(1) << 12)
 #endif
@@ -283,8 +284,8 @@ static bool session_over(const struct quorum *quorum, const struct queued_reques
            request->epoch < sessions_epoch(quorum, request->agent);
 }
 
-/* Returns the exclusive grant, or the share, that the host already has; epoch 0 if it has none. A
- * part of the request's own session is the answer, whatever mode the request asks for. */
+/* Returns the exclusive grant, or the share, that the host already has; epoch 0 if it has none. If
+ * it belongs to the request's session, it is the answer, whatever mode the request asks for. */
 static struct share own_part(struct plan *plan, uint16_t agent)
 {
     struct share own = {.agent = agent};
@@ -542,8 +543,8 @@ static enum outcome decide(struct quorum *quorum, struct plan *plan, struct queu
     }
 }
 
-/* Corrects the outcome of a request if a later request in the same plan ended its grant: a
- * give-back after an amendment, or the end of the session. */
+/* Corrects the outcome of a request whose grant ended later in the same plan: by a give-back after
+ * an amendment, or by the end of the session. */
 static void look_again(struct plan *plan, struct queued_request *request)
 {
     bool amended = request->outcome == OUTCOME_AMENDED;

@@ -40,13 +40,12 @@ enum {
 _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
                "two of one operation fit into a step");
 
-/* One agent's share of the requests and operations. */
+/* What one agent has in the queues. */
 struct quota {
-    uint32_t waiting;  /* the first operation that waits for this agent's session to end */
-    uint32_t acquires; /* acquires: how many acquires the agent has in queues; others: how many
-                        * other requests */
-    uint32_t others;
-    struct log_limit refused; /* limits the log lines about its refused requests */
+    uint32_t waiting;         /* the first operation that waits for this agent's session to end */
+    uint32_t acquires;        /* the agent's acquires in queues */
+    uint32_t others;          /* the agent's other requests in queues */
+    struct log_limit refused; /* limits the log lines about the agent's refused requests */
 };
 
 enum outcome {
@@ -57,7 +56,7 @@ enum outcome {
     OUTCOME_BREAK,
     OUTCOME_ANSWERED,  /* a late repeat of a request, which gets the same answer as the first
                         * time */
-    OUTCOME_HOST_GONE, /* its host is gone: the request gets no answer */
+    OUTCOME_HOST_GONE, /* the host is gone, so the request gets no answer */
     OUTCOME_REFUSED_FULL,
     OUTCOME_REFUSED_NOT_OWNER,
     OUTCOME_REFUSED_SESSION,
@@ -85,9 +84,9 @@ struct queued_request {
     uint8_t kind;    /* MESSAGE_ACQUIRE, AMEND, GIVE_BACK or BREAK */
     uint8_t mode;    /* BREAK: whether to break at once, without a lock-delay */
     uint8_t relay;   /* the voter that passed the request on, or ACTION_NO_RELAY */
-    uint8_t outcome; /* decided: the answer to send when the round's value is chosen */
+    uint8_t outcome; /* the answer that is sent when the round's value is chosen */
     uint8_t tries;   /* ACQUIRE: enum message_tries, of its newest copy */
-    bool probes;     /* ACQUIRE with tries: ask the owners that block the request */
+    bool probes;     /* ACQUIRE with tries: the owners that block the request are to be asked */
     bool refused;    /* ACQUIRE with tries: processes that only try are answered that the lock is in
                       * use */
     bool again;      /* ACQUIRE: the request was answered before, see queues_answered.c */
@@ -102,7 +101,7 @@ struct break_forwarded {
     uint16_t agent;
 };
 
-/* An upgrade of a name was refused, and idle shares were recalled for it. Two names with the same
+/* A name for which an upgrade was refused and idle shares were recalled. Two names with the same
  * index in the table overwrite each other's entry. That only makes recalls more frequent. */
 struct vain {
     uint64_t name; /* the hash of the lock's name; 0: the entry is free */
@@ -161,7 +160,7 @@ struct operation {
     uint64_t used_probe;
     struct message_order used;
     struct message_order probed; /* the order of the accepted value when the last probe was sent */
-    uint8_t probes;              /* how many probes were sent again in a row */
+    uint8_t probes;              /* how many times in a row a probe was sent again */
 };
 
 /* The operations of a partition. */
@@ -198,7 +197,8 @@ struct queues {
 struct plan {
     struct message_name name;
     struct record value; /* if SHARED, its shares are in shares[] below, not in the pool */
-    struct share shares[MESSAGE_SHARES_MAX]; /* ballot 0: a new share, named by its proposal */
+    /* version.ballot 0: a new share, whose version will be the order of its proposal */
+    struct share shares[MESSAGE_SHARES_MAX];
     uint32_t share_count;
     uint32_t share_had; /* how many shares the last value has */
     bool changed;
@@ -208,8 +208,8 @@ struct plan {
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
     /* The following fields are about the acquires that have to wait. */
-    /* some blocked acquires are for processes that wait (not only try); `waiter` is the agent of
-     * the first one */
+    /* some blocked acquires are for processes that wait; `waiter` is the agent of the first of
+     * these acquires */
     bool waits;
     uint16_t waiter;
     bool writes;  /* some of the waiting processes want the lock exclusively */
@@ -224,8 +224,8 @@ struct plan {
 
 /* ---- queues_plan.c ---- */
 
-/* Decides the requests of the queue against that value: sets their outcomes, and fills in the plan.
- * If held, only repeated acquires are granted. */
+/* Decides the requests of the queue, starting with that value: sets their outcomes, and fills in
+ * the plan. If held, only repeated acquires are granted. */
 void plan_make(struct quorum *quorum, struct operation *operation, const struct record *value,
                bool held, struct plan *plan);
 /* Returns when the lock-delay that follows the end of that agent's session is over, in nanoseconds
@@ -272,9 +272,9 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
  * RECALL_MS for each name. Needs room for MESSAGE_SHARES_MAX actions. */
 void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
                       const struct record *value, uint16_t agent);
-/* For an owner's answer to a probe that its grant is in use. Notes the answer at the operation of
- * the name and returns the operation, which the caller then looks at. Returns NULL if there is no
- * operation, or if the answer is to an older probe. */
+/* Handles an owner's answer that its grant is in use. Notes the answer at the operation of the
+ * name, and returns the operation; the caller then calls operation_look(). Returns NULL if there is
+ * no operation, or if the answer is to an older probe. */
 struct operation *wait_used(struct quorum *quorum, const struct message *message);
 /* Returns until when the coordinator of a partition waits for hosts to repeat earlier acquires. */
 int64_t wait_order_ns(const struct quorum *quorum, const struct operation *operation);

@@ -2,17 +2,17 @@
  * Limits how many requests one agent may have waiting at a coordinator, so that a host that floods
  * the coordinator with names or with waiters keeps no other host out.
  *
- * Half of the places are guaranteed. The table of agents has room for a certain number of agents,
- * and each of them has the same number of places for its acquires, and as many for its other
- * requests (a give-back must get through, because other hosts may wait for it). No other agent ever
- * gets those places. The other half is a pool. An agent may take from the pool up to POOL_SHARE
- * times what is left of it. A lone agent gets three quarters of the pool. The more agents there are
- * the less each gets, but some places are always left for an agent that has fewer. (Thresholds that
- * follow the free space: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
- * packet switches", 1998.)
+ * Half of the places for requests are guaranteed. They are divided evenly among all agents for
+ * which the table of agents has room. Half of an agent's places are for acquires, half for its
+ * other requests (a give-back must get through, because other hosts may wait for it). No other
+ * agent ever gets these places. The other half is a pool. An agent may take from the pool up to
+ * POOL_SHARE times what is left of it. A lone agent gets three quarters of the pool. The more
+ * agents there are the less each gets, but some places are always left for an agent that has fewer.
+ * (Thresholds that follow the free space: Choudhury and Hahne, "Dynamic queue length thresholds for
+ * shared-memory packet switches", 1998.)
  *
- * In the queue of one name an agent may have QUEUED_MAX requests of each kind. It has one under
- * way, and earlier processes of the agent that were killed may have left others. The limit also
+ * In the queue of one name an agent may have QUEUED_MAX requests of each kind. One of them is under
+ * way; others may be left from earlier processes of the agent that were killed. The limit also
  * bounds the search: each arriving request is compared with the whole queue.
  *
  * So a request is refused for the sake of others only if its agent has used its guaranteed places
@@ -34,7 +34,8 @@ bool queues_is_unknown(const struct quorum *quorum, uint32_t agent)
     return quota->waiting == NONE && quota->acquires == 0 && quota->others == 0;
 }
 
-/* Returns how many places an agent is guaranteed for each of the two kinds. */
+/* Returns how many places each agent is guaranteed for its acquires; it has as many for its other
+ * requests. */
 static uint32_t guaranteed(const struct quorum *quorum)
 {
     return quorum->config->limits.requests / (4 * quorum->config->limits.agents);

@@ -64,9 +64,9 @@ static void read_request(const struct quorum *quorum, const struct message *mess
     }
 }
 
-/* Reads the request of a message. Returns false if the message carries another agent's request
- * though no voter sent it, or if the table has no room for the agent. In the latter case the
- * request is refused. */
+/* Reads the request of a message. Returns false if the message carries another agent's request but
+ * no voter sent it, or if the table of agents is full. In the latter case the request is refused.
+ */
 static bool request_from(struct quorum *quorum, const struct message *message,
                          struct queued_request *request, const struct message_name **name)
 {
@@ -110,8 +110,8 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
 }
 
 /* Returns whether the request came through a voter although the host sent it here directly a moment
- * ago. Such a copy comes from a queue that was handed over, or took a slower way. A host that
- * chooses another way has waited for longer. */
+ * ago. Such a copy comes from a queue that was handed over, or took a slower way. A host itself
+ * changes to another way only after a longer wait. */
 static bool is_detour(const struct quorum *quorum, const struct queued_request *queued,
                       const struct queued_request *request)
 {

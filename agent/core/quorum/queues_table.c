@@ -1,6 +1,6 @@
 /*
  * The table of operations, and the memory of the queues. A hash finds the operation of a lock's
- * name. A list for each partition has all its operations.
+ * name. Each partition has a list of its operations.
  *
  * This file calls no other file of the queues, so that each of them may call it.
  */

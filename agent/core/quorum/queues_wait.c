@@ -1,16 +1,16 @@
 /*
  * The waits of operations.
  *
- * Times: a heap orders the operations by when to look at them again, so a tick costs the same if
+ * Times: a heap orders the operations by when to look at them again, so a tick stays cheap even if
  * tens of thousands of operations wait. Sessions: each agent has a list of the operations that wait
  * for the end of its session. Owners that block a request get RECALL. It is repeated for as long as
  * the request waits, every second time through another voter.
  *
  * Tries: a process that only tries the lock waits for an idle grant, and for nothing else. So the
  * owners that block it are asked once (a probe). An owner gives its grant back if the grant is
- * idle, and otherwise answers that it is in use; the probe changes nothing else there. If a probe
- * or its answer is lost, the host's next copy of the request brings another probe. Only the time at
- * which a try is answered depends on probes (docs/PROTOCOL.md, rule 35).
+ * idle, and otherwise answers that it is in use; the probe changes nothing else at the owner. If a
+ * probe or its answer is lost, the host's next copy of the request brings another probe. Only the
+ * time at which a try is answered depends on probes (docs/PROTOCOL.md, rule 35).
  */
 #include "proto/check.h"
 #include "queues_private.h"
@@ -253,7 +253,7 @@ static struct vain *vain_due(struct quorum *quorum, uint32_t name)
         return NULL;
     }
     if (vain->name != hash || passed_ns > 2 * RECALL_MS * MS_NS) {
-        *vain = (struct vain){.name = hash}; /* this upgrade began a moment ago */
+        *vain = (struct vain){.name = hash}; /* these are the first recalls for this upgrade */
     }
     return vain;
 }

@@ -1,6 +1,7 @@
 /*
- * The roof of the quorum core: its memory, its start, the dispatch of each event to the module that
- * handles it, and the calls that go up (reactions.h). The modules, from the ground:
+ * The top of the quorum core: its memory, its start, the dispatch of each event to the module that
+ * handles it, and the calls from modules to modules above them (reactions.h). The modules, from the
+ * lowest to the highest:
  *
  *   step       time, randomness, actions, log lines
  *   rules      what follows from the configuration alone

@@ -1,8 +1,8 @@
 /*
- * Reactions: the calls that go up. A module calls modules below it through their headers. If a
- * module has to ask a module above it, or to report something to it, it calls a function of this
- * header. quorum.c implements these functions. Each of them calls the modules concerned, on the
- * same stack.
+ * Reactions: calls from a module to modules above it (quorum.c lists the modules from below). A
+ * module calls modules below it through their headers. To ask a module above it, or to report
+ * something to that module, it calls a function of this header. quorum.c implements these
+ * functions. Each of them calls the modules concerned, on the same stack.
  */
 #ifndef QUORUM_REACTIONS_H
 #define QUORUM_REACTIONS_H
@@ -13,7 +13,7 @@
 void reaction_fill_header(const struct quorum *quorum, enum message_kind kind,
                           struct message *message);
 
-/* From agents: that index now belongs to another agent, of which nothing is known. */
+/* From agents: that index now belongs to another agent, of which only the name is known. */
 void reaction_agent_named(struct quorum *quorum, uint32_t agent);
 /* From agents: whether only the name of that agent is known, so that nothing is lost if its entry
  * goes to another agent. */

@@ -275,8 +275,8 @@ static bool agents_of(struct quorum *quorum, const struct message_value *value,
     return true;
 }
 
-/* Notes the epochs of a value's owners. If an agent lost its store, it asks voters for its highest
- * epoch (sessions_renew()). */
+/* Notes the epochs of a value's owners. An agent that lost its store asks the voters for its
+ * highest epoch (sessions_renew()). */
 static void note_epochs(struct quorum *quorum, const struct message_value *value,
                         const struct share *shares, uint32_t owner)
 {

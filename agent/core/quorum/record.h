@@ -62,8 +62,8 @@ struct message_order record_accepted(const struct record *record);
 struct message_order record_version(const struct record *record);
 void record_set_accepted(struct record *record, struct message_order order);
 void record_set_version(struct record *record, struct message_order order);
-/* Makes the record what a name that was never used has, in a partition with that floor. Does not
- * free the record's old shares. */
+/* Gives the record the value of a name that was never used, in a partition with that floor. Does
+ * not free the record's old shares. */
 void record_blank(struct record *record, uint64_t floor);
 uint64_t record_token_last(const struct record *record);
 

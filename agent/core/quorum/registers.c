@@ -72,7 +72,8 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 }
 
 /* Returns a register's hash, which is the same at every voter. The accepted (ballot, sequence)
- * identifies the value. Tokens and mode are hashed too, so that a fault would show in them. */
+ * identifies the value. Tokens and mode are hashed too, so that the digests show a fault by which
+ * the same order has two values. */
 static uint64_t register_hash(const struct quorum *quorum, uint32_t index)
 {
     const struct record *record = &quorum->registers->records[index];
@@ -377,7 +378,7 @@ void registers_accept(struct quorum *quorum, const struct message *message)
     if (record == NULL &&
         !message_order_before(quorum->registers->partitions[partition].checkpoint.order,
                               accept->order)) {
-        return; /* the name was deleted since */
+        return; /* the name's register was deleted since */
     }
     if (accept->order.ballot > promised) {
         registers_promise_one(quorum, partition, accept->order.ballot);

@@ -102,13 +102,13 @@ void registers_set_listing(struct quorum *quorum, const struct message_name *nam
 /* Deletes a register here and on the disk. No round may be under way for its name. */
 void registers_delete(struct quorum *quorum, uint32_t partition, uint32_t index);
 /* As registers_delete(), but the row on the disk stays until registers_delete_rows() deletes it in
- * a later step. That call leaves room for `room` other actions. */
+ * a later step. registers_delete_rows() leaves room for `room` other actions. */
 void registers_delete_later(struct quorum *quorum, uint32_t partition, uint32_t index);
 void registers_delete_rows(struct quorum *quorum, uint32_t room);
 /* Returns whether deleted registers still have rows on the disk. */
 bool registers_have_rows(const struct quorum *quorum);
 
-/* Returns how many shares all registers have. */
+/* Checks the registers, and returns how many shares they have in all. */
 uint32_t registers_check_invariants(const struct quorum *quorum);
 
 #endif

@@ -15,14 +15,15 @@
 #include "step.h"
 
 enum {
-    RESEND_MS = 200, /* after this time without an answer, a message to voters is sent again */
+    RESEND_MS = 200, /* the time after which an unanswered message to voters is sent again */
     /* the interval at which RECALL is repeated while a grant blocks an operation */
     RECALL_MS = 500,
 };
 
 uint32_t rules_majority(const struct quorum *quorum);
 
-/* Returns how long, by this voter's clock, the duration takes at most on another agent's clock. */
+/* Returns the duration counted long: when this time has passed on this voter's clock, the duration
+ * has passed on every other agent's clock. */
 int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns);
 
 /*

@@ -85,8 +85,8 @@ uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent)
     return quorum->sessions->of[agent].marked;
 }
 
-/* Returns when any epoch of the agent up to this epoch last renewed, or was last taken for renewed
- * (sessions_refresh()). */
+/* Returns when any epoch of the agent up to `epoch` was last extended, or all sessions were last
+ * taken for renewed (sessions_refresh()). */
 static int64_t last_seen_ns(const struct quorum *quorum, const struct session *agent,
                             uint32_t epoch)
 {
@@ -205,7 +205,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
             sessions_want_end(quorum, index, renew->epoch - 1, true);
         }
     }
-    /* Each stamp is above the last, even if the clock shows the same time. */
+    /* Each stamp is above the one before, even if the clock shows the same time. */
     quorum->sessions->stamp_ns = step_now_ns(quorum) > quorum->sessions->stamp_ns
                                      ? step_now_ns(quorum)
                                      : quorum->sessions->stamp_ns + 1;

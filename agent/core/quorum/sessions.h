@@ -10,12 +10,12 @@
  * counts it shorter.
  *
  * The coordinator's side (sessions_end.c). A session ends only when a majority of the voters marked
- * it, each when the session had lapsed by its own clock. No majority can then still acknowledge the
- * session's renewals, for it would share a voter with the majority that marked it
- * (docs/PROTOCOL.md, rule 15).
+ * it. A voter marks a session only if the session has lapsed by that voter's clock. From then on no
+ * majority acknowledges the session's renewals, because any majority shares a voter with the one
+ * that marked the session (docs/PROTOCOL.md, rule 15).
  *
- * Invariants: a mark is durable before it is answered, holds for every epoch up to its own, and
- * never falls. A voter never again acknowledges an epoch that it marked. The coordinator's
+ * Invariants: a mark is durable before this voter reports it, holds for every epoch up to its own,
+ * and never falls. A voter never again acknowledges an epoch that it marked. The coordinator's
  * knowledge of ended sessions is not durable.
  */
 #ifndef QUORUM_SESSIONS_H
@@ -52,14 +52,14 @@ void sessions_poll(struct quorum *quorum, const struct message *message);
 void sessions_mark(struct quorum *quorum, const struct message *message);
 /* Returns whether the session has lapsed by this voter's clock, at this instant. */
 bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
-/* Returns the agent's highest epoch that renewed here. */
+/* Returns the agent's highest epoch that a renewal has extended here. */
 uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent);
-/* Returns when the agent's highest epoch last renewed, or was last taken for renewed
- * (sessions_refresh()). */
+/* Returns when the agent's highest epoch was last extended here, or all sessions were last taken
+ * for renewed (at the start, and by sessions_refresh()). */
 int64_t sessions_seen_ns(const struct quorum *quorum, uint32_t agent);
 /* Returns the agent's highest marked epoch; 0 if none is marked. All epochs up to it are marked. */
 uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent);
-/* Persists a mark that another voter has made. Returns false if there is no room. */
+/* Persists a mark that another voter has made. Returns false if the table of agents is full. */
 bool sessions_adopt_mark(struct quorum *quorum, const struct message_session *mark);
 
 /* ---- Coordinator's side ---- */
@@ -70,16 +70,16 @@ void sessions_want_end(struct quorum *quorum, uint32_t agent, uint32_t epoch, bo
 void sessions_polled(struct quorum *quorum, const struct message *message);
 void sessions_marked(struct quorum *quorum, const struct message *message);
 /* sessions_has_ended() returns whether a majority marked the session, as far as this coordinator
- * knows. sessions_ended_ns() returns when this coordinator learned of the agent's last session that
- * ended. */
+ * knows. sessions_ended_ns() returns when this coordinator last learned that a session of the agent
+ * had ended. */
 bool sessions_has_ended(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 int64_t sessions_ended_ns(const struct quorum *quorum, uint32_t agent);
-/* Call it when the record of stores changed. Earlier answers of voters are dropped, and the voters
- * are asked again. */
+/* Drops the voters' earlier answers, and asks the voters again. Call it when the record of stores
+ * changed. */
 void sessions_recount(struct quorum *quorum);
 /* Makes the lock-delays of ended sessions start again from now. */
 void sessions_count_anew(struct quorum *quorum);
-/* Returns when to call it again. */
+/* Asks voters again where that is due. Returns when to call this function again. */
 int64_t sessions_tick(struct quorum *quorum);
 
 void sessions_check_invariants(const struct quorum *quorum);

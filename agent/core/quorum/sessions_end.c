@@ -6,8 +6,9 @@
  * majority of marks ends the session. The coordinator asks only if a request waits for a lock that
  * the session holds, or if a newer session of the same agent lives.
  *
- * The lock-delays of that agent's grants begin when the coordinator learns of the end. A
- * coordinator that restarted asks again, gets the answers at once, and the lock-delays begin anew.
+ * The lock-delays of the session's grants begin when the coordinator learns of the session's end. A
+ * coordinator that restarted asks the voters again and gets their answers at once; then the
+ * lock-delays begin anew.
  */
 #include "sessions.h"
 
@@ -63,7 +64,7 @@ void sessions_want_end(struct quorum *quorum, uint32_t index, uint32_t epoch, bo
     if (step_has_room(quorum, MESSAGE_VOTERS_MAX + MESSAGE_SHARES_MAX)) {
         ask(quorum, agent, MESSAGE_POLL);
     } else {
-        /* no room now, because many owners can block one request */
+        /* many owners can block one request, so the step may have no room for all polls */
         ask_at(quorum, agent, step_now_ns(quorum));
     }
 }
@@ -81,7 +82,8 @@ static struct session *asked(struct quorum *quorum, const struct message *messag
     return agent->phase == phase && agent->target == answer->epoch ? agent : NULL;
 }
 
-/* Polls again when the session may have lapsed at a voter at which it has not lapsed yet. */
+/* Polls again after wait_ns. By that time the session may have lapsed at the voter that answered
+ * no. */
 static void poll_later(struct quorum *quorum, struct session *agent, int64_t wait_ns)
 {
     int64_t longest_ns = rules_long_ns(quorum, quorum->config->session_ttl_ns);

@@ -9,16 +9,16 @@ enum ending { ENDING_NOTHING = 0, ENDING_POLL, ENDING_MARK };
 /* An agent's sessions. */
 struct session {
     /* The voter's side. */
-    uint32_t epoch;          /* the highest epoch that renewed here */
-    uint64_t store_id[2];    /* the store that renewed that epoch first */
-    bool twice_logged;       /* another store renews that epoch too, which was logged */
+    uint32_t epoch;          /* the agent's highest epoch that a renewal has extended here */
+    uint64_t store_id[2];    /* the store id in the first renewal of `epoch` */
+    bool twice_logged;       /* it was logged that another store renews `epoch` too */
     uint32_t marked;         /* all epochs up to this number are marked, durably; 0: none is */
-    int64_t seen_ns;         /* when a renewal last extended that epoch; INT64_MIN: never */
+    int64_t seen_ns;         /* when a renewal last extended `epoch`; INT64_MIN: never */
     int64_t seen_older_ns;   /* when a renewal last extended a lower epoch */
-    int64_t echo_counted_ns; /* the stamp whose echo last extended the session */
+    int64_t echo_counted_ns; /* the stamp that the last extending renewal echoed */
     /* The coordinator's side. */
     uint32_t ended;    /* all epochs up to this number have ended: a majority marked them */
-    int64_t ended_ns;  /* when this coordinator learned that `ended` rose */
+    int64_t ended_ns;  /* when `ended` last rose */
     uint32_t target;   /* phase != NOTHING: the epoch to be marked */
     uint8_t phase;     /* enum ending */
     uint8_t mask;      /* the voters that answered yes in this phase, by bit */

@@ -13,7 +13,7 @@ struct step {
     int64_t tick_ns;
     struct actions *actions;
     uint32_t first; /* the index of this step's first action */
-    uint32_t limit; /* where the room for its actions ends */
+    uint32_t limit; /* the index at which this step's actions have to end */
     struct quorum_counts counts;
 };
 

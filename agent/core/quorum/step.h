@@ -26,7 +26,8 @@ enum {
     NONE = 0, /* as an index into a table: no entry; index 0 is never used */
 };
 
-/* The hub: one block of memory. Each module has a struct in it that no other module looks into. */
+/* The hub: one block of memory. It has one struct of each module, which no other module looks into.
+ */
 struct quorum {
     struct quorum_config *config; /* never changes */
     struct names *names;          /* shared with the host core */
@@ -48,7 +49,7 @@ void step_init(struct quorum *quorum);
 
 /* ---- The event ---- */
 
-/* Begins a step. Its room for actions begins after the actions that are in the list already. */
+/* Begins a step. Its actions are appended to those that the list has already. */
 void step_begin(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 void step_end(struct quorum *quorum);
 /* Returns whether START came. */
@@ -64,7 +65,8 @@ uint64_t step_random(const struct quorum *quorum);
 /* Asks for a TICK at that time, or earlier. */
 void step_schedule(struct quorum *quorum, int64_t when_ns);
 int64_t step_next_tick_ns(const struct quorum *quorum);
-/* Forgets all scheduled times. Every module schedules its times anew in this step. */
+/* Forgets all scheduled times. The caller lets every module schedule its times anew in this step.
+ */
 void step_forget_ticks(struct quorum *quorum);
 
 /* ---- Actions ---- */
@@ -90,7 +92,7 @@ void step_lock_name(const struct quorum *quorum, uint32_t name, struct message_n
 /* ---- Log lines ---- */
 
 /* Appends a log line. event must be a static string; agent may be NULL. The functions below append
- * to its text, which is cut off where its room ends. */
+ * to the line's text, which is cut off at the end of its array. */
 struct action_log *step_log(struct quorum *quorum, const char *event,
                             const struct message_agent *agent, int64_t number);
 void step_log_text(struct action_log *log, const char *text);

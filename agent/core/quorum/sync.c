@@ -1,11 +1,11 @@
 /*
  * Reading what other voters have. See sync.h.
  *
- * A PULL (MESSAGE_SYNC) asks for the registers after a given place in the other voter's list. The
- * answers carry one register each, at most MESSAGE_SYNC_BATCH. A last answer reports that there is
- * MORE (and where it continues), or that the list is at its END. If both voters' digests are equal,
- * SAME is the only answer. The answers are numbered, so the reader notices lost or reordered ones,
- * and asks for the same place again.
+ * A PULL (MESSAGE_SYNC) asks for the registers that come after a given one in the other voter's
+ * list. The answers carry one register each, at most MESSAGE_SYNC_BATCH. A last answer reports that
+ * there is MORE (and where it continues), or that the list is at its END. If both voters' digests
+ * are equal, SAME is the only answer. The answers are numbered, so the reader notices that one is
+ * missing, and asks for the same registers again.
  *
  * Two voters also differ while a change is under way. So a partition is read only when it differs
  * several times in a row, or at once after this voter was away.
@@ -23,16 +23,16 @@
 #include "sync_private.h"
 
 enum {
-    EXCHANGE_RESEND_MS = 100, /* the least time before the registers after the same place are asked
-                               * for again */
-    /* the longest such time; it doubles up to this as long as no answer comes */
+    EXCHANGE_RESEND_MS = 100, /* the least time after which an unanswered PULL is repeated */
+    /* the longest such time: it doubles with each PULL that gets no answer */
     EXCHANGE_RESEND_MAX_MS = 1600,
     EXCHANGE_TRIES_MAX = 20,
     EXCHANGE_SILENT_MAX = 6, /* the most tries in a row without any answer */
     CATCH_UP_MS = 240,       /* the time between two comparisons with coordinators */
-    CATCH_UP_AT_ONCE = 6,    /* how many partitions are compared each time: all within about 10 s */
-    SUSPECT_MAX = 4,         /* a partition that differs this many times in a row is read */
-    ANSWER_SCAN_MAX = 4096,  /* the most agents to search for one answer */
+    /* how many partitions are compared each time; all 256 are compared within about 10 s */
+    CATCH_UP_AT_ONCE = 6,
+    SUSPECT_MAX = 4,        /* a partition that differs this many times in a row is read */
+    ANSWER_SCAN_MAX = 4096, /* the most agents to search for one answer */
 };
 
 _Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a PULL are bits of one word");
@@ -111,7 +111,7 @@ static void answer_registers(struct quorum *quorum, uint32_t voter,
         ->next = last;
 }
 
-/* In a listing of marks, a place is an agent's index plus one. */
+/* In a listing of marks, `after` and `next` are an agent's index plus one. */
 static void answer_marks(struct quorum *quorum, uint32_t voter, const struct message_sync *request)
 {
     uint32_t index = 0;
@@ -150,9 +150,9 @@ void sync_request(struct quorum *quorum, const struct message *message)
 
 /* ---- Requests ---- */
 
-/* Returns how long to wait for answers before the PULL is repeated. After that, answers to the
- * earlier PULL are dropped, because they may belong to another list. So a voter that has not
- * answered at all, and may be slow, gets more time with each try. */
+/* Returns how long to wait for answers before the PULL is repeated. When it is repeated, answers to
+ * the earlier PULL are dropped, because the list may have changed between the two. So a voter that
+ * has not answered at all, and may be slow, gets more time with each try. */
 static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exchange)
 {
     static const int64_t most_ns = EXCHANGE_RESEND_MAX_MS * MS_NS;
@@ -164,7 +164,7 @@ static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exch
     return pause_ns < most_ns ? pause_ns : most_ns;
 }
 
-/* Asks for the entries after the place that was reached so far. */
+/* Asks for the entries after exchange->after. */
 static void ask(struct quorum *quorum, struct exchange *exchange)
 {
     exchange->id = ++quorum->sync->exchange_id;
@@ -357,8 +357,8 @@ static void remove_partition(struct message_partitions *set, uint32_t partition)
     set->bits[partition / 64] &= ~(UINT64_C(1) << (partition % 64));
 }
 
-/* Notes the result of a comparison. A partition that differs is compared again soon: by then a
- * change that was under way has arrived. */
+/* Notes the result of a comparison. A partition that differs is compared again soon, because it may
+ * differ only by a change that is under way. */
 static void probed(struct quorum *quorum, uint32_t p, bool same)
 {
     quorum->sync->suspect[p] = same ? 0 : (uint8_t)(quorum->sync->suspect[p] + 1);
@@ -434,7 +434,7 @@ static struct exchange *exchange_of(struct quorum *quorum, const struct message 
     return NULL;
 }
 
-/* Goes on after all answers to one PULL have arrived. */
+/* Asks for more, or ends the listing. Call it when all answers to one PULL have arrived. */
 static void batch_read(struct quorum *quorum, struct exchange *exchange)
 {
     if (exchange->last == MESSAGE_SYNCED_MORE) {
@@ -499,7 +499,7 @@ static void probe(struct quorum *quorum)
     quorum->sync->catch_next = (p + 1) % MESSAGE_PARTITIONS;
     if (voter != quorum->config->voter_count && !is_exchanged(quorum, p) &&
         !message_partition_has(&quorum->sync->behind, p)) {
-        /* if no slot is free, the partition's turn comes again in 10 s */
+        /* if too many listings are being read, the partition is compared 10 s later */
         (void)start(quorum, EXCHANGE_PROBE, voter, MESSAGE_SYNC_REGISTERS, p);
     }
 }

@@ -40,7 +40,8 @@ void sync_deletion_start(struct quorum *quorum);
 
 /* ---- Reading ---- */
 
-/* Handle another voter's question (PULL), and its answer to this voter (PULLED). */
+/* sync_request() handles another voter's PULL (MESSAGE_SYNC). sync_answer() handles another voter's
+ * answer to a PULL of this voter (MESSAGE_SYNCED). */
 void sync_request(struct quorum *quorum, const struct message *message);
 void sync_answer(struct quorum *quorum, const struct message *message);
 /* Makes this voter catch up with every partition that other voters coordinate. */
@@ -58,11 +59,11 @@ int64_t sync_tick(struct quorum *quorum);
 
 void sync_checkpoint(struct quorum *quorum, const struct message *message);
 void sync_checkpointed(struct quorum *quorum, const struct message *message);
-/* Call it when the record of stores changed: voters' earlier answers to a checkpoint are
- * dropped. */
+/* Ends the checkpoint that is under way, because the voters' answers to it are no longer valid.
+ * Call it when the record of stores changed. */
 void sync_recount(struct quorum *quorum);
-/* At the end of a step: begins a checkpoint if one is due. No tick is scheduled for the beginning
- * of a checkpoint. */
+/* Deletes rows of deleted registers, and begins a checkpoint if one is due. Call it at the end of
+ * each step. No tick is scheduled for the beginning of a checkpoint. */
 void sync_end_step(struct quorum *quorum);
 /* Returns when deletion needs a step even if no event comes. */
 int64_t sync_deletion_tick(const struct quorum *quorum);

@@ -26,11 +26,11 @@
 
 enum {
     CHECK_MS = 250,    /* how often partitions are considered */
-    AGAIN_MS = 1000,   /* how long a partition waits after its checkpoint failed */
-    GIVE_UP_MS = 2000, /* the age at which an unanswered round ends */
-    IDLE_MIN = 64,     /* a checkpoint needs more idle registers than this, */
-    IDLE_PART = 4,     /* and more than one register in IDLE_PART has to be idle; */
-    /* after this time without a change, one idle register is enough */
+    AGAIN_MS = 1000,   /* the least time between two checkpoints of a partition */
+    GIVE_UP_MS = 2000, /* the age at which a checkpoint without a majority is given up */
+    IDLE_MIN = 64,     /* a partition gets a checkpoint if it has more idle registers than this */
+    IDLE_PART = 4,     /* and more than one in IDLE_PART of its registers is idle, */
+    /* or if it has an idle register and has not changed for this time */
     REST_MS = CHECKPOINT_REST_MS,
     ROOM = 64, /* actions that a step leaves for other modules */
 };
@@ -40,7 +40,8 @@ static bool is_above(const struct record *record, struct message_order order)
     return message_order_before(order, record_accepted(record));
 }
 
-/* Deletes the register here; on the disk too, if the step has room, otherwise later. */
+/* Deletes the register. Its row on the disk is deleted at once if the step has room, otherwise
+ * later. */
 static void take_away(struct quorum *quorum, uint32_t partition, uint32_t index)
 {
     if (!step_has_room(quorum, 1 + ROOM)) {
@@ -244,7 +245,7 @@ static void begin(struct quorum *quorum, uint32_t p)
 static void end(struct quorum *quorum)
 {
     quorum->sync->checkpoints.active = false;
-    /* the next partition may have its turn */
+    /* consider the next partition at once */
     quorum->sync->checkpoints.next_ns = step_now_ns(quorum);
 }
 

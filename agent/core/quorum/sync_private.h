@@ -5,7 +5,7 @@
 #include "sync.h"
 
 enum {
-    /* how many listings may be read at a time; if the voter starts over: of each other voter */
+    /* how many listings this voter reads at a time; if it starts over, how many of each voter */
     EXCHANGES_AT_ONCE = 8,
     EXCHANGES_MAX = EXCHANGES_AT_ONCE * (MESSAGE_VOTERS_MAX - 1),
 };
@@ -33,22 +33,22 @@ struct exchange {
     uint8_t last;     /* the message_synced_kind of the last answer to this PULL */
     uint64_t id;      /* this PULL's id */
     uint64_t ballot;  /* COMPLETE: the ballot under which the partition is prepared */
-    uint64_t got;     /* the answers that arrived, by their index */
-    uint32_t answers; /* how many answers there are; 0: not known yet */
+    uint64_t got;     /* the answers that arrived, by bit */
+    uint32_t answers; /* how many answers this PULL has in all; 0: not known yet */
     uint32_t after, next;
     uint32_t listing;
     int64_t resend_ns;
     struct message_checkpoint checkpoint;
 };
 
-/* Deletion: when to consider each partition, and the one round that may be under way. */
+/* Deletion: when to consider each partition, and the one checkpoint that may be under way. */
 struct checkpoints {
     bool active;
     uint8_t mask;    /* the voters that accepted the checkpoint, by bit */
     uint8_t missing; /* the voters that could not accept the checkpoint, by bit */
     struct message_delete asked;
     int64_t began_ns;
-    int64_t next_ns; /* when to send the round again, or to consider the next partition */
+    int64_t next_ns; /* when to send the checkpoint again, or to consider the next partition */
     uint32_t cursor; /* the partition to consider next */
     uint64_t digest[MESSAGE_PARTITIONS]; /* each partition's digest when it was last considered */
     int64_t changed_ns[MESSAGE_PARTITIONS];
@@ -57,13 +57,15 @@ struct checkpoints {
 
 struct sync {
     struct exchange exchanges[EXCHANGES_MAX];
-    uint64_t exchange_id;   /* the id of the last PULL */
-    uint32_t listing;       /* the number of the last listing */
-    uint32_t complete_next; /* the partition at which to look next for incomplete ones */
-    uint32_t catch_next;    /* the next partition to compare with its coordinator's registers */
-    int64_t catch_ns;       /* when to compare the next partitions */
-    struct message_partitions behind;    /* the partitions to catch up with at once */
-    uint8_t suspect[MESSAGE_PARTITIONS]; /* how often in a row each was found different */
+    uint64_t exchange_id; /* the id of the last PULL */
+    uint32_t listing;     /* the number of the last listing */
+    /* the partition at which the next search for incomplete partitions begins */
+    uint32_t complete_next;
+    uint32_t catch_next; /* the next partition to compare with its coordinator's registers */
+    int64_t catch_ns;    /* when to compare the next partitions */
+    struct message_partitions behind; /* the partitions to catch up with at once */
+    /* how often in a row each partition differed from its coordinator's */
+    uint8_t suspect[MESSAGE_PARTITIONS];
     struct checkpoints checkpoints;
 };
 

@@ -17,16 +17,19 @@
 #include "voters_private.h"
 
 enum {
-    GAP_MS = 5,         /* the least time between two heartbeats */
-    JUMP_MAX = 1 << 20, /* a heartbeat whose number differs by more is from another process */
-    LATE_MS = 20,       /* a step later than this means that this process did not run */
-    /* after a late step, this voter reads messages for so long before it suspects others */
+    GAP_MS = 5, /* the least time between two heartbeats */
+    /* a heartbeat whose number differs from the last one's by more is from another process */
+    JUMP_MAX = 1 << 20,
+    LATE_MS = 20, /* a step later than this means that this process did not run */
+    /* after a late step, this voter reads messages for this long before it suspects others */
     EXCUSED_MS = 20,
     SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_HEARTBEAT_MS,
-    SETTLE_MIN_MS = 1000,  /* how long a voter has to be able to coordinate before it gets its
+    SETTLE_MIN_MS = 1000, /* how long a voter has to be able to coordinate before it gets its
                             * partitions back */
-    SETTLE_MAX_MS = 32000, /* that time for a voter that fell silent again and again */
-    SETTLED_MS = 60000,    /* after a voter was well for this time, SETTLE_MIN_MS is enough again */
+    /* SETTLE_MIN_MS grows up to this for a voter that falls silent again and again */
+    SETTLE_MAX_MS = 32000,
+    /* after a voter was able to coordinate for this long, SETTLE_MIN_MS is enough again */
+    SETTLED_MS = 60000,
 };
 _Static_assert((int)HEARTBEATS_KEPT *(int)GAP_MS > (int)QUORUM_SUSPICION_MAX_MS, "none is missed");
 
@@ -126,9 +129,9 @@ static void forget(struct other_voter *other)
     memset(&other->lag, 0, sizeof(other->lag));
 }
 
-/* Notes that the voter cannot coordinate now. If it was well for long enough to get its partitions
- * back, it has to be well for twice as long the next time. Otherwise all partitions of a voter that
- * falls silent every few seconds would change hands twice each time. */
+/* Notes that the voter cannot coordinate now. If it had been able to for settle_ns, doubles
+ * settle_ns. Without that, a voter that falls silent every few seconds would lose all its
+ * partitions and get them back each time. */
 static void spoil(struct quorum *quorum, struct other_voter *other)
 {
     if (other->good_ns != NEVER && step_now_ns(quorum) - other->good_ns >= other->settle_ns) {
@@ -251,8 +254,8 @@ int64_t voters_tick(struct quorum *quorum)
     return quorum->voters->next_ns;
 }
 
-/* Notes an echo. If the echoed heartbeat is newer than the heartbeat that the voter echoed before,
- * returns the age of the earlier heartbeat in nanoseconds. Otherwise returns 0. */
+/* Notes an echo. If the echoed heartbeat is newer than the one that the voter echoed before,
+ * returns the age of that earlier heartbeat in nanoseconds. Otherwise returns 0. */
 static int64_t note_echo(struct quorum *quorum, struct other_voter *other, uint64_t echo)
 {
     if (echo == 0 || echo > quorum->voters->number ||

@@ -1,21 +1,22 @@
 /*
- * Voters: what this voter knows of the others. Heartbeats show which voters run, which partitions
- * each of them coordinates, and which voters a majority hears. The failure detector decides after
- * how long a silence a voter is suspected.
+ * Voters: what this voter knows of the other voters. Heartbeats show which voters run, which
+ * partitions each of them coordinates, and which voters a majority hears. The failure detector
+ * decides after how long a silence a voter is suspected.
  *
  * Safety does not depend on this module; the ballots ensure it (Lamport 1998). This module decides
  * which voter tries to coordinate, so that the cell makes progress. It is the failure detector that
  * consensus needs for progress alone (Chandra and Toueg 1996, "Unreliable failure detectors for
  * reliable distributed systems").
  *
- * Invariants: a claim counts (is believed) only while its sender's heartbeats report that a
- * majority heard it lately, as the echoes of its own heartbeats show (docs/PROTOCOL.md, walk 6). So
- * the claims of a voter that sends but hears nothing, or hears but is not heard, soon stop
- * counting. A link that breaks ends all claims of its voter at once. The suspicion timeout is never
- * below QUORUM_TAKEOVER_MS.
+ * Invariants: a voter's claims count (are believed) only while its heartbeats report that a
+ * majority heard it lately. A voter knows that from the echoes of its own heartbeats
+ * (docs/PROTOCOL.md, walk 6). So the claims of a voter that sends but hears nothing, or hears but
+ * is not heard, soon stop counting. When the link to a voter breaks, all claims of that voter end
+ * at once. The suspicion timeout is never below QUORUM_TAKEOVER_MS.
  *
- * Two files call each other here: voters.c has the heartbeats, voters_detector.c has the timeout.
- * The heartbeats provide the timeout's measurements, and are judged by it.
+ * Two files call each other here: voters.c has the heartbeats, voters_detector.c has the suspicion
+ * timeout. The timeout is computed from echoes of heartbeats, and a voter whose heartbeats stay
+ * away for longer than the timeout is suspected.
  */
 #ifndef QUORUM_VOTERS_H
 #define QUORUM_VOTERS_H
@@ -26,7 +27,8 @@
 
 struct voters;
 
-/* A round with the voters, for the failure detector. */
+/* A request of this voter to the voters (a read or a proposal) that needs the answers of a
+ * majority. The failure detector measures how long that takes. */
 struct voters_round {
     struct message_order order; /* ballot 0: there is no round */
     int64_t began_ns;
@@ -41,8 +43,8 @@ void voters_start(struct quorum *quorum);
 
 void voters_receive(struct quorum *quorum, const struct message *message);
 void voters_link(struct quorum *quorum, uint32_t voter, bool up);
-/* Notes that this step comes late by late_ns. What the other voters sent meanwhile will be read
- * before any of them is suspected. */
+/* Notes that this step comes late by late_ns. Messages that the other voters sent meanwhile will be
+ * read before any of these voters is suspected. */
 void voters_late(struct quorum *quorum, int64_t late_ns, int64_t now_ns);
 /* Sends the next heartbeat soon, because its contents changed. */
 void voters_heartbeat_soon(struct quorum *quorum);
@@ -60,16 +62,17 @@ uint8_t voters_able(const struct quorum *quorum);
 bool voters_hear(const struct quorum *quorum, uint32_t voter);
 /* Returns whether a heartbeat has come from every voter whose link is not broken. */
 bool voters_all_seen(const struct quorum *quorum);
-/* Returns whether that voter has been well for long enough to get its preferred partitions back. */
+/* Returns whether that voter has been able to coordinate for so long that it gets its preferred
+ * partitions back. */
 bool voters_settled(const struct quorum *quorum, uint32_t voter);
-/* Returns when this process last resumed after a stop so long that others may have replaced it;
- * INT64_MIN if never. */
+/* Returns when this process last resumed after a stop in which other voters may have taken over its
+ * partitions; INT64_MIN: never. */
 int64_t voters_slept_ns(const struct quorum *quorum);
 
 /* ---- Claims of other voters ---- */
 
 /* voters_claim() returns whether that voter's last heartbeat claims the partition.
- * voters_claims_count() returns whether that voter's claims count. */
+ * voters_claims_count() returns whether that voter's claims count (are believed). */
 bool voters_claim(const struct quorum *quorum, uint32_t voter, uint32_t partition);
 bool voters_claims_count(const struct quorum *quorum, uint32_t voter);
 /* Returns whether any voter except `except` claims the partition with a claim that counts. */
@@ -97,7 +100,7 @@ bool voters_has_to_hear(const struct quorum *quorum, uint32_t voter);
 int64_t voters_timeout_ns(const struct quorum *quorum);
 /* Returns about how long that voter takes to answer, in nanoseconds; negative if it is not slow. */
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter);
-/* Notes that a majority answered a round after that time. */
+/* Notes that a majority answered a round after took_ns. */
 void voters_round_done(struct quorum *quorum, int64_t took_ns);
 /* Call it for a round that has no majority yet. Returns true if the round is too old; then this
  * voter coordinates nothing for a while. */

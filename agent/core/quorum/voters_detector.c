@@ -7,7 +7,7 @@
  * take-overs need the same processors, and each one undoes what the last had prepared. So a voter
  * measures how long it waited for each answer that did come in the end, and uses twice that time.
  * (Chandra and Toueg 1996, section 9: if the timeout grows whenever it proved too short, wrong
- * suspicions end at some time.)
+ * suspicions end in time.)
  *
  * Each voter measures by its own clock:
  *
@@ -17,8 +17,8 @@
  *                         silence
  *   of its own rounds     how long a majority took to answer, also if the round was given up
  *
- * The timeout is made from the second-longest measurement. An event that happens once (a process
- * is stopped and continued, a cable is moved) does not predict the next one.
+ * The timeout is made from the second-longest measurement. An event that happens once (a process is
+ * stopped and continued, a cable is moved) does not predict the next one.
  *
  * Only measurements of the fastest voters that form a majority with this voter are used. So a
  * minority that is slow or away does not change the timeout, and is replaced as fast as ever. A
@@ -39,7 +39,7 @@ enum {
     IDLE_MAX_MS = 4000, /* that time at most, if rounds get stuck again and again */
 };
 
-/* Returns the second-longest measurement of both windows. */
+/* Returns the second-longest measurement of the two windows together. */
 static int64_t usual_ns(const struct lag *lag)
 {
     const int64_t *worst = lag->worst_ns;
@@ -100,10 +100,10 @@ static void log_slow(struct quorum *quorum)
     }
 }
 
-/* Sets the timeout. Takes the fastest voters that are heard, as many as form a majority with this
- * voter. The slowest of these voters sets the timeout. A voter that is not heard, or only just
- * heard again, has no measurement. If too few voters have a measurement, the timeout stays as it
- * is. */
+/* Sets the timeout. Of the voters that are heard, only the fastest count, as many as form a
+ * majority with this voter. The slowest of these sets the timeout. A voter that is not heard, or
+ * only just heard again, has no measurement. If too few voters have a measurement, the timeout
+ * stays as it is. */
 static void judge(struct quorum *quorum)
 {
     int64_t sorted[MESSAGE_VOTERS_MAX];
@@ -150,8 +150,8 @@ int64_t voters_timeout_ns(const struct quorum *quorum)
 
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter)
 {
-    /* A measurement contains the pause between heartbeats, twice if a heartbeat was lost. The
-     * pauses are no delay of the voter, so they are subtracted. */
+    /* A measurement is about a way there and back plus one pause between heartbeats, or two pauses
+     * if a heartbeat was lost. The result is half of a measurement without two pauses. */
     return usual_ns(&quorum->voters->others[voter].lag) / 2 - QUORUM_HEARTBEAT_MS * MS_NS;
 }
 

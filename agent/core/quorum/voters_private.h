@@ -10,13 +10,15 @@
 
 #include "voters.h"
 
-enum { HEARTBEATS_KEPT = 1024 }; /* the times of so many sent heartbeats are kept */
+enum { HEARTBEATS_KEPT = 1024 }; /* sent_ns has this many of the newest heartbeats */
 
-/* The longest and the second-longest delay of this window [0], and of the window before [1]. */
+/* The longest and the second-longest delay of the present window of measurements [0], and of the
+ * window before [1]. */
 struct lag {
     int64_t worst_ns[2];
     int64_t second_ns[2];
-    int64_t counted_ns; /* when the last delay ended that was taken for a silence of its own */
+    /* when the last delay ended that was not taken for a part of an earlier delay */
+    int64_t counted_ns;
 };
 
 /* Another voter, as its heartbeats and its link show it. */
@@ -31,9 +33,9 @@ struct other_voter {
     int64_t first_ns;   /* when the first heartbeat of the other voter's process came */
     /* when this voter sent the newest heartbeat that the other voter echoed; INT64_MIN: none */
     int64_t echoed_ns;
-    int64_t good_ns;   /* since when the other voter can coordinate; NEVER: it cannot */
-    int64_t settle_ns; /* how long it must be able to coordinate before it gets its partitions
-                        * back */
+    int64_t good_ns; /* since when the other voter can coordinate; NEVER: it cannot */
+    /* how long the other voter must be able to coordinate before it gets its partitions back */
+    int64_t settle_ns;
     int64_t passed_ns; /* when a queued request was last passed on to the other voter; INT64_MIN:
                         * never */
     struct message_partitions owned;
@@ -55,7 +57,8 @@ struct voters {
     bool slow_logged;
     int64_t slept_ns;
     struct lag round_lag;
-    struct voters_round given_up; /* the round that was given up as stuck: it may still end */
+    /* the last round that was given up as stuck; a majority may still answer it */
+    struct voters_round given_up;
     int64_t idle_until_ns;
     uint32_t idle_ms; /* how long this voter coordinates nothing, next time a round is stuck */
     bool resigned;
