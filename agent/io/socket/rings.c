@@ -3,9 +3,7 @@
 
 #define MS INT64_C(1000000)
 #define US INT64_C(1000)
-#define TELL_PAUSES_MIN                                                                            \
-    100 /* these pauses last a second at least; a shorter burst is not worth a
-                             * log line */
+#define TELL_PAUSES_MIN 100 /* a second of pauses at least: fewer are not worth a log line */
 #define TELL_NS (60 * INT64_C(1000000000))
 
 void rings_init(struct rings *rings)
