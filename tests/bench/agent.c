@@ -98,8 +98,8 @@ static const char *field_value(const char *line, const char *name)
  * Sums the mappings, swap included. A mapping without a file counts with its Pss. A mapping of a
  * file counts only with the pages that the process changed for itself (Anonymous); its other pages
  * belong to the page cache. A region counts with the pages that the agent has touched, which
- * include those of each lock. The agent allocates all pages of a region at its start, whatever is
- * locked; the pages that it has not touched do not count.
+ * include those of each lock. The agent allocates all pages of a region at its start, however many
+ * locks there are. The pages that it has not touched do not count.
  */
 static int read_mappings(const struct agent *agent, struct agent_memory *out,
                          struct agent_regions *regions)
@@ -292,7 +292,7 @@ static void show_log(const struct agent *agent)
     log_show_end("holdfastd", path);
 }
 
-/* Connects once to see that the agent answers. */
+/* Tries to connect until the agent answers, for at most 20 s. */
 int agent_await_answer(struct agent *agent)
 {
     const int64_t give_up_ns = now_ns() + 20000 * millisecond_ns;

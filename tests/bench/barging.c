@@ -43,7 +43,7 @@ static int64_t holdfast_work(void *state, crew_stop *stop)
     return count;
 }
 
-/* arg points to the pointer to the mutex, which the workers only lock. */
+/* arg points to a pointer to the mutex. The bench has initialised the mutex before the fork. */
 static int mutex_setup(const void *arg, uint32_t worker, void **state)
 {
     (void)worker;

@@ -28,7 +28,7 @@ int cell_launch(struct cell *cell, uint32_t host) MUST_CHECK;
 int cell_await(struct cell *cell) MUST_CHECK;
 void cell_stop(struct cell *cell);
 
-/* Returns NULL after complain(). */
+/* Connects to a host's agent. Returns NULL after complain(). */
 hf_client *cell_connect(const struct cell *cell, uint32_t host);
 
 /* Returns the host that coordinates a name while all hosts are alive. */

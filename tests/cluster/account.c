@@ -225,7 +225,8 @@ static void hang_up_again(void)
         if (fd < 0) {
             usleep(100);
         }
-        close(fd); /* the agent keeps each closed client's pidfd until it has no room for them */
+        close(fd); /* the agent keeps the pidfds of closed clients until it has no room for another
+                    * one */
     }
 }
 
@@ -344,7 +345,8 @@ static void use_region(int fd)
     expect_not_open(fd, O_RDONLY);
     expect("lock it", flock(fd, LOCK_EX), 0);
     expect("unlock it", flock(fd, LOCK_UN), 0);
-    /* A client may write to its region, so the kernel lets it take write locks on it, too. */
+    /* A client may write to its region, so the kernel also lets it take write locks on the
+     * region. */
     lock_pieces(fd, F_SETLK);
     expect("fill it", (int)pwrite(fd, "", 0, 0), 0);
 }

@@ -119,7 +119,7 @@ int actor_release(struct actor *actor, uint32_t lock);
 int64_t actor_remaining(struct actor *actor, uint32_t lock);
 struct actor_show actor_show(struct actor *actor, const char *name);
 
-/* Sends an acquire without a limit; its reply comes when it has the lock. */
+/* Sends ACTOR_ACQUIRE without a timeout. The reply comes when the actor has the lock. */
 uint32_t actor_wait(struct actor *actor, uint32_t lock, enum hf_mode mode);
 
 /* Waits until the lock has this many waiters, as `looker` sees it. */

@@ -33,7 +33,8 @@ enum {
     INVENTED = 20000,
     LINKS_MORE_MAX =
         64 + 8, /* ADDRESSES_GUESTS_MAX of agent/peers/addresses.h, and the clients' descriptors */
-    /* Gossip knows 4,096 agents and the quorum 1,024. At most 64 are dialled. */
+    /* The memory for invented agents: gossip keeps at most 4,096 agents, and the quorum 1,024. The
+     * voter dials at most 64 of them. */
     MEMORY_MORE_MAX_KB = 16 * 1024,
     LOG_MORE_MAX = 64 * 1024,
 };
@@ -169,8 +170,8 @@ static void stop(void)
     agent_destroy(&voter);
 }
 
-/* The agent logs such an event at most once a minute. Checks that it logged the event at least once
- * since since_ns, and at most once in each minute. */
+/* Checks that the voter has logged `event` since since_ns: at least once, and at most once in each
+ * minute. */
 static void told_by_the_minute(const char *event, int64_t since_ns)
 {
     for (int64_t end_ns = boottime_now() + (int64_t)GUARD_MS * MS;

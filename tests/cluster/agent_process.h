@@ -39,7 +39,7 @@ struct agent_process {
     unsigned host;       /* the agent's host in the file `faults` */
     const char *manager; /* the path of a service manager's socket, whose watchdog is 0.6 s;
                           * NULL: none */
-    unsigned without;    /* the WITHOUT_ options that the agent's kernel shall seem to lack */
+    unsigned without;    /* the WITHOUT_ options that the agent's kernel seems to lack */
     bool own_pids;       /* the agent runs in a pid namespace in which the other processes have
                           * no pid */
     char folder[64];

@@ -107,8 +107,8 @@ static void neighbours_are_well(void)
     ck_assert(!actor_receive(&waiter, &reply, 0));
 }
 
-/* A new client takes bad/a as soon as the agent serves the namespace again. Returns the time of
- * that. */
+/* A new client takes bad/a as soon as the agent serves the namespace again. Returns the time at
+ * which the client has the lock. */
 static int64_t take_anew(struct actor *actor, struct hf_hold *hold)
 {
     int error = HF_EUNSERVED;

@@ -187,8 +187,8 @@ static void is_welcome(void)
     close(welcomed());
 }
 
-/* The agent must neither examine this descriptor nor receive it. Either could block the agent on
- * the epoll set's mutex. */
+/* The agent must neither examine this descriptor nor receive it, because each of these two actions
+ * could block the agent on the epoll set's mutex. */
 START_TEST(a_descriptor_that_lets_nobody_look_at_it)
 {
     if (!busy_open(NULL, 0)) {
@@ -301,8 +301,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             if (try_hello(fd, pidfds[i], "")) {
                 close(pidfds[i]);
             }
-            /* Waits until the agent has received these pidfds. Without room for them it does
-             * not. */
+            /* Waits until the agent has received these pidfds, but only for 3 s, because the agent
+             * receives nothing without room for it. */
             if ((i + 1) % each_time == 0) {
                 struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};
                 agent_continue(&agent);
@@ -324,8 +324,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
     return byte == 'y' ? nobody : 0;
 }
 
-/* Closes that block delay no other client: the agent closes other clients' pidfds and admits every
- * client. It can also end, and its successor serves at once. */
+/* Blocked closes do not delay other clients: the agent closes the pidfds of other clients, and
+ * admits every client. The agent can also end, and its successor serves at once. */
 START_TEST(closes_that_wait_keep_nobody)
 {
     enum { TIMES = 100, STUCK = 600 };
@@ -358,7 +358,7 @@ START_TEST(closes_that_wait_keep_nobody)
 END_TEST
 
 /* There are more blocked closes than the agent has room for. It admits no new client, but serves
- * the connected ones. To end the culprit, or to restart the agent, makes room again. */
+ * the connected ones. There is room again when the culprit ends, or when the agent is restarted. */
 START_TEST(more_closes_that_wait_than_there_is_room_for)
 {
     enum { STUCK = 5000 };

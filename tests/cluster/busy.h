@@ -28,8 +28,8 @@ void busy_close(void);
 
 enum { LINGER_S = 60 };
 
-/* Returns one end of a TCP connection that lingers, and the other end in *reader. To close the last
- * descriptor of the returned end takes LINGER_S seconds. It is shorter if *reader is closed first,
+/* Returns one end of a TCP connection that lingers, and the other end in *reader. The close of the
+ * returned end's last descriptor takes LINGER_S seconds. It takes less if *reader is closed first,
  * or if the closing process is killed. */
 int lingering(int *reader);
 

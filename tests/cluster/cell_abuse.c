@@ -220,7 +220,7 @@ static unsigned flap(int64_t until_ns)
     return rounds;
 }
 
-/* Runs all kinds of abuse at once, for that time. */
+/* Runs all kinds of abuse at once, for duration_ms. */
 static void abuse_all(int64_t duration_ms)
 {
     pid_t abusers[4];
@@ -247,9 +247,9 @@ START_TEST(strangers_and_bad_links)
         descriptors_before[i] = agent_descriptors(&cell.agents[i]);
     }
     abuse_all(how_long_ms() / 3);
-    for (unsigned i = 0; i < 2; i++) { /* The first abuse also makes the agents take memory that
-                                        * they take only once. That memory is not a leak, so the
-                                        * count for the comparison is taken after it. */
+    for (unsigned i = 0; i < 2; i++) { /* During the first abuse the agents also take memory that
+                                        * they take only once. That memory is not a leak. So
+                                        * kb_before is measured after the first abuse. */
         is_as_before(i, descriptors_before[i], agent_private_kb(&cell.agents[i]));
         kb_before[i] = agent_private_kb(&cell.agents[i]);
     }

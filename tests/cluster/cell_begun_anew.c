@@ -1,7 +1,7 @@
 /*
- * A process spoils its namespace's region on one host of a cell, while the agent runs or between
- * two agents. A process on that host holds a lock of the namespace, and a process on another host
- * waits for the lock. The waiter gets the lock only after the holder's last deadline and its
+ * A process spoils its namespace's region on one host of a cell, while the agent runs or while the
+ * agent is down. A process on that host holds a lock of the namespace, and a process on another
+ * host waits for the lock. The waiter gets the lock only after the holder's last deadline and its
  * lock-delay are over. The session goes on all the time, and the spoilt region's host gives the
  * lock back. The other namespace is not affected.
  */
@@ -104,7 +104,7 @@ static void taken_over_in_time(int64_t until_ns)
     ck_assert_int_gt(actor_remaining(&here, 0), 0); /* good/a is still held */
     ck_assert_uint_eq(agent_logged(&cell.agents[0], "event=region_rubbish namespace=bad"), 1);
     ck_assert_uint_eq(agent_logged(&cell.agents[0], "event=session_new"), 1);
-    /* The first host gets bad/a again. */
+    /* A client on host 0 gets bad/a again. */
     ck_assert_int_eq(actor_release(&there, 0), 0);
     actor_ready(&late, cell.agents[0].socket);
     for (int64_t late_ns = boottime_now() + (int64_t)GUARD_MS * MS;

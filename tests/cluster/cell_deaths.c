@@ -63,8 +63,7 @@ START_TEST(all_are_killed_at_once)
 {
     for (int round = 0; round < 3; round++) {
         cell_kill_all(&cell);
-        sleep_ms(round * 1200); /* less than the lease, then less than lease and grace period,
-                                 * then more */
+        sleep_ms(round * 1200); /* 0, 1.2 and 2.4 s; the lease and the grace period are 1 s each */
         cell_launch(&cell);
         cell_await(&cell);
         crowd_await_all(&crowd, 10);

@@ -69,7 +69,8 @@ static int rejoin(int host, const char *yes, const char *undo)
     return WEXITSTATUS(wait_for(pid));
 }
 
-/* The victim starts over. The other voters' absence then shows that it votes again. */
+/* Makes the victim start over. Then host 0 is down, so the cell can grant locks only if the victim
+ * votes again. */
 static void start_over(void)
 {
     ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 70); /* refused: the agent runs */

@@ -1,7 +1,7 @@
 /*
  * A hostile process on one host of a cell of three voters. Locks of another namespace are held on
  * this host and on another one. The process writes rubbish into its own namespace's region, while
- * its agent runs or between two agents. The other hosts still get that namespace's locks. No
+ * the host's agent runs or while it is down. The other hosts still get that namespace's locks. No
  * process gets a lock that another host holds because of what the region says. No hold of the other
  * namespace ends. tests/cluster/spoilt.c has more such rubbish, on one host.
  */
@@ -145,8 +145,8 @@ static void read_for_ever(void)
     }
 }
 
-/* Writes a grant that another host has into this region. The word stays taken, so no process hands
- * the lock to the waiter. */
+/* Forges a grant of bad/held in this host's region, although another host has the grant. The forged
+ * word names a holder, so no process hands the lock to the waiter. */
 static void granted_here(void)
 {
     atomic_store(&region.slots[held_slot].token_top, held.token + 1000);
@@ -222,7 +222,7 @@ static void held_by_one(void)
 
 START_TEST(a_lock_of_the_spoilt_namespace_goes_from_host_to_host)
 {
-    uint64_t token = have_it(&user_here); /* that host keeps the grant */
+    uint64_t token = have_it(&user_here); /* the host of user_here keeps the grant */
     tell((unsigned)_i);
     had_by_both(token);
     held_by_one();

@@ -354,8 +354,8 @@ START_TEST(a_voter_dies_and_comes_back)
     ck_assert_int_eq(actor_acquire(&actors[0], 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
     agent_kill(&agents[0]);
     int64_t killed_ns = boottime_now();
-    /* The dead voter coordinated some of these names. Its host may keep its holds until its session
-     * is over. */
+    /* The hold on host 0 counts until its last deadline. So host 1 gets the lock only after that
+     * deadline. */
     ck_assert_int_eq(actor_acquire(&actors[1], 0, HF_EXCLUSIVE, GUARD_MS, &next), 0);
     ck_assert_int_gt(next.deadline_ns, hold.deadline_ns);
     ck_assert_int_ge(boottime_now(), hold.deadline_ns);

@@ -77,7 +77,7 @@ START_TEST(first_come_first_served_across_hosts)
     open_all("queue", SHORT_MS);
     uint64_t token = take(0).token;
     actor_wait(&actors[1], 0, HF_EXCLUSIVE);
-    actor_await_waiters(&actors[0], "queue", 1); /* the agent of another host knows the waiter */
+    actor_await_waiters(&actors[0], "queue", 1); /* host 0 knows of the waiter on host 1 */
     sleep_ms(300); /* in this time the host repeats its request by another route */
     actor_wait(&actors[2], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 2);
@@ -278,8 +278,8 @@ START_TEST(a_release_in_jeopardy_is_a_release)
 }
 END_TEST
 
-/* Curator 1121: a process finds an entry of its own dead session. It takes that entry for a hold of
- * its own, or it waits for itself for ever. */
+/* Curator 1121: a process found an entry of its own dead session. It took that entry for a hold of
+ * its own, or it waited for itself for ever. */
 START_TEST(trap_own_entry_of_a_dead_session)
 {
     open_all("own", SHORT_MS);

@@ -67,7 +67,7 @@ static const char *command(int host, const char *words)
     return output;
 }
 
-/* Repeats the command until it prints both texts. Returns the time until then, in ms. */
+/* Repeats the command until it prints both texts. Returns how long that took, in ms. */
 static int64_t await(int host, const char *words, const char *one, const char *other)
 {
     int64_t from_ns = boottime_now();
@@ -253,8 +253,8 @@ START_TEST(who_stood_still_accuses_nobody)
     ck_assert(agent_logged(agent, "event=stalled"));
     ck_assert(!agent_logged(agent, "event=voter_silent"));
     ck_assert(!agent_logged(agent, "event=voter_unreachable"));
-    /* The agent has reported host 2 as unreachable. It must not report host 2 again after it was
-     * stopped. */
+    /* Now host 2 is really down, and the agent reports that once. After a stop the agent must not
+     * report host 2 again. */
     agent_kill(&agents[2]);
     await_logged(agent, "event=voter_unreachable", 1);
     agent_pause(agent);

@@ -1,7 +1,7 @@
 /*
  * Tests the process that closes sockets (io/closer.h). The test takes the agent's part. The closer
- * empties each socket that it receives. A user that makes a close block delays no other user's
- * close. When all blocked closes have ended, no process of the closer is left.
+ * empties each socket that it receives. The blocked closes of one user do not delay another user's
+ * closes. When all blocked closes have ended, no process of the closer is left.
  */
 #include <check.h>
 #include <errno.h>
@@ -219,7 +219,7 @@ static void start_stuck(unsigned descriptors)
     }
 }
 
-/* One user has more stuck closes than it may have children. */
+/* One user has more stuck closes than the closer may have children for that user. */
 START_TEST(who_makes_it_wait_keeps_his_own)
 {
     start_stuck(0);
@@ -241,8 +241,8 @@ START_TEST(who_makes_it_wait_keeps_his_own)
 }
 END_TEST
 
-/* All children of a user are at closes that linger. The user's next socket does not wait for
- * them. */
+/* All of the closer's children for one user are busy with closes that linger. The user's next
+ * socket does not wait for them. */
 START_TEST(what_lingers_ends_for_the_next)
 {
     int readers[CLOSER_PER_USER];

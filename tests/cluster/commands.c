@@ -20,7 +20,8 @@ enum { ARGUMENTS = 24, OUTPUT = 8192 };
 static struct agent_process agent;
 static struct actor other;
 static char output[OUTPUT];
-static bool weak; /* the command may not signal other users, and its errors go into its output */
+static bool weak; /* the command may not signal processes of other users, and its errors go into its
+                   * output */
 static bool mute; /* the command is started without standard output and standard error */
 
 static void start(void)

@@ -85,7 +85,8 @@ static void ask_dearly(void)
     }
 }
 
-/* Starts a new connection every 2.5 seconds. By then the agent has set the last one aside. */
+/* Starts a new connection every 2.5 seconds. In that time the agent has set the previous one aside
+ * (io/socket.h). */
 static void ask_dearly_again(void)
 {
     for (;;) {
@@ -212,7 +213,8 @@ static int compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Opens and takes new locks for lasts_ms. Nearly all of them cost the agent at most COST_MAX_MS. */
+/* Opens and takes new locks for lasts_ms. Checks that nearly all of them cost the agent at most
+ * COST_MAX_MS. */
 static void expect_served(const char *what, int64_t lasts_ms)
 {
     static int64_t costs_ns[SAMPLES];

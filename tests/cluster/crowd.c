@@ -63,8 +63,8 @@ static void record(const struct worker *worker, enum history_kind kind, unsigned
     history_add(worker->crowd->history, event_of(worker, kind, lock, mode));
 }
 
-/* Records that the hold counts. It reads the clock before it asks, so that the record is true for
- * its time however late it is written. */
+/* Records that the hold counts, if it does. The clock is read before hf_remaining_ns(), so the hold
+ * certainly counted at the recorded time. */
 static bool record_held(const struct worker *worker, unsigned lock, enum hf_mode mode)
 {
     struct history_event event = event_of(worker, HISTORY_HELD, lock, mode);
@@ -102,8 +102,7 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
     }
 }
 
-/* Returns whether `error` is one that a starved agent may answer until it has its resource
- * again. */
+/* Returns whether `error` may be the answer of an agent that lacks memory or descriptors. */
 static bool is_refusal(const struct worker *worker, int error)
 {
     return worker->crowd->plan.starved &&

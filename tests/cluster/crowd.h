@@ -42,10 +42,9 @@ struct crowd_result {
 struct crowd_worker {
     pid_t pid;
     unsigned host;
-    uint64_t holds_seen; /* the holds at the last look of crowd_tell_waiting(), and the time
-                          * since which the number is the same */
-    int64_t seen_ns;
-    bool told;
+    uint64_t holds_seen; /* the worker's holds at the last call of crowd_tell_waiting() */
+    int64_t seen_ns;     /* the time since which the worker has had holds_seen holds */
+    bool told;           /* the long wait has been printed */
 };
 
 struct crowd {

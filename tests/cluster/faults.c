@@ -71,7 +71,7 @@ static struct timespec from_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / second_ns, .tv_nsec = ns % second_ns};
 }
 
-/* Returns left * over / under. The product of the whole numbers does not overflow. */
+/* Returns left * over / under, without the overflow of left * over. */
 static int64_t scale(int64_t left, int64_t over, int64_t under)
 {
     return left / under * over + left % under * over / under;
@@ -122,7 +122,8 @@ int adjtimex(struct timex *out)
 {
     int result = (int)syscall(SYS_clock_adjtime, CLOCK_REALTIME, out);
     if (result >= 0 && own) {
-        out->tick += atomic_load(&own->adjusted_ppm) / 100; /* a tick is 10,000 microseconds */
+        out->tick += atomic_load(&own->adjusted_ppm) / 100; /* a tick is 10,000 us, so 1 us more is
+                                                             * 100 ppm */
     }
     return result;
 }

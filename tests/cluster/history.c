@@ -528,9 +528,9 @@ static void check_order(struct check *check)
 }
 
 /*
- * Reports a hold with a lower token than an earlier hold. The earlier hold's acquire returned
- * before the later hold's acquire was called. check_order() has already checked exclusive holds
- * more strictly. The holds must be in the order of their beginnings.
+ * Reports each shared hold with a lower token than a hold whose acquire had returned before this
+ * hold's acquire was called. check_order() has already checked exclusive holds more strictly. The
+ * holds must be in the order of their beginnings.
  */
 static void check_calls(struct check *check)
 {
@@ -559,8 +559,8 @@ static void check_calls(struct check *check)
     }
 }
 
-/* Reports an exclusive token that two holds have. This needs no order, so it also covers the holds
- * that check_order() leaves out. */
+/* Reports an exclusive token that two holds have. The order of the two holds does not matter, so
+ * this check also covers the holds that check_order() leaves out. */
 static void check_given_twice(struct check *check)
 {
     qsort(check->holds, check->hold_count, sizeof(check->holds[0]), compare_holds_by_token);

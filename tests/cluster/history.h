@@ -18,13 +18,13 @@
  *   KILL_SENT  by the killer just before kill(); pid is the victim's
  *   KILLED     by the process that waited for the victim, just after waitpid(); pid is the victim's
  *
- * So the end of a hold is certain in these ways:
+ * So this much is certain of each hold:
  *
  *   - Its release found it held: it lasted at least from ACQUIRED to RELEASED.
  *   - It ended with LOST: it lasted at least to the last HELD.
  *   - Its holder was killed: it lasted at least to KILL_SENT, but not beyond the last deadline that
  *     its holder knew. It may have ended any time until KILLED.
- *   - It is still there at the end: it lasted at least to the last HELD.
+ *   - The log ends without its end: it lasted at least to the last HELD.
  *
  * A test sets `firm` if only the deadline may take a hold away from a living holder (no break, no
  * max_stall). Such a hold lasted until the last deadline that its holder knew, or until its holder

@@ -561,7 +561,7 @@ static void await_idle(void)
     }
 }
 
-/* Allows the agent so many more descriptors. -1 restores its former limit. */
+/* Allows the agent `more` descriptors beyond those that it has. -1 restores its former limit. */
 static void allow_descriptors(int more)
 {
     char path[64];

@@ -115,7 +115,8 @@ static uint64_t charged(const struct agent_process *agent)
     return bytes;
 }
 
-/* Adds the files of the state folder itself. Files in its subfolders change only with clients. */
+/* Adds to *written the files that are directly in the state folder. Files in its subfolders change
+ * only with clients. */
 static void look_at_files(unsigned host, struct written *written)
 {
     char path[96];
@@ -245,7 +246,7 @@ static void nothing_is_written(void)
     static struct written after;
     unsigned windows = 0;
     if (minutes() > 0) {
-        sleep_ms(10000); /* by then the start's own writes are over */
+        sleep_ms(10000); /* in this time the writes of the start end */
         count_long(minutes());
         return;
     }

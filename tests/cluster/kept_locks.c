@@ -260,8 +260,8 @@ START_TEST(a_region_is_given_up_whose_lock_is_kept)
 }
 END_TEST
 
-/* The region's lock is kept while no agent runs, and a page of the region that no process uses is
- * missing. The next agent adopts the region, and allocates that page again. */
+/* The region's lock is kept while no agent runs, and an unused page of the region is missing. The
+ * next agent adopts the region, and allocates that page again. */
 START_TEST(a_region_is_adopted_whose_lock_is_kept)
 {
     struct stat before;
@@ -285,8 +285,8 @@ START_TEST(a_region_is_adopted_whose_lock_is_kept)
 }
 END_TEST
 
-/* Each time the agent makes a new region for the namespace, a client spoils that one and keeps its
- * lock, too. When PER_SPACE regions wait for removal, the agent makes no further one. */
+/* Each time the agent makes a new region for the namespace, a client spoils the new region and
+ * keeps its lock, too. When PER_SPACE regions wait for removal, the agent makes no further one. */
 START_TEST(a_region_is_given_up_again_and_again)
 {
     for (unsigned i = 1; i <= PER_SPACE; i++) {

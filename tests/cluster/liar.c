@@ -667,8 +667,8 @@ END_TEST
 
 /* ---- an agent without a vote that sends messages in its own name ---- */
 
-/* Adds give-backs of lock-0 to a packet, in host-a's name, with every version that host-a may
- * have. */
+/* Adds give-backs of lock-0 to a packet, in host-a's name, one for each version that host-a's grant
+ * may have. */
 static void add_give_backs(struct wire_writer *writer, unsigned to)
 {
     static struct message message;

@@ -1,6 +1,6 @@
 /*
- * What the agent knows of which clients live, even if they are hostile, across kill -9 and restarts
- * of the agent. A process that got the pid of a dead client does not deceive the agent.
+ * Tests how the agent knows which clients live, even if the clients are hostile, across kill -9 and
+ * restarts of the agent. A process that got the pid of a dead client does not deceive the agent.
  *
  * An attacker splits one POSIX lock into many pieces, which the kernel walks whenever a process
  * looks at the file's locks or closes the file. It does so on each file that it shares with the
@@ -352,8 +352,8 @@ END_TEST
 
 /* ---- files that a client keeps ---- */
 
-/* A process connects again and again, and keeps every descriptor that it gets. None of them may be
- * on the store's file system, because they would fill it in time. */
+/* A process connects again and again, and keeps every descriptor that it gets. None of these files
+ * may be on the store's file system, because they would fill it in time. */
 START_TEST(nothing_that_a_client_keeps_is_where_the_store_is)
 {
     char path[128];

@@ -1,12 +1,12 @@
 /*
  * First come, first served: no later waiter overtakes a waiter that is in the queue.
  *
- * Precisely: waiter B begins its call after hf_show() has shown A in the queue (A's cell says
- * WAITING). Then B's hold has a higher token than A's. The rule also covers a process that only
- * tries. If waiters were seen in the queue when its try began, it must not get the lock before any
- * of them. A try that finds a range of tokens used up waits in the queue for the next range, so
- * such a try may be in the queue before these waiters. Waiters join one by one, each after the
- * previous waiter was seen in the queue. Other processes try all the time.
+ * Precisely: if waiter B begins its call after hf_show() has shown A in the queue (A's cell says
+ * WAITING), B's hold has a higher token than A's. The rule also covers a process that only tries.
+ * If waiters were seen in the queue when its try began, it must not get the lock before any of
+ * them. A try that finds a range of tokens used up waits in the queue for the next range, so such a
+ * try may be in the queue before these waiters. Waiters join one by one, each after the previous
+ * waiter was seen in the queue. Other processes try all the time.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -85,8 +85,8 @@ static void stop(void)
 }
 
 /* The holder takes the lock, exclusive or shared, and *first becomes its hold. Then all waiters
- * join, one after another. Returns the time at which the first waiter was seen in the queue. (The
- * word names a try beside a reader for a moment. Such a try must not be shown as a waiter.) */
+ * join, one after another. Returns the time at which the first waiter was seen in the queue. (A try
+ * may take the lock for a moment while the holder reads. It must not be shown as a waiter.) */
 static int64_t join_all(unsigned round, struct hf_hold *first)
 {
     int64_t seen_ns = 0;
@@ -133,8 +133,8 @@ START_TEST(nobody_is_overtaken)
                     (unsigned long long)token, (unsigned long long)first.token,
                     (unsigned long long)last);
         }
-        atomic_store(&taken->count, 0); /* a try that is recorded after this is still checked by
-                                         * its token */
+        atomic_store(&taken->count, 0); /* a try that is recorded later is still checked by its
+                                         * token */
     }
     ck_assert_uint_gt(atomic_load(&taken->tries), 100);
     atomic_store(&taken->stop, 1);

@@ -174,8 +174,8 @@ static void call_ioctl(int fd)
     (void)!ioctl(fd, FIONREAD, page.memory);
 }
 
-/* Keeps the lock of an epoll set that contains the descriptor. It returns if the set cannot contain
- * it. */
+/* Keeps the lock of an epoll set that contains the descriptor. Returns only if the set cannot
+ * contain the descriptor. */
 static void call_epoll(int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT};

@@ -29,7 +29,7 @@ enum {
     DEATHS = 16,
     TTL_MS = 2000,
     TURN_MAX_MS = TTL_MS / 20,
-    AFTER_MS = 200, /* by then the agent has handled a death, if it is in time */
+    AFTER_MS = 200, /* the time after which the agent must have handled a death */
     QUICK_DEATHS = 300,
     /* the limit for half of the deaths, because the machine may be busy during the other half */
     QUICK_MAX_MS = 50,
@@ -93,8 +93,8 @@ static void byte_from(int fd)
     REQUIRE(read(fd, &byte, 1) == 1, "read");
 }
 
-/* The client connects only after the attacker watches it. So the kernel calls the agent's entry
- * before the attacker's. */
+/* The client connects only after the attacker watches it. The kernel calls newer entries first, so
+ * it calls the agent's entry before the attacker's. */
 static void be_attacker(int orders, int answers)
 {
     int begin[2];

@@ -140,8 +140,8 @@ static void tear_down(void)
     agent_destroy(&place);
 }
 
-/* Makes the janitor remove these objects, however the test ends. Their names contain the store's
- * id. */
+/* Makes the janitor remove the agent's objects in /dev/shm, however the test ends. Their names
+ * contain the store's id. */
 static void note_objects(void)
 {
     char folder[300];

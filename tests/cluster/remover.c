@@ -154,8 +154,8 @@ START_TEST(a_region_of_another_layout_is_left)
 }
 END_TEST
 
-/* However a client has spoilt the region, a process that maps it reads zeros after this, and the
- * region takes up no memory. */
+/* However a client has spoilt the region, after REMOVER_EMPTIED a process that maps it reads zeros,
+ * and the region takes up no memory. */
 START_TEST(a_region_is_emptied)
 {
     static const off_t sizes[] = {SIZE, 0, SIZE / 2, 3 * SIZE};

@@ -169,7 +169,8 @@ START_TEST(every_holder_is_told_in_time_without_an_agent)
     agent_kill(&agent);
     int64_t killed_ns = boottime_now();
     int64_t unserved_ns[HOLDERS];
-    for (unsigned i = 0; i < HOLDERS; i++) { /* each holder's time is measured from here on */
+    for (unsigned i = 0; i < HOLDERS; i++) { /* the time that a holder has no processor is counted
+                                              * from here on */
         unserved_ns[i] = process_unserved_ns(holders[i].pid);
         const struct actor_request wait = {.kind = ACTOR_EVENT,
                                            .timeout_ns = (TTL_MS + GUARD_MS) * MS};
@@ -308,7 +309,8 @@ static void in_folder(const char *command)
 }
 
 /* Somebody puts an old copy of the store back within the lease. The region is unchanged, and the
- * copy does not know which lock each slot is. So the agent must not go on with the session. */
+ * copy does not know which lock each slot belongs to. So the agent must not go on with the
+ * session. */
 START_TEST(old_copy_of_the_store_does_not_go_on_with_the_session)
 {
     take_all(1);
@@ -382,7 +384,7 @@ START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
     REQUIRE(!agent_logged(&agent, "no hold of this host counts"), "the wrong was told");
     snprintf(said, sizeof(said), FAULTS_FILE "=%s " FAULTS_HOST "=%u LD_PRELOAD=%s", path,
              agent.host, binary_path("../tests/libholdfast_faults.so"));
-    /* measured before the next call of binary_path(), which has only one buffer */
+    /* a second snprintf(), because binary_path() has only one buffer */
     size_t used = strlen(said);
     snprintf(said + used, sizeof(said) - used, " %s doctor -s %s", binary_path("holdfast"),
              agent.socket);

@@ -134,7 +134,8 @@ static bool enter(struct raw *raw)
     return frame.welcome.resumed;
 }
 
-/* Waits for the answer to a request. By then the agent has handled every earlier packet. */
+/* Waits for the answer to a request. When the answer comes, the agent has handled every earlier
+ * packet. */
 static void wait_for_it(struct raw *raw)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS, .request = 3};
@@ -189,7 +190,8 @@ static void start_with(const char *config)
 
 static void start(void)
 {
-    start_with(CONFIG("60s")); /* without a ring the agent looks at a lock every fifth of that */
+    start_with(CONFIG("60s")); /* without a ring the agent looks at a lock every fifth of
+                                * session_ttl */
 }
 
 static void stop(void)

@@ -58,7 +58,7 @@ struct torture_totals {
 struct torture_plan {
     uint64_t seed;
     unsigned voters;     /* 3 or 5; 0: the seed decides */
-    unsigned duration_s; /* for how long faults come */
+    unsigned duration_s; /* the length of the time in which faults come */
     const char *folder;  /* the round's folder, which must exist; at most 40 characters */
     uint32_t only;       /* a bit for each kind of fault that may come; 0: all kinds */
     struct torture_totals *totals;
@@ -94,7 +94,7 @@ void torture_round(const struct torture_plan *plan) __attribute__((noreturn));
 const char *torture_fault_name(enum torture_fault fault);
 const char *torture_fault_word(enum torture_fault fault);
 
-/* ---- calls for the parts of a round ---- */
+/* ---- calls between the files of a round ---- */
 
 /* Returns a random number below `below`. */
 unsigned torture_draw(struct torture *torture, unsigned below);

@@ -199,8 +199,8 @@ static bool disk_is_hurt(const struct torture *torture, unsigned host)
            atomic_load(&disk->flush_delay_ms) != 0;
 }
 
-/* Mends the host, but not its links. Afterwards the host's agent runs, or it still ends after a
- * SIGTERM. */
+/* Mends the host, but not its links. Afterwards the host's agent runs, or it is still ending after
+ * a SIGTERM. */
 static void mend(struct torture *torture, unsigned host)
 {
     struct agent_process *agent = &torture->cell.agents[host];
@@ -243,7 +243,7 @@ static void heal_links(struct torture *torture)
     torture->flawed_links = false;
 }
 
-/* Waits until each agent that got SIGTERM has ended. Without a fault it must end. */
+/* Waits until each agent that got SIGTERM has ended. An agent without a fault must end. */
 static void await_ends(struct torture *torture)
 {
     int64_t end_ns = boottime_now() + (int64_t)HEALED_MS * MS;

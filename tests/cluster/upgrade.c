@@ -1,8 +1,8 @@
 /*
  * A cell of three voters and an observer on this machine's loopback is upgraded agent by agent, and
- * taken back, while its locks are in use. No hold is lost. No waiter is forgotten or loses its
- * position in the queue. A waiter is not passed over when its host's agent coordinates the lock and
- * is stopped. The two versions of the messages work side by side.
+ * downgraded again, while its locks are in use. No hold is lost. No waiter is forgotten or loses
+ * its position in the queue. A waiter is not passed over when its host's agent coordinates the lock
+ * and is stopped. The two versions of the messages work side by side.
  *
  * Two other tests: an agent that finds a region of another layout does not start as long as a
  * process may hold a lock in it; an orderly end leaves the deadline for an agent of an older
@@ -329,9 +329,10 @@ static void end_turns(unsigned voter)
 
 enum how { BY_TERM, BY_KILL };
 
-/* Restarts the agents one after another with that version. The cell is complete again before the
- * next restart. The last roll does not go in the order in which the hosts wait: hosts that request
- * the lock anew would be served in the order of the restarts. */
+/* Restarts the agents one after another with `protocol` as their newest version. The cell is
+ * complete again before the next restart. BY_KILL goes in the reverse of the order in which the
+ * hosts wait. So a host that lost its position, and requested the lock anew, would be served in the
+ * wrong order. */
 static void roll(unsigned protocol, enum how how, const char *program)
 {
     char text[640];

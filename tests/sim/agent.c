@@ -1,9 +1,10 @@
 /*
  * A simulated agent: the real driver with the real cores. This file has the driver's operations.
- * They send messages into the network, and make commits durable some time later, or never.
+ * They send messages into the network. A commit becomes durable some time after the driver asked
+ * for it, or never.
  *
  * The agent may be killed at every atomic step of the host core, and between any two other steps.
- * The batch that it is writing at that time then is on the disk as a whole, or not at all.
+ * If it is killed during a commit, the batch is on the disk as a whole, or not at all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +150,8 @@ static void operation_session(void *arg, enum renewal_state state, uint32_t epoc
 /* ---- a host core that is stopped in a region: see agent/run/keeper.h ---- */
 
 /* Keeps the session alive while the loop is stopped in a region. agent->taken stays the packet that
- * the loop was handling. Nothing waits in this function, so no crash can happen in it. */
+ * the loop was handling. No other fiber runs during this function, so the agent cannot be killed in
+ * it. */
 static void keep_session(struct sim_agent *agent)
 {
     struct net_packet *packet;
@@ -277,7 +279,8 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
     renewal_init(&agent->renewal, &config, header);
 }
 
-/* Makes gossip in few seeds only, because only people read it. */
+/* Gives the agent gossip, if the cell has it. Only one cell in four does, because no lock depends
+ * on gossip. */
 static void gossip_make(struct sim_agent *agent)
 {
     struct gossip_config config = {.limits = {.agents = AGENTS + 1, .items = 256, .chunks = 1024},
@@ -327,7 +330,7 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
     HF_CHECK(agent->driver != NULL);
 }
 
-/* Called after each commit of a start. The agent may be killed here. */
+/* Must be called after each commit of a start. Kills the agent there in some runs. */
 static void starting(struct sim_agent *agent)
 {
     if (world.agent_count == 1) {
@@ -459,7 +462,7 @@ static bool read_sockets(struct sim_agent *agent)
     return false;
 }
 
-/* Does one of the due things, which it chooses at random. Returns false if nothing is due. */
+/* Does one thing that is due, which it chooses at random. Returns false if nothing is due. */
 static bool turn(struct sim_agent *agent)
 {
     if (agent->stalled_ns != 0 && sim_now() - agent->stalled_ns > SIM_TTL_NS / 3) {
@@ -502,7 +505,8 @@ static void check_cores(struct sim_agent *agent)
 {
     host_check_invariants(agent->host);
     /* Checks that the agent has repaired nothing. The values in a region are right, because no
-     * process of the simulator writes rubbish. (Only a spoilt region reads as zeros.) */
+     * process of the simulator writes rubbish. Only a spoilt region needs repairs, because the
+     * agent reads zeros from it. */
     uint64_t repairs = host_counts(agent->host)->repairs;
     if (agent->spoilt || repairs < agent->repairs) {
         agent->repairs = repairs;
@@ -515,7 +519,7 @@ static void check_cores(struct sim_agent *agent)
     }
 }
 
-/* Returns the next time at which the agent has something to do, if no event comes before. */
+/* Returns the next time at which the agent has something to do, if no event comes earlier. */
 static int64_t next_ns(const struct sim_agent *agent)
 {
     int64_t at_ns = clock_true(agent, driver_next_ns(agent->driver));
@@ -532,7 +536,8 @@ static int64_t next_ns(const struct sim_agent *agent)
     return agent->batch != NULL && agent->durable_ns < at_ns ? agent->durable_ns : at_ns;
 }
 
-/* Resigns after SIGTERM, and ends when that is done, as agent/run/loop.c does. */
+/* After SIGTERM: makes the agent resign, and ends it when it has resigned, as agent/run/loop.c
+ * does. */
 static void see_to_end(struct sim_agent *agent)
 {
     if (agent->stops_ns == 0) {
@@ -707,7 +712,7 @@ void agent_restore_disk(struct sim_agent *agent)
              agent->index, (unsigned long long)agent->copy->commit,
              (unsigned long long)agent->disk.commit);
     agent->disk = *agent->copy;
-    agent->lease_file.valid = false; /* no operator is so fast that a lease is still in force */
+    agent->lease_file.valid = false; /* the lease ends before any operator has restored a copy */
     memset(agent->records, 0, sizeof(agent->records));
     agent->copied = false;
     /* Before the agent runs, the operator may start the store over and undo that, several times.

@@ -1,8 +1,8 @@
 /*
  * Rules of the protocol between hosts that the simulator breaks on purpose. Functions of the quorum
  * core, of the renewal and of the host core are renamed for the simulator (real_X), and calls of
- * them go through this file. It reads the core's private state, which no other file outside of the
- * core does.
+ * them go through this file. It changes the core's private state, which no other file outside of
+ * the core does.
  */
 #include <string.h>
 
@@ -65,7 +65,7 @@ bool ballots_is_complete(const struct quorum *quorum, uint32_t partition)
     return broken == BREAK_READ || real_ballots_is_complete(quorum, partition);
 }
 
-/* ADOPT: an acceptor takes over another acceptor's value even if that is older. */
+/* ADOPT: an acceptor takes over another acceptor's value even if its own value is newer. */
 bool registers_adopt(struct quorum *quorum, const struct message_accept *value)
 {
     uint32_t name = names_find(quorum->names, value->name.bytes, value->name.length);
@@ -92,7 +92,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     quorum->sessions->of[index].marked = marked;
 }
 
-/* MARK: a voter marks a session that it reported as lapsed once, even if a renewal came since. */
+/* MARK: a voter marks a session without a check that the session has lapsed. */
 void sessions_mark(struct quorum *quorum, const struct message *message)
 {
     uint32_t index = 0;
@@ -125,8 +125,8 @@ static void acquire(struct quorum *quorum, const struct message *message)
 
 /*
  * DOWNGRADE: the whole range is treated as used when an exclusive grant becomes a shared one, as in
- * earlier releases. LATE_SHARE: any AMEND makes the grant shared whose version it names, however
- * late the AMEND comes.
+ * earlier releases. LATE_SHARE: an AMEND makes the grant shared even if it comes so late that its
+ * last used token is not in the grant's range.
  */
 static bool amend_broken(const struct message_amend *amend, const struct record *record,
                          struct message_amend *changed)
@@ -148,7 +148,7 @@ static bool amend_broken(const struct message_amend *amend, const struct record 
     return true;
 }
 
-/* VERSION: a give-back applies to any version that the register has. */
+/* VERSION: a give-back ends the register's grant, whatever version it names. */
 void queues_request(struct quorum *quorum, const struct message *message)
 {
     if (message->kind == MESSAGE_ACQUIRE) {

@@ -30,7 +30,7 @@ struct hold_note {
     bool shared;
     bool hung_up;
     const struct sim_agent *agent;
-    uint32_t boot;  /* the boot of its host at that time */
+    uint32_t boot;  /* the boot of its host when the hold began */
     uint32_t epoch; /* the epoch of its session */
     uint32_t process;
     uint32_t generation;
@@ -76,7 +76,7 @@ static int64_t ends_ns(const struct hold_note *note)
 
 /* Returns how much of the lock-delay is left; 0 or less means that it is over. Within one session
  * both holders are on one host, so that host's clock measures the lock-delay. After a session's end
- * a coordinator measures it by any voter's clock, and for so long that the lock-delay has passed in
+ * a coordinator measures it by its own clock, counted long. So the lock-delay has also passed in
  * true time before the next hold. */
 static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent *agent,
                             uint32_t epoch, int64_t over_ns)
@@ -87,7 +87,7 @@ static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent
     return over_ns + note->delay_ns - sim_now();
 }
 
-/* Returns room for a note. It drops notes that can no longer matter. */
+/* Returns a free note. Notes that can no longer matter become free. */
 static struct hold_note *note_new(void)
 {
     for (uint32_t i = 0; i < HOLDS_MAX; i++) {
@@ -106,8 +106,8 @@ void check_takes(struct sim_handle *handle)
     handle->token_floor = highest[handle->lock] > read ? highest[handle->lock] : read;
 }
 
-/* If nothing is lost and no process is killed, a try gets its answer before its host would repeat
- * the request. So the answer does not depend on a repeat. */
+/* Checks that a try got its answer before its host would repeat the request, if nothing is lost and
+ * no process is killed. */
 void check_tried(const struct sim_process *process, const struct sim_handle *handle,
                  int64_t began_ns, bool refused)
 {
@@ -245,7 +245,8 @@ void check_vanished(const struct sim_process *process, bool dead)
             note->generation == process->generation) {
             note->vanished_ns = sim_now() < note->vanished_ns ? sim_now() : note->vanished_ns;
             note->hung_up = true;
-            if (dead) { /* it is unknown whether the release that it had begun took place */
+            if (dead) { /* it is unknown whether a release that the dead process had begun took
+                         * place */
                 note->end = note->end == HOLD_RUNS ? HOLD_FORGOTTEN : HOLD_RELEASED;
             }
         }
@@ -276,7 +277,7 @@ static bool sleeps_on(const struct hfi_region *region, uint32_t seat)
     return false;
 }
 
-/* Returns whether the word names a handle whose process sleeps on its seat. Then a wake-up was
+/* Returns whether the word names a handle whose process sleeps on its seat. If so, a wake-up was
  * lost. */
 static bool names_sleeper(const struct sim_agent *agent, const struct hfi_region *region,
                           uint32_t slot, uint64_t word)

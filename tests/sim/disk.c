@@ -205,9 +205,9 @@ void disk_preset_tokens(void)
         reg.accepted = (struct message_order){ballot, i + 1};
         reg.value.version = reg.accepted;
         reg.value.permits = 1;
-        /* The lock begins a few tokens before the slot's high bits change. A slot that is used up
-         * then belongs to no lock as long as its region is in use. So there must not be more such
-         * locks than spare slots. */
+        /* All tokens of one slot have the same high bits. The lock's first token is 0 to 3 before
+         * the high bits change, so its slot is soon used up. A used-up slot belongs to no lock
+         * until the region is replaced. So at most SLOTS - LOCKS locks begin like that. */
         uint32_t before = sim_draw(4);
         bool high = i < SLOTS - LOCKS;
         reg.value.token_first = high ? 2 * MESSAGE_TOKEN_BLOCK - 1 - before : 1;
@@ -218,7 +218,8 @@ void disk_preset_tokens(void)
             disk->registers[i] = (struct disk_register){true, reg};
         }
     }
-    /* A store with a promise belongs to a cell that exists already. */
+    /* A store with a promise belongs to a cell that already exists. So each store also gets the
+     * record of all stores. */
     for (uint32_t voter = 0; voter < world.voters * world.voters; voter++) {
         const struct sim_agent *agent = &world.agents[voter % world.voters];
         struct quorum_member *row = &world.agents[voter / world.voters].disk.members[agent->index];

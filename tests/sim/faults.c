@@ -292,8 +292,9 @@ static void inject_agents(const struct faults *faults)
     }
 }
 
-/* Stops the agent, because its host lacks processor time. It then runs for a few milliseconds now
- * and then. Each agent has its own times for the whole run, so that their phases differ. */
+/* Simulates a host that lacks processor time: stops the agent for rests_ns, again and again, and
+ * lets it run for runs_ns in between. Each agent has the same two times in the whole run, and they
+ * differ from those of other agents. */
 static int64_t starve(struct sim_agent *agent)
 {
     uint32_t what = AGENTS + 1 + agent->index;
@@ -326,11 +327,11 @@ int64_t faults_starve(void)
 /* ---- disks that are lost or replaced by old copies ---- */
 
 /* Returns whether the cell would certainly notice that the voter lost its store, or has the copy
- * with `commit`. It would if every majority that may answer the voter's first question has
- * another voter that knows the store durably. That suffices even for a copy that is one commit
- * old. An old copy of a store that fewer voters know may pass for the real store. The protocol
- * cannot prevent that (DECISIONS.md), so the simulator does not do it. Two such faults at a time
- * may be too many. */
+ * with `commit`. At its start the voter asks the other voters. The cell notices the fault if each
+ * possible majority of answers has one from a voter whose disk knows the real store. An old copy of
+ * a store that fewer voters know may pass for the real store. The protocol cannot prevent that
+ * (DECISIONS.md), so the simulator does not do it. Returns false if another voter has such a fault,
+ * because the protocol does not promise to survive two at a time. */
 static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
 {
     uint32_t knowing = 0;
@@ -346,13 +347,13 @@ static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
                      seen->commit > commit;
         knowing += other != agent && listed && (lost || newer);
     }
-    uint32_t asked = world.voters / 2; /* how many other voters it asks, for a majority with
-                                        * itself */
+    uint32_t asked = world.voters / 2; /* the number of answers that the voter needs for a majority
+                                        * with itself */
     return knowing >= world.voters - asked;
 }
 
-/* Keeps a copy of a disk. Later, when the cell would notice the old copy, puts it back, at once or
- * after some seconds. */
+/* Keeps a copy of a disk. Later it replaces the disk by that copy, but only if the cell would
+ * notice the old copy. */
 static void inject_copies(const struct faults *faults, struct sim_agent *agent)
 {
     bool same = agent->copied && memcmp(agent->copy->store_id, agent->disk.store_id,
@@ -371,8 +372,9 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
     }
 }
 
-/* Returns whether no voter's store is lost, an old copy, or about to be replaced by one. Such a
- * store and another voter that starts over without need may be too many. */
+/* Returns whether no voter's store is lost, an old copy, or about to be replaced by one. The
+ * protocol does not promise to survive such a store together with a voter that starts over without
+ * need. */
 static bool nothing_is_lost(void)
 {
     bool lost = false;
@@ -389,7 +391,7 @@ static void inject_disks(const struct faults *faults)
     struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
     inject_copies(faults, agent);
     /* Kills the agent in some of its starts. The commits of these starts must not make an old copy
-     * look newer. */
+     * look as new as the lost store. */
     if (agent->starts_again > 0 && agent->up && sim_draw(8) == 0) {
         agent->starts_again--;
         agent_crash(agent, sim_draw(20) * SIM_MS);

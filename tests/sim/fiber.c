@@ -5,7 +5,7 @@
  * _longjmp(), because they make no system call. swapcontext() makes two, for the signal mask, and
  * makes AddressSanitizer clear a whole stack each time.
  */
-#undef _FORTIFY_SOURCE /* its longjmp() reports a change of the stack as an error */
+#undef _FORTIFY_SOURCE /* with it, longjmp() takes a jump to another stack for an error */
 #include "fiber.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /*
- * Fibers in true time: the processes and agents of the simulated world.
+ * Fibers in virtual time, which is the simulated world's true time. Each process and each agent is
+ * a fiber.
  *
  * One fiber runs at a time. It lets others run at sim_point() (before each atomic operation of the
  * lock word's protocol and of the host core), when it sleeps, and when it waits. The scheduler
@@ -27,7 +28,7 @@ enum { FIBER_STACK = 256 * 1024 };
 
 struct fiber {
     ucontext_t context; /* the context with which the fiber begins */
-    jmp_buf here;       /* where the fiber goes on after it has begun */
+    jmp_buf here;       /* the place where the fiber goes on when it runs again */
     void *stack;
     enum fiber_state state;
     bool begins;  /* the fiber has not run since its start */

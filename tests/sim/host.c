@@ -122,8 +122,8 @@ static void reply(struct sim_agent *agent, const struct host_action *action,
     fiber_tell(&process->fiber);
 }
 
-/* Another client may soon get the id. So late packets on the old client's socket must belong to no
- * client. */
+/* Deletes a client's record and breaks its connection. Another client may soon get the id, and late
+ * packets on the old connection must not count as that client's. */
 static void forget(struct sim_agent *agent, uint32_t client)
 {
     struct client_record *record = record_of(agent, client);
@@ -174,7 +174,7 @@ void host_act(struct sim_agent *agent, const struct host_action *action, const u
                  (int)action->as.log.slot, (unsigned long long)action->as.log.token,
                  (long long)action->as.log.number);
         break;
-    case HOST_TELL: /* the processes here do not ask for facts */
+    case HOST_TELL: /* simulated processes never ask for facts */
     case HOST_SEND:
     case HOST_PERSIST_SLOT:
     case HOST_PERSIST_NO_SLOT:
@@ -221,8 +221,8 @@ static void abandon(struct sim_agent *agent)
     fiber_futex_wake(world.fibers, world.fiber_count, &header->lease_wake, INT32_MAX);
 }
 
-/* Returns whether the agent must not adopt the region in use. (It still adopts the region of
- * another namespace, which no process uses here.) */
+/* Returns whether the agent must not adopt the region in use. (It still adopts the region of its
+ * second namespace. No process uses that namespace here.) */
 static bool region_is_barred(const struct sim_agent *agent)
 {
     return agent->spoilt || agent->note.given_up != 0;

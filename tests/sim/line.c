@@ -4,16 +4,17 @@
  * one by one. Every agent is restarted, one after another. At some time the holder releases the
  * lock, and it goes from waiter to waiter.
  *
- * The turns go by host: the host that came first is next. A host's turn ends when another host has
- * the lock, and it comes again with its next process. All clocks have the same rate now. (order.c
- * covers different rates and their effect on the times in messages.) No agent is starved, because
- * otherwise the time at which an agent reads a message would decide which host came first.
+ * The turns go by host: the host that came first is next. A host's turn ends when another host gets
+ * the lock. For its next turn the host counts as having come at that time, or when its next process
+ * came, if that is later. All clocks have the same rate now. (order.c covers different rates and
+ * their effect on the times in messages.) No agent is starved, because otherwise the time at which
+ * an agent reads a message would decide which host came first.
  *
  * If agents end on SIGTERM, no waiter is passed over. If they are killed, a host may be passed over
  * only if three things are true. The host's agent is away while the next owner is chosen. The lock
  * has another coordinator than when that agent ended. The new coordinator has never received the
- * host's request. A host that comes back has its old place. A choice stays as it is, however late
- * it arrives.
+ * host's request. A host that comes back has its old place. A chosen grant stays chosen, however
+ * late its message arrives.
  */
 #include <string.h>
 
@@ -22,18 +23,18 @@
 #include "sim.h"
 
 enum { LINE_MAX = 12 };                          /* how many processes come at most */
-static const int64_t SETTLED_NS = 5000 * SIM_MS; /* by then, messages that a cut held back have
-                                                  * arrived */
+static const int64_t SETTLED_NS = 5000 * SIM_MS; /* the time after which messages that a cut held
+                                                  * back have arrived */
 static const int64_t GAP_NS = 250 * SIM_MS;      /* the least time between two arrivals; the
                                                   * greatest is twice that */
 static const int64_t SLACK_NS = 200 * SIM_MS;    /* the time of messages and rounds */
 static const int64_t ASKS_NS = 400 * SIM_MS;     /* within this time a host that is back has sent
                                                   * its request */
 static const int64_t PAUSE_NS = 700 * SIM_MS;    /* the pause between two restarts */
-static const int64_t DOWN_NS = 300 * SIM_MS;     /* how long an agent is away at most, which is
-                                                  * much less than a lease */
-static const int64_t ENDS_NS = 60000 * SIM_MS;   /* by then every process of the line has been
-                                                  * served */
+static const int64_t DOWN_NS = 300 * SIM_MS;     /* the longest absence of an agent; much less than
+                                                  * a lease */
+static const int64_t ENDS_NS = 60000 * SIM_MS;   /* the time after which every process of the line
+                                                  * must have been served */
 
 /* what the line knows of each host */
 static struct {

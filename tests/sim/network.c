@@ -23,10 +23,10 @@ enum { DIAL_MS = 50, BUFFER_SIZE = 64 * 1024 };
 struct net_link {
     bool dialed;
     bool up;
-    int64_t next_ns;      /* if the link is not up: when the agent dials again */
+    int64_t next_ns;      /* if the link is not up: the time at which the agent dials again */
     int64_t breaks_ns;    /* if the link is up: when a time-out breaks it; 0: none does */
-    int64_t cut_until_ns; /* nothing gets through in this direction until then; 0: the direction
-                           * is not cut */
+    int64_t cut_until_ns; /* the time until which nothing gets through in this direction; 0: the
+                           * direction is not cut */
     bool held;            /* messages that are sent during the cut arrive after it; otherwise
                            * they are lost */
     int64_t last_due_ns;  /* the arrival time of the last message that was sent in order */
@@ -143,8 +143,8 @@ static struct message_agent cell_name(void)
     return cell;
 }
 
-/* Returns the version that two agents speak: the older one of their newest versions. An agent that
- * was never started receives nothing, so its version does not matter. */
+/* Returns the version of messages that two agents use: the older of their two newest versions. An
+ * agent that was never started receives nothing, so its version does not matter. */
 static uint32_t version_between(uint32_t from, uint32_t to)
 {
     uint32_t a = world.agents[from].version;
@@ -153,7 +153,7 @@ static uint32_t version_between(uint32_t from, uint32_t to)
     return older != 0 ? older : (uint32_t)WIRE_VERSION_OLDEST;
 }
 
-/* Clears the fields that the older version does not have. */
+/* Clears the fields that do not exist in `version` of the messages. */
 static void forget_newer(struct message *message, uint32_t version)
 {
     if (version < WIRE_VERSION && message->kind == MESSAGE_RENEW) {
@@ -170,7 +170,8 @@ static void forget_newer(struct message *message, uint32_t version)
     }
 }
 
-/* Writes the packet's header, which names the sender, whatever the message says. */
+/* Writes the packet's header. It names the agent that sends the packet, even if that agent only
+ * passes on another agent's message. */
 static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
                          uint32_t membership, uint64_t commit)
 {
@@ -348,7 +349,7 @@ static void cut_one(uint32_t from, uint32_t to, int64_t for_ns, bool held)
     struct net_link *link = &links[from][to];
     link->cut_until_ns = sim_now() + for_ns;
     link->held = held;
-    if (link->up && sim_draw(3) == 0) { /* keep-alive finds the cut, or a reset gets through */
+    if (link->up && sim_draw(3) == 0) { /* as if keep-alive found the cut, or a reset got through */
         link->breaks_ns = sim_now() + draw_ns(for_ns);
         work_at(link->breaks_ns);
     }
@@ -379,7 +380,8 @@ void net_cut(void)
     for (uint32_t a = 0; a < world.agent_count; a++) {
         for (uint32_t b = 0; b < world.agent_count; b++) {
             bool hit = apart(side, a, b) && (only == AGENTS || a == only || b == only);
-            bool out = (side >> a & 1) != 0; /* the direction goes out of that side */
+            bool out = (side >> a & 1) != 0; /* this direction goes from the agents of `side` to the
+                                              * others */
             if (hit && (way == BOTH_WAYS || (way == OUT_OF) == out)) {
                 cut_one(a, b, for_ns, held);
             }

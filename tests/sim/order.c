@@ -13,9 +13,9 @@
  *                      coordinator, the request is in no queue, and grants of that time may pass it
  *                      (docs/TIMEOUTS.md, "Passed over").
  *   on a host          Always, except with HF_BARGING: no process takes a lock exclusively past a
- *                      process that already slept in the queue when the take began. A process that
- *                      leaves its place while it gets the lock, and takes it again, has it by the
- *                      old place.
+ *                      process that already slept in the queue when the take began. A process may
+ *                      leave its place in the queue while the lock is being handed to it. If it
+ *                      then takes the lock again, its old place counts.
  *   hand-overs         A host that has received a recall hands the lock on at most HANDOVERS_MAX
  *                      times before it gives the lock back.
  *
@@ -52,11 +52,11 @@ struct asked {
     uint64_t id; /* 0: the entry is free */
     uint32_t lock;
     int64_t born_ns;    /* when the host first asked; all times in this struct are true times */
-    int64_t killed_ns;  /* when the coordinator was killed that had the request in the only
-                         * queue; 0: never */
+    int64_t killed_ns;  /* when the coordinator whose queue alone had the request was killed; 0:
+                         * never */
     int64_t back_ns;    /* when the request was in a coordinator's queue again; INT64_MAX: not
                          * yet */
-    int64_t chosen_ns;  /* when the round began that granted the request */
+    int64_t chosen_ns;  /* when the coordinator began the round that granted the request */
     int64_t granted_ns; /* when the request was granted; 0: not yet */
 };
 
@@ -77,7 +77,7 @@ static struct {
     struct {
         struct message_order version;
         uint32_t agents;                /* the hosts to which the round granted the lock */
-    } round[MESSAGE_VOTERS_MAX][LOCKS]; /* the last round of each voter and lock that granted
+    } round[MESSAGE_VOTERS_MAX][LOCKS]; /* for each voter and lock: the last round that granted
                                          * something */
     struct {
         uint32_t count;     /* the number of hand-overs since the recall */
@@ -93,8 +93,8 @@ void order_reset(void)
     memset(&notes, 0, sizeof(notes));
 }
 
-/* Returns the index of a request. Ids count up in their upper bits, so a request without an entry
- * is an old one. */
+/* Returns the index of a request, which asked_at() takes modulo ASKED. A host's ids count up in
+ * their upper bits, so a new request replaces an old one. */
 static uint32_t place_of(uint32_t agent, uint64_t id)
 {
     return (uint32_t)(id >> 16) * AGENTS + agent;
@@ -105,9 +105,9 @@ static struct asked *asked_at(uint32_t agent, uint64_t id)
     return &notes.asked[place_of(agent, id) % ASKED];
 }
 
-/* Finds the earlier request that this one continues, if it is still remembered. If the first
- * message of a request already has a waiting time, it continues a request of the agent's previous
- * process. */
+/* Returns the earlier request that `acquire` continues, or NULL if it is no longer remembered. If
+ * the first message of a request already has a waiting time, the request continues one of the
+ * agent's previous process. */
 static const struct asked *asked_before(const struct message_acquire *acquire, uint32_t agent,
                                         uint32_t lock)
 {
@@ -208,13 +208,12 @@ static const struct queued *queued_find(const struct quorum *quorum,
 }
 
 /*
- * Notes when a killed coordinator's request is in a coordinator's queue again.
+ * Notes when a request that was lost with a killed coordinator is in a coordinator's queue again.
  *
  * A voter that does not coordinate the partition refuses the request or passes it on. A voter that
- * still prepares the partition queues the request, but can grant nothing. If another voter wins the
- * partition, no queue that counts has the request, as order_killed() notes. If this voter wins,
- * check_queue() checks what it grants. A request that is granted at once is no longer in the queue,
- * and is not checked.
+ * still prepares the partition queues the request, but can grant nothing. So only the queue of a
+ * voter that has prepared the partition counts. check_queue() checks its grants. A request that is
+ * granted at once is in no queue, and is not checked.
  */
 static void note_back(const struct quorum *quorum, const struct message_acquire *acquire,
                       struct asked *asked)
@@ -319,8 +318,8 @@ static void check_hosts(struct asked *mine)
 }
 
 /* Returns whether this round grants the host something new: the grant's version is that of the
- * round, and is granted for the first time. Otherwise the grant may answer the request of an
- * earlier process, which has waited longer. */
+ * round, and is granted for the first time. Otherwise the grant may answer a request of the agent's
+ * previous process, which has waited longer. */
 static bool is_new(const struct quorum *quorum, const struct operation *operation, uint32_t lock,
                    uint32_t agent, struct message_order version)
 {
@@ -357,7 +356,7 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
 
 /* ---- on a host ---- */
 
-/* Returns whether that handle has slept in the queue of the slot since before before_ns. */
+/* Returns whether the handle has slept in the slot's queue since a time before before_ns. */
 static bool waits_there(const struct sim_process *process, const struct sim_handle *handle,
                         const struct sim_handle *taker, int64_t before_ns)
 {
@@ -372,8 +371,9 @@ static bool waits_there(const struct sim_process *process, const struct sim_hand
            (wait & HFI_WAIT_WAITING) && !(wait & (HFI_WAIT_LEFT | HFI_WAIT_SHARED));
 }
 
-/* Returns the time from which the taker's place in the queue counts. The process that handed the
- * lock over looked for the next holder after the last holder had begun its release, or had died. */
+/* Returns the time from which the taker's place in the queue counts. The old place counts if the
+ * taker left it after the last holder began its release or died, because the next holder was chosen
+ * after that. */
 static int64_t taken_since(const struct sim_process *taker, const struct sim_handle *taken)
 {
     int64_t last_ns = notes.held_ns[taker->agent->index][taken->slot];

@@ -9,8 +9,8 @@
 #include "proto/check.h"
 #include "sim.h"
 
-/* the same values as in libclient: how long a try waits for its host's grant, and how often it
- * looks */
+/* as in libclient: how long a try waits for its host's grant, the time between two looks at the
+ * lock word, and how often an upgrade is repeated */
 enum { TRY_MS = 1000, SLICE_MS = 20, UPGRADE_ASKS = 8 };
 
 static int64_t now_of(const struct sim_process *process)
@@ -62,8 +62,8 @@ static bool say(struct sim_process *process, struct hfi_frame *frame)
     return true;
 }
 
-/* Sends a request and waits for its answer. Texts in the answer are not valid. Returns false if the
- * connection broke. */
+/* Sends a request and waits for its answer. The texts in *answer must not be read, because they are
+ * in a packet that is gone. Returns false if the connection broke. */
 static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi_frame *answer)
 {
     struct packet packet;
@@ -180,8 +180,8 @@ static void handle_forget(struct sim_handle *handle)
     handle->ticket = 0;
 }
 
-/* Makes sure that the process is connected and that its handles are open. Returns false, after some
- * time has passed, if that is not yet so. */
+/* Makes sure that the process is connected and that its handles are open. If it does not succeed,
+ * it sleeps and returns false. */
 static bool connect_agent(struct sim_process *process)
 {
     struct connection *connection = &process->connection;
@@ -493,7 +493,8 @@ static enum hfi_outcome upgrade_once(struct sim_process *process, struct sim_han
     return hfi_upgrade(&actor, &request, &patience, &handle->held);
 }
 
-/* Upgrades a shared hold as the library does: while the host may only read, it asks for more. */
+/* Upgrades a shared hold as the library does: as long as the host has only a share, it repeats the
+ * upgrade. */
 static void upgrade(struct sim_process *process, struct sim_handle *handle)
 {
     const struct hfi_held shared = handle->held;
@@ -634,7 +635,7 @@ static bool open_for_line(struct sim_process *process, struct sim_handle *handle
     return handle_open_at(process, handle, false);
 }
 
-/* Comes for lock 0 at its time, takes it once, and holds it until the line begins to move. */
+/* Opens lock 0 at joins_ns, takes it once, and holds it until goes_round_ns at least. */
 static void stand_in_line(struct sim_process *process)
 {
     struct sim_handle *handle = &process->handles[0];

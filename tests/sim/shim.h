@@ -1,8 +1,8 @@
 /*
  * Included before the code of the lock word and of the host core when it is built for the
  * simulator. Each seq_cst atomic operation first lets the scheduler switch to another fiber. So
- * every interleaving of these steps can happen, drawn from the seed. An operation with an explicit
- * order belongs to the step before it.
+ * every interleaving of these steps can happen, drawn from the seed. Before an operation with an
+ * explicit memory order no switch happens.
  */
 #ifndef SIM_SHIM_H
 #define SIM_SHIM_H

@@ -1,4 +1,5 @@
-/* Included before agent/core/quorum/queues_plan.c when it is built for the simulator. */
+/* Included before agent/core/quorum/queues_plan.c when it is built for the simulator. The cell then
+ * chooses the size of a grant's first range. */
 #ifndef SIM_SHIM_PLAN_H
 #define SIM_SHIM_PLAN_H
 

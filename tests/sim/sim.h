@@ -19,7 +19,7 @@
  *   main.c     seeds and the command line
  *   shrink.c   makes a failing run smaller
  *
- * The scheduler has true time. Only the checkers may read it, and no part of the world.
+ * The scheduler keeps true time. The code under test reads only its host's clock.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -47,8 +47,9 @@ enum {
     SLOTS = 12,
     BLOCKS = 16,
     CLOCK_SEGMENTS = 32,
-    KEPT = 8,   /* fewer than the requests that a host may have at a time */
-    DELAYS = 5, /* fewer than there are locks */
+    KEPT = 8,   /* notes of waiting requests; fewer than the requests that a host may have at a
+                 * time */
+    DELAYS = 5, /* notes of lock-delays; fewer than the locks */
 };
 #define SIM_MS INT64_C(1000000)
 /* With starved agents, and in a rolling restart, session_ttl is as long as the default of a real
@@ -78,7 +79,8 @@ struct faults {
                       * heal */
     bool older;      /* some agents' processes know only the older version of the messages */
     bool rest;       /* processes close all handles and rest, so names are deleted */
-    bool long_delay; /* lock-delays are longer than two clocks can differ within a ttl */
+    bool long_delay; /* lock-delays are longer than the difference that two clocks can reach within
+                      * a ttl */
     bool rolling;    /* after healing, all agents are restarted one by one (line.c) */
     bool orderly;    /* agents get SIGTERM instead of a kill, also in a rolling restart */
     bool tries;      /* processes also try locks, without waiting for a holder */
@@ -169,7 +171,7 @@ struct disk {
     struct slot_row slots[SLOTS];
 };
 
-/* what survives a crash of the agent, but no reboot of its host */
+/* what survives a crash of the agent, but is lost in a reboot of its host */
 struct lease_file {
     uint32_t epoch;
     int64_t deadline_ns;
@@ -238,14 +240,13 @@ struct sim_agent {
     bool spoilt;                  /* the region in use is spoilt, even if the agent does not know
                                    * it */
     uint64_t repairs;             /* how many repairs the agent has made so far */
-    int64_t noticed_ns;           /* by then the agent knows that the region is spoilt */
+    int64_t noticed_ns;           /* the time by which the agent knows that the region is spoilt */
     int64_t anew_ns;              /* when the agent may make the next region */
     struct client_record records[RECORDS];
-    struct region_memory regions[REGIONS_MAX]; /* all regions so far, of which the last one is in
-                                                * use */
+    struct region_memory regions[REGIONS_MAX]; /* all regions so far; the last one is in use */
     uint32_t region_count;
     bool rung;
-    int64_t stalled_ns; /* since when the agent is stopped; 0: it runs */
+    int64_t stalled_ns; /* the time at which the agent was stopped; 0: it runs */
     int64_t starves_ns; /* when starvation next stops the agent */
     int64_t stops_ns;   /* after SIGTERM: when the agent ends at the latest; 0: it got no SIGTERM */
     int64_t down_ns;    /* how long the agent stays down after its end */
@@ -286,10 +287,11 @@ struct sim_handle {
     uint32_t delay_ms;
     uint64_t ticket;
     int64_t takes_ns; /* when the present take began; 0: the process does not take the lock */
-    int64_t left_ns;  /* when the process left the place in the queue that it had since
+    int64_t left_ns;  /* when the process left its previous place in the queue, which it had since
                        * left_takes_ns */
     int64_t left_takes_ns;
-    uint64_t token_floor; /* the highest token of all holds that had begun when this take began */
+    uint64_t token_floor; /* the highest token of the holds that had begun before the present
+                           * take */
     bool ticket_shared;
     bool holds;
     struct hfi_held held;
@@ -316,7 +318,7 @@ struct sim_process {
     _Atomic uint32_t cancel;
     struct sim_handle handles[HANDLES];
     struct hfi_kernel kernel;
-    int32_t region_came; /* the region that came with the latest REGION */
+    int32_t region_came; /* the region that came with the latest frame REGION */
     bool done;           /* after healing: the process has had every lock */
     enum line_place line;
     int64_t joins_ns; /* when the process comes for the line */
@@ -328,10 +330,11 @@ struct sim_world {
     bool verbose;
     bool healing;
     int64_t healed_ns;
-    int64_t rests_until_ns; /* all processes rest until then */
+    int64_t rests_until_ns; /* the time until which all processes rest */
     bool rolling, orderly;
     bool lined_up;         /* the processes of the line come for lock 0 */
-    int64_t goes_round_ns; /* from then on each process of the line releases the lock */
+    int64_t goes_round_ns; /* the time from which each process of the line releases the lock that it
+                            * has */
     struct faults faults;
     uint32_t voters;
     uint32_t agent_count; /* voters, then observers */
@@ -359,7 +362,8 @@ __attribute__((noreturn, format(printf, 1, 2))) void sim_fail(const char *format
 /* ---- clock.c: all local times are those of one host's clock ---- */
 
 void clock_boot(struct sim_agent *agent);
-/* Changes the clock's rate from now on. Sleepers on that host then look at their clocks again. */
+/* Changes the clock's rate from now on. Sleeping fibers of that host then look at the clock
+ * again. */
 void clock_drift(struct sim_agent *agent);
 int64_t clock_now(const struct sim_agent *agent);
 /* Returns the true time at which the clock of this boot shows local_ns, or showed it. For the
@@ -386,14 +390,15 @@ void net_reset(void);
 /* Sends a copy of the message, which may be lost. The first packet opens the connection. */
 void net_send(uint32_t from, uint32_t to, const struct message *message);
 void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size);
-/* Opens a connection. An agent does that to each voter at its start. */
+/* Opens a connection from one agent to another. Each agent does that at its start for each
+ * voter. */
 void net_dial(uint32_t from, uint32_t to);
 /* Returns the next packet that has arrived, which the caller frees. NULL: there is none. */
 struct net_packet *net_take(uint32_t agent);
 /* Returns the time at which the next packet arrives. INT64_MAX: none is on its way. */
 int64_t net_due_ns(uint32_t agent);
-/* Must be called when the agent's process has ended. quiet: its host is gone, too, so no peer
- * notices that. */
+/* Must be called when the agent's process has ended. quiet: the whole host has ended, so no peer
+ * notices the end. */
 void net_gone(uint32_t agent, bool quiet);
 /* Makes the connections that are due. Returns the time of its next call. */
 int64_t net_work(void);
@@ -471,7 +476,7 @@ enum { HOLDS_MAX = 512 };
 
 void check_reset(void);
 /* Must be called when a call has returned HELD. Returns the hold's number for the other calls, or
- * UINT32_MAX if the hold was over by then and does not count. */
+ * UINT32_MAX if the hold was already over and does not count. */
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
 /* Must be called right before a take begins. Notes the lowest token that its hold may have. */
 void check_takes(struct sim_handle *handle);
@@ -492,7 +497,7 @@ void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
 void check_vanished(const struct sim_process *process, bool dead);
 /* Must be called before a host boots. Its processes are dead. */
 void check_reboots(const struct sim_agent *agent);
-/* Must be called when no fiber can run now. Then no process may be waiting for a free lock. */
+/* Must be called when no fiber can run now. Checks that no process waits for a free lock. */
 void check_quiet(void);
 
 /* ---- watch.c ---- */
@@ -611,8 +616,9 @@ enum breaking {
     BREAK_DOWNGRADE,   /* a shared grant has the last token of the previous range */
     BREAK_LATE_SHARE,  /* a message about an earlier grant makes the present grant shared */
     BREAK_BARRED,      /* a spoilt namespace gets a new region at once */
-    BREAK_ANEW,        /* a new region accepts grants that were made under earlier grants */
-    BREAK_SOUND,       /* the agent believes a spoilt region until it knows the fault */
+    BREAK_ANEW,        /* the agent forgets that its namespace was given up in this session, and
+                        * believes grants from before */
+    BREAK_SOUND,       /* the agent trusts a spoilt region until it notices the fault */
     BREAK_IN_USE,      /* the coordinator ignores owners that report their grant in use */
 };
 extern enum breaking broken;

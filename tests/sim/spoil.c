@@ -1,8 +1,8 @@
 /*
- * A region that is spoilt while the agent runs, for example by a truncation. From some time on,
- * between any two of its atomic steps, the agent reads zeros where processes still read what they
- * wrote (agent/io/region/region.c maps zeros in such a case). The agent notices that when it checks
- * the region (host_set_sound()), or at its next look.
+ * A region that is spoilt while the agent runs, for example by a truncation. The fault may begin
+ * between any two atomic steps of the agent. From then on the agent reads zeros, and processes
+ * still read what they wrote. (In such a case agent/io/region/region.c maps zeros.) The agent
+ * notices the fault when it checks the region (host_set_sound()), or in region_see().
  */
 #include <stdlib.h>
 

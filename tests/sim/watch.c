@@ -4,19 +4,20 @@
  *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED), its disk
  *              had that value. The disk has it at every later start, except if the store was lost
  *              or replaced.
- *   its commit A vote's header names a commit that has what the vote relies on. By that number the
- *              others recognise a voter that comes back with an older copy of its disk.
+ *   its commit A vote's header names a commit that has what the vote relies on. By the commit's
+ *              number the other voters recognise a voter that comes back with an older copy of its
+ *              disk.
  *   chosen     When an agent sends a grant, an amendment or an acknowledged return, a majority has
  *              it durably.
  *   held       A hold is under a grant that a majority has on disk at that time.
  *   one value  A proposal's order names one value, whichever acceptor accepts it.
  *   same again A request that was answered with a grant is never answered with another grant as
  *              long as a majority has the first.
- *   old store  A voter whose store the others know to be wrong sends nothing as a voter.
+ *   old store  A voter whose store other voters know to be wrong sends no votes.
  *   lease      When a majority has marked a session, each deadline of the session that any process
  *              knows has passed by its host's clock.
  *
- * disk.c finds rows that fall, where it writes them.
+ * disk.c checks that no row falls.
  */
 #include <string.h>
 
@@ -397,7 +398,7 @@ static const char *kind_name(enum message_kind kind)
 }
 
 /* Finds the lock that a message is about, and the version or order that it names. *lock becomes
- * LOCKS if there is none. */
+ * LOCKS if the message is about no lock. */
 static void about(const struct message *message, uint32_t *lock, struct message_order *order)
 {
     static const struct message_order none = {0, 0};

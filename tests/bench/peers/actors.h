@@ -1,7 +1,7 @@
 /*
- * Processes for the cases in which something goes wrong. An actor plays its role by a *stage*, a
- * struct in memory shared with the bench. Only the bench decides when an actor is killed, stopped
- * or woken.
+ * Processes for the cases in which something goes wrong. The bench and its actors communicate
+ * through a *stage*, a struct in shared memory. Only the bench decides when an actor is killed,
+ * stopped or woken.
  */
 #ifndef PEERS_ACTORS_H
 #define PEERS_ACTORS_H

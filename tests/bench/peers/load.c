@@ -49,7 +49,7 @@ struct load_worker {
 struct arena {
     struct barrier barrier;
     int64_t
-        /* of the phase that the barrier opens next; the bench writes it before it opens the
+        /* the time at which the next phase begins; the bench writes it before it opens the
          * barrier */
         begin_ns;
     alignas(

@@ -48,7 +48,8 @@ static void hang_up(void *handle)
     mysql_close(handle);
 }
 
-/* Nothing arrives on an idle connection until the server closes it. */
+/* Returns whether the connection, which must be idle, is still open. Only its end can arrive on an
+ * idle connection. */
 static bool lives(void *handle)
 {
     struct pollfd socket = {.fd = mysql_get_socket(handle), .events = POLLIN};
@@ -192,7 +193,7 @@ static int server_start(struct peer_run *run)
         return -1;
     }
     server->port = port;
-    server->arg_count = 0; /* the second command of the same server, in the same folder */
+    server->arg_count = 0; /* `server` is used again, for a second command in the same folder */
     server->text_size = 0;
     int error = 0;
     error |= server_arg(server, "/usr/sbin/mariadbd");

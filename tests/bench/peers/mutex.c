@@ -4,8 +4,8 @@
  * and repairs the mutex. There is no server, lease or token. The lock's name selects an entry of
  * the shared table.
  *
- * glibc keeps a list of the robust mutexes that a thread holds, so the table lies in a mapping that
- * start() makes and that the workers inherit.
+ * glibc keeps a list of pointers to the robust mutexes that a thread holds, so the table must stay
+ * mapped. start() makes the mapping, and the workers inherit it.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -50,7 +50,7 @@ static bool lives(void *handle)
     return PQconsumeInput(handle) == 1 && PQstatus(handle) == CONNECTION_OK;
 }
 
-/* *out_yes is true for every row but one whose value is the boolean false. */
+/* *out_yes is whether the text returns a row whose value is not the boolean false. */
 static enum sql_outcome run_statement(void *handle, const char *text, bool *out_yes)
 {
     enum sql_outcome outcome = SQL_DONE;
@@ -219,7 +219,7 @@ static int postgresql_start(struct peer_run *run)
         return -1;
     }
     server->port = port;
-    server->arg_count = 0; /* the second command of the same server, in the same folder */
+    server->arg_count = 0; /* `server` is used again, for a second command in the same folder */
     server->text_size = 0;
     int error = 0;
     error |= server_arg(server, "%s", program);

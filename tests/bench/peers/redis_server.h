@@ -29,7 +29,8 @@ struct redis_lock {
     struct redis_client *client;
     char name[PEER_NAME_MAX];
     char value[REDIS_NONCE_SIZE];
-    int64_t until_ns; /* by this client's clock, no other client can take the lock before */
+    int64_t until_ns; /* no other client can take the lock before this time of this client's
+                       * clock */
 };
 
 int redis_missing(char why[PEER_WHY_MAX]);

@@ -5,8 +5,8 @@
  * it watches the last such node and waits.
  *
  * A node's name begins with the mode (w, r), followed by session and handle. So a client that lost
- * the connection, and with it the answer, can find the node that it made. The first contender makes
- * the lock's node and its own node in one transaction, and need not look for others before it.
+ * the connection, and with it the answer, can find the node that it made. The first client makes
+ * the lock's node and its own node in one transaction. It has the lock without listing the nodes.
  *
  * The C client has two threads of its own. They notify this thread by a counter of events.
  */
@@ -32,8 +32,8 @@ struct zookeeper_session {
     char hosts[HOSTS_MAX];
     int session_ms;
     uint32_t locks; /* how many locks were opened so far */
-    /* how many sessions were begun so far; compared with lock->session, it shows whether a node is
-     * of the present session */
+    /* the number of sessions so far, which is also the number of the present session; a node
+     * belongs to the present session if lock->session is the same */
     uint32_t sessions;
     pthread_mutex_t mutex;
     pthread_cond_t happened;
@@ -87,7 +87,7 @@ static void await_event(struct zookeeper_session *client, uint64_t seen, int64_t
     static const int64_t second_ns = INT64_C(1000000000);
     static const int64_t longest_ns = INT64_C(1000000000);
     struct timespec until;
-    /* a watch that was lost delays the client by a second */
+    /* at most a second, because the event of a lost watch never comes */
     wait_ns = wait_ns < longest_ns ? wait_ns : longest_ns;
     clock_gettime(CLOCK_MONOTONIC, &until);
     int64_t end_ns = until.tv_nsec + wait_ns;
@@ -218,10 +218,11 @@ static void own_prefix(const struct lock *lock, enum peer_mode mode, char prefix
 }
 
 /*
- * Called after an answer was lost: finds the own node if the server made it nevertheless, else "".
- * The server that is asked now may not know of that node yet; then the caller makes a second node.
- * Once that server knows both nodes, this call keeps the first node and deletes the other nodes.
- * Otherwise the lock would wait for its own node.
+ * Must be called after an answer was lost. Sets lock->node to the node that the server made for the
+ * lost request, or to "" if this server knows no such node. The node may exist nevertheless, and
+ * the caller then makes a second one. So if the server knows several nodes of this lock, the
+ * function keeps the first and deletes the others. Otherwise the lock would wait for a node of its
+ * own.
  */
 static int find_own(struct lock *lock, const char *prefix)
 {
@@ -255,11 +256,11 @@ static int find_own(struct lock *lock, const char *prefix)
     return error == ZNONODE ? ZOK : error;
 }
 
-/* Tries once to make the own node. Sets *out_alone if the lock's node was made in the same
+/* Tries once to make lock->node. Sets *out_alone if lock->parent was made in the same
  * transaction. */
 static int try_to_queue(struct lock *lock, const char *prefix, bool *out_alone)
 {
-    /* the value of ZOO_EPHEMERAL_SEQUENTIAL, which is a variable */
+    /* the value of ZOO_EPHEMERAL_SEQUENTIAL; the library has it in a variable, not in a constant */
     static const int sequential = 3;
     zhandle_t *zookeeper = lock->client->zookeeper;
     char path[PATH_SIZE];
@@ -284,7 +285,7 @@ static int try_to_queue(struct lock *lock, const char *prefix, bool *out_alone)
     return error;
 }
 
-/* Makes the own node. Begins a new session if the old one has ended. */
+/* Makes lock->node. Begins a new session if the old one has ended. */
 static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bool *out_alone)
 {
     struct zookeeper_session *client = lock->client;
@@ -322,8 +323,8 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
     return PEER_NOT_IN_TIME;
 }
 
-/* Finds the name of the last node before the own node whose mode excludes the own node's; "" if
- * there is none. Returns ZNONODE if the own node is gone. */
+/* Finds the name of the last node that comes before lock->node and whose mode excludes its mode; ""
+ * if there is none. Returns ZNONODE if lock->node is gone. */
 static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[PATH_SIZE])
 {
     struct String_vector children = {0, NULL};
@@ -349,8 +350,7 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
     return error;
 }
 
-/* Waits until no node that excludes the own node comes before it. Returns PEER_LOST if the session
- * ended. */
+/* Waits until no node before lock->node excludes it. Returns PEER_LOST if the session ended. */
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
     struct zookeeper_session *client = lock->client;
@@ -427,8 +427,8 @@ int zookeeper_lock_release(void *lock)
     return error == ZOK ? PEER_OK : complain("ZooKeeper: %s: %s", mine->node, zerror(error));
 }
 
-/* A client that is not connected cannot know whether its session still exists. Then it reports the
- * hold as lost, as a careful user must assume. */
+/* A client that is not connected cannot know whether its session still exists. In that case this
+ * function reports the hold as lost, as a careful user must assume. */
 int zookeeper_lock_held(void *lock)
 {
     const struct lock *mine = lock;
