@@ -409,8 +409,8 @@ static void look_at_inbox(struct doctor *doctor)
     }
 }
 
-/* Reports files of [tls] with which an agent could not start now. This agent goes on with the
- * contents that it has read. */
+/* Reports files of [tls] whose present contents would keep an agent from starting. This agent goes
+ * on with the contents that it read earlier. */
 static void look_at_tls_files(struct doctor *doctor)
 {
     const struct fact *kept = doctor_fact(doctor, NULL, "tls_kept");

@@ -129,8 +129,8 @@ static bool has_ended(const struct guard *guard, hf_lock *lock)
     return guard->reported_lost != NULL ? lock == guard->reported_lost : hf_remaining_ns(lock) <= 0;
 }
 
-/* Writes a line about the hold of the event HF_EVENT_LOST. If there was no such event, writes it
- * about the first hold that does not count. */
+/* Writes a line about the hold of the event HF_EVENT_LOST. If there was no such event, writes the
+ * line about the first hold that does not count. */
 static void report_lost(const struct guard *guard)
 {
     const struct held *held = guard->options->held;

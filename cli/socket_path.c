@@ -37,7 +37,8 @@ static bool path_named(const struct cli *cli, struct socket_path *out)
     return false;
 }
 
-/* Writes the path below XDG_RUNTIME_DIR. Returns false if the library does not look there. */
+/* Writes the path below XDG_RUNTIME_DIR. Returns false if the library does not look for an agent at
+ * such a path. */
 static bool path_runtime(char path[PATH_SIZE_MAX + 1])
 {
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");

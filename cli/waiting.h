@@ -3,7 +3,7 @@
  *
  * A second thread calls hf_why(), because the main thread is in hf_acquire() until it has the lock.
  * The agent may take seconds to answer, or may not answer at all. So the main thread never waits
- * for the second one. When the wait is over, the second thread writes no further line. If the
+ * for the second thread. When the wait is over, the second thread writes no further line. If the
  * second thread is still in hf_why() when the command is over, the client, the locks and the names
  * must stay until the process ends.
  */

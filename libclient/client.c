@@ -311,7 +311,7 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
     if (client->connection_state == CONNECTION_DOWN) {
         if (client->other_version && socket_is_new(client)) {
             client->other_version = false;
-            client->retry_ns = client->retry_gap_ns = 0; /* a new agent is there */
+            client->retry_ns = client->retry_gap_ns = 0; /* a new agent has made the socket */
         }
         if (boottime_ns() < client->retry_ns) {
             return client->other_version ? HF_EVERSION : HF_ENOAGENT;

@@ -383,8 +383,8 @@ struct answer {
     struct region_map *map; /* the last REGION before the answer, or NULL */
 };
 
-/* Sends a frame. Returns 0, HF_ENOAGENT (the connection is down then), or HF_EINVAL if the frame
- * does not fit a packet. */
+/* Sends a frame. Returns 0, HF_ENOAGENT (after which the connection is down), or HF_EINVAL if the
+ * frame does not fit a packet. */
 int socket_send(hf_client *client, const struct hfi_frame *frame) HFI_MUST_USE;
 
 /* Receives one frame. Returns 1 for a frame, 0 if no frame came until deadline_ns, or HF_ENOAGENT
@@ -586,8 +586,8 @@ static inline bool hold_marked_lost(const struct hf_lock *lock, uint64_t number)
 bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns) HFI_MUST_USE;
 
 /* Returns whether the lease of a hold's epoch is in force. The test by the coarse clock suffices
- * while more than half of a ttl is left, as it is if the agent renews in time. The comment at the
- * top of hold.c says how certain the answer is. */
+ * while more than half of a ttl is left, which is always the case if the agent renews in time. The
+ * comment at the top of hold.c says how certain the answer is. */
 static inline bool lease_in_force(const struct binding *binding, uint32_t epoch)
 {
     struct region_map *map = binding->map;

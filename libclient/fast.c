@@ -204,7 +204,7 @@ HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, 
     return acquire_slow(lock, mode, timeout_ns, out);
 }
 
-/* Frees a word that others want, or that the agent may have taken away. */
+/* Frees a word that other handles want, or that the agent may have taken away. */
 COLD static bool fast_free_slowly(struct binding *binding, uint64_t token)
 {
     const struct hfi_actor actor = binding_actor(binding);

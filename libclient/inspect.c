@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One packet of an answer, and what the callback gets of it. A call allocates one page and uses it
- * for all packets. */
+/* One packet of an answer, and the values that the callback gets from the packet. A call allocates
+ * one page and uses it for all packets. */
 struct page {
     unsigned char packet[HFI_FRAME_MAX];
     struct hf_party parties[2 * HFI_FRAME_PARTIES_MAX];

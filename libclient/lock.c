@@ -13,7 +13,7 @@
 
 #define LOCK_DELAY_NS_DEFAULT NS_PER_S
 #define LOCK_DELAY_NS_MAX (60 * NS_PER_S)
-/* The largest lease_ns and max_stall_ns; larger values are reduced to it. It is 73 years. */
+/* The largest lease_ns and max_stall_ns: 73 years. Larger values are reduced to this limit. */
 #define LIMIT_NS_MAX (INT64_MAX / 4)
 
 static const _Atomic uint64_t waits_nowhere;

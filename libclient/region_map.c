@@ -116,7 +116,7 @@ static void kernel_ring(void *arg)
     size_t size = hfi_frame_encode(&ring, bytes, sizeof(bytes));
     if (send(map->client->socket_fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
         errno != EAGAIN) {
-        /* after EAGAIN the agent looks all the same: see "The socket is full" above */
+        /* after EAGAIN the agent looks at the region in any case: see "The socket is full" above */
         atomic_store_explicit(&map->ring_failed, true, memory_order_relaxed);
     }
     errno = saved;

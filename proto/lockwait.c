@@ -123,8 +123,8 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Spins for a while, and then sleeps on the seat's futex. Returns at once if the seat was woken
- * since its count was `seen`. */
+/* Spins for a while, and then sleeps on the seat's futex. Returns at once if the count of wakes in
+ * seat->wake differs from that in `seen`. */
 static void sleep_on_seat(const struct hfi_actor *actor, struct hfi_seat *seat, uint32_t seen,
                           int64_t timeout_ns)
 {
@@ -191,8 +191,8 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
             bool gone = false;
             int64_t own_ns = hfi_remaining_ns(region, request, actor->holder, shared, now_ns,
                                               &gone);
-            /* own_ns can be negative, if the lease was shortened since; a negative time-out would
-             * mean no limit */
+            /* own_ns can be negative if the header's lease has become shorter since the check
+             * above; a negative time-out would mean no limit */
             if (gone || own_ns <= 0) {
                 return gone ? HFI_GONE : HFI_NO_LEASE;
             }

@@ -43,9 +43,9 @@ static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bo
 /*
  * Finds the waiter to serve first. A scan is not a snapshot. It may read a cell before the cell's
  * owner joins, and then find the cell of a waiter that joined later. The ticket of that later
- * waiter was drawn during the scan. So the function scans again, and this scan sees all waiters
- * with earlier tickets. It needs a third scan only if the first waiter joined and left during the
- * second one.
+ * waiter was drawn during the scan. In this case the function scans again, and the second scan sees
+ * all waiters with earlier tickets. A third scan is necessary only if the first waiter joined and
+ * left during the second scan.
  */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {

@@ -611,8 +611,8 @@ static bool read_fields(struct hfi_reader *reader, const struct field *fields, u
     return true;
 }
 
-/* Reads the head of an array. It must have at most `most` elements, or exactly `most` if `exactly`
- * is set. */
+/* Reads the head of an array. The array must have at most `most` elements, or exactly `most` if
+ * `exactly` is set. */
 static bool read_head(struct hfi_reader *reader, uint32_t most, bool exactly, uint32_t *count,
                       const char *what, struct wire_fault *fault)
 {

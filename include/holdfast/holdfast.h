@@ -281,11 +281,11 @@ int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_h
  *
  * The result HF_ELOST is certain. The result 0 is less certain: while more than half of the agent's
  * session_ttl is left (2.5 s by default), this call reads the kernel's coarse clock, because that
- * is cheap. So the call can return 0 for a lease that is over in two cases. In the first, the
+ * is cheap. So the call can return 0 for a lease that is over in two cases. In the first case the
  * coarse clock stood still for longer than that half, because the processor that keeps the time was
- * stalled. In the second, the machine was suspended, and the agent has not run since. Where such a
- * result matters, first call hf_remaining_ns, which reads the exact clock, and let the resource
- * check the token.
+ * stalled. In the second case the machine was suspended, and the agent has not run since. Where
+ * such a result matters, first call hf_remaining_ns, which reads the exact clock, and let the
+ * resource check the token.
  */
 int hf_release(hf_lock *lock);
 

@@ -30,8 +30,8 @@ struct notes {
                                * not begun; 2: the same for a shared hold, or a downgrade has
                                * begun */
     _Atomic uint32_t holder;  /* the victim's holder id */
-    _Atomic uint32_t waiting; /* the helper thread is about to wait */
-    _Atomic uint32_t cancel;  /* asks the helper thread to cancel the wait */
+    _Atomic uint32_t waiting; /* 1: the victim's helper thread is about to wait */
+    _Atomic uint32_t cancel;  /* 1: the victim's helper thread must cancel the victim's wait */
     int64_t lock_delay_ms;
 };
 

@@ -292,9 +292,9 @@ static bool step_to_slowly(pid_t pid, const struct step_plan *plan, struct step_
     return false;
 }
 
-/* Runs the victim until it sleeps on a futex for the first time, and stops it there. Returns false
- * if it did not sleep. Another process may wake the victim before it is killed, but a stopped
- * victim executes no instruction. */
+/* Runs the victim until it sleeps on a futex for the first time, and stops the sleeping victim.
+ * Returns false if it did not sleep. Another process may wake the victim before it is killed, but a
+ * stopped victim executes no instruction. */
 static bool step_to_sleep(pid_t pid)
 {
     int status = 0;

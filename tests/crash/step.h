@@ -1,5 +1,6 @@
 /*
- * Stops a process after one instruction of its own, by ptrace, so that a test can kill it there.
+ * Stops a process between two of its instructions, by ptrace, so that a test can kill it at this
+ * point.
  *
  * A kill point is (pc, visit): the time before the visit-th execution of the instruction at pc, and
  * so after the previous instruction. Points lie in the program's own text, into which libholdfast
@@ -33,8 +34,8 @@ struct step_points {
 };
 
 struct step_plan {
-    /* The tracer calls this once, when the victim sleeps on a futex. It must make the victim go on.
-     * It may be NULL. */
+    /* The tracer calls this function once, when the victim sleeps on a futex. The function must
+     * make the victim go on. NULL: there is no such function. */
     void (*asleep)(void *arg);
     void *arg;
     bool threaded;            /* the victim has other threads, so its text must have no

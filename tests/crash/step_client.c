@@ -15,7 +15,8 @@
  * A bystander may hold the lock when the victim stops at the point. At every second point the
  * bystander releases before the kill, so that the lock may be handed to a process that is about to
  * die. At the points between, it releases after the kill. With HOLDFAST_TEST_DEEP=1 all rounds of
- * loops have kill points, and each point is taken both ways.
+ * loops have kill points, and each point is taken twice: with a release before the kill and with a
+ * release after it.
  *
  * Several workers take points at the same time, each with its own lock and bystanders.
  */

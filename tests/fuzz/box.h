@@ -74,7 +74,7 @@ struct box_process {
 
 /* a change of the region by a process that writes rubbish */
 struct box_strike {
-    uint32_t offset; /* from the start of the region, after the header's fixed part */
+    uint32_t offset; /* from the start of the region; it lies behind the header's fixed part */
     uint32_t width;  /* 1, 4 or 8 bytes */
     uint64_t value;
 };

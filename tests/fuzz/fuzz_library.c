@@ -4,7 +4,7 @@
  * Before any atomic operation another process may change the region. The fuzzer also has its own
  * clock. No call may crash, hang or leak a descriptor, and each call returns a defined code.
  *
- * An input is a sequence of calls. The agent's answer to each request is drawn from it, too.
+ * An input is a sequence of calls. The agent's answer to each request is drawn from the input, too.
  */
 #include "draw.h"
 #include "fuzz.h"

@@ -1,6 +1,6 @@
 /*
- * The entry for libFuzzer. `FUZZ_TARGET FOLDER ...` fuzzes with the corpus in that folder.
- * `FUZZ_TARGET --seeds FOLDER` writes each seed to a file there, as the beginning of a corpus.
+ * The entry for libFuzzer. `FUZZ_TARGET FOLDER ...` fuzzes with the corpus in FOLDER. `FUZZ_TARGET
+ * --seeds FOLDER` writes each seed to a file in FOLDER, as the beginning of a corpus.
  */
 #include "fuzz.h"
 

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* `what` is the text of the condition. Any thread may call this. It must not return. */
+/* `what` is the text of the condition. This function must not return. Any thread may call it. */
 __attribute__((noreturn, cold)) void hfi_check_failed(const char *what, const char *file, int line);
 
 #define HF_CHECK(cond)                                                                             \

@@ -114,8 +114,8 @@ struct hfi_welcome {
     uint64_t nonce;
     /* the agent knows the client that HELLO names, and the client keeps its holds */
     bool resumed;
-    /* the agent's CLOCK_BOOTTIME, by which a client in another time namespace ends its
-     * connection */
+    /* the agent's CLOCK_BOOTTIME, from which a client sees whether it is in another time
+     * namespace */
     uint64_t boottime_ns;
     int64_t session_ttl_ns;
     int64_t grace_ns;

@@ -143,9 +143,9 @@ static inline struct hfi_aim hfi_aim(const struct hfi_actor *actor, uint32_t slo
 }
 
 /*
- * To be called after the swap. Checks whether the take is a hold. Returns HFI_HELD, HFI_DRAINING
- * (see hfi_try_exclusive()), or why there is no hold; then the word does not name the actor any
- * more.
+ * To be called after the swap. Checks whether the take is a hold. Returns HFI_HELD or HFI_DRAINING
+ * (see hfi_try_exclusive()). Any other result says why there is no hold, and means that the word
+ * does not name the actor any more.
  */
 static inline enum hfi_outcome hfi_take_check(const struct hfi_actor *actor,
                                               const struct hfi_request *request, struct hfi_aim aim,

@@ -64,7 +64,7 @@ struct hfi_actor {
 enum hfi_outcome {
     HFI_HELD = 0, /* taken; the hold counts */
     HFI_RELEASED, /* released */
-    HFI_OCCUPIED, /* held by another or awaited by others */
+    HFI_OCCUPIED, /* another handle holds the lock, or other handles wait for it */
     HFI_DRAINING, /* the word names this actor, but readers still hold */
     HFI_CLOSED,   /* closed by a lock-delay */
     /* the host has no grant for this mode, or the grant is recalled, or its tokens are used up */
@@ -225,8 +225,8 @@ bool hfi_has_upgrades(const struct hfi_region *region, uint32_t slot);
 bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint64_t token,
                int64_t closed_until_ns);
 
-/* Ends a reader's hold in the same way. cell: only the hold with this cell; 0: any hold. Returns
- * false if the seat has no such hold. */
+/* Ends a reader's hold as hfi_evict() ends an exclusive one. cell: only the hold with this cell; 0:
+ * any hold. Returns false if the seat has no such hold. */
 bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint64_t cell,
                       int64_t closed_until_ns);
 
@@ -237,8 +237,8 @@ void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
 
 /* Passes the lock on if its word names this holder although the holder's wait cell says that it has
- * left the queue. This happens if the process that was handing the lock over ended at that moment.
- * Returns false if there is nothing to do. */
+ * left the queue. This happens if a process ends while it is handing the lock over. Returns false
+ * if there is nothing to do. */
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat);
 
 /* Wakes every sleeper on the slot, because a process may have ended before it woke a sleeper that
@@ -291,7 +291,7 @@ bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant m
 
 /* Repairs the tickets of a slot: makes the next ticket higher than last_ticket, which is in the
  * queue, and makes `admit` lower than every ticket that is not drawn yet. Returns false if both
- * were right. */
+ * numbers were right already. */
 bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket);
 
 /* Refuses the tries with tickets up to last_ticket, because the lock is in use on another host. */

@@ -305,7 +305,8 @@ struct message_acquire {
     uint32_t epoch;
     uint64_t request_id;
     struct message_name name;
-    /* SHARED or EXCLUSIVE; a repeat may have the other mode, and keeps its position in the queue */
+    /* SHARED or EXCLUSIVE; a repeated request keeps its position in the queue, even with another
+     * mode */
     uint8_t mode;
     uint16_t lock_delay_ms;
     uint32_t waited_ms; /* for how long the host has been asking; rises with each repeat */
@@ -412,7 +413,8 @@ struct message_break {
     uint64_t request_id;        /* the request's id at that host */
     struct message_name name;
     bool now;                     /* without the lock-delay */
-    struct message_order version; /* BREAK_HOLD: the only grant of the owner that the break ends */
+    struct message_order version; /* BREAK_HOLD: the grant that the break ends; no other one of the
+                                   * owner's grants */
     /* for people: the administrator's uid on the host `agent`, plus 1; 0: not known */
     uint64_t user;
 };

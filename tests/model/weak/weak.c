@@ -17,8 +17,8 @@
  * without promises; for seq_cst Lahav et al., Repairing Sequential Consistency in C/C++11, PLDI
  * 2017.)
  *
- * So stores become visible late, and in different orders to different threads. Arm is stricter:
- * there all threads see one order. The model has no load that depends on a later store of its own
+ * So stores become visible late, and in different orders to different threads. Arm is stricter: on
+ * Arm all threads see one order. The model has no load that depends on a later store of its own
  * thread (load buffering). RC11 forbids it, but Arm allows it between relaxed operations without a
  * dependency. No row of MEMORY_ORDER.md relies on its absence: a relaxed value is used only after
  * an ordering operation.
@@ -142,8 +142,8 @@ static struct state *push(struct search *search, const struct state *from, unsig
     return to;
 }
 
-/* Moves pending seq_cst stores into the common view. Must be called before a seq_cst operation of
- * that thread. */
+/* Moves each pending seq_cst store that view->known covers into the common view. Must be called
+ * with the view of a thread before each seq_cst operation of that thread. */
 static void publish_seq_cst(struct state *state, const struct view *view)
 {
     for (unsigned i = 0; i < THREADS_MAX; i++) {

@@ -30,7 +30,7 @@ enum operation {
     ADD,
     CAS,    /* compare and exchange; the register gets the value that it found */
     LATEST, /* reads the newest value, as the kernel does when futex() compares */
-    WHEN    /* the thread goes on only if the register has that value */
+    WHEN    /* the thread goes on only if the register has the step's value */
 };
 
 struct step {
