@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,30 @@ static inline bool fork_is_wiped(const char *what)
         printf("left out: %s: MADV_WIPEONFORK does nothing here\n", what);
     }
     return !left;
+}
+
+/* Returns whether MADV_POPULATE_WRITE fills the holes of an object (since Linux 5.14). qemu accepts
+ * the call and does nothing. what: the test that asks. */
+static inline bool holes_can_be_filled(const char *what)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    struct stat status = {0};
+    int fd = memfd_create("holes", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)size) != 0) {
+        return true; /* not a fault of the emulation: the test may fail */
+    }
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    bool empty = page != MAP_FAILED &&
+                 (madvise(page, size, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) &&
+                 fstat(fd, &status) == 0 && status.st_blocks == 0;
+    if (page != MAP_FAILED) {
+        munmap(page, size);
+    }
+    close(fd);
+    if (empty) {
+        printf("left out: %s: MADV_POPULATE_WRITE does nothing here\n", what);
+    }
+    return !empty;
 }
 
 /* Returns whether descriptors that arrive over a socket are closed if the reader has no room for

@@ -139,9 +139,10 @@ END_TEST
  * that hold is over. */
 START_TEST(a_lock_within_a_lock)
 {
-    ck_assert_int_eq(run("lock|job|sh|-c|/proc/$PPID/exe lock job true"), 64);
-    ck_assert_int_eq(run("lock|job|sh|-c|/proc/$PPID/exe lock other sh -c 'exit 3'"), 3);
-    ck_assert_int_eq(run("lock|job|sh|-c|/proc/$PPID/exe lock --nested job sh -c 'exit 4'"), 4);
+    ck_assert_int_eq(run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock job true"), 64);
+    ck_assert_int_eq(run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock other sh -c 'exit 3'"), 3);
+    ck_assert_int_eq(
+        run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock --nested job sh -c 'exit 4'"), 4);
     ck_assert_int_eq(run("lock|job|env"), 0);
     for (char *line = strtok(output, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         if (strncmp(line, "HOLDFAST_LOCK=", 14) == 0 ||

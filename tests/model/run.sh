@@ -56,15 +56,23 @@ explore() {
     work=$(mktemp -d) || exit 2
     trap 'rm -rf "$work"' EXIT
     cd "$work" || exit 2
-    local optimise=-O1 # most mutants are found after few states: compiling is what takes the time
-    [[ ${mutant-} && $* != *KILLS* ]] && optimise=-O0
     local model=lockword.pml
     if [[ $1 == *.pml ]]; then
         model=$1
         shift
     fi
     spin -a "$@" "$here/$model" >spin.log 2>&1 || { cat spin.log >&2; exit 2; }
-    gcc "$optimise" -w -DSAFETY -DCOLLAPSE -DVECTORSZ=2048 -DMEMLIM=$((deep ? 12000 : 3000)) \
+    # The states of the cell's models are small: compressed, they take more time and more memory.
+    local how=(-O1 -DCOLLAPSE)
+    [[ $model == cell/* ]] && how=(-O1)
+    if [[ ${mutant-} ]]; then
+        # Compiling takes longer than the search, if the search begins at the end that finds most
+        # mutants soon.
+        how=(-O0)
+        if [[ $model == cell/* ]]; then how+=(-DT_REVERSE); fi
+        if [[ $model == lockword.pml && $* != *REBIRTHS* ]]; then how+=(-DREVERSE); fi
+    fi
+    gcc "${how[@]}" -w -DSAFETY -DNOFAIR -DVECTORSZ=2048 -DMEMLIM=$((deep ? 12000 : 3000)) \
         -o pan pan.c || exit 2
     # -E: the cell's models end when nothing is left to do, which is not a deadlock
     local ends=()

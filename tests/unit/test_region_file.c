@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../emulation.h"
 #include "../suite_main.h"
 
 enum { PAGE = 4096, HOLE = 4 * PAGE, SLACK = REGION_SLACK };
@@ -148,7 +149,9 @@ START_TEST(holes_are_filled_when_it_is_adopted)
     punch();
     ck_assert_uint_ge(region_file_missing(&file), HOLE - PAGE);
     adopt();
-    ck_assert_uint_eq(region_file_missing(&file), 0);
+    if (holes_can_be_filled("region_file")) {
+        ck_assert_uint_eq(region_file_missing(&file), 0);
+    }
     ck_assert_uint_eq(atomic_load(&file.region.words[7].word), 77);
     ck_assert(!region_file_is_rubbish(&file));
 }
@@ -168,7 +171,9 @@ START_TEST(what_has_only_zeros_is_given_back)
     ck_assert_int_eq(memcmp(before, file.memory, sizeof(before)), 0);
     ck_assert_uint_eq(atomic_load(&file.region.words[slot].word), 77);
     adopt();
-    ck_assert_uint_eq(region_file_missing(&file), 0);
+    if (holes_can_be_filled("region_file")) {
+        ck_assert_uint_eq(region_file_missing(&file), 0);
+    }
     ck_assert_uint_eq(atomic_load(&file.region.words[slot].word), 77);
 }
 END_TEST
